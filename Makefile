@@ -1,0 +1,34 @@
+# Every target sets itself up: a fresh clone needs python >= 3.11, pip and make.
+.PHONY: setup demo test test-full check bench lock clean
+
+RUN := .venv/bin/
+
+setup: .venv/.ready  ## make .venv from requirements.lock
+
+.venv/.ready: requirements.lock pyproject.toml scripts/setup.sh scripts/uv-version
+	sh scripts/setup.sh
+	@touch $@
+
+demo: setup  ## a metric over real data, end to end in the terminal
+	$(RUN)hubbub demo
+
+check: setup  ## ruff, mypy strict, import contracts
+	$(RUN)ruff check .
+	$(RUN)ruff format --check .
+	$(RUN)mypy
+	$(RUN)lint-imports
+
+test: check  ## the checks and the tests, under five minutes
+	$(RUN)pytest -m "not full"
+
+test-full: check  ## everything that is claimed, no time limit
+	$(RUN)pytest
+
+bench: setup  ## measured ratios to limits and peers
+	$(RUN)python -m benchmarks
+
+lock: setup  ## renew requirements.lock from pyproject.toml
+	$(RUN)uv pip compile pyproject.toml --extra server --extra dev --upgrade --generate-hashes --universal --no-emit-index-url --no-header --quiet --output-file requirements.lock
+
+clean:
+	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

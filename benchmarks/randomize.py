@@ -1,0 +1,65 @@
+"""What one private report costs a device, as a multiple of one call of the operating system's generator.
+
+The goal is 30 us for one value on the machine at hand; the ratio is what can be compared between machines.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from hubbub.mechanisms import BinaryRandomizedResponse as Binary
+from hubbub.mechanisms import Bounds, Categories, DiscreteLaplaceMean, DuchiMean, KaryRandomizedResponse, MatrixResponse
+from hubbub.randomness import SystemBulkRandomness, SystemRandomness
+from hubbub_cli.table import table
+
+GOAL = 30.0
+RANGE = Bounds(Fraction(0), Fraction(5000))
+
+
+def microseconds(call: Callable[[], object], times: int = 2000, rounds: int = 9) -> float:
+    """CPU time of one call: the median of several rounds, since the machine is shared."""
+    found = []
+    for _ in range(rounds):
+        start = time.process_time()
+        for _ in range(times):
+            call()
+        found.append((time.process_time() - start) / times * 1e6)
+    return statistics.median(found)
+
+
+def main() -> None:
+    rng, bulk = SystemRandomness(), SystemBulkRandomness()
+    limit = microseconds(lambda: os.urandom(8))
+    cases: list[tuple[Any, Any]] = [
+        (Binary.calibrate(1, Categories(2)), True),
+        (KaryRandomizedResponse.calibrate(1, Categories(16)), 3),
+        (KaryRandomizedResponse.calibrate(4, Categories(65_536)), 3),
+        (MatrixResponse.examples(1)[1], 2),
+        (DuchiMean.calibrate(1, RANGE), 812.3),
+        (DiscreteLaplaceMean.calibrate(1, RANGE), 812.3),
+        (DiscreteLaplaceMean.calibrate(4, RANGE), 812.3),
+        (DiscreteLaplaceMean.calibrate("0.123457", RANGE), 812.3),
+    ]
+    rows = []
+    for mechanism, value in cases:
+        one = microseconds(lambda m=mechanism, v=value: m.randomize(v, rng))  # type: ignore[misc]  # bound early on purpose
+        many = np.full(100_000, value)
+        each = microseconds(lambda m=mechanism, v=many: m.randomize_many(v, bulk), 1, 5) / len(many)  # type: ignore[misc]  # as above
+        size = f"{len(mechanism.inputs())} values" if isinstance(mechanism.domain, Categories) else "a range"
+        rows.append(
+            [
+                f"{mechanism.name} eps {float(mechanism.epsilon):g}, {size}",
+                f"{one:.1f}",
+                f"{one / limit:.0f}",
+                f"{each:.3f}",
+                "pass" if one < GOAL else "short",
+            ]
+        )
+    print(f"one os.urandom(8): {limit:.2f} us of CPU\n")
+    print(table(["randomize", "us", "x urandom", "us in bulk", f"under {GOAL:g} us"], rows))

@@ -1,0 +1,1 @@
+"""The `hubbub` command, one file per subcommand. Rows to stdout, progress to stderr, `--json` everywhere."""

@@ -1,0 +1,116 @@
+"""`hubbub codebook`: check what would be collected, and what a change of it means."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+from hubbub.codebook import Codebook, decimal_text, diff, lint
+from hubbub.problems import CodebookError
+
+from hubbub_cli.table import table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hubbub.problems import Finding
+
+__all__ = ["codebook"]
+
+_FILE = click.Path(dir_okay=False)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
+
+
+@click.group()
+def codebook() -> None:
+    """Check metrics.toml, and say what a change of it means."""
+
+
+@codebook.command()
+@click.argument("file", type=_FILE)
+@click.option("--devices", type=click.IntRange(min=1), help="Devices expected per period: is min_batch in reach?")
+@_JSON
+def check(file: str, devices: int | None, as_json: bool) -> None:
+    """Read FILE and list its metrics. Errors end with exit code 1; warnings do not."""
+    checked = _load(file, as_json=as_json)
+    warnings = lint(checked, today=datetime.now(UTC).date(), file=file, devices=devices)
+    if as_json:
+        _print_json({"ok": True, "codebook": checked.compiled(), "warnings": [asdict(w) for w in warnings]})
+        return
+    collection = checked.collection
+    click.echo(
+        table(
+            ["metric", "type", "mechanism", "epsilon", "report bytes", "id"],
+            [
+                [
+                    metric.name if metric.enabled else f"{metric.name} (off)",
+                    metric.type,
+                    metric.mechanism.name,
+                    decimal_text(metric.epsilon),
+                    str(metric.mechanism.report_bytes),
+                    metric.id.hex()[:8],
+                ]
+                for metric in checked.metrics
+            ],
+        )
+    )
+    click.echo(
+        f"\n{collection.name}, codebook {checked.id.hex()[:8]}: a device spends epsilon {decimal_text(checked.spent)} "
+        f"of {decimal_text(collection.device_epsilon)} in a period of {collection.calendar}"
+    )
+    _say("warning", warnings)
+    unknown = [metric.name for metric in checked.metrics if metric.min_batch is None]
+    if devices is not None and unknown:
+        click.echo(
+            f"note: min_batch is not set for {', '.join(unknown)}; whether it is in reach was not checked", err=True
+        )
+
+
+@codebook.command()
+@click.argument("file", type=_FILE)
+@_JSON
+def show(file: str, as_json: bool) -> None:
+    """Print the compiled form of FILE, which is JSON in any case: what devices and services work from."""
+    _print_json(_load(file, as_json=as_json).compiled())
+
+
+@codebook.command("diff")
+@click.argument("old", type=_FILE)
+@click.argument("new", type=_FILE)
+@_JSON
+def diff_command(old: str, new: str, as_json: bool) -> None:
+    """Say what it means to go from OLD to NEW: ids, history, budget."""
+    found = diff(_load(old, as_json=as_json), _load(new, as_json=as_json))
+    if as_json:
+        _print_json({"ok": True, **found.document()})
+    else:
+        click.echo(found.render())
+
+
+def _load(file: str, *, as_json: bool) -> Codebook:
+    try:
+        return Codebook.load(file)
+    except CodebookError as error:
+        _refuse(error.findings, as_json=as_json)
+
+
+def _refuse(findings: Sequence[Finding], *, as_json: bool) -> NoReturn:
+    if as_json:
+        _print_json({"ok": False, "errors": [asdict(finding) for finding in findings]})
+    else:
+        _say("error", findings)
+    sys.exit(1)
+
+
+def _say(severity: str, findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        place = f"{finding.file}: {finding.key}" if finding.key else finding.file
+        click.echo(f"{severity}: {place}: {finding.problem}\n  fix: {finding.fix}", err=True)
+
+
+def _print_json(document: object) -> None:
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))

@@ -1,0 +1,263 @@
+"""What a bundle says: which codebooks are in force from when, and which key seals which period.
+
+Of a compiled codebook only the header facts are read, those by which a shuffler batches reports. The rest
+passes through unread: this module must not know a mechanism. Members it does not know are ignored, so that a
+newer aggregator can add some without silencing older devices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal, NoReturn, TypeAlias, get_args
+
+from hubbub.canonical import LARGEST_INTEGER, Json
+from hubbub.period import LARGEST_INDEX, Calendar
+from hubbub.problems import InvalidParameter, MalformedBundle
+from hubbub.trust import base64_text, read_base64
+
+__all__ = ["SUITE", "Body", "BundledCodebook", "KeyState", "MetricHeader", "SealingKey", "read_body"]
+
+FORMAT = "hubbub-bundle 1"
+SUITE = "x25519-hkdf-sha256-aes-128-gcm"
+"""HPKE with DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and AES-128-GCM: the one suite of this version."""
+
+KeyState: TypeAlias = Literal["pending", "active", "revoked"]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricHeader:
+    """What the shuffler needs to know of a metric, and nothing more."""
+
+    id: bytes
+    name: str
+    report_bytes: int
+    """Length of the payload inside a sealed report."""
+    calendar: Calendar
+    grace: int
+    min_batch: int
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BundledCodebook:
+    """A compiled codebook and the period, in its own calendar, from which it is in force."""
+
+    first_period: int
+    document: dict[str, Json]
+    collection: str = field(init=False)
+    metrics: tuple[MetricHeader, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        codebook = _Members(self.document, "codebook")
+        collection = codebook.member("collection")
+        calendar = collection.calendar("period")
+        grace = collection.whole("grace", 1)
+        metrics = tuple(
+            MetricHeader(
+                id=metric.hexadecimal("id", 16),
+                name=metric.text("name"),
+                report_bytes=metric.whole("report_bytes", 1),
+                calendar=calendar,
+                grace=grace,
+                min_batch=metric.whole("min_batch", 2),
+                enabled=metric.flag("enabled"),
+            )
+            for metric in codebook.members("metrics")
+        )
+        if len({metric.id for metric in metrics}) != len(metrics):
+            raise MalformedBundle("codebook.metrics: two metrics have the same id")
+        object.__setattr__(self, "collection", collection.text("name"))
+        object.__setattr__(self, "metrics", metrics)
+
+
+@dataclass(frozen=True, slots=True)
+class SealingKey:
+    """A public key for the periods from `first_period` to `last_period`, both included.
+
+    `pending` keys are published ahead of their first period; `revoked` ones seal nothing any more.
+    """
+
+    id: int
+    public_key: bytes
+    first_period: int
+    last_period: int
+    state: KeyState = "active"
+    suite: str = SUITE
+
+    def covers(self, period: int) -> bool:
+        return self.first_period <= period <= self.last_period
+
+    def document(self) -> dict[str, Json]:
+        return {
+            "id": self.id,
+            "suite": self.suite,
+            "public_key": base64_text(self.public_key),
+            "first_period": self.first_period,
+            "last_period": self.last_period,
+            "state": self.state,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The signed content of a bundle. `read_body` is what makes a checked one."""
+
+    collection: str
+    sequence: int
+    issued: int
+    expires: int
+    max_age: int
+    """Seconds for which a relay or a device need not ask again."""
+    codebooks: tuple[BundledCodebook, ...]
+    keys: tuple[SealingKey, ...]
+
+    def metric(self, id: bytes, period: int) -> MetricHeader | None:  # noqa: A002  it is an id
+        """The metric of this id as the newest codebook in force has it, so that switching it off counts."""
+        for codebook in reversed(self.codebooks):
+            for metric in codebook.metrics if codebook.first_period <= period else ():
+                if metric.id == id:
+                    return metric
+        return None
+
+    def key_for(self, period: int) -> SealingKey | None:
+        """The one key that seals this period."""
+        return next((key for key in self.keys if key.state != "revoked" and key.covers(period)), None)
+
+    def document(self) -> dict[str, Json]:
+        return {
+            "format": FORMAT,
+            "collection": self.collection,
+            "sequence": self.sequence,
+            "issued": self.issued,
+            "expires": self.expires,
+            "max_age": self.max_age,
+            "codebooks": [
+                {"first_period": codebook.first_period, "codebook": codebook.document} for codebook in self.codebooks
+            ],
+            "keys": [key.document() for key in self.keys],
+        }
+
+
+def read_body(document: Json) -> Body:
+    """The content of a signed document, or MalformedBundle that names the member at fault."""
+    body = _Members(document, "bundle")
+    if body.text("format") != FORMAT:
+        body.refuse("format", f"this software reads {FORMAT!r}; update it")
+    read = Body(
+        collection=body.text("collection"),
+        sequence=body.whole("sequence", 0),
+        issued=body.whole("issued", 0),
+        expires=body.whole("expires", body.whole("issued", 0) + 1),
+        max_age=body.whole("max_age", 0),
+        codebooks=tuple(
+            BundledCodebook(entry.whole("first_period", 0, LARGEST_INDEX), entry.member("codebook").document)
+            for entry in body.members("codebooks")
+        ),
+        keys=tuple(_read_key(key) for key in body.members("keys")),
+    )
+    _refuse_contradictions(read)
+    return read
+
+
+def _read_key(key: _Members) -> SealingKey:
+    first = key.whole("first_period", 0, LARGEST_INDEX)
+    return SealingKey(
+        id=key.whole("id", 0, 255),
+        suite=key.one_of("suite", (SUITE,)),
+        public_key=key.base64("public_key", 32),
+        first_period=first,
+        last_period=key.whole("last_period", first, LARGEST_INDEX),
+        state=_state(key.one_of("state", get_args(KeyState))),
+    )
+
+
+def _state(text: str) -> KeyState:
+    return "pending" if text == "pending" else "active" if text == "active" else "revoked"
+
+
+def _refuse_contradictions(body: Body) -> None:
+    """Each rule that needs more than one member."""
+    if not body.codebooks:
+        raise MalformedBundle("bundle.codebooks: at least one codebook must be in force")
+    if any(codebook.collection != body.collection for codebook in body.codebooks):
+        raise MalformedBundle(f"bundle.codebooks: every codebook must be of the collection {body.collection!r}")
+    starts = [codebook.first_period for codebook in body.codebooks]
+    if sorted(set(starts)) != starts:
+        raise MalformedBundle("bundle.codebooks: each must start in a later period than the one before it")
+    if len({metric.calendar for codebook in body.codebooks for metric in codebook.metrics}) > 1:
+        raise MalformedBundle(
+            "bundle.codebooks: all must have the same period length, since keys are counted in periods; "
+            "let the old codebook reach its horizon before one with another length is published"
+        )
+    ids = [key.id for key in body.keys]
+    if len(set(ids)) != len(ids):
+        raise MalformedBundle("bundle.keys: two keys have the same id")
+    usable = sorted((k for k in body.keys if k.state != "revoked"), key=lambda k: k.first_period)
+    for key, after in pairwise(usable):
+        if after.first_period <= key.last_period:
+            raise MalformedBundle(f"bundle.keys: keys {key.id} and {after.id} both seal period {after.first_period}")
+
+
+class _Members:
+    """The members of one JSON object, each read as what it must be."""
+
+    def __init__(self, document: Json, path: str) -> None:
+        if not isinstance(document, dict):
+            raise MalformedBundle(f"{path}: expected an object, got {type(document).__name__}")
+        self.document, self.path = document, path
+
+    def refuse(self, name: str, why: str) -> NoReturn:
+        raise MalformedBundle(f"{self.path}.{name}: {why}")
+
+    def _get(self, name: str) -> Json:
+        if name not in self.document:
+            self.refuse(name, "missing")
+        return self.document[name]
+
+    def text(self, name: str) -> str:
+        value = self._get(name)
+        return value if isinstance(value, str) and value else self.refuse(name, f"expected text, got {value!r}")
+
+    def flag(self, name: str) -> bool:
+        value = self._get(name)
+        return value if isinstance(value, bool) else self.refuse(name, f"expected true or false, got {value!r}")
+
+    def whole(self, name: str, least: int, most: int = LARGEST_INTEGER) -> int:
+        value = self._get(name)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            self.refuse(name, f"expected a whole number from {least} to {most}, got {value!r}")
+        return value
+
+    def one_of(self, name: str, options: tuple[str, ...]) -> str:
+        value = self.text(name)
+        return value if value in options else self.refuse(name, f"expected {' or '.join(options)}, got {value!r}")
+
+    def hexadecimal(self, name: str, size: int) -> bytes:
+        value = self.text(name)
+        try:
+            data = bytes.fromhex(value)
+        except ValueError:
+            data = b""
+        return data if len(data) == size and data.hex() == value else self.refuse(name, f"expected {size} bytes in hex")
+
+    def base64(self, name: str, size: int) -> bytes:
+        try:
+            return read_base64(self.text(name), size)
+        except ValueError as error:
+            self.refuse(name, str(error))
+
+    def calendar(self, name: str) -> Calendar:
+        try:
+            return Calendar(self.whole(name, 1))
+        except InvalidParameter as error:
+            self.refuse(name, str(error))
+
+    def member(self, name: str) -> _Members:
+        return _Members(self._get(name), f"{self.path}.{name}")
+
+    def members(self, name: str) -> list[_Members]:
+        value = self._get(name)
+        if not isinstance(value, list):
+            self.refuse(name, f"expected a list, got {type(value).__name__}")
+        return [_Members(item, f"{self.path}.{name}[{position}]") for position, item in enumerate(value)]

@@ -1,0 +1,75 @@
+"""One byte string for each JSON document, so that documents can be hashed, signed and compared.
+
+Keys sorted, no spaces, ASCII only. No floats at all (two languages print them differently; decimals travel
+as strings) and no integer beyond 2^53 (JavaScript would round it; big ones travel as strings too).
+Reading is as strict: a key given twice is refused, since two readers could see two documents in one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, TypeAlias
+
+__all__ = ["LARGEST_INTEGER", "Json", "canonical_bytes", "digest", "read_json"]
+
+Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
+
+LARGEST_INTEGER = 2**53
+
+
+def canonical_bytes(document: Json) -> bytes:
+    """The bytes of a document; ValueError for what has no canonical form."""
+    _refuse_uncanonical(document)
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+
+
+def digest(label: str, document: Json) -> bytes:
+    """SHA-256 of a document under a label, so that no two kinds of document can share a hash."""
+    return hashlib.sha256(label.encode() + b"\0" + canonical_bytes(document)).digest()
+
+
+def read_json(raw: bytes) -> Json:
+    """The document in these bytes; ValueError for duplicate keys, floats, huge integers and non-ASCII."""
+    try:
+        document: Json = json.loads(
+            raw.decode("ascii"),
+            object_pairs_hook=_no_duplicates,
+            parse_float=_refuse_number,
+            parse_constant=_refuse_number,
+        )
+        _refuse_uncanonical(document)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    return document
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {max(names, key=names.count)!r} is given twice")
+    return document
+
+
+def _refuse_number(text: str) -> None:
+    raise ValueError(f"{text} is not a whole number; decimals are written as strings")
+
+
+def _refuse_uncanonical(document: object) -> None:
+    match document:
+        case None | bool() | str():
+            return
+        case int():
+            if abs(document) > LARGEST_INTEGER:
+                raise ValueError(f"{document} is beyond 2^53; write it as a string")
+        case list():
+            for item in document:
+                _refuse_uncanonical(item)
+        case dict():
+            for key, item in document.items():
+                if not isinstance(key, str):
+                    raise ValueError(f"a key must be a string, got {key!r}")
+                _refuse_uncanonical(item)
+        case _:
+            raise ValueError(f"{document!r} has no canonical form")

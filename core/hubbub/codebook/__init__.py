@@ -1,0 +1,37 @@
+"""metrics.toml becomes a codebook: what is collected, decided before any data and reviewed like code.
+
+    codebook = Codebook.load("metrics.toml")            # CodebookError carries every finding
+    metric = codebook.metric("theme")
+    metric.mechanism.randomize(metric.input_of("dark"), rng)
+    Codebook.from_compiled(codebook.compiled())         # what a device does; privacy and ids are checked again
+
+`lint` finds what is allowed but unwise, `diff` says what a change means.
+"""
+
+from hubbub.codebook._codebook import Codebook
+from hubbub.codebook._diff import Change, Diff, MetricDiff, diff
+from hubbub.codebook._keys import COLLECTION, METRIC, RELEASE, Key
+from hubbub.codebook._lint import lint
+from hubbub.codebook._metric import Collection, Metric
+from hubbub.codebook._numbers import decimal_text
+from hubbub.codebook._values import Boolean, Category, Number, Values
+
+__all__ = [
+    "COLLECTION",
+    "METRIC",
+    "RELEASE",
+    "Boolean",
+    "Category",
+    "Change",
+    "Codebook",
+    "Collection",
+    "Diff",
+    "Key",
+    "Metric",
+    "MetricDiff",
+    "Number",
+    "Values",
+    "decimal_text",
+    "diff",
+    "lint",
+]

@@ -1,0 +1,172 @@
+"""What a change of codebook means: for ids and history, for the budget, for what is released."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from hubbub.canonical import Json, canonical_bytes
+from hubbub.codebook._numbers import decimal_text
+from hubbub.period import duration_text
+
+if TYPE_CHECKING:
+    from hubbub.codebook._codebook import Codebook
+    from hubbub.codebook._metric import Metric
+
+__all__ = ["Change", "Diff", "MetricDiff", "diff"]
+
+Effect: TypeAlias = Literal["added", "removed", "new id", "edited"]
+
+_MEANING: Mapping[Effect, str] = {
+    "added": "starts with no history",
+    "removed": "devices stop; its releases stay",
+    "new id": "starts a new segment of history; old and new are shown side by side, and the limits that "
+    "a device sets itself count across both",
+    "edited": "same id, history goes on",
+}
+_DERIVED = ("share_threshold",)
+"""Says nothing that another field does not say better."""
+_LONG = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One field before and after."""
+
+    field: str
+    old: Json
+    new: Json
+
+    def __str__(self) -> str:
+        return f"{self.field}: {_short(self.old)} -> {_short(self.new)}"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricDiff:
+    """What happens to one metric."""
+
+    name: str
+    effect: Effect
+    old_id: str | None
+    new_id: str | None
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def meaning(self) -> str:
+        return _MEANING[self.effect]
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """Everything that differs; metrics that stay as they are are left out."""
+
+    collection: tuple[Change, ...]
+    metrics: tuple[MetricDiff, ...]
+    spent: tuple[Fraction, Fraction]
+    """What the enabled metrics spend per device and period, before and after."""
+    limit: tuple[Fraction, Fraction]
+
+    def __bool__(self) -> bool:
+        return bool(self.collection or self.metrics)
+
+    def document(self) -> dict[str, Json]:
+        """As JSON."""
+        return {
+            "collection": [_change(change) for change in self.collection],
+            "metrics": [
+                {
+                    "name": metric.name,
+                    "effect": metric.effect,
+                    "meaning": metric.meaning,
+                    "old_id": metric.old_id,
+                    "new_id": metric.new_id,
+                    "changes": [_change(change) for change in metric.changes],
+                }
+                for metric in self.metrics
+            ],
+            "budget": {
+                "spent": {"old": decimal_text(self.spent[0]), "new": decimal_text(self.spent[1])},
+                "device_epsilon": {"old": decimal_text(self.limit[0]), "new": decimal_text(self.limit[1])},
+            },
+        }
+
+    def render(self) -> str:
+        """As text for a reviewer."""
+        if not self:
+            return "no change"
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        if self.collection:
+            yield "collection"
+            yield from (f"  {change}{_CONSEQUENCE.get(change.field, '')}" for change in self.collection)
+        for metric in self.metrics:
+            ids = " -> ".join(full[:8] for full in (metric.old_id, metric.new_id) if full is not None)
+            yield f"{metric.name}: {metric.effect} ({ids}): {metric.meaning}"
+            yield from (f"  {change}" for change in metric.changes)
+        old, new = (
+            f"{decimal_text(spent)} of {decimal_text(limit)}"
+            for spent, limit in zip(self.spent, self.limit, strict=True)
+        )
+        yield f"budget per device and period: epsilon {old}" + ("" if old == new else f" -> {new}")
+
+
+_CONSEQUENCE = {
+    "name": "  (changes every id)",
+    "period": "  (changes every id)",
+    "release": "  (changes how many reports a release needs)",
+    "honest_fraction": "  (changes how many reports a release needs)",
+}
+
+
+def diff(old: Codebook, new: Codebook) -> Diff:
+    """What it means to go from one codebook to the other."""
+    before = {metric.name: metric for metric in old.metrics}
+    after = {metric.name: metric for metric in new.metrics}
+    compared = (_compare(name, before.get(name), after.get(name)) for name in sorted(before | after))
+    return Diff(
+        collection=tuple(_changes(_readable(old.collection.document()), _readable(new.collection.document()))),
+        metrics=tuple(metric for metric in compared if metric is not None),
+        spent=(old.spent, new.spent),
+        limit=(old.collection.device_epsilon, new.collection.device_epsilon),
+    )
+
+
+def _compare(name: str, old: Metric | None, new: Metric | None) -> MetricDiff | None:
+    old_id, new_id = (None if metric is None else metric.id.hex() for metric in (old, new))
+    if old is None or new is None:
+        return MetricDiff(name, "added" if old is None else "removed", old_id, new_id)
+    identity = tuple(_changes(_readable(old.identity()), _readable(new.identity())))
+    remarks = tuple(_changes(old.remarks(), new.remarks()))
+    if not identity and not remarks:
+        return None
+    return MetricDiff(name, "new id" if identity else "edited", old_id, new_id, identity + remarks)
+
+
+def _changes(old: dict[str, Json], new: dict[str, Json]) -> Iterator[Change]:
+    for name in old | new:
+        if name not in _DERIVED and old.get(name) != new.get(name):
+            yield Change(name, old.get(name), new.get(name))
+
+
+def _readable(document: dict[str, Json]) -> dict[str, Json]:
+    """Durations as a person writes them."""
+    lengths = {
+        name: duration_text(value)
+        for name, value in document.items()
+        if name in ("period", "grace", "forward_horizon") and isinstance(value, int)
+    }
+    return {**document, **lengths}
+
+
+def _change(change: Change) -> dict[str, Json]:
+    return {"field": change.field, "old": change.old, "new": change.new}
+
+
+def _short(value: Json) -> str:
+    """Fit for one line of a terminal; text that could steer the terminal is escaped."""
+    plain = isinstance(value, str) and value.isprintable()
+    text = "none" if value is None else str(value) if plain else canonical_bytes(value).decode()
+    return text if len(text) <= _LONG else text[: _LONG - 3] + "..."

@@ -1,0 +1,110 @@
+"""Every key of a codebook file: how it is written, what it defaults to, what it means. docs/codebook.md shows this."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["COLLECTION", "METRIC", "RELEASE", "Key"]
+
+
+class Key(NamedTuple):
+    """One key. `form` completes "write ..." in an error."""
+
+    name: str
+    form: str
+    default: str
+    meaning: str
+
+
+_NAME = "a lower-case name: a letter, then letters, digits, `_`"
+
+COLLECTION = (
+    Key("name", _NAME + " or `-`, 64 at most", "required", "Names the deployment. Part of every metric's id."),
+    Key(
+        "period",
+        'a length such as "1h", "1d" or "1w" that divides a day or is whole days',
+        "required",
+        "How often a device reports. UTC; weeks start on Monday. Part of every metric's id.",
+    ),
+    Key("grace", 'a duration such as "6h" or "1d"', "one period", "How long after its end a period takes reports."),
+    Key(
+        "forward_horizon",
+        'a duration such as "7d"',
+        '"7d"',
+        "How long after that its batches are taken; then its keys and nonces are deleted.",
+    ),
+    Key(
+        "device_epsilon",
+        "a positive number, such as 4.0",
+        "required",
+        "The most one device may spend in one period, over all enabled metrics.",
+    ),
+    Key(
+        "release",
+        "a table such as { epsilon = 0.5, delta = 1e-8 }",
+        "required",
+        "What each release must meet when the shuffler is honest; `min_batch` is computed from it.",
+    ),
+    Key(
+        "honest_fraction",
+        "a number above 0 and at most 1, such as 0.9",
+        "0.9",
+        "Share of reports assumed honest. An assumption: nothing enforces it.",
+    ),
+)
+
+RELEASE = (
+    Key("epsilon", "a positive number, such as 0.5", "required", "Shuffle-model epsilon of one release."),
+    Key("delta", "a number above 0 and below 1, such as 1e-8", "required", "Its delta: well below one in all devices."),
+)
+
+METRIC = (
+    Key("type", '"boolean", "category" or "mean"', "required", 'What is measured. "distribution", "strings": not yet.'),
+    Key("epsilon", "a number from 0.0001 to 30, such as 1.0", "required", "Local epsilon of one report."),
+    Key(
+        "values",
+        'a list of 2 to 65,536 strings, such as ["light", "dark", "other"]',
+        "required for category",
+        "The closed list. From domain knowledge, never from the data.",
+    ),
+    Key("other", "one of `values`", "none", "Category only: where values that are not in the list go."),
+    Key(
+        "bounds",
+        "two numbers, lower and upper, such as [0, 5000]",
+        "required for mean",
+        "Reported numbers outside are clamped. From domain knowledge, never from the data.",
+    ),
+    Key(
+        "reduce",
+        "first, last, sum, max, mean or reservoir, in quotes",
+        "`mean` for mean, else `first`",
+        "How the values of a period become one.",
+    ),
+    Key(
+        "share", "a number above 0 and at most 1, such as 0.1", "1", "Share of devices that report, by a private coin."
+    ),
+    Key(
+        "missing",
+        "a value of the metric",
+        "none",
+        "What a device reports when nothing was recorded. Without it, that it is silent can be seen.",
+    ),
+    Key("memoize", "false", "false", "Permanent randomization against averaging over time: not yet."),
+    Key(
+        "mechanism",
+        'a name such as "laplace", or a table such as { name = "laplace", steps = 64 }',
+        "`rr` for boolean, else the lowest variance that fits `report_bytes`",
+        "The local randomizer, with its own options.",
+    ),
+    Key("report_bytes", "a whole number, 1 or more", "no limit", "Longest payload that a report may have."),
+    Key(
+        "min_batch",
+        "a whole number from 2 to 1,000,000",
+        "computed from `release`",
+        "Fewest reports that are ever released.",
+    ),
+    Key("enabled", "true or false", "true", "The kill switch: when false, devices stop at the next bundle."),
+    Key("description", "text in quotes", "none", "What is measured and why, for the person whose device it is."),
+    Key("owner", "text in quotes, such as an address", "none", "Who answers for this metric."),
+    Key("expires", "a date without quotes, such as 2027-06-30", "none", "When to remove the metric, or to renew it."),
+)

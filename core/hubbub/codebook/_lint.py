@@ -1,0 +1,108 @@
+"""What is allowed in a codebook but unwise: warnings, each with a fix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from datetime import date
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from hubbub.codebook._numbers import decimal_text
+from hubbub.codebook._values import Category
+from hubbub.problems import Finding
+
+if TYPE_CHECKING:
+    from hubbub.codebook._codebook import Codebook
+    from hubbub.codebook._metric import Metric
+
+__all__ = ["lint"]
+
+MUCH = Fraction(8)
+"""Above this epsilon a report is nearly the value itself: of two values, right 2,981 times in 2,982."""
+LARGEST_DELTA = Fraction(1, 10**6)
+
+
+def lint(
+    codebook: Codebook,
+    *,
+    today: date,
+    file: str = "metrics.toml",
+    devices: int | None = None,
+    min_batch_of: Callable[[Metric], int] | None = None,
+) -> list[Finding]:
+    """Every warning. `devices` is how many are expected per period; `min_batch_of` computes what is left open."""
+    found = []
+    if codebook.collection.release_delta > LARGEST_DELTA:
+        found.append(
+            Finding(
+                file,
+                "collection.release.delta",
+                "delta is large: each device's guarantee may fail outright with this chance",
+                "use 1e-8, or less than one in ten times the number of devices",
+            )
+        )
+    for metric in codebook.metrics:
+        path = f"metrics.{metric.name}"
+        warnings = [*_people(metric, today), *_privacy(metric), *_reach(metric, devices, min_batch_of)]
+        found += [Finding(file, f"{path}.{key}", problem, fix) for key, problem, fix in warnings]
+    return found
+
+
+def _people(metric: Metric, today: date) -> Iterator[tuple[str, str, str]]:
+    """Someone must answer for a metric, say what it is, and end it."""
+    if not metric.description:
+        yield "description", "nobody can tell what is measured", 'add description = "..."'
+    if not metric.owner:
+        yield "owner", "nobody answers for this metric", 'add owner = "team@example.com"'
+    if metric.expires is None:
+        yield "expires", "the metric would be collected for ever", "add expires = YYYY-MM-DD, a year ahead at most"
+    elif metric.expires <= today:
+        yield (
+            "expires",
+            f"the metric expired on {metric.expires}",
+            "remove the metric, or decide anew and set a later date",
+        )
+
+
+def _privacy(metric: Metric) -> Iterator[tuple[str, str, str]]:
+    """Taking part should say nothing, and a report little."""
+    if isinstance(metric.values, Category) and metric.values.other is None:
+        known = "other" in metric.values.values
+        yield (
+            "other",
+            "a device with a value that is not in the list stays silent, which can be seen",
+            'add other = "other"' if known else 'add "other" to values, and other = "other"',
+        )
+    if metric.missing is None:
+        yield (
+            "missing",
+            "a device that recorded nothing stays silent, which can be seen",
+            "add missing = VALUE, reported when nothing was recorded",
+        )
+    if metric.epsilon > MUCH:
+        yield (
+            "epsilon",
+            f"at {decimal_text(metric.epsilon)} a report nearly is the value, should shuffler and aggregator collude",
+            f"use {decimal_text(MUCH)} or less; 0.5 to 4 are usual",
+        )
+
+
+def _reach(
+    metric: Metric, devices: int | None, min_batch_of: Callable[[Metric], int] | None
+) -> Iterator[tuple[str, str, str]]:
+    """A batch below its minimum is discarded: a metric that never reaches it collects for nothing."""
+    needed = metric.min_batch
+    if needed is None and min_batch_of is not None:
+        needed = min_batch_of(metric)
+    if devices is None or needed is None or not metric.enabled:
+        return
+    expected = math.floor(devices * metric.share)
+    if expected < needed:
+        least = math.ceil(needed / metric.share)
+        yield (
+            "min_batch",
+            f"{devices} devices send about {expected} reports a period, below the {needed} of a release: "
+            "every batch would be discarded",
+            f"reach {least} devices, take a longer period, raise share, or relax the release target",
+        )

@@ -1,0 +1,148 @@
+"""One metric and the collection it belongs to: resolved, frozen, known by an id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import date
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from hubbub.canonical import Json, digest
+from hubbub.codebook._numbers import decimal_text
+from hubbub.randomness import WORD
+from hubbub.reduce import REDUCERS, Reducer
+
+if TYPE_CHECKING:
+    from hubbub.codebook._values import Declared, Values
+    from hubbub.mechanisms import Mechanism
+    from hubbub.period import Calendar
+    from hubbub.reduce import Value
+
+__all__ = ["Collection", "Metric", "total_epsilon"]
+
+ID_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What all metrics of a deployment share."""
+
+    name: str
+    calendar: Calendar
+    grace: int
+    """Seconds after a period's end during which its reports are still taken."""
+    forward_horizon: int
+    """Seconds after that during which its batches are."""
+    device_epsilon: Fraction
+    """The most that one device spends in one period, over all enabled metrics."""
+    release_epsilon: Fraction
+    release_delta: Fraction
+    honest_fraction: Fraction
+    """Share of reports assumed honest: an assumption that nothing enforces."""
+
+    def document(self) -> dict[str, Json]:
+        return {
+            "name": self.name,
+            "period": self.calendar.seconds,
+            "grace": self.grace,
+            "forward_horizon": self.forward_horizon,
+            "device_epsilon": decimal_text(self.device_epsilon),
+            "release": {"epsilon": decimal_text(self.release_epsilon), "delta": decimal_text(self.release_delta)},
+            "honest_fraction": decimal_text(self.honest_fraction),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric whose mechanism is resolved: what a report of it means can no longer change."""
+
+    collection: str
+    calendar: Calendar
+    name: str
+    values: Values
+    mechanism: Mechanism[Any]
+    reduce: str
+    share: Fraction = Fraction(1)
+    missing: Declared | None = None
+    """What a device reports when nothing was recorded; None: it stays silent, which can be seen."""
+    min_batch: int | None = None
+    enabled: bool = True
+    description: str = ""
+    owner: str = ""
+    expires: date | None = None
+    id: bytes = field(init=False)
+    """Sixteen bytes of the hash of everything that gives a report its meaning."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", digest("hubbub-01 metric", self.identity())[:ID_BYTES])
+
+    @property
+    def type(self) -> str:
+        return self.values.type
+
+    @property
+    def epsilon(self) -> Fraction:
+        return self.mechanism.epsilon
+
+    @property
+    def reducer(self) -> Reducer:
+        return REDUCERS[self.reduce]
+
+    @property
+    def share_threshold(self) -> int:
+        """A device reports when a private draw below 2^64 is below this; rounded down, but never to nobody."""
+        return max(1, int(self.share * WORD))
+
+    def recorded(self, value: object) -> Value:
+        """What the device keeps of one recorded value, to be reduced; InvalidValue says what to do instead."""
+        return self.values.recorded(value)
+
+    def input_of(self, value: object) -> int | Fraction:
+        """The mechanism's input for a recorded or reduced value, or for `missing`."""
+        return self.values.input_of(value)
+
+    def label_of(self, index: int) -> str:
+        """Name of the estimated value of this index."""
+        return self.values.labels()[index]
+
+    def identity(self) -> dict[str, Json]:
+        """Everything that gives a report its meaning, and nothing that may be edited without changing it."""
+        parameters: Json = json.loads(json.dumps(self.mechanism.parameters()))  # plain lists, as a reader sees them
+        return {
+            "collection": self.collection,
+            "period": self.calendar.seconds,
+            "name": self.name,
+            "type": self.type,
+            **self.values.document(),
+            "epsilon": decimal_text(self.epsilon),
+            "mechanism": {"name": self.mechanism.name, "parameters": parameters},
+            "report_bytes": self.mechanism.report_bytes,
+            "reduce": self.reduce,
+            "share": decimal_text(self.share),
+            "share_threshold": str(self.share_threshold),
+            "missing": decimal_text(self.missing) if isinstance(self.missing, Fraction) else self.missing,
+            "memoize": False,
+        }
+
+    def remarks(self) -> dict[str, Json]:
+        """What may be edited under the same id."""
+        return {
+            "min_batch": self.min_batch,
+            "enabled": self.enabled,
+            "description": self.description,
+            "owner": self.owner,
+            "expires": self.expires.isoformat() if self.expires else None,
+        }
+
+    def document(self) -> dict[str, Json]:
+        """The metric inside a compiled codebook, whose `collection` holds the rest of the identity."""
+        identity = self.identity()
+        del identity["collection"], identity["period"]
+        return {"id": self.id.hex(), **identity, **self.remarks()}
+
+
+def total_epsilon(metrics: Iterable[Metric]) -> Fraction:
+    """What a device spends in a period on those that are enabled: plain composition."""
+    return sum((metric.epsilon for metric in metrics if metric.enabled), Fraction(0))

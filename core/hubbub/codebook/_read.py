@@ -1,0 +1,254 @@
+"""TOML tables become a collection and its metrics; all that is wrong is found in one go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from hubbub.codebook._keys import COLLECTION, METRIC, RELEASE
+from hubbub.codebook._metric import Collection, Metric, total_epsilon
+from hubbub.codebook._numbers import decimal_text, exact
+from hubbub.codebook._table import (
+    Findings,
+    Table,
+    a_date,
+    a_flag,
+    a_table,
+    a_text,
+    key_path,
+    one_of,
+    whole_number,
+)
+from hubbub.codebook._values import Boolean, Category, Number, Values, label_faults
+from hubbub.mechanisms import Bounds, Domain, Mechanism, choose, mechanism
+from hubbub.mechanisms._exact import exact_epsilon
+from hubbub.period import Calendar, duration_seconds
+from hubbub.problems import CodebookError, HubbubError, InvalidParameter, did_you_mean
+from hubbub.reduce import REDUCERS
+
+if TYPE_CHECKING:
+    from hubbub.codebook._values import Declared
+
+__all__ = ["Build", "read", "resolve"]
+
+Build: TypeAlias = Callable[[object, Fraction, Domain, int | None], Mechanism[Any]]
+"""(the `mechanism` key or None, epsilon, domain, longest report) -> the mechanism."""
+
+LARGEST_BATCH = 1_000_000
+DEFAULT_HONEST = Fraction(9, 10)
+DEFAULT_FORWARD_HORIZON = duration_seconds("7d")
+
+_TYPES = (Boolean.type, Category.type, Number.type)
+_LATER = ("distribution", "strings")
+_DOMAIN_KEYS = {Boolean.type: (), Category.type: ("values", "other"), Number.type: ("bounds",)}
+
+
+def read(document: Mapping[str, object], file: str, build: Build) -> tuple[Collection, tuple[Metric, ...]]:
+    """The codebook in a parsed file, or CodebookError with every finding."""
+    findings = Findings(file)
+    for name in document:
+        if name not in ("collection", "metrics"):
+            near = did_you_mean(name, ("collection", "metrics"))
+            findings.add(key_path("", name), "there is no such table", near or "use [collection] and [metrics.NAME]")
+    collection = _collection(_table(document, "collection", findings), findings)
+    metrics = [
+        metric
+        for name, content in _table(document, "metrics", findings).items()
+        if (metric := _metric(name, content, collection, findings, build)) is not None
+    ]
+    if not document.get("metrics"):
+        findings.add("metrics", "no metric is defined", "add a table such as [metrics.dark_mode]")
+    if collection is not None:
+        _check_budget(collection, metrics, findings)
+    if findings.found or collection is None:
+        raise CodebookError(findings.found)
+    return collection, tuple(sorted(metrics, key=lambda metric: metric.name))
+
+
+def resolve(written: object, epsilon: Fraction, domain: Domain, report_bytes: int | None) -> Mechanism[Any]:
+    """The mechanism that a metric names, or the best one that fits."""
+    if written is None:
+        return choose(domain, epsilon, report_bytes=report_bytes)
+    if not isinstance(written, str | Mapping):
+        raise InvalidParameter(f"expected a name or a table, got {written!r}")
+    options = {"name": written} if isinstance(written, str) else dict(written)
+    built = mechanism(a_text(options.pop("name", None))).calibrate(epsilon, domain, **options)
+    if report_bytes is not None and built.report_bytes > report_bytes:
+        raise InvalidParameter(f"a report of {built.name} takes {built.report_bytes} bytes, above `report_bytes`")
+    return built
+
+
+def _table(document: Mapping[str, object], name: str, findings: Findings) -> Mapping[str, object]:
+    content = document.get(name, {})
+    if isinstance(content, Mapping):
+        return content
+    findings.add(name, f"expected a table, got {content!r}", f"write it as [{name}]")
+    return {}
+
+
+def _collection(content: Mapping[str, object], findings: Findings) -> Collection | None:
+    table = Table(content, "collection", COLLECTION, findings)
+    name = table.need("name", _name(r"[a-z][a-z0-9_-]{0,63}"))
+    calendar = table.need("period", Calendar.parse)
+    grace = table.take("grace", duration_seconds, calendar.seconds if calendar else 0)
+    forward_horizon = table.take("forward_horizon", duration_seconds, DEFAULT_FORWARD_HORIZON)
+    device_epsilon = table.need("device_epsilon", _above_zero)
+    honest = table.take("honest_fraction", _fraction, DEFAULT_HONEST)
+    release = table.need("release", a_table)
+    inner = Table(release or {}, "collection.release", RELEASE, findings)
+    epsilon = inner.need("epsilon", _above_zero) if release is not None else None
+    delta = inner.need("delta", _below_one) if release is not None else None
+    if name is None or calendar is None or device_epsilon is None or epsilon is None or delta is None:
+        return None
+    return Collection(name, calendar, grace, forward_horizon, device_epsilon, epsilon, delta, honest)
+
+
+def _metric(
+    name: str, content: object, collection: Collection | None, findings: Findings, build: Build
+) -> Metric | None:
+    path, before = key_path("metrics", name), len(findings.found)
+    if not isinstance(content, Mapping):
+        findings.add(path, f"expected a table, got {content!r}", f"write it as [{path}]")
+        return None
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
+        findings.add(
+            path,
+            "a metric's name is a lower-case letter, then letters, digits or _, 64 in all at most",
+            f"rename it, for example to {_tame(name)!r}",
+        )
+    table = Table(content, path, METRIC, findings)
+    values = _values(table)
+    epsilon = table.need("epsilon", lambda value: exact_epsilon(exact(value)))
+    share = table.take("share", _fraction, Fraction(1))
+    report_bytes = table.take("report_bytes", whole_number(1, 2**20), None)
+    remarks: dict[str, Any] = {
+        "min_batch": table.take("min_batch", whole_number(2, LARGEST_BATCH), None),
+        "enabled": table.take("enabled", a_flag, default=True),
+        "description": table.take("description", a_text, ""),
+        "owner": table.take("owner", a_text, ""),
+        "expires": table.take("expires", a_date, None),
+    }
+    if table.take("memoize", a_flag, default=False):
+        table.fault("memoize", "memoized metrics are not supported yet", "remove it, or set it to false")
+    if values is None:
+        return None
+    reduce = table.take("reduce", one_of(list(REDUCERS)), values.default_reduce)
+    if values.kind not in REDUCERS[reduce].fits:
+        fitting = [reducer.name for reducer in REDUCERS.values() if values.kind in reducer.fits]
+        table.fault("reduce", f"{reduce} means nothing for a {values.type} metric", f"use {', '.join(fitting)}")
+    missing: Declared | None = table.take("missing", values.declared, None)
+    if epsilon is None:
+        return None
+    built = _mechanism(table, values, epsilon, report_bytes, build)
+    if built is None or collection is None or len(findings.found) > before:
+        return None
+    return Metric(collection.name, collection.calendar, name, values, built, reduce, share, missing, **remarks)
+
+
+def _values(table: Table) -> Values | None:
+    """The domain that type, values, other and bounds describe."""
+    kind = table.need("type", one_of((*_TYPES, *_LATER)))
+    if kind in _LATER:
+        fix = f"use {', '.join(_TYPES)}, or wait for a later version"
+        table.fault("type", f"metrics of type {kind} are not supported yet", fix)
+    if kind not in _TYPES:
+        return None
+    for other_kind, keys in _DOMAIN_KEYS.items():
+        if other_kind != kind:
+            table.refuse(keys, f"a {kind} metric has no such key")
+    if kind == Boolean.type:
+        return Boolean()
+    if kind == Number.type:
+        bounds = table.need("bounds", _bounds)
+        return None if bounds is None else Number(bounds)
+    return _category(table)
+
+
+def _category(table: Table) -> Category | None:
+    written = table.need("values", _list)
+    faults = label_faults(written or [])
+    for position, problem, fix in faults:
+        table.findings.add(f"{key_path(table.path, 'values')}[{position}]", problem, fix)
+    if written is None or faults:
+        return None
+    closed = table.take("values", lambda values: Category(tuple(_list(values))), None)
+    if closed is None:
+        return None
+    return Category(closed.values, table.take("other", closed.declared, None))
+
+
+def _mechanism(
+    table: Table, values: Values, epsilon: Fraction, report_bytes: int | None, build: Build
+) -> Mechanism[Any] | None:
+    written = table.content.get("mechanism", "rr" if values.type == Boolean.type else None)
+    try:
+        return build(written, epsilon, values.domain, report_bytes)
+    except HubbubError as error:
+        problem = str(error)
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        problem = f"an option is of the wrong kind: {error}"
+    at_fault = next((name for name in ("mechanism", "report_bytes") if name in table.content), "epsilon")
+    table.fault(at_fault, problem)
+    return None
+
+
+def _check_budget(collection: Collection, metrics: list[Metric], findings: Findings) -> None:
+    spent = total_epsilon(metrics)
+    if spent > collection.device_epsilon:
+        findings.add(
+            "collection.device_epsilon",
+            f"the enabled metrics spend {decimal_text(spent)} per device and period, "
+            f"more than {decimal_text(collection.device_epsilon)}",
+            f"raise it to {decimal_text(spent)}, lower an epsilon, or set enabled = false on a metric",
+        )
+
+
+def _name(pattern: str) -> Callable[[object], str]:
+    def read_name(value: object) -> str:
+        if not re.fullmatch(pattern, a_text(value)):
+            raise InvalidParameter(f"{value!r} is not a usable name")
+        return a_text(value)
+
+    return read_name
+
+
+def _tame(name: str) -> str:
+    """A usable name near to one that is not."""
+    tame = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:60]
+    return tame if tame[:1].isalpha() else f"m_{tame}".rstrip("_")
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise InvalidParameter(f"expected a list, got {value!r}")
+    return value
+
+
+def _bounds(value: object) -> Bounds:
+    match value:
+        case [lower, upper]:
+            return Bounds(exact(lower), exact(upper))
+    raise InvalidParameter(f"expected two numbers, got {value!r}")
+
+
+def _above_zero(value: object) -> Fraction:
+    number = exact(value)
+    if number <= 0:
+        raise InvalidParameter(f"expected a number above 0, got {value}")
+    return number
+
+
+def _below_one(value: object) -> Fraction:
+    number = _above_zero(value)
+    if number >= 1:
+        raise InvalidParameter(f"expected a number below 1, got {value}")
+    return number
+
+
+def _fraction(value: object) -> Fraction:
+    number = _above_zero(value)
+    if number > 1:
+        raise InvalidParameter(f"expected a number above 0 and at most 1, got {value}")
+    return number

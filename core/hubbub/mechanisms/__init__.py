@@ -1,0 +1,48 @@
+"""Local randomizers, one file each, each with its law, estimator, variance, interval and privacy claim.
+
+mechanism = choose(Categories(4), epsilon=2)          # or KaryRandomizedResponse.calibrate(2, Categories(4))
+report = mechanism.randomize(3, SystemRandomness())   # on the device
+tally = mechanism.tally(reports)                      # at the aggregator
+mechanism.estimate(tally), mechanism.interval(tally)
+"""
+
+from hubbub.mechanisms._frame import (
+    Amplification,
+    Atom,
+    Bounds,
+    Categories,
+    Domain,
+    Estimate,
+    Interval,
+    Mechanism,
+    Pair,
+    Tally,
+)
+from hubbub.mechanisms._registry import choose, mechanism, register, registered
+from hubbub.mechanisms.duchi import DuchiMean
+from hubbub.mechanisms.krr import KaryRandomizedResponse
+from hubbub.mechanisms.laplace import DiscreteLaplaceMean
+from hubbub.mechanisms.matrix import MatrixResponse
+from hubbub.mechanisms.rr import BinaryRandomizedResponse
+
+__all__ = [
+    "Amplification",
+    "Atom",
+    "BinaryRandomizedResponse",
+    "Bounds",
+    "Categories",
+    "DiscreteLaplaceMean",
+    "Domain",
+    "DuchiMean",
+    "Estimate",
+    "Interval",
+    "KaryRandomizedResponse",
+    "MatrixResponse",
+    "Mechanism",
+    "Pair",
+    "Tally",
+    "choose",
+    "mechanism",
+    "register",
+    "registered",
+]

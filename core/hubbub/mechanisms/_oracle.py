@@ -1,0 +1,132 @@
+r"""Pure frequency oracles: a report supports an item with probability p if it is held, q if not.
+
+With C supporting reports of n, for a frequency f of the devices that reported,
+
+    fhat = (C/n - q) / (p - q)                      unbiased
+    n Var = q (1 - q) / (p - q)^2 + f (1 - p - q) / (p - q)
+
+exactly, noise being the only randomness (Wang, Blocki, Li and Jha, USENIX Security 2017, section 3, give
+the same for a small f; the term linear in f is exact). A population frequency adds f (1 - f).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+from hubbub.mechanisms import _intervals
+from hubbub.mechanisms._frame import Categories, Estimate, Interval, Kind, Mechanism, Population, Report
+from hubbub.problems import InvalidParameter
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from hubbub.mechanisms._frame import Tally
+
+
+class PureOracle(Mechanism[Report]):
+    """Estimator, variance and interval of every mechanism that has a p and a q."""
+
+    __slots__ = ()
+
+    kind: ClassVar[Kind] = "frequency"
+
+    @property
+    @abstractmethod
+    def p(self) -> Fraction:
+        """Probability that a report supports the item its device holds."""
+
+    @property
+    @abstractmethod
+    def q(self) -> Fraction:
+        """Probability that a report supports a given item its device does not hold."""
+
+    def supports(self, tally: Tally) -> NDArray[np.int64]:
+        """Reports that support each item."""
+        return tally.cells
+
+    def estimate(self, tally: Tally) -> Estimate:
+        return estimate(self.supports(tally), tally.reports, float(self.p), float(self.q))
+
+    def interval(
+        self,
+        tally: Tally,
+        confidence: float = 0.95,
+        *,
+        population: Population = "reports",
+        simultaneous: bool = False,
+    ) -> Interval:
+        return interval(
+            self.supports(tally),
+            tally.reports,
+            float(self.p),
+            float(self.q),
+            confidence=confidence,
+            population=population,
+            simultaneous=simultaneous,
+        )
+
+    def variance(self, truth: ArrayLike) -> NDArray[np.float64]:
+        return variance(truth, float(self.p), float(self.q))
+
+    def typical_variance(self) -> float:
+        assert isinstance(self.domain, Categories)  # noqa: S101  a frequency is of categories; for the type checker
+        return at(1 / self.domain.size, float(self.p), float(self.q))
+
+
+def refuse_empty(reports: int) -> None:
+    """An estimate of nobody does not exist."""
+    if reports < 1:
+        raise InvalidParameter("there are no reports to estimate from")
+
+
+def variance(frequencies: ArrayLike, p: float, q: float) -> NDArray[np.float64]:
+    """n Var of each estimated frequency, given the true ones."""
+    import numpy as np
+
+    return np.asarray(at(0.0, p, q) + np.asarray(frequencies, np.float64) * (1 - p - q) / (p - q))
+
+
+def at(frequency: float, p: float, q: float) -> float:
+    """n Var at one frequency, without numpy: a device may compare mechanisms too."""
+    return q * (1 - q) / (p - q) ** 2 + frequency * (1 - p - q) / (p - q)
+
+
+def estimate(counts: NDArray[np.int64], reports: int, p: float, q: float) -> Estimate:
+    """Unbiased frequencies; the variance is linear in f, so at fhat it is unbiased too."""
+    import numpy as np
+
+    refuse_empty(reports)
+    values = (counts / reports - q) / (p - q)
+    # No truth has a smaller variance than the smaller one of f = 0 and f = 1.
+    least = min(at(0.0, p, q), at(1.0, p, q))
+    return Estimate(reports, values, np.maximum(variance(values, p, q), least) / reports)
+
+
+def interval(
+    counts: NDArray[np.int64],
+    reports: int,
+    p: float,
+    q: float,
+    *,
+    confidence: float,
+    population: Population,
+    simultaneous: bool,
+) -> Interval:
+    """Exact for few reports, score for many; Clopper-Pearson for a superpopulation."""
+    refuse_empty(reports)
+    alpha = _intervals.miss(confidence, _intervals.comparisons(len(counts), simultaneous))
+    if population == "superpopulation":
+        low, high = _intervals.clopper_pearson(counts, reports, alpha)
+        low, high, kind = (low - q) / (p - q), (high - q) / (p - q), "superpopulation, Clopper-Pearson"
+    elif reports <= _intervals.FEW_REPORTS:
+        low, high = _intervals.two_binomials(counts, reports, alpha, p, q)
+        kind = "devices that reported, exact"
+    else:
+        values = (counts / reports - q) / (p - q)
+        low, high = _intervals.score(values, reports, alpha, at(0.0, p, q), (1 - p - q) / (p - q))
+        kind = "devices that reported, score"
+    return _intervals.labelled(low, high, confidence, kind, simultaneous)

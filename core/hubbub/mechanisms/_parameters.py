@@ -1,0 +1,53 @@
+"""Reading the parameters that a mechanism is built from, with errors that say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from hubbub.mechanisms._frame import Bounds, Categories
+from hubbub.problems import InvalidParameter
+
+if TYPE_CHECKING:
+    from hubbub.mechanisms._frame import Domain, Mechanism
+
+
+def refuse_unfit(cls: type[Mechanism[Any]], domain: Domain, options: Mapping[str, Any] | None = None) -> None:
+    """InvalidParameter for a domain the mechanism is not made for, or an option it does not have."""
+    if not cls.fits(domain):
+        what = f"{domain.size} values" if isinstance(domain, Categories) else "a range of numbers"
+        raise InvalidParameter(f"{cls.name} does not fit {what}; it is for: {cls.regime}")
+    if options:
+        raise InvalidParameter(f"{cls.name} has no option {', '.join(sorted(options))}; leave it out")
+
+
+def bounds_of(cls: type[Mechanism[Any]], domain: Domain) -> Bounds:
+    """The domain as bounds, or InvalidParameter."""
+    refuse_unfit(cls, domain)
+    assert isinstance(domain, Bounds)  # noqa: S101  what `fits` has just established, said for the type checker
+    return domain
+
+
+def categories_of(cls: type[Mechanism[Any]], domain: Domain) -> Categories:
+    """The domain as categories, or InvalidParameter."""
+    refuse_unfit(cls, domain)
+    assert isinstance(domain, Categories)  # noqa: S101  as above
+    return domain
+
+
+def integers(name: str, parameters: Mapping[str, Any], keys: Collection[str]) -> list[int]:
+    """The integers under `keys`, which must be all there is; big ones may be decimal strings."""
+    if not isinstance(parameters, Mapping) or set(parameters) != set(keys):
+        raise InvalidParameter(
+            f"{name} is made of {', '.join(keys)}; got {', '.join(map(str, parameters)) or 'nothing'}"
+        )
+    return [integer(name, key, parameters[key]) for key in keys]
+
+
+def integer(name: str, key: str, value: object) -> int:
+    """One non-negative integer, given as such or as a decimal string."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 40:
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise InvalidParameter(f"{name}: {key} must be a whole number, got {value!r}")

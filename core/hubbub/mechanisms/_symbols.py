@@ -1,0 +1,81 @@
+"""Mechanisms whose report is one of a few symbols 0 .. symbols-1: how such reports travel and are counted."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from hubbub.mechanisms._frame import Mechanism, Tally
+from hubbub.problems import InvalidValue, MalformedReport
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+
+class SymbolMechanism(Mechanism[int]):
+    """One symbol, as a big-endian integer of the least number of bytes that holds them all."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def symbols(self) -> int:
+        """How many different reports there are."""
+
+    @property
+    def report_bytes(self) -> int:
+        return ((self.symbols - 1).bit_length() + 7) // 8
+
+    def encode(self, report: int) -> bytes:
+        if not 0 <= report < self.symbols:
+            raise InvalidValue(f"a {self.name} report is from 0 to {self.symbols - 1}, got {report}")
+        return report.to_bytes(self.report_bytes)
+
+    def decode(self, payload: bytes) -> int:
+        if len(payload) != self.report_bytes:
+            raise MalformedReport(f"a {self.name} report has {self.report_bytes} bytes, got {len(payload)}")
+        report = int.from_bytes(payload)
+        if report >= self.symbols:
+            raise MalformedReport(f"a {self.name} report is from 0 to {self.symbols - 1}, got {report}")
+        return report
+
+    def outputs(self) -> range:
+        return range(self.symbols)
+
+    @property
+    def cells(self) -> int:
+        return self.symbols
+
+    def tally(self, reports: ArrayLike) -> Tally:
+        import numpy as np
+
+        symbols = whole_numbers(reports, self.symbols, f"a {self.name} report")
+        counts = np.bincount(symbols, minlength=self.symbols)
+        return Tally(self.fingerprint, len(symbols), counts.astype(np.int64))
+
+
+def whole_numbers(values: ArrayLike, size: int, what: str) -> NDArray[np.int64]:
+    """The values as integers from 0 to size-1, or InvalidValue."""
+    import numpy as np
+
+    array = np.asarray(values)
+    if array.size == 0:
+        return np.zeros(0, np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iub":
+        raise InvalidValue(f"{what} is a whole number from 0 to {size - 1}; got an array of {array.dtype}")
+    low, high = int(array.min()), int(array.max())
+    if low < 0 or high >= size:
+        raise InvalidValue(f"{what} is a whole number from 0 to {size - 1}; got {low if low < 0 else high}")
+    return array.astype(np.int64)
+
+
+def index(value: object, size: int, name: str) -> int:
+    """One category's index, or InvalidValue that says what to pass instead."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidValue(
+            f"{name} randomizes a whole number from 0 to {size - 1}, got {value!r}: pass the value's index"
+        )
+    if not 0 <= value < size:
+        raise InvalidValue(f"{name} has {size} values: pass an index from 0 to {size - 1}, got {value}")
+    return value

@@ -1,0 +1,360 @@
+r"""Any transition matrix: asymmetric randomized response, post randomization (PRAM), your own design.
+
+The report y is drawn from column x of P. With o the shares of the reports seen, f = A o is unbiased for
+any left inverse A of P (for a square P, the inverse), and for the devices that reported
+
+    n Cov = A ( sum_x f_x (diag P_x - P_x P_x^T) ) A^T        eps = max over y, x, x' of ln P[y,x] / P[y,x']
+
+(Gouweleeuw, Kooiman, Willenborg and de Wolf, "Post Randomisation for Statistical Disclosure Control",
+J. Official Statistics 14, 1998; Chaudhuri and Mukerjee, "Randomized Response", 1988, for the estimator.)
+
+For more outputs than inputs, A is the generalised least squares inverse for a uniform truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate, combinations
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from hubbub.mechanisms import _intervals, _oracle
+from hubbub.mechanisms._exact import exact_epsilon, exact_number, exp_below, float_above, log_above
+from hubbub.mechanisms._frame import (
+    Amplification,
+    Atom,
+    Categories,
+    Domain,
+    Estimate,
+    Interval,
+    Json,
+    Kind,
+    Pair,
+    Population,
+    Tally,
+)
+from hubbub.mechanisms._parameters import categories_of, integer, refuse_unfit
+from hubbub.mechanisms._registry import register
+from hubbub.mechanisms._symbols import SymbolMechanism, index, whole_numbers
+from hubbub.problems import InvalidParameter, SingularMatrix
+from hubbub.randomness import WORD
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from hubbub.randomness import BulkRandomness, Randomness
+
+LARGEST = 64
+"""Most values a matrix may have: every pair of columns is checked, by us and by the accountant."""
+WORST_CONDITION = 1e6
+"""Beyond this condition number the estimates of a million devices would still be noise."""
+
+
+@register("matrix")
+@dataclass(frozen=True, slots=True)
+class MatrixResponse(SymbolMechanism):
+    """`columns[x][y]` / 2**64 is the probability of report y from value x."""
+
+    kind: ClassVar[Kind] = "frequency"
+    regime: ClassVar[str] = "your own transition matrix: asymmetric secrets, PRAM, legacy designs"
+    automatic: ClassVar[bool] = False
+
+    epsilon: Fraction
+    columns: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        heights = {len(column) for column in self.columns}
+        if not 2 <= len(self.columns) <= LARGEST or len(heights) != 1:
+            raise InvalidParameter(f"matrix: give 2 to {LARGEST} columns of equal length, one for each value")
+        if heights.pop() < len(self.columns):
+            raise SingularMatrix("matrix: fewer reports than values: the values cannot be told apart")
+        if any(min(column) < 0 or sum(column) != WORD for column in self.columns):
+            raise InvalidParameter("matrix: the weights of each column must be non-negative and sum to 2**64")
+        self._refuse_if_not_private()
+
+    @classmethod
+    def fits(cls, domain: Domain) -> bool:
+        return isinstance(domain, Categories) and domain.size <= LARGEST
+
+    @classmethod
+    def calibrate(
+        cls,
+        epsilon: object,
+        domain: Domain,
+        *,
+        matrix: Sequence[Sequence[object]] | None = None,
+        **options: Any,
+    ) -> Self:
+        """`matrix[y][x]` is the probability of report y from value x; columns sum to one.
+
+        Probabilities become integers out of 2**64. Should that take the ratio over e^epsilon by a hair, the
+        columns are mixed with their mean, by 2**-50 and at most 2**-20; a matrix that is further off is refused.
+        """
+        refuse_unfit(cls, domain, options)
+        size = categories_of(cls, domain).size
+        exact = exact_epsilon(epsilon)
+        columns = _read(matrix, size)
+        if any(min(row) == 0 < max(row) for row in zip(*columns, strict=True)):
+            raise InvalidParameter(
+                "matrix: a report that is impossible for one value and possible for another reveals it; "
+                "give every value of that row a positive probability"
+            )
+        mean = [sum(row, Fraction(0)) / size for row in zip(*columns, strict=True)]
+        asked = exp_below(exact)
+        for share in (Fraction(0), Fraction(1, 2**50), Fraction(1, 2**35), Fraction(1, 2**20)):
+            rounded = tuple(
+                _integers([(1 - share) * p + share * m for p, m in zip(column, mean, strict=True)])
+                for column in columns
+            )
+            ratio = _worst_ratio(rounded)
+            if ratio is not None and ratio <= asked:
+                built = cls(exact, rounded)
+                left_inverse(built._channel())  # raises for a matrix that nobody can estimate from
+                return built
+        worst = max(max(row) / min(row) for row in zip(*columns, strict=True) if max(row))
+        raise InvalidParameter(
+            f"matrix: these probabilities have epsilon {float_above(log_above(worst)):.6g}, above the stated "
+            f"{float(exact):g}; state at least that, or make the rows more even"
+        )
+
+    @classmethod
+    def from_parameters(cls, epsilon: object, domain: Domain, parameters: Mapping[str, Any]) -> Self:
+        size = categories_of(cls, domain).size
+        columns = parameters.get("columns")
+        if set(parameters) != {"columns"} or not isinstance(columns, list) or len(columns) != size:
+            raise InvalidParameter(f"matrix is made of `columns`, one list of weights for each of the {size} values")
+        if not all(isinstance(column, list) for column in columns):
+            raise InvalidParameter("matrix: each column is a list of weights")
+        whole = tuple(tuple(integer(cls.name, "columns", weight) for weight in column) for column in columns)
+        return cls(exact_epsilon(epsilon), whole)
+
+    @classmethod
+    def examples(cls, epsilon: float) -> list[Self]:
+        z = exp_below(exact_epsilon(epsilon))
+        half = 1 / z + (1 - 1 / z) / 2  # between 1/z and 1
+        turning = [[Fraction(1), half, 1 / z], [1 / z, Fraction(1), half], [half, 1 / z, Fraction(1)]]
+        square = [[p / sum(column) for p in column] for column in turning]
+        sometimes_silent = [[p * 9 / 10 for p in column] + [Fraction(1, 10)] for column in square]
+        asymmetric = [[1 - 1 / (2 * z), 1 / (2 * z)], [Fraction(1, 2), Fraction(1, 2)]]
+        return [
+            cls.calibrate(epsilon, Categories(len(columns)), matrix=list(zip(*columns, strict=True)))
+            for columns in (asymmetric, square, sometimes_silent)
+        ]
+
+    def parameters(self) -> dict[str, Json]:
+        return {"columns": [[str(weight) for weight in column] for column in self.columns]}
+
+    @property
+    def domain(self) -> Categories:
+        return Categories(len(self.columns))
+
+    @property
+    def symbols(self) -> int:
+        return len(self.columns[0])
+
+    def randomize(self, value: object, rng: Randomness) -> int:
+        column = self.columns[index(value, len(self.columns), "matrix")]
+        return rng.pick(list(accumulate(column)))
+
+    def randomize_many(self, values: ArrayLike, rng: BulkRandomness) -> NDArray[np.int64]:
+        import numpy as np
+
+        truth = whole_numbers(values, len(self.columns), "a value of matrix")
+        words = rng.words(len(truth))
+        reports = np.zeros(len(truth), np.int64)
+        for value, column in enumerate(self.columns):
+            mine = truth == value
+            # The report is the number of cumulative weights at or below the word; those equal to 2**64 never are.
+            steps = np.array([c for c in accumulate(column) if c < WORD], np.uint64)
+            reports[mine] = np.searchsorted(steps, words[mine], side="right")
+        return reports
+
+    def inputs(self) -> range:
+        return range(len(self.columns))
+
+    def loss(self) -> Fraction:
+        ratio = _worst_ratio(self.columns)
+        if ratio is None:
+            raise InvalidParameter("matrix: a report possible for one value and impossible for another reveals it")
+        return log_above(ratio)
+
+    def likelihood(self, report: int, value: int) -> float:
+        return self.columns[value][report] / WORD
+
+    def amplification(self) -> Amplification:
+        """All pairs of columns, against the least likely value of each report."""
+        blanket = [min(row) for row in zip(*self.columns, strict=True)]
+
+        def pair(first: Sequence[int], second: Sequence[int]) -> Pair:
+            rows = [row for row in zip(blanket, first, second, strict=True) if row[0]]
+            atoms = tuple(Atom(Fraction(w, WORD), Fraction(a, w), Fraction(b, w)) for w, a, b in rows)
+            return Pair(atoms, symmetric=sorted(rows) == sorted((w, b, a) for w, a, b in rows))
+
+        binary = None
+        if len(self.columns) == self.symbols == 2:
+            binary = (Fraction(self.columns[0][1], WORD), Fraction(self.columns[1][1], WORD))
+        return Amplification(tuple(pair(a, b) for a, b in combinations(self.columns, 2)), binary)
+
+    def influence(self) -> float:
+        """The largest span of one row of the inverse: the most that changing one report moves an estimate."""
+        inverse = left_inverse(self._channel())
+        return float((inverse.max(axis=1) - inverse.min(axis=1)).max())
+
+    # -- at the aggregator ----------------------------------------------------------------------
+
+    def _channel(self) -> NDArray[np.float64]:
+        """P, reports by values."""
+        import numpy as np
+
+        return np.array(self.columns, np.float64).T / WORD
+
+    def _contributions(self) -> NDArray[np.float64]:
+        """v[i, x]: variance of one report's contribution to item i when its device holds x."""
+        import numpy as np
+
+        channel = self._channel()
+        inverse = left_inverse(channel)
+        return inverse**2 @ channel - np.eye(len(self.columns))
+
+    def estimate(self, tally: Tally) -> Estimate:
+        import numpy as np
+
+        _oracle.refuse_empty(tally.reports)
+        values = left_inverse(self._channel()) @ (tally.cells / tally.reports)
+        each = self._contributions()
+        # Linear in f, so unbiased at the estimate; no truth has less than its smallest contribution.
+        return Estimate(tally.reports, values, np.maximum(each @ values, each.min(axis=1)) / tally.reports)
+
+    def covariance(self, tally: Tally) -> NDArray[np.float64]:
+        """Covariance of all estimates, for differences and sums of items."""
+        import numpy as np
+
+        _oracle.refuse_empty(tally.reports)
+        channel = self._channel()
+        inverse = left_inverse(channel)
+        values = inverse @ (tally.cells / tally.reports)
+        seen = channel @ values
+        spread = np.diag(seen) - (channel * values) @ channel.T
+        return np.asarray(inverse @ spread @ inverse.T / tally.reports)
+
+    def interval(
+        self,
+        tally: Tally,
+        confidence: float = 0.95,
+        *,
+        population: Population = "reports",
+        simultaneous: bool = False,
+    ) -> Interval:
+        """Exact for two values and few reports; else score, the rest of the truth taken as estimated, or, for
+        few reports, as bad as it can be."""
+        import numpy as np
+
+        from hubbub.postprocess import norm_sub
+
+        _oracle.refuse_empty(tally.reports)
+        size, few = len(self.columns), tally.reports <= _intervals.FEW_REPORTS
+        alpha = _intervals.miss(confidence, _intervals.comparisons(size, simultaneous))
+        if size == self.symbols == 2:
+            low, high, kind = self._two_values(tally, alpha, population)
+            return _intervals.labelled(low, high, confidence, kind, simultaneous)
+        estimate, each = self.estimate(tally), self._contributions()
+        own = np.diag(each)
+        others = np.where(np.eye(size, dtype=bool), -np.inf, each).max(axis=1)
+        if not few:
+            weights = np.tile(norm_sub(estimate.values).values, (size, 1))
+            np.fill_diagonal(weights, 0)
+            total = weights.sum(axis=1)
+            mean = (weights * each).sum(axis=1) / np.where(total > 0, total, 1)
+            others = np.where(total > 0, mean, others)
+        extra = 1.0 if population == "superpopulation" else 0.0
+        low, high = _intervals.score(estimate.values, tally.reports, alpha, others, own - others + extra, -extra)
+        whom = "superpopulation" if extra else "devices that reported"
+        return _intervals.labelled(low, high, confidence, f"{whom}, score", simultaneous)
+
+    def _two_values(
+        self, tally: Tally, alpha: float, population: Population
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
+        """Item 1 as a pure oracle with p = P[1|1], q = P[1|0], or of report 0 where that speaks for it; item 0 is
+        its complement."""
+        import numpy as np
+
+        sign = 1 if self.columns[1][1] > self.columns[0][1] else 0
+        p, q = self.columns[1][sign] / WORD, self.columns[0][sign] / WORD
+        one = _oracle.interval(
+            tally.cells[sign : sign + 1],
+            tally.reports,
+            p,
+            q,
+            confidence=1 - alpha,
+            population=population,
+            simultaneous=False,
+        )
+        return np.array([1 - one.high[0], one.low[0]]), np.array([1 - one.low[0], one.high[0]]), one.kind
+
+    def variance(self, truth: ArrayLike) -> NDArray[np.float64]:
+        import numpy as np
+
+        return self._contributions() @ np.asarray(truth, np.float64)
+
+    def typical_variance(self) -> float:
+        return float(self._contributions().mean())
+
+
+def left_inverse(channel: ArrayLike) -> NDArray[np.float64]:
+    """A with A P = 1, weighted for a uniform truth; SingularMatrix where the values cannot be told apart."""
+    import numpy as np
+
+    matrix = np.asarray(channel, np.float64)
+    condition = np.linalg.cond(matrix)
+    if not condition < WORST_CONDITION:
+        raise SingularMatrix(
+            f"matrix: condition number {condition:.3g}: some mixture of values looks like another, so no number "
+            "of reports can tell them apart; make the columns differ more"
+        )
+    weighted = matrix.T / np.maximum(matrix.mean(axis=1), np.finfo(float).tiny)
+    return np.asarray(np.linalg.solve(weighted @ matrix, weighted))
+
+
+def _read(matrix: Sequence[Sequence[object]] | None, size: int) -> list[list[Fraction]]:
+    """The columns as exact probabilities that sum to one."""
+    if matrix is None:
+        raise InvalidParameter(
+            'matrix: say which, for example {name = "matrix", matrix = [[0.75, 0.5], [0.25, 0.5]]}: '
+            "rows are reports, columns are values, each column sums to 1"
+        )
+    rows = [list(row) if isinstance(row, list | tuple) else [row] for row in matrix]
+    if any(len(row) != size for row in rows):
+        raise InvalidParameter(f"matrix: each row needs {size} probabilities, one for each value")
+    columns = [
+        [exact_number(entry, f"matrix[{y}][{x}]") for y, entry in enumerate(c)]
+        for x, c in enumerate(zip(*rows, strict=True))
+    ]
+    for x, column in enumerate(columns):
+        total = sum(column, Fraction(0))
+        if min(column) < 0 or abs(total - 1) > Fraction(1, 10**6):
+            raise InvalidParameter(
+                f"matrix: column {x} must be probabilities that sum to 1, got a sum of {float(total):g}"
+            )
+        columns[x] = [p / total for p in column]
+    return columns
+
+
+def _integers(column: Sequence[Fraction]) -> tuple[int, ...]:
+    """Weights that sum to 2**64: each rounded down, what is missing given to the largest."""
+    weights = [int(p * WORD) for p in column]
+    weights[weights.index(max(weights))] += WORD - sum(weights)
+    return tuple(weights)
+
+
+def _worst_ratio(columns: Sequence[Sequence[int]]) -> Fraction | None:
+    """Largest ratio within a row, or None where a zero stands beside a non-zero."""
+    worst = Fraction(1)
+    for row in zip(*columns, strict=True):
+        if max(row) == 0:
+            continue
+        if min(row) == 0:
+            return None
+        worst = max(worst, Fraction(max(row), min(row)))
+    return worst

@@ -1,0 +1,81 @@
+r"""Making raw estimates presentable: a separate, labelled step, never done inside an estimator.
+
+Raw estimates are unbiased: sum and compare *them*. Post-processed ones look like frequencies and have a lower
+error, but are biased, so they carry the name of what was done to them and no variance.
+
+    norm_sub   for a whole histogram: the nearest frequencies that are non-negative and sum to one
+    base_cut   for the top of a long list: keep what is clearly above noise, drop the rest to zero
+    clip       each value on its own, into its range
+
+(Wang, Lopuhaä-Zwakenberg, Li, Skoric and Li, "Locally Differentially Private Frequency Estimation with
+Consistency", NDSS 2020, arXiv 1905.08320, compare ten such methods; names as there.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from hubbub.problems import InvalidParameter
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Postprocessed", "base_cut", "clip", "norm_sub"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Postprocessed:
+    """Values that are no longer unbiased; `method` says why."""
+
+    values: NDArray[np.float64]
+    method: str
+
+
+def norm_sub(values: ArrayLike) -> Postprocessed:
+    r"""max(v + delta, 0) with delta such that they sum to one: the Euclidean projection on the simplex.
+
+    With v sorted downwards, the k largest stay positive for the largest k with v_k + (1 - sum_{i<=k} v_i)/k > 0
+    (Held, Wolfe and Crowder 1974; Duchi et al., ICML 2008).
+    """
+    import numpy as np
+
+    raw = _finite(values)
+    down = np.sort(raw)[::-1]
+    shift = (1 - np.cumsum(down)) / np.arange(1, len(down) + 1)
+    kept = int(np.flatnonzero(down + shift > 0)[-1])
+    return Postprocessed(np.maximum(raw + shift[kept], 0), "norm_sub")
+
+
+def base_cut(values: ArrayLike, stderr: ArrayLike, alpha: float = 0.05) -> Postprocessed:
+    r"""Values above Phi^-1(1 - alpha/d) standard errors stay, the rest become zero.
+
+    With none of d items present, some item passes with probability at most about alpha (a union bound).
+    """
+    import numpy as np
+
+    raw, error = _finite(values), np.broadcast_to(_finite(stderr), np.shape(values))
+    if not 0 < alpha < 1:
+        raise InvalidParameter(f"alpha must be between 0 and 1, for example 0.05; got {alpha}")
+    limit = NormalDist().inv_cdf(1 - alpha / len(raw)) * error
+    return Postprocessed(np.where(raw > limit, raw, 0.0), "base_cut")
+
+
+def clip(values: ArrayLike, lower: float = 0.0, upper: float = 1.0) -> Postprocessed:
+    """Each value into [lower, upper]: [0, 1] for a frequency, its bounds for a mean."""
+    import numpy as np
+
+    if not lower < upper:
+        raise InvalidParameter(f"clip needs lower below upper, got [{lower}, {upper}]")
+    return Postprocessed(np.clip(_finite(values), lower, upper), "clip")
+
+
+def _finite(values: ArrayLike) -> NDArray[np.float64]:
+    import numpy as np
+
+    array = np.atleast_1d(np.asarray(values, np.float64))
+    if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
+        raise InvalidParameter("post-processing needs a non-empty list of finite numbers")
+    return array

@@ -1,0 +1,107 @@
+"""Everything that can be wrong with what a caller hands in, as one tree of exceptions.
+
+    HubbubError
+    ├── InvalidParameter      a mechanism or setting that cannot exist as asked (also a ValueError)
+    │   └── SingularMatrix    a transition matrix that cannot be inverted well enough to estimate
+    ├── InvalidValue          a value outside the domain it was recorded for (also a ValueError)
+    ├── MalformedReport       report bytes that no device of this version produces
+    ├── MalformedTally        stored counts that do not belong to this mechanism
+    ├── CodebookError         metrics.toml cannot be used; carries every finding, not just the first
+    └── BundleError           the signed document is refused
+        ├── MalformedBundle   not a bundle, or one that says something impossible
+        ├── UntrustedBundle   signed by a key that is not a trust anchor
+        ├── BadSignature      names a trusted key, but the signature does not fit the bytes
+        ├── ExpiredBundle     past its expiry
+        └── RolledBackBundle  older than, or different under the same number as, one already accepted
+
+Messages name the value, say what is wrong and what to do. Anything else that is raised is our bug.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+_SEARCHABLE = 1_000
+"""Above so many options the nearest one is not looked for: it takes seconds, and a device has none."""
+
+
+def did_you_mean(word: str, options: Collection[str]) -> str:
+    """A hint that names the option nearest to a misspelt word; empty when none is near."""
+    near = get_close_matches(word, options, n=1) if len(options) <= _SEARCHABLE else []
+    return f"did you mean {near[0]!r}?" if near else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, or unwise, in a codebook, and how to fix it."""
+
+    file: str
+    key: str
+    """Path of the key inside the file, as TOML writes it: `metrics.theme.values`."""
+    problem: str
+    fix: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}: {self.key}" if self.key else self.file
+        return f"{place}: {self.problem}; fix: {self.fix}"
+
+
+class HubbubError(Exception):
+    """Base of every error that a caller can cause."""
+
+
+class InvalidParameter(HubbubError, ValueError):
+    """A mechanism or setting that cannot exist as asked."""
+
+
+class SingularMatrix(InvalidParameter):
+    """A transition matrix whose inverse does not exist, or would drown every estimate in noise."""
+
+
+class InvalidValue(HubbubError, ValueError):
+    """A value outside the domain of its metric."""
+
+
+class MalformedReport(HubbubError):
+    """Report bytes that no device of this version produces: the sender is at fault."""
+
+
+class MalformedTally(HubbubError):
+    """Stored counts that do not belong to this mechanism, or are damaged."""
+
+
+class CodebookError(HubbubError):
+    """A codebook that cannot be used, with everything that is wrong with it."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        super().__init__("\n".join(map(str, findings)))
+        self.findings = tuple(findings)
+
+
+class BundleError(HubbubError):
+    """The signed document is refused; reporting stops rather than falls back."""
+
+
+class MalformedBundle(BundleError):
+    """Not a bundle, or one that says something impossible."""
+
+
+class UntrustedBundle(BundleError):
+    """Signed by a key that is not among the trust anchors."""
+
+
+class BadSignature(BundleError):
+    """Names a trusted key, but the signature does not fit the bytes."""
+
+
+class ExpiredBundle(BundleError):
+    """Past its expiry."""
+
+
+class RolledBackBundle(BundleError):
+    """Older than a bundle already accepted, or different from it under the same sequence number."""

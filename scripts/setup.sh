@@ -1,0 +1,16 @@
+#!/usr/bin/env sh
+# Make .venv from requirements.lock. Needs python >= 3.11 with pip, and nothing else.
+set -eu
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+  echo "hubbub needs Python 3.11 or newer; $python is $("$python" --version 2>&1). Set PYTHON=/path/to/python3.11." >&2
+  exit 1
+}
+if [ ! -x .venv/bin/python ]; then
+  # Debian's python3 may come without ensurepip; its pip can still install into the new environment.
+  "$python" -m venv .venv 2>/dev/null || { rm -rf .venv; "$python" -m venv --without-pip .venv; }
+fi
+[ -x .venv/bin/uv ] || "$python" -m pip --python .venv/bin/python install --quiet --disable-pip-version-check "uv==$(cat scripts/uv-version)"
+.venv/bin/uv pip sync --quiet --require-hashes --python .venv/bin/python requirements.lock
+.venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .

@@ -1,0 +1,201 @@
+"""The suite must catch bugs that were made before: each is planted here, and a named check must fail on it.
+
+Sources: noise too low and a bit that is never turned off (pure-LDP issue 11, the RAPPOR client), wrong
+calibration (opendp issue 480), truncated noise taken as unbiased, variances off by a factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hubbub.mechanisms import BinaryRandomizedResponse as Binary
+from hubbub.mechanisms import (
+    Bounds,
+    Categories,
+    DiscreteLaplaceMean,
+    DuchiMean,
+    Estimate,
+    KaryRandomizedResponse,
+    Tally,
+)
+from hubbub.mechanisms._numbers import positions
+from hubbub.randomness import WORD, BulkRandomness, Randomness, SystemBulkRandomness, discrete_laplace
+from hubbub.simulation import InsecureBulkRandomness, InsecureRandomness
+from numpy.typing import ArrayLike, NDArray
+
+from tests.conformance import checks
+from tests.conformance.checks import AnyMechanism
+
+RANGE = Bounds(Fraction(-1), Fraction(3))
+
+
+def kept(mechanism: Any, less_noise: Fraction) -> int:
+    """The threshold of a device that lies less often than it claims."""
+    return int(WORD - (1 - less_noise) * (WORD - mechanism.keep))
+
+
+@dataclass(frozen=True)
+class LiesLessOften(KaryRandomizedResponse):
+    less: Fraction = Fraction(1, 10)
+
+    def randomize(self, value: Any, rng: Randomness) -> int:
+        lie = (value + 1 + rng.below(self.size - 1)) % self.size
+        return int(value) if rng.coin(kept(self, self.less), WORD) else lie
+
+    def randomize_many(self, values: ArrayLike, rng: BulkRandomness) -> NDArray[np.int64]:
+        truth = np.asarray(values)
+        lie = (truth + 1 + rng.below(self.size - 1, len(truth))) % self.size
+        return np.where(rng.coin(kept(self, self.less), len(truth)), truth, lie)
+
+
+@dataclass(frozen=True)
+class NeverTurnsATrueBitOff(Binary):
+    def randomize(self, value: Any, rng: Randomness) -> int:
+        return 1 if value else int(not rng.coin(self.keep, WORD))
+
+    def randomize_many(self, values: ArrayLike, rng: BulkRandomness) -> NDArray[np.int64]:
+        truth = np.asarray(values)
+        return np.where(truth == 1, 1, ~rng.coin(self.keep, len(truth)))
+
+
+@dataclass(frozen=True)
+class RoundsDown(DiscreteLaplaceMean):
+    def randomize(self, value: Any, rng: Randomness) -> int:
+        place = (Fraction(value) - self.bounds.lower) / self.bounds.width
+        noisy = int(place * self.steps) + discrete_laplace(rng, self.scale, self.rate)
+        return min(max(noisy, -self.reach), self.steps + self.reach)
+
+    def randomize_many(self, values: ArrayLike, rng: BulkRandomness) -> NDArray[np.int64]:
+        points = np.floor(positions(values, self.bounds, "laplace") * self.steps).astype(np.int64)
+        return points + rng.discrete_laplace(self.scale, self.rate, len(points))
+
+
+@dataclass(frozen=True)
+class DebiasesWrongly(KaryRandomizedResponse):
+    def estimate(self, tally: Tally) -> Estimate:
+        right = super().estimate(tally)
+        return Estimate(right.reports, right.values * 1.01, right.variances)
+
+
+@dataclass(frozen=True)
+class StatesTwiceTheVariance(KaryRandomizedResponse):
+    def variance(self, truth: ArrayLike) -> NDArray[np.float64]:
+        return 2 * super().variance(truth)
+
+
+@dataclass(frozen=True)
+class StatesHalfTheVariance(DuchiMean):
+    def estimate(self, tally: Tally) -> Estimate:
+        right = super().estimate(tally)
+        return Estimate(right.reports, right.values, right.variances / 2)
+
+
+@dataclass(frozen=True)
+class NeighboursShareACoin(Binary):
+    """Every single report has the right law; only together do they give themselves away."""
+
+    def randomize_many(self, values: ArrayLike, rng: BulkRandomness) -> NDArray[np.int64]:
+        truth = np.asarray(values)
+        coins = np.repeat(rng.coin(self.keep, (len(truth) + 1) // 2), 2)[: len(truth)]
+        return np.asarray(truth ^ ~coins, np.int64)
+
+
+@dataclass(frozen=True)
+class NoiseOnTooSmallAScale(DiscreteLaplaceMean):
+    def randomize(self, value: Any, rng: Randomness) -> int:
+        calm = 10 * self.scale * 9 // 100, self.rate
+        noisy = round(float((Fraction(value) - self.bounds.lower) / self.bounds.width * self.steps))
+        return min(max(noisy + discrete_laplace(rng, *calm), -self.reach), self.steps + self.reach)
+
+
+@dataclass(frozen=True)
+class IntervalsTooNarrow(KaryRandomizedResponse):
+    def interval(self, tally: Tally, confidence: float = 0.95, **options: Any) -> Any:
+        return super().interval(tally, 1 - 3 * (1 - confidence), **options)
+
+
+def binary(cls: type[Binary]) -> AnyMechanism:
+    right = Binary.calibrate(1, Categories(2))
+    return cls(right.epsilon, right.keep)
+
+
+def kary(cls: type[KaryRandomizedResponse], *more: Any) -> AnyMechanism:
+    right = KaryRandomizedResponse.calibrate(1, Categories(3))
+    return cls(right.epsilon, right.size, right.keep, *more)
+
+
+def laplace(cls: type[DiscreteLaplaceMean], epsilon: float = 1) -> AnyMechanism:
+    right = DiscreteLaplaceMean.calibrate(epsilon, RANGE, steps=3)
+    return cls(right.epsilon, right.bounds, right.steps, right.scale, right.rate, right.reach)
+
+
+def duchi(cls: type[DuchiMean]) -> AnyMechanism:
+    right = DuchiMean.calibrate(1, RANGE)
+    return cls(right.epsilon, right.bounds, right.keep)
+
+
+def scalar_draws(mechanism: AnyMechanism) -> None:
+    checks.check_draws_match_the_declared_likelihood(mechanism, 20_000, InsecureRandomness(1))
+
+
+def bulk_draws(mechanism: AnyMechanism) -> None:
+    checks.check_draws_match_the_declared_likelihood(mechanism, 200_000, InsecureBulkRandomness(1))
+
+
+def many_bulk_draws(mechanism: AnyMechanism) -> None:
+    checks.check_draws_match_the_declared_likelihood(mechanism, 4_000_000, SystemBulkRandomness())
+
+
+def crowds(mechanism: AnyMechanism) -> None:
+    checks.check_estimates_of_a_mixed_crowd_are_unbiased_with_the_stated_variance(
+        mechanism, 3000, InsecureBulkRandomness(2)
+    )
+
+
+def coverage(mechanism: AnyMechanism) -> None:
+    checks.check_intervals_cover(mechanism, 1000, InsecureBulkRandomness(3))
+
+
+RATIO = checks.check_no_report_favours_a_value_by_more_than_e_to_the_epsilon
+LAW = checks.check_the_law_is_the_declared_one
+MOMENTS = checks.check_the_estimator_is_unbiased_with_the_declared_variance_exactly
+
+PLANTED: list[tuple[AnyMechanism, list[Callable[[AnyMechanism], None]]]] = [
+    (kary(LiesLessOften), [RATIO, LAW, scalar_draws, bulk_draws, crowds]),
+    (kary(LiesLessOften, Fraction(3, 100)), [RATIO, LAW, bulk_draws]),
+    (kary(LiesLessOften, Fraction(1, 10**12)), [RATIO]),
+    (binary(NeverTurnsATrueBitOff), [RATIO, LAW, MOMENTS, scalar_draws, bulk_draws, crowds]),
+    (laplace(RoundsDown), [LAW, MOMENTS, bulk_draws, crowds]),
+    (laplace(NoiseOnTooSmallAScale), [RATIO, LAW, scalar_draws]),
+    (kary(DebiasesWrongly), [MOMENTS]),
+    (kary(StatesTwiceTheVariance), [MOMENTS, crowds]),
+    (duchi(StatesHalfTheVariance), [crowds]),
+    (binary(NeighboursShareACoin), [bulk_draws]),
+    (kary(IntervalsTooNarrow), [coverage]),
+]
+
+
+def label(value: Any) -> str:
+    name = getattr(value, "__name__", type(value).__name__)
+    less = f"-by-{float(value.less):g}" if isinstance(value, LiesLessOften) else ""
+    return f"{name.removeprefix('check_')}{less}"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "check"), [(m, check) for m, caught_by in PLANTED for check in caught_by], ids=label
+)
+def test_the_suite_catches(mechanism: AnyMechanism, check: Callable[[AnyMechanism], None]) -> None:
+    with pytest.raises(AssertionError):
+        check(mechanism)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("less", [Fraction(3, 100), Fraction(1, 100)])
+def test_large_samples_catch_even_less_missing_noise(less: Fraction) -> None:
+    with pytest.raises(AssertionError):
+        many_bulk_draws(kary(LiesLessOften, less))

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+
 from hubbub.mechanisms import BinaryRandomizedResponse as Binary
 from hubbub.mechanisms import Bounds, Categories, DiscreteLaplaceMean, DuchiMean, KaryRandomizedResponse, MatrixResponse
 from hubbub.randomness import SystemBulkRandomness, SystemRandomness

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
+
 from hubbub.bundle import LARGEST_BUNDLE, BundledCodebook, SealingKey, sign, verify
 from hubbub.canonical import Json, canonical_bytes
 from hubbub.codebook import Codebook
@@ -24,8 +27,6 @@ from hubbub.problems import (
     UntrustedBundle,
 )
 from hubbub.trust import anchor_of, anchor_text, base64_text, parse_anchor
-from hypothesis import given
-from hypothesis import strategies as st
 
 NOW = 1_800_000_000
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import hubbub
 import pytest
 from click.testing import CliRunner
+
+import hubbub
 from hubbub.mechanisms import registered
 from hubbub_cli.commands import hubbub as command
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+
 from hubbub.codebook import Codebook
 from hubbub_cli.codebook import codebook
 from hubbub_cli.table import table

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from hubbub.codebook import COLLECTION, METRIC, RELEASE, Codebook, Metric
 from hubbub.mechanisms import Categories
 from hubbub.problems import CodebookError, Finding, InvalidParameter, InvalidValue
 from hubbub.randomness import WORD, SystemRandomness
 from hubbub.reduce import REDUCERS
-from hypothesis import given
-from hypothesis import strategies as st
 
 ROOT = Path(__file__).parent.parent
 COLLECTION_TOML = """

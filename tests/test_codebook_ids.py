@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from hubbub.canonical import LARGEST_INTEGER, canonical_bytes, digest, read_json
 from hubbub.codebook import Codebook
 from hubbub.problems import CodebookError
-from hypothesis import given
-from hypothesis import strategies as st
 
 ROOT = Path(__file__).parent.parent
 VECTORS: list[dict[str, Any]] = json.loads((ROOT / "tests" / "vectors" / "v1" / "codebook.json").read_bytes())

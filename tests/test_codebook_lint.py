@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+
 from hubbub.codebook import Codebook, Diff, diff, lint
 from hubbub.problems import Finding
 

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from hubbub.mechanisms import (
     BinaryRandomizedResponse,
     Bounds,
@@ -27,8 +30,6 @@ from hubbub.mechanisms.matrix import left_inverse
 from hubbub.problems import InvalidParameter, InvalidValue, MalformedReport, MalformedTally, SingularMatrix
 from hubbub.randomness import SystemRandomness
 from hubbub.simulation import InsecureBulkRandomness
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 RANGE = Bounds(Fraction(0), Fraction(10))
 

@@ -6,10 +6,11 @@ import math
 from datetime import UTC, datetime
 
 import pytest
-from hubbub.period import LARGEST_INDEX, Calendar, Period, duration_seconds, duration_text
-from hubbub.problems import InvalidParameter
 from hypothesis import given
 from hypothesis import strategies as st
+
+from hubbub.period import LARGEST_INDEX, Calendar, Period, duration_seconds, duration_text
+from hubbub.problems import InvalidParameter
 
 LENGTHS = ["1s", "30s", "15m", "1h", "6h", "1d", "2d", "30d", "1w", "7d", "2w"]
 calendars = st.sampled_from(LENGTHS).map(Calendar.parse)

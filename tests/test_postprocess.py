@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hubbub.postprocess import base_cut, clip, norm_sub
-from hubbub.problems import InvalidParameter
 from hypothesis import given
 from hypothesis import strategies as st
+
+from hubbub.postprocess import base_cut, clip, norm_sub
+from hubbub.problems import InvalidParameter
 
 values = st.lists(st.floats(-2, 2), min_size=1, max_size=30)
 

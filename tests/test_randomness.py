@@ -12,6 +12,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.special import gammaincc
+
 from hubbub.randomness import (
     WORD,
     BulkRandomness,
@@ -22,8 +24,6 @@ from hubbub.randomness import (
     subset,
 )
 from hubbub.simulation import InsecureBulkRandomness, InsecureRandomness
-from scipy.special import gammaincc
-
 from tests.conformance.law import law_of
 
 

@@ -7,11 +7,12 @@ import math
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from hubbub.problems import InvalidParameter, InvalidValue
 from hubbub.randomness import Randomness, SystemRandomness
 from hubbub.reduce import REDUCERS, State, Value, reducer
-from hypothesis import given
-from hypothesis import strategies as st
 
 numbers = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20)
 NUMERIC = [name for name, each in REDUCERS.items() if "number" in each.fits]

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NoReturn
 
 import click
+
 from hubbub.codebook import Codebook, decimal_text, diff, lint
 from hubbub.problems import CodebookError
-
 from hubbub_cli.table import table
 
 if TYPE_CHECKING:

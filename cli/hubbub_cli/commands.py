@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import click
-import hubbub as core
 
+import hubbub as core
 from hubbub_cli.codebook import codebook
 from hubbub_cli.demo import demo
 from hubbub_cli.mechanisms import mechanisms

@@ -12,9 +12,9 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import click
+
 from hubbub.codebook import Codebook
 from hubbub.randomness import BulkRandomness, SystemBulkRandomness
-
 from hubbub_cli.table import table
 
 if TYPE_CHECKING:

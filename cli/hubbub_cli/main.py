@@ -13,7 +13,6 @@ def main() -> None:
         sys.exit("The hubbub command needs the server parts: pip install 'hubbub[server]'. The SDK works without.")
 
     from hubbub.problems import HubbubError
-
     from hubbub_cli.commands import hubbub
 
     try:

@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 import click
-from hubbub.mechanisms import Bounds, Categories, Mechanism, registered
 
+from hubbub.mechanisms import Bounds, Categories, Mechanism, registered
 from hubbub_cli.table import table
 
 

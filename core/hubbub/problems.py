@@ -5,6 +5,9 @@
     │   └── SingularMatrix    a transition matrix that cannot be inverted well enough to estimate
     ├── InvalidValue          a value outside the domain it was recorded for (also a ValueError)
     ├── MalformedReport       report bytes that no device of this version produces
+    ├── MalformedUpload       a request body that is not a list of reports
+    ├── MalformedBatch        a batch whose header or length contradicts itself
+    ├── CannotOpen            a sealed report that does not open with this key
     ├── MalformedTally        stored counts that do not belong to this mechanism
     ├── CodebookError         metrics.toml cannot be used; carries every finding, not just the first
     └── BundleError           the signed document is refused
@@ -69,6 +72,18 @@ class InvalidValue(HubbubError, ValueError):
 
 class MalformedReport(HubbubError):
     """Report bytes that no device of this version produces: the sender is at fault."""
+
+
+class MalformedUpload(HubbubError):
+    """A request body that is not a list of length-prefixed reports."""
+
+
+class MalformedBatch(HubbubError):
+    """A batch whose header or length contradicts itself."""
+
+
+class CannotOpen(HubbubError):
+    """A sealed report that does not open: damaged, or sealed for another key, metric or version."""
 
 
 class MalformedTally(HubbubError):

@@ -13,13 +13,13 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincc
+
 from hubbub.mechanisms import Bounds, Categories, Mechanism, Tally
 from hubbub.mechanisms._exact import exp_below, log_above
 from hubbub.problems import MalformedReport
 from hubbub.randomness import BulkRandomness, Randomness
-from numpy.typing import NDArray
-from scipy.special import gammaincc
-
 from tests.conformance.law import Law, law_of
 
 AnyMechanism = Mechanism[Any]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hubbub.mechanisms import Mechanism, registered
-from hubbub.randomness import SystemBulkRandomness, SystemRandomness
-from hubbub.simulation import InsecureBulkRandomness, InsecureRandomness
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hubbub.mechanisms import Mechanism, registered
+from hubbub.randomness import SystemBulkRandomness, SystemRandomness
+from hubbub.simulation import InsecureBulkRandomness, InsecureRandomness
 from tests.conformance import checks
 from tests.conformance.checks import AnyMechanism
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike, NDArray
+
 from hubbub.mechanisms import BinaryRandomizedResponse as Binary
 from hubbub.mechanisms import (
     Bounds,
@@ -26,8 +28,6 @@ from hubbub.mechanisms import (
 from hubbub.mechanisms._numbers import positions
 from hubbub.randomness import WORD, BulkRandomness, Randomness, SystemBulkRandomness, discrete_laplace
 from hubbub.simulation import InsecureBulkRandomness, InsecureRandomness
-from numpy.typing import ArrayLike, NDArray
-
 from tests.conformance import checks
 from tests.conformance.checks import AnyMechanism
 

@@ -1,0 +1,98 @@
+"""What a service refuses over HTTP, under which name and status, and what the sender should do then.
+
+Whole-request faults are RFC 9457 problem documents, `type` = urn:hubbub:problem:<name>. Reports refused one by one
+inside an accepted upload carry the same names as `reason`. The SDK acts by name, never by status alone: a captive
+portal answers 403 too, and must not make a device drop what it holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from hubbub.problems import HubbubError
+
+__all__ = ["PROBLEM_TYPE", "REFUSALS", "Action", "Refusal", "Refused", "refusal_named"]
+
+PROBLEM_TYPE = "application/problem+json"
+_URN = "urn:hubbub:problem:"
+
+
+class Action(Enum):
+    """What the sender does with what was refused."""
+
+    RETRY = "retry"
+    SPLIT = "split"
+    RESEAL = "re-seal"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One way to be refused."""
+
+    name: str
+    status: int
+    title: str
+    action: Action
+
+    @property
+    def urn(self) -> str:
+        return _URN + self.name
+
+
+REFUSALS: dict[str, Refusal] = {
+    refusal.name: refusal
+    for refusal in [
+        # reports, at the shuffler
+        Refusal("malformed-upload", 400, "The body is not a list of length-prefixed reports.", Action.SPLIT),
+        Refusal("unsupported-media-type", 415, "The content type is not the one this route takes.", Action.DROP),
+        Refusal("too-large", 413, "The body is larger than this service takes.", Action.SPLIT),
+        Refusal("malformed-report", 400, "These bytes are not a report of a version known here.", Action.DROP),
+        Refusal("wrong-length", 400, "A report of this metric has another length.", Action.DROP),
+        Refusal("unknown-metric", 404, "No live codebook has a metric of this id.", Action.DROP),
+        Refusal("metric-disabled", 403, "The metric is switched off.", Action.DROP),
+        Refusal("period-closed", 409, "The period and its grace are over.", Action.DROP),
+        Refusal("period-in-future", 409, "The period has not begun; check the device's clock.", Action.RETRY),
+        Refusal("unknown-key", 409, "The period is sealed with another key; fetch the bundle.", Action.RESEAL),
+        Refusal("revoked-key", 409, "The key was revoked; fetch the bundle and seal again.", Action.RESEAL),
+        Refusal("overloaded", 503, "The service is busy; try again after the stated time.", Action.RETRY),
+        Refusal("rate-limited", 429, "Too many requests; try again after the stated time.", Action.RETRY),
+        Refusal("no-bundle", 503, "No verified bundle is at hand yet; try again soon.", Action.RETRY),
+        # batches, at the aggregator
+        Refusal("unauthorized", 401, "A valid bearer token is needed.", Action.RETRY),
+        Refusal("malformed-batch", 400, "The body is not a batch, or shorter or longer than it says.", Action.DROP),
+        Refusal("batch-too-small", 409, "Too few reports to publish without singling someone out.", Action.DROP),
+        Refusal("batch-conflict", 409, "Another batch was accepted under this id.", Action.DROP),
+        Refusal("batch-too-late", 410, "The period is past its horizon.", Action.DROP),
+        # queries
+        Refusal("not-found", 404, "There is nothing at this address.", Action.DROP),
+        Refusal("method-not-allowed", 405, "This address does not take that method.", Action.DROP),
+        Refusal("invalid-query", 422, "A parameter of the query cannot be used.", Action.DROP),
+        Refusal("nothing-released", 404, "Nothing has been released for this metric and range yet.", Action.RETRY),
+        Refusal("internal-error", 500, "Something went wrong here; it was not your request.", Action.RETRY),
+    ]
+}
+
+
+class Refused(HubbubError):
+    """A request that is refused for a named reason. `extra` may add members to the problem document."""
+
+    def __init__(self, name: str, detail: str, *, retry_after: int | None = None, **extra: str | int) -> None:
+        super().__init__(detail)
+        self.refusal, self.detail, self.retry_after, self.extra = REFUSALS[name], detail, retry_after, extra
+
+    def document(self) -> dict[str, str | int]:
+        """The problem document; `extra` comes first so that it can't overwrite a standard member."""
+        return {
+            **self.extra,
+            "type": self.refusal.urn,
+            "title": self.refusal.title,
+            "status": self.refusal.status,
+            "detail": self.detail,
+        }
+
+
+def refusal_named(urn_or_name: str) -> Refusal | None:
+    """The refusal of this type or reason, or None for a name that this version does not know."""
+    return REFUSALS.get(urn_or_name.removeprefix(_URN))

@@ -1,0 +1,85 @@
+"""Sealing a report for the aggregator, past the shuffler: HPKE, one shot, one suite.
+
+DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM (RFC 9180). What a report is about is bound in `info`:
+
+    info = "hubbub-01 report" | 0x00 | metric id | kem, kdf, aead ids u16 each | key id u8
+
+so a report opened under another metric or key id does not open. `cryptography` returns enc | ciphertext.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from hubbub.problems import CannotOpen
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+    from cryptography.hazmat.primitives.hpke import Suite
+
+    from hubbub.wire import ReportHeader
+
+__all__ = ["Opener", "Sealer", "new_private_key", "public_key_of"]
+
+_LABEL = b"hubbub-01 report\0"
+_SUITE_IDS = struct.pack(">HHH", 0x0020, 0x0001, 0x0001)
+
+
+def _suite() -> Suite:
+    from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+
+    return Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
+
+
+def _info(header: ReportHeader) -> bytes:
+    return _LABEL + header.metric + _SUITE_IDS + bytes([header.key])
+
+
+def new_private_key() -> bytes:
+    """A fresh X25519 private key, 32 bytes."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    return X25519PrivateKey.generate().private_bytes_raw()
+
+
+def public_key_of(private_key: bytes) -> bytes:
+    """The public key that belongs to a private one."""
+    return _load(private_key).public_key().public_bytes_raw()
+
+
+def _load(private_key: bytes) -> X25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    return X25519PrivateKey.from_private_bytes(private_key)
+
+
+class Sealer:
+    """Seals reports to one public key."""
+
+    def __init__(self, public_key: bytes) -> None:
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+
+        self._suite = _suite()
+        self._key = X25519PublicKey.from_public_bytes(public_key)
+
+    def seal(self, header: ReportHeader, plaintext: bytes) -> bytes:
+        """The sealed part of a report: as long as the plaintext and 48 bytes."""
+        return self._suite.encrypt(plaintext, self._key, _info(header))
+
+
+class Opener:
+    """Opens reports with one private key."""
+
+    def __init__(self, private_key: bytes) -> None:
+        self._suite = _suite()
+        self._key = _load(private_key)
+
+    def open(self, header: ReportHeader, sealed: bytes) -> bytes:
+        """The plaintext, or CannotOpen: damaged, or sealed for another key, metric or version."""
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            return self._suite.decrypt(sealed, self._key, _info(header))
+        except (InvalidTag, ValueError) as error:
+            raise CannotOpen("the report does not open: damaged, or sealed for another key or metric") from error

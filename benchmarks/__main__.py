@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks import randomize
+from benchmarks import accounting, randomize
 
 if __name__ == "__main__":
     randomize.main()
+    accounting.main()

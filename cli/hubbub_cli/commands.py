@@ -8,6 +8,8 @@ import hubbub as core
 from hubbub_cli.codebook import codebook
 from hubbub_cli.demo import demo
 from hubbub_cli.mechanisms import mechanisms
+from hubbub_cli.plan import plan
+from hubbub_cli.privacy import privacy
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -22,3 +24,5 @@ def hubbub() -> None:
 hubbub.add_command(codebook)
 hubbub.add_command(demo)
 hubbub.add_command(mechanisms)
+hubbub.add_command(plan)
+hubbub.add_command(privacy)

@@ -92,9 +92,7 @@ def _reach(
     metric: Metric, devices: int | None, min_batch_of: Callable[[Metric], int] | None
 ) -> Iterator[tuple[str, str, str]]:
     """A batch below its minimum is discarded: a metric that never reaches it collects for nothing."""
-    needed = metric.min_batch
-    if needed is None and min_batch_of is not None:
-        needed = min_batch_of(metric)
+    needed = metric.min_batch if min_batch_of is None or devices is None else min_batch_of(metric)
     if devices is None or needed is None or not metric.enabled:
         return
     expected = math.floor(devices * metric.share)

@@ -1,0 +1,41 @@
+"""How much shuffling hides: certified (ε, δ) of batches of local-DP reports, alone and together.
+
+guarantee(mechanism, reports=50_000, delta=1e-8)      # ε of one batch, and how it was found
+delta_at(mechanism, reports, epsilon)                 # the other way round
+min_reports(mechanism, epsilon=0.5, delta=1e-8)       # the smallest batch that meets a target
+compose([(mechanism, reports, times), ...], delta)    # a device that takes part repeatedly
+Ledger()                                              # ... in everything so far
+
+Every number is an upper bound on the true one, under replacement of one device's value; docs/accounting.md
+says why, step by step. `reports` counts honest reports, the protected one included.
+"""
+
+from hubbub.accounting.clone import AnyRandomizer, ExtremalRandomizer
+from hubbub.accounting.compose import Composition, compose, composed_delta
+from hubbub.accounting.guarantee import (
+    Guarantee,
+    Randomizer,
+    delta_at,
+    guarantee,
+    guarantee_curve,
+    honest_reports,
+    min_reports,
+)
+from hubbub.accounting.ledger import Ledger, Release
+
+__all__ = [
+    "AnyRandomizer",
+    "Composition",
+    "ExtremalRandomizer",
+    "Guarantee",
+    "Ledger",
+    "Randomizer",
+    "Release",
+    "compose",
+    "composed_delta",
+    "delta_at",
+    "guarantee",
+    "guarantee_curve",
+    "honest_reports",
+    "min_reports",
+]

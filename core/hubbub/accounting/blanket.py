@@ -1,0 +1,205 @@
+r"""The privacy blanket: what n shuffled reports of one mechanism reveal at most.
+
+For inputs x0, x1 with output laws R0, R1, and Rmin(y) = min over all inputs x of R_x(y),
+
+    δ(ε) <= (1/n) E[(G_1 + ... + G_n)_+],     G = (R0(y) - e^ε R1(y)) / Rmin(y)  with y ~ Rmin,
+
+and G = 0 on the mass that Rmin lacks to 1 (Balle, Bell, Gascón, Nissim, CRYPTO 2019, arXiv 1903.02837,
+section 5; n counts the victim). It holds for every data set of the other n - 1, so only pairs of inputs
+are left to maximise over. The mean is evaluated from above by `inversion`.
+
+Many pairs need few evaluations: when G of one pair is below G of another in convex order, so are the sums
+and their positive parts, and comparing two laws costs far less than summing one n times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from hubbub.accounting.bracket import smallest_epsilon
+from hubbub.accounting.inversion import RAMP, UNIT, Law, upper_expectation
+from hubbub.problems import InvalidParameter
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_REPORTS = 10**9
+"""Larger batches are counted as this many: fewer reports hide less, so the bound stays valid."""
+USUAL, FINE = 300.0, 3000.0
+_SPREAD, _SHIFT = 1e-7, 1e-13
+"""A leading pair is widened by these, so that comparing others with it needs no exact arithmetic."""
+
+
+class Atoms(Protocol):
+    """A pair of inputs as `hubbub.mechanisms` describes it."""
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]: ...
+
+
+class Atom(Protocol):
+    """A class of outputs: the blanket's mass, and R0 and R1 over the blanket."""
+
+    @property
+    def mass(self) -> Fraction: ...
+    @property
+    def first(self) -> Fraction: ...
+    @property
+    def second(self) -> Fraction: ...
+
+
+class Blankets:
+    """Every ordered pair of inputs that may be the worst, its atoms rounded to floats on the safe side."""
+
+    def __init__(self, pairs: Iterable[Atoms]) -> None:
+        known = _Known()
+        rows: list[tuple[list[float], list[float], list[float]]] = []
+        for pair in pairs:
+            atoms = [(known(atom.mass), known(atom.first), known(atom.second)) for atom in pair.atoms]
+            masses = [mass.above for mass, _, _ in atoms] + [_gap(atoms)]
+            rows.append((masses, [first.above for _, first, _ in atoms], [second.below for _, _, second in atoms]))
+            # whether the pair is symmetric is seen from the atoms, not taken on trust
+            if Counter(atoms) != Counter((mass, second, first) for mass, first, second in atoms):
+                rows.append((masses, [second.above for _, _, second in atoms], [first.below for _, first, _ in atoms]))
+        width = max(len(masses) for masses, _, _ in rows)
+        self._masses = np.zeros((len(rows), width))
+        self._first = np.zeros((len(rows), width))
+        self._second = np.zeros((len(rows), width))
+        for index, (masses, high, low) in enumerate(rows):
+            self._masses[index, : len(masses)] = masses
+            self._first[index, : len(high)] = high
+            self._second[index, : len(low)] = low
+        order = np.argsort(-(self._masses * (self._first - self._second) ** 2).sum(axis=1), kind="stable")
+        self._masses, self._first, self._second = self._masses[order], self._first[order], self._second[order]
+
+    def delta(self, reports: int, epsilon: float, fineness: float = USUAL) -> float:
+        """A number at or above the blanket's δ(ε)."""
+        worst, pending = 0.0, np.arange(len(self._masses))
+        while len(pending):
+            lead, pending = pending[0], pending[1:]
+            worst = max(worst, self._delta(lead, reports, epsilon, fineness))
+            pending = pending[~self._dominated(pending, lead, epsilon)]
+        return worst
+
+    def epsilon(self, reports: int, delta: float, ceiling: float) -> float:
+        """The smallest ε below `ceiling` at which `delta` is certified, or `ceiling`."""
+        epsilon, pending = 0.0, np.arange(len(self._masses))
+        while len(pending) and epsilon < ceiling:
+            lead, pending = pending[0], pending[1:]
+            epsilon = self._epsilon(lead, reports, delta, epsilon, ceiling)
+            # δ(ε) falls: what is certified here for `lead` stays so while ε is raised for others
+            pending = pending[~self._dominated(pending, lead, epsilon)]
+        return min(epsilon, ceiling)
+
+    def spread(self, reports: int) -> float:
+        """About the standard deviation of the privacy loss, for choosing where to look."""
+        worst = float((self._masses[0] * (self._first[0] - self._second[0]) ** 2).sum())
+        return math.sqrt(worst / reports)
+
+    def _epsilon(self, lead: int, reports: int, delta: float, low: float, ceiling: float) -> float:
+        spread = self.spread(reports)
+        guess = max(low * (1 + 1e-9), spread * math.sqrt(2 * math.log1p(spread / delta)))
+        found = smallest_epsilon(lambda e: self._delta(lead, reports, e, USUAL), delta, ceiling, guess, low)
+        if low < found and self._delta(lead, reports, found, FINE) < delta * (1 - 1e-3):
+            # few reports or a tilt near the local ε: the sum is coarse beside the Gaussian added to it
+            guess = found - 1e-3 * min(found, ceiling - found)
+            found = smallest_epsilon(lambda e: self._delta(lead, reports, e, FINE), delta, found, guess, low)
+        return found
+
+    def _values(self, which: int | NDArray[np.intp], epsilon: float) -> NDArray[np.float64]:
+        power = math.exp(epsilon) * (1 - 4 * UNIT)
+        first, second = self._first[which], self._second[which]
+        # up: E[(ΣG)_+] never falls when a value rises
+        return np.asarray(first - power * second + 4 * UNIT * (first + power * second))
+
+    def _law(self, lead: int, epsilon: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        values = self._values(lead, epsilon)
+        if len(self._masses) > 1:
+            power = math.exp(epsilon)
+            values = (1 - power) + (1 + _SPREAD) * (values - (1 - power)) + _SHIFT * (1 + power)
+        present = self._masses[lead] > 0
+        return self._masses[lead][present], values[present]
+
+    def _delta(self, lead: int, reports: int, epsilon: float, fineness: float) -> float:
+        masses, values = self._law(lead, epsilon)
+        if reports == 1:
+            bound = float(masses @ np.maximum(values, 0.0)) * (1 + 4 * len(values) * UNIT)
+        else:
+            reports = min(reports, MOST_REPORTS)
+            bound = upper_expectation([Law(masses, values, reports)], RAMP, 0.0, fineness) / reports
+        return min(1.0, bound * (1 + 8 * UNIT))
+
+    def _dominated(self, others: NDArray[np.intp], lead: int, epsilon: float) -> NDArray[np.bool_]:
+        """Which of `others` have a G that is below the widened lead's in convex order.
+
+        For laws of equal mean: E(G - c)_+ <= E(G' - c)_+ at the values c of G', where the right side has
+        its kinks; written as E(c - G)_+ below the mean, so that neither side is a difference of large numbers.
+        """
+        if not len(others):
+            return np.zeros(0, bool)
+        lead_masses, kinks = self._law(lead, epsilon)
+        masses, values = self._masses[others], self._values(others, epsilon)
+        result = np.ones(len(others), bool)
+        middle = 1 - math.exp(epsilon)
+        rounding = 16 * UNIT * (16 + len(kinks) + masses.shape[1])
+        for kink in kinks:
+            sign = 1.0 if kink >= middle else -1.0
+            allowed = float(lead_masses @ np.maximum(sign * (kinks - kink), 0.0))
+            blur = 8 * UNIT * (np.abs(values) + abs(kink))
+            found = (masses * np.maximum(sign * (values - kink) + blur, 0.0)).sum(axis=1)
+            result &= found * (1 + rounding) <= allowed * (1 - rounding)
+        return result
+
+
+_POINT = 256
+"""Binary digits after the point of the fixed-point copies that sums are checked in."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A rational at most 2^-256 above `fixed` / 2^256, and the floats around it."""
+
+    fixed: int
+    below: float
+    above: float
+
+
+class _Known:
+    """Each Fraction object is rounded once: the pairs of a mechanism share most of theirs."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, tuple[Fraction, _Number]] = {}
+
+    def __call__(self, number: Fraction) -> _Number:
+        found = self._numbers.get(id(number))
+        if found is None:
+            found = self._numbers[id(number)] = (number, _rounded(number))
+        return found[1]
+
+
+def _rounded(number: Fraction) -> _Number:
+    nearest = float(number)
+    below = nearest if Fraction(nearest) <= number else math.nextafter(nearest, -math.inf)
+    above = nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+    return _Number((number.numerator << _POINT) // number.denominator, below, above)
+
+
+def _gap(atoms: list[tuple[_Number, _Number, _Number]]) -> float:
+    """The mass that the blanket lacks to 1, from above; refuses atoms that are no pair of laws."""
+    if not atoms or any(mass.fixed <= 0 or min(first.fixed, second.fixed) < 0 for mass, first, second in atoms):
+        raise InvalidParameter("the atoms of a pair must have positive masses and no negative ratio")
+    one = 1 << _POINT
+    for total in (sum(m.fixed * r.fixed for m, r, _ in atoms), sum(m.fixed * r.fixed for m, _, r in atoms)):
+        if abs((total >> _POINT) - one) > one >> 100:
+            raise InvalidParameter("the atoms of a pair must describe two probability laws")
+    gap = one - sum(mass.fixed for mass, _, _ in atoms)
+    if gap < -(one >> 100):
+        raise InvalidParameter("the blanket masses of a pair must sum to at most 1")
+    return _rounded(Fraction(max(gap, 0), one)).above

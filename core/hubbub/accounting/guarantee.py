@@ -1,0 +1,225 @@
+"""What one shuffled batch promises: (ε, δ) for one device's report, from above, and how it was found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+from hubbub.accounting.blanket import FINE, MOST_REPORTS, USUAL, Blankets
+from hubbub.accounting.bracket import TOLERANCE
+from hubbub.accounting.clone import AnyRandomizer, ExtremalRandomizer
+from hubbub.accounting.exact import MOST_DATA_SETS, Census, Coin
+from hubbub.problems import InvalidParameter
+
+if TYPE_CHECKING:
+    from hubbub.mechanisms._frame import Amplification
+
+Method: TypeAlias = Literal["blanket", "exact-binary", "extremal-pair", "clone-fmt21", "local"]
+
+ASSUMPTIONS = (
+    "the shuffler hides who sent which report and does not collude with the aggregator",
+    "the counted reports come from honest devices, the protected one among them, each with one report in the batch",
+    "every report is randomized afresh, and no one knows the coins of an honest device",
+    "which devices report, and how many, does not depend on their values",
+)
+
+
+class Randomizer(Protocol):
+    """What accounting needs of a mechanism; every `hubbub.mechanisms.Mechanism` and `AnyRandomizer` has it."""
+
+    @property
+    def name(self) -> str: ...
+    def __hash__(self) -> int: ...
+    @property
+    def realised_epsilon(self) -> float: ...
+    def amplification(self) -> Amplification: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """(ε, δ)-differential privacy of a batch under replacement of one device's value.
+
+    `epsilon` is certified: the true value is not above. `local_epsilon` holds whatever the shuffler does.
+    """
+
+    epsilon: float
+    delta: float
+    reports: int
+    method: Method
+    local_epsilon: float
+    adjacency: str = "replacement"
+    assumptions: tuple[str, ...] = ASSUMPTIONS
+
+    @property
+    def amplified(self) -> bool:
+        """Whether shuffling promises more than each device's own noise does."""
+        return self.epsilon < self.local_epsilon
+
+
+def guarantee(mechanism: Randomizer, reports: int, delta: float) -> Guarantee:
+    """The smallest ε that can be certified at `delta` for a batch of `reports` honest reports."""
+    reports, delta = check_reports(reports), check_delta(delta)
+    local = mechanism.realised_epsilon
+    if delta == 0:
+        return Guarantee(local, delta, reports, "local", local, assumptions=())
+    if delta == 1:
+        return Guarantee(0.0, delta, reports, "local", local, assumptions=())
+    epsilon, method = profile(mechanism).epsilon(reports, delta)
+    if epsilon >= local * (1 - 3 * TOLERANCE):
+        return Guarantee(local, delta, reports, "local", local, assumptions=())
+    return Guarantee(epsilon, delta, reports, method, local)
+
+
+def delta_at(mechanism: Randomizer, reports: int, epsilon: float) -> float:
+    """A δ at which `epsilon` is certified for a batch of `reports` honest reports."""
+    return profile(mechanism).delta(check_reports(reports), check_epsilon(epsilon), fineness=FINE)
+
+
+def min_reports(mechanism: Randomizer, epsilon: float, delta: float) -> int:
+    """The smallest batch n with guarantee(mechanism, n, delta).epsilon <= epsilon.
+
+    The true δ falls with n. The certified one follows it to about a relative 1e-6, so the answer may be
+    above the ideal one by about as much; it is itself checked by `guarantee` before it is returned.
+    """
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    if epsilon >= mechanism.realised_epsilon or delta == 1:
+        return 1
+    known = profile(mechanism)
+    out_of_reach = InvalidParameter(
+        f"no batch of up to {MOST_REPORTS} reports can be certified for epsilon {epsilon:g} at delta {delta:g}; "
+        "ask for a larger epsilon or delta, or lower the mechanism's own epsilon"
+    )
+    if delta == 0 or known.delta(MOST_REPORTS, epsilon) > delta:
+        raise out_of_reach
+    few, many = 0, MOST_REPORTS
+    aim, few_height, many_height = math.sqrt(-math.log(delta)), math.nan, math.nan
+    # sqrt(-ln δ) is nearly linear in sqrt(n)
+    trial = max(1, min(many - 1, int((aim / epsilon) ** 2 * known.spread(1) ** 2)))
+    for step in range(200):
+        value = known.delta(trial, epsilon, enough=delta)
+        height = math.sqrt(max(0.0, -math.log(value))) - aim if value > 0 else math.inf
+        if value <= delta:
+            many, many_height = trial, height
+        else:
+            few, few_height = trial, height
+        if many - few <= 1:
+            break
+        if math.isfinite(few_height) and math.isfinite(many_height) and step % 4 != 3:
+            a, b = math.sqrt(few), math.sqrt(many)
+            root = a - few_height * (b - a) / (many_height - few_height)
+            trial = int(root * root) + (1 if step % 2 else 0)
+        else:
+            trial = int(math.sqrt(max(few, 1) * many))
+        trial = min(max(trial, few + 1), many - 1)
+    while guarantee(mechanism, many, delta).epsilon > epsilon:
+        many += max(1, many // 1_000_000)
+        if many > MOST_REPORTS:
+            raise out_of_reach
+    return many
+
+
+def guarantee_curve(
+    mechanism: Randomizer, reports: int, delta: float, dishonest: Iterable[int]
+) -> tuple[Guarantee, ...]:
+    """The guarantee when each given number of the reports is made by, or known to, the adversary."""
+    reports = check_reports(reports)
+    counts = tuple(dishonest)
+    for count in counts:
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < reports:
+            raise InvalidParameter(f"dishonest must be from 0 to {reports - 1}, got {count!r}")
+    return tuple(guarantee(mechanism, reports - count, delta) for count in counts)
+
+
+def honest_reports(reports: int, honest_fraction: object, valid: int | None = None) -> int:
+    """How many reports may be counted on: min(valid, floor(fraction of all reports)).
+
+    That the fraction is honest is an assumption; nothing enforces it.
+    """
+    from hubbub.mechanisms._exact import exact_number
+
+    fraction = exact_number(honest_fraction, "honest_fraction")
+    if not 0 < fraction <= 1:
+        raise InvalidParameter(f"honest_fraction must be above 0 and at most 1, got {honest_fraction!r}")
+    if valid is not None and (isinstance(valid, bool) or not isinstance(valid, int) or valid < 0):
+        raise InvalidParameter(f"valid must be a whole number of at least 0, got {valid!r}")
+    counted = int(check_reports(reports) * fraction)
+    return counted if valid is None else min(valid, counted)
+
+
+class Profile:
+    """Every certified bound that a mechanism has, with the tightest taken."""
+
+    def __init__(self, mechanism: Randomizer) -> None:
+        self.local = mechanism.realised_epsilon
+        amplification = mechanism.amplification()
+        # a mechanism that does not describe its pairs is treated as any other of its epsilon
+        self._blankets = Blankets(amplification.pairs or AnyRandomizer.at_most(self.local).amplification().pairs)
+        self._method: Method = "blanket" if amplification.pairs else "clone-fmt21"
+        if isinstance(mechanism, AnyRandomizer):
+            self._method = "extremal-pair" if isinstance(mechanism, ExtremalRandomizer) else "clone-fmt21"
+        self._coin = None if amplification.binary is None else Coin(*amplification.binary)
+
+    def spread(self, reports: int) -> float:
+        return self._blankets.spread(reports)
+
+    def epsilon(self, reports: int, delta: float) -> tuple[float, Method]:
+        """The smallest ε at which `delta` is certified, at most the local one."""
+        found, method = self.local, self._method
+        if self._coin is not None:
+            spread = self.spread(reports)
+            guess = 0.8 * spread * math.sqrt(2 * math.log1p(spread / delta))
+            exact = Census(self._coin, reports).epsilon(delta, self.local, guess)
+            if exact < found:
+                found, method = exact, "exact-binary"
+        if found == self.local or self._blankets.delta(reports, found) <= delta:
+            loose = self._blankets.epsilon(reports, delta, found)
+            if loose < found:
+                found, method = loose, self._method
+        return found, method
+
+    def delta(
+        self,
+        reports: int,
+        epsilon: float,
+        *,
+        blocks: int = MOST_DATA_SETS,
+        fineness: float = USUAL,
+        enough: float = 1.0,
+    ) -> float:
+        """A certified δ(ε); or any value above `enough` when it is above that."""
+        if epsilon >= self.local:
+            return 0.0
+        found = self._blankets.delta(reports, epsilon, fineness)
+        if self._coin is None:
+            return found
+        return min(found, Census(self._coin, reports, blocks).delta(epsilon, enough))
+
+
+@lru_cache(maxsize=128)
+def profile(mechanism: Randomizer) -> Profile:
+    """Built once per mechanism: mechanisms are immutable values."""
+    return Profile(mechanism)
+
+
+def check_reports(reports: int) -> int:
+    if isinstance(reports, bool) or not isinstance(reports, int) or reports < 1:
+        raise InvalidParameter(f"reports must be a whole number of at least 1, got {reports!r}")
+    return reports
+
+
+def check_delta(delta: float) -> float:
+    if isinstance(delta, bool) or not isinstance(delta, int | float | Fraction) or not 0 <= delta <= 1:
+        raise InvalidParameter(f"delta must be a number from 0 to 1, got {delta!r}")
+    lowered = float(delta)
+    return lowered if lowered <= delta else math.nextafter(lowered, 0.0)
+
+
+def check_epsilon(epsilon: float) -> float:
+    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | Fraction) or not 0 <= epsilon < math.inf:
+        raise InvalidParameter(f"epsilon must be a number of at least 0, got {epsilon!r}")
+    lowered = float(epsilon)
+    return lowered if lowered <= epsilon else math.nextafter(lowered, 0.0)

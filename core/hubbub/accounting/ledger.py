@@ -1,0 +1,89 @@
+"""What a device that took part in everything so far has lost, per metric, per period and over all time."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from hubbub.accounting.compose import Composition, compose
+from hubbub.accounting.guarantee import Randomizer, check_reports
+from hubbub.problems import InvalidParameter
+
+_EXACT_SIZES = 64
+_KEPT_BITS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One batch that was released: `reports` counts honest reports only."""
+
+    metric: str
+    period: Hashable
+    mechanism: Randomizer
+    reports: int
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Releases by (metric, period); answers are certified from above and assume fresh noise in each.
+
+    A device reports once per metric and period. Where a (metric, period) was cut into several batches a
+    device is in one of them, unknown which: the smallest counts.
+    """
+
+    _releases: dict[tuple[str, Hashable], Release] = field(default_factory=dict)
+
+    def add(self, metric: str, period: Hashable, mechanism: Randomizer, reports: int) -> None:
+        """Note one released batch."""
+        release = Release(metric, period, mechanism, check_reports(reports))
+        known = self._releases.get((metric, period))
+        if known is not None and known.mechanism != mechanism:
+            raise InvalidParameter(f"{metric} in period {period} was already released with another mechanism")
+        if known is None or reports < known.reports:
+            self._releases[metric, period] = release
+
+    def __len__(self) -> int:
+        return len(self._releases)
+
+    def __iter__(self) -> Iterator[Release]:
+        return iter(self._releases.values())
+
+    def total(self, delta: float) -> Composition:
+        """Over all metrics and periods."""
+        return _composed(self._releases.values(), delta)
+
+    def per_metric(self, delta: float) -> dict[str, Composition]:
+        """Each metric over all its periods, each at `delta`."""
+        return {metric: self.of(delta, metric=metric) for metric in dict.fromkeys(r.metric for r in self)}
+
+    def per_period(self, delta: float) -> dict[Hashable, Composition]:
+        """Each period over all its metrics, each at `delta`: what one device-period costs."""
+        return {period: self.of(delta, period=period) for period in dict.fromkeys(r.period for r in self)}
+
+    def over_time(self, delta: float) -> dict[Hashable, Composition]:
+        """After each period, in the order they were first added: everything up to and including it."""
+        periods = list(dict.fromkeys(r.period for r in self))
+        until = {period: index for index, period in enumerate(periods)}
+        return {
+            period: _composed((r for r in self if until[r.period] <= index), delta)
+            for index, period in enumerate(periods)
+        }
+
+    def of(self, delta: float, *, metric: str | None = None, period: Hashable | None = None) -> Composition:
+        """The releases of one metric, of one period, or of both."""
+        chosen = (r for r in self if metric in (None, r.metric) and period in (None, r.period))
+        return _composed(chosen, delta)
+
+
+def _composed(releases: Iterable[Release], delta: float) -> Composition:
+    chosen = list(releases)
+    sizes = {(r.mechanism, r.reports) for r in chosen}
+    # Many different batch sizes would cost a curve each. Counting a batch as slightly smaller is valid
+    # and lets them share: seven leading bits are within 1.6 % of the size, 0.8 % of epsilon.
+    kept = _KEPT_BITS if len(sizes) > _EXACT_SIZES else 64
+    return compose([(r.mechanism, _leading(r.reports, kept), 1) for r in chosen], delta)
+
+
+def _leading(number: int, bits: int) -> int:
+    drop = max(0, number.bit_length() - bits)
+    return number >> drop << drop

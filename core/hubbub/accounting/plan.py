@@ -1,0 +1,158 @@
+"""What a codebook will cost and give, before anything is collected: batch sizes, errors, guarantees.
+
+Everything here follows from the codebook and a number of devices; no data is looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+from hubbub.accounting.compose import Composition, compose
+from hubbub.accounting.guarantee import Guarantee, guarantee, honest_reports, min_reports
+from hubbub.mechanisms import Bounds
+from hubbub.problems import InvalidParameter
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Codebook, Metric
+    from hubbub.mechanisms import Mechanism
+
+_USUAL_CONFIDENCE = 0.95
+_LARGE_ERROR = 0.05
+"""A standard error of five points, or of a twentieth of the range, is worth a word of advice."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPlan:
+    """One metric at the planned number of devices. Errors are in the metric's own unit (a share for categories)."""
+
+    metric: Metric
+    reports: int
+    """Expected per period: devices times `share`."""
+    min_batch: int | None
+    """Fewest reports that may be released; None: no batch size meets the release target."""
+    released: bool
+    guarantee: Guarantee | None
+    """Per period, at the honest part of the reports; None where there would be no honest report."""
+    composed: Composition | None
+    """After all planned periods."""
+    stderr: float
+    interval: float
+    """Full width of a 95 % interval."""
+    advice: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All enabled metrics, and what a device that takes part in everything gives away."""
+
+    codebook: Codebook
+    devices: int
+    periods: int
+    metrics: tuple[MetricPlan, ...]
+    device_period: Composition | None
+    """All metrics in one period."""
+    device_total: Composition | None
+    """All metrics in all periods."""
+
+
+def plan(codebook: Codebook, devices: int, periods: int = 1) -> Plan:
+    """Work out every enabled metric of the codebook for so many devices a period over so many periods."""
+    for what, number in (("devices", devices), ("periods", periods)):
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise InvalidParameter(f"{what} must be a whole number of at least 1, got {number!r}")
+    planned = tuple(_plan_metric(codebook, metric, devices, periods) for metric in codebook.metrics if metric.enabled)
+    delta = float(codebook.collection.release_delta)
+    released = [(p.metric.mechanism, p.guarantee.reports) for p in planned if p.released and p.guarantee]
+    return Plan(
+        codebook,
+        devices,
+        periods,
+        planned,
+        compose([(mechanism, honest, 1) for mechanism, honest in released], delta) if released else None,
+        compose([(mechanism, honest, periods) for mechanism, honest in released], delta) if released else None,
+    )
+
+
+def min_batch(metric: Metric, codebook: Codebook) -> int:
+    """ceil(n0 / h): the fewest reports whose honest part meets the release target, or an explicit larger number."""
+    collection = codebook.collection
+    least = min_reports(metric.mechanism, collection.release_epsilon, collection.release_delta)  # type: ignore[arg-type]  # a Fraction is checked and rounded down inside
+    needed = max(2, math.ceil(least / collection.honest_fraction))
+    return max(needed, metric.min_batch or 0)
+
+
+def expected_error(mechanism: Mechanism[Any], reports: int) -> float:
+    """Standard error of an estimate from so many reports: typical for shares, the worst case for a mean."""
+    unit = span(mechanism) / 2 if isinstance(mechanism.domain, Bounds) else 1.0  # a mean's variance is on [-1, 1]
+    return math.sqrt(mechanism.typical_variance() / reports) * unit if reports else math.inf
+
+
+def span(mechanism: Mechanism[Any]) -> float:
+    """What an error is compared with: the width of the bounds, or one."""
+    return float(mechanism.domain.width) if isinstance(mechanism.domain, Bounds) else 1.0
+
+
+def _plan_metric(codebook: Codebook, metric: Metric, devices: int, periods: int) -> MetricPlan:
+    collection, mechanism = codebook.collection, metric.mechanism
+    reports = int(devices * metric.share)
+    delta = float(collection.release_delta)
+    honest = honest_reports(reports, collection.honest_fraction) if reports else 0
+    try:
+        needed: int | None = min_batch(metric, codebook)
+    except InvalidParameter:
+        needed = None
+    released = needed is not None and reports >= needed
+    stderr = expected_error(mechanism, reports)
+    return MetricPlan(
+        metric=metric,
+        reports=reports,
+        min_batch=needed,
+        released=released,
+        guarantee=guarantee(mechanism, honest, delta) if honest else None,
+        composed=compose([(mechanism, honest, periods)], delta) if honest else None,
+        stderr=stderr,
+        interval=2 * NormalDist().inv_cdf((1 + _USUAL_CONFIDENCE) / 2) * stderr,
+        advice=tuple(_advice(codebook, metric, reports, needed, stderr)),
+    )
+
+
+def _advice(codebook: Codebook, metric: Metric, reports: int, needed: int | None, stderr: float) -> list[str]:
+    """What to change when the target or a useful error cannot be met."""
+    found = []
+    if needed is None or reports < needed:
+        wants = f"needs {needed:,} reports a period" if needed else "has no batch size that meets the release target"
+        found.append(f"{metric.name} {wants}, {reports:,} are expected: every period would be discarded")
+        smaller = _largest_epsilon_that_fits(codebook, metric, reports)
+        if smaller is not None:
+            found.append(f"with epsilon = {smaller:g} instead of {float(metric.epsilon):g} it would be released")
+        found.append("a longer period lets more devices report in each; a larger release.epsilon needs fewer")
+        if metric.share < 1:
+            found.append(
+                f"share = {float(metric.share):g} leaves out devices; 1 would give {int(reports / metric.share):,}"
+            )
+    if stderr / span(metric.mechanism) > _LARGE_ERROR:
+        remedy = "fewer values" if metric.type == "category" else "tighter bounds" if metric.type == "mean" else ""
+        more = f", {remedy}" if remedy else ""
+        found.append(
+            f"expect a standard error of {stderr:.2g}: more devices, a longer period{more} or a larger epsilon help"
+        )
+    return found
+
+
+def _largest_epsilon_that_fits(codebook: Codebook, metric: Metric, reports: int) -> float | None:
+    """The largest two-digit epsilon below the metric's own at which the expected reports are enough."""
+    collection = codebook.collection
+    honest = honest_reports(reports, collection.honest_fraction) if reports else 0
+    if not honest or metric.mechanism.name == "matrix":  # a matrix is its own epsilon
+        return None
+    low, high = 0, int(metric.epsilon * 100)
+    while high - low > 1:
+        middle = (low + high) // 2
+        trial = type(metric.mechanism).calibrate(Fraction(middle, 100), metric.mechanism.domain)
+        met = guarantee(trial, honest, float(collection.release_delta)).epsilon <= collection.release_epsilon
+        low, high = (middle, high) if met else (low, middle)
+    return low / 100 if low else None

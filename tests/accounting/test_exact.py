@@ -1,0 +1,114 @@
+"""One-bit reports are accounted for exactly: against every data set, and at every size."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath  # type: ignore[import-untyped]
+import numpy as np
+import pytest
+
+from hubbub.accounting import delta_at, guarantee
+from hubbub.accounting.exact import Census, Coin, deltas
+from hubbub.mechanisms import BinaryRandomizedResponse, Bounds, Categories, DuchiMean, MatrixResponse
+from tests.accounting.oracles import coin_delta
+
+COINS = [
+    (Fraction(1, 4), Fraction(3, 4)),
+    (Fraction(1, 100), Fraction(99, 100)),
+    (Fraction(336, 10_000), Fraction(1, 10)),
+    (Fraction(1, 20_000), Fraction(19_999, 20_000)),
+    (Fraction(9, 10), Fraction(999, 1000)),
+    (Fraction(49, 100), Fraction(51, 100)),
+]
+
+
+def _by_multiple_precision(coin: Coin, reports: int, ones: int, epsilon: float) -> mpmath.mpf:
+    with mpmath.workdps(50):
+        low, high = (mpmath.mpf(p.numerator) / p.denominator for p in (coin.low, coin.high))
+        law = [mpmath.mpf(1)]
+        for person in range(reports - 1):
+            p = high if person < ones else low
+            law = [(1 - p) * x + p * y for x, y in zip([*law, 0], [0, *law], strict=True)]
+        power = mpmath.exp(mpmath.mpf(epsilon))
+        rise, fall = (1 - low) - power * (1 - high), power * high - low
+        return sum(
+            (max(mpmath.mpf(0), rise * x - fall * y) for x, y in zip([*law, 0], [0, *law], strict=True)), mpmath.mpf(0)
+        )
+
+
+@pytest.mark.parametrize("reports", [1, 2, 7, 40])
+@pytest.mark.parametrize(("low", "high"), COINS)
+def test_delta_of_a_data_set_is_exact_from_above(low: Fraction, high: Fraction, reports: int) -> None:
+    for coin in Coin(low, high).directions():
+        for epsilon in (0.0, 1e-3, 0.3, 1.0, 2.5):
+            ones = np.unique([0, min(1, reports - 1), reports // 2 if reports > 1 else 0, reports - 1])
+            for m, found in zip(ones, deltas(coin, reports - 1, ones, epsilon), strict=True):
+                exact = _by_multiple_precision(coin, reports, int(m), epsilon)
+                assert mpmath.mpf(float(found)) >= exact
+                assert mpmath.mpf(float(found)) <= exact * (1 + mpmath.mpf("2e-7"))
+
+
+@pytest.mark.parametrize("reports", [2, 25, 200])
+@pytest.mark.parametrize("epsilon0", [0.5, 2.0, 6.0])
+def test_binary_rr_is_its_worst_data_set(epsilon0: float, reports: int) -> None:
+    mechanism = BinaryRandomizedResponse.calibrate(epsilon0, Categories(2))
+    low, high = float(mechanism.q), float(mechanism.p)
+    for share in (0.05, 0.3, 0.8):
+        epsilon = share * epsilon0
+        exact = max(coin_delta(low, high, reports, epsilon, ones) for ones in range(reports))
+        assert exact * (1 - 1e-9) <= delta_at(mechanism, reports, epsilon) <= exact * (1 + 1e-6) + 1e-15
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("reports", [1000, 10_000])
+@pytest.mark.parametrize("epsilon0", [0.5, 2.0, 4.0])
+def test_binary_rr_is_exact_up_to_ten_thousand_reports(epsilon0: float, reports: int) -> None:
+    mechanism = BinaryRandomizedResponse.calibrate(epsilon0, Categories(2))
+    low, high = float(mechanism.q), float(mechanism.p)
+    epsilon = guarantee(mechanism, reports, 1e-6).epsilon
+    step = max(1, reports // 400)
+    some = sorted({*range(0, reports, step), *range(min(40, reports)), *range(reports - 40, reports)})
+    shown = max(coin_delta(low, high, reports, epsilon * (1 - 2e-6), ones) for ones in some)
+    assert shown <= 1e-6 * (1 + 1e-4)  # the promise holds
+    census = Census(Coin(mechanism.q, mechanism.p), reports)
+    every = census._all(epsilon * (1 - 3e-6))[0]
+    worst = int(np.argmax(every))
+    assert every[worst] > 1e-6  # and a smaller one does not
+    assert coin_delta(low, high, reports, epsilon * (1 - 3e-6), worst) > 1e-6
+
+
+def test_both_directions_count_when_a_coin_is_lopsided() -> None:
+    rows = [[Fraction(9664, 10_000), Fraction(336, 10_000)], [Fraction(9, 10), Fraction(1, 10)]]
+    census = Census(Coin(rows[0][1], rows[1][1]), 30)
+    for epsilon in (0.02, 0.2, 0.8):
+        exact = max(coin_delta(0.0336, 0.1, 30, epsilon, ones) for ones in range(30))
+        assert exact * (1 - 1e-9) <= census.delta(epsilon) <= exact * (1 + 1e-6)
+
+
+def test_a_block_of_data_sets_is_never_below_its_members() -> None:
+    coin = Coin(Fraction(1, 4), Fraction(3, 4))
+    for epsilon in (0.05, 0.2):
+        exact, blocked = Census(coin, 900).delta(epsilon), Census(coin, 900, blocks=100).delta(epsilon)
+        assert exact <= blocked <= 1.25 * exact
+
+
+def test_large_batches_lose_little_to_blocks() -> None:
+    mechanism = BinaryRandomizedResponse.calibrate(1, Categories(2))
+    coin = Coin(mechanism.q, mechanism.p)
+    fine = Census(coin, 10_000).epsilon(1e-6, 1.0, 0.03)
+    coarse = Census(coin, 10_000, blocks=5000).epsilon(1e-6, 1.0, 0.03)
+    assert fine <= coarse <= fine * 1.0002
+
+
+def test_one_bit_means_and_two_by_two_matrices_are_exact_too() -> None:
+    duchi = DuchiMean.calibrate(1, Bounds(Fraction(0), Fraction(1)))
+    assert guarantee(duchi, 1000, 1e-6).method == "exact-binary"
+    assert math.isclose(
+        guarantee(duchi, 1000, 1e-6).epsilon,
+        guarantee(BinaryRandomizedResponse.calibrate(1, Categories(2)), 1000, 1e-6).epsilon,
+        rel_tol=1e-5,
+    )
+    lopsided = next(m for m in MatrixResponse.examples(1.0) if m.amplification().binary is not None)
+    assert guarantee(lopsided, 1000, 1e-6).method == "exact-binary"

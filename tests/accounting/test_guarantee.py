@@ -1,0 +1,167 @@
+"""The public questions about one batch: what is answered, what is refused, and how answers relate."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+
+from hubbub.accounting import (
+    AnyRandomizer,
+    ExtremalRandomizer,
+    delta_at,
+    guarantee,
+    guarantee_curve,
+    honest_reports,
+    min_reports,
+)
+from hubbub.accounting.blanket import Blankets
+from hubbub.accounting.guarantee import Randomizer
+from hubbub.mechanisms import (
+    Atom,
+    BinaryRandomizedResponse,
+    Bounds,
+    Categories,
+    DiscreteLaplaceMean,
+    KaryRandomizedResponse,
+    MatrixResponse,
+    Pair,
+)
+from hubbub.problems import InvalidParameter
+
+RR = BinaryRandomizedResponse.calibrate(1, Categories(2))
+KRR = KaryRandomizedResponse.calibrate(2, Categories(10))
+LAPLACE = DiscreteLaplaceMean.calibrate(1, Bounds(Fraction(0), Fraction(1)))
+ALL: list[Randomizer] = [RR, KRR, LAPLACE, AnyRandomizer(1), ExtremalRandomizer(1), *MatrixResponse.examples(1.0)[:2]]
+
+
+@pytest.mark.parametrize("mechanism", ALL, ids=lambda m: m.name)
+def test_a_guarantee_names_its_method_reports_and_assumptions(mechanism: Randomizer) -> None:
+    answer = guarantee(mechanism, 5000, 1e-6)
+    assert 0 < answer.epsilon < answer.local_epsilon == mechanism.realised_epsilon
+    assert answer.amplified
+    assert answer.reports == 5000
+    assert answer.adjacency == "replacement"
+    assert answer.method in ("blanket", "exact-binary", "extremal-pair", "clone-fmt21")
+    assert any("shuffler" in assumption for assumption in answer.assumptions)
+    with pytest.raises(FrozenInstanceError):
+        answer.epsilon = 0.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("mechanism", ALL, ids=lambda m: m.name)
+def test_delta_at_and_guarantee_agree(mechanism: Randomizer) -> None:
+    answer = guarantee(mechanism, 3000, 1e-7)
+    assert delta_at(mechanism, 3000, answer.epsilon) <= 1e-7
+    assert delta_at(mechanism, 3000, answer.epsilon * 0.9999) > 1e-7 * 0.99
+    assert delta_at(mechanism, 3000, mechanism.realised_epsilon) == 0
+
+
+@pytest.mark.parametrize("mechanism", ALL, ids=lambda m: m.name)
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 1e-6), pytest.param(0.05, 1e-9, marks=pytest.mark.full)])
+def test_min_reports_meets_its_target_and_a_smaller_batch_does_not(
+    mechanism: Randomizer, epsilon: float, delta: float
+) -> None:
+    reports = min_reports(mechanism, epsilon, delta)
+    assert guarantee(mechanism, reports, delta).epsilon <= epsilon
+    assert guarantee(mechanism, math.floor(reports * 0.9999) - 1, delta).epsilon > epsilon
+
+
+@pytest.mark.parametrize("mechanism", ALL, ids=lambda m: m.name)
+def test_more_reports_and_larger_deltas_never_cost_privacy(mechanism: Randomizer) -> None:
+    by_reports = [guarantee(mechanism, n, 1e-6).epsilon for n in (1, 2, 10, 300, 20_000, 10**7, 10**10)]
+    by_delta = [guarantee(mechanism, 1000, d).epsilon for d in (0, 1e-300, 1e-12, 1e-6, 1e-2, 0.5, 1)]
+    for answers in (by_reports, by_delta):
+        assert all(b <= a * (1 + 1e-5) for a, b in pairwise(answers))
+
+
+@pytest.mark.parametrize("epsilon0", [0.001, 1, 20])
+@pytest.mark.parametrize("make", [AnyRandomizer, lambda e: KaryRandomizedResponse.calibrate(e, Categories(5))])
+@pytest.mark.parametrize("reports", [1, 2, 1000, 10**7])
+def test_extremes_are_answered(epsilon0: float, make: type[AnyRandomizer], reports: int) -> None:
+    mechanism = make(epsilon0)
+    local = mechanism.realised_epsilon
+    assert guarantee(mechanism, reports, 0).epsilon == local
+    assert guarantee(mechanism, reports, 1).epsilon == 0
+    for delta in (1e-300, 1e-12, 1e-2, 0.999):
+        answer = guarantee(mechanism, reports, delta)
+        assert 0 <= answer.epsilon <= local
+        assert answer.amplified == (answer.method != "local")
+
+
+def test_no_amplification_is_said_plainly() -> None:
+    answer = guarantee(BinaryRandomizedResponse.calibrate(8, Categories(2)), 20, 1e-9)
+    assert (answer.method, answer.amplified, answer.epsilon) == ("local", False, answer.local_epsilon)
+
+
+@pytest.mark.parametrize("reports", [0, -1, 1.5, math.nan, "many", True, None])
+def test_batches_that_cannot_be_are_refused(reports: object) -> None:
+    with pytest.raises(InvalidParameter, match="reports"):
+        guarantee(RR, reports, 1e-6)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", [-1e-9, math.nan, math.inf, "small", None, True])
+def test_numbers_that_are_none_are_refused(number: object) -> None:
+    with pytest.raises(InvalidParameter, match="delta"):
+        guarantee(RR, 100, number)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        delta_at(RR, 100, number)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter):
+        min_reports(RR, number, 1e-6)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter):
+        AnyRandomizer(number)
+
+
+def test_a_target_out_of_reach_is_refused_with_advice() -> None:
+    with pytest.raises(InvalidParameter, match="larger epsilon"):
+        min_reports(RR, 1e-7, 1e-9)
+    with pytest.raises(InvalidParameter):
+        min_reports(RR, 0.1, 0)
+    assert min_reports(RR, 1.0, 0) == 1
+    assert min_reports(RR, 0.1, 1) == 1
+
+
+def test_dishonest_reports_are_not_counted() -> None:
+    curve = guarantee_curve(KRR, 10_000, 1e-6, dishonest=[0, 5000, 9999])
+    assert [point.reports for point in curve] == [10_000, 5000, 1]
+    assert curve[1] == guarantee(KRR, 5000, 1e-6)
+    assert curve[0].epsilon < curve[1].epsilon < curve[2].epsilon
+    with pytest.raises(InvalidParameter):
+        guarantee_curve(KRR, 10, 1e-6, dishonest=[10])
+
+
+def test_the_honest_fraction_rounds_down_and_caps_at_valid_reports() -> None:
+    assert honest_reports(1000, 0.9) == 900
+    assert honest_reports(999, "0.9") == 899
+    assert honest_reports(1000, 0.9, valid=700) == 700
+    for fraction in (0, 1.1, math.nan, -0.5):
+        with pytest.raises(InvalidParameter):
+            honest_reports(1000, fraction)
+
+
+def test_atoms_that_are_no_pair_of_laws_are_refused() -> None:
+    e, half = Fraction(3), Fraction(1, 2)
+    mixed_up = Pair((Atom(half / e, e, Fraction(1)), Atom(half / e, Fraction(1), e)), symmetric=True)
+    with pytest.raises(InvalidParameter, match="two probability laws"):
+        Blankets([mixed_up])
+    with pytest.raises(InvalidParameter):
+        Blankets([Pair((), symmetric=True)])
+
+
+def test_a_wrong_claim_of_symmetry_changes_nothing() -> None:
+    low, high = Fraction(336, 10_000), Fraction(1, 10)
+    atoms = (
+        Atom(1 - high, (1 - low) / (1 - high), Fraction(1)),
+        Atom(low, Fraction(1), high / low),
+    )
+    claimed, honest = Blankets([Pair(atoms, symmetric=True)]), Blankets([Pair(atoms, symmetric=False)])
+    assert claimed.delta(50, 0.3) == honest.delta(50, 0.3)
+
+
+def test_importing_hubbub_loads_no_numerics() -> None:
+    code = "import sys, hubbub; assert not {'numpy', 'scipy', 'dp_accounting'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,98 @@
+"""Certified does not mean loose: against lower bounds, other analyses and the reference numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubbub.accounting import AnyRandomizer, ExtremalRandomizer, guarantee
+from hubbub.accounting.guarantee import Randomizer
+from hubbub.mechanisms import (
+    Amplification,
+    BinaryRandomizedResponse,
+    Bounds,
+    Categories,
+    DiscreteLaplaceMean,
+    KaryRandomizedResponse,
+)
+from tests.accounting.oracles import krr_delta
+
+DELTA = 1e-6
+ROWS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors.json").read_text())["rows"]
+UNIT_INTERVAL = Bounds(Fraction(0), Fraction(1))
+
+
+class BlanketOnly:
+    """Binary randomized response, denied its exact analysis."""
+
+    name = "blanket-only"
+
+    def __init__(self, epsilon: float) -> None:
+        self._mechanism = BinaryRandomizedResponse.calibrate(epsilon, Categories(2))
+        self.realised_epsilon = self._mechanism.realised_epsilon
+
+    def amplification(self) -> Amplification:
+        return Amplification(self._mechanism.amplification().pairs)
+
+
+def _rows(column: str) -> list[Any]:
+    return [pytest.param(row, id=f"{row['n']}-{row['eps0']}") for row in ROWS if column in row]
+
+
+def _epsilon(mechanism: Randomizer, row: dict[str, Any]) -> float:
+    return guarantee(mechanism, row["n"], DELTA).epsilon
+
+
+@pytest.mark.parametrize("reports", [10**4, 10**5, 10**6, 10**7])
+@pytest.mark.parametrize("epsilon0", [0.5, 1, 2, 4])
+def test_ten_valued_rr_is_within_a_thousandth_of_what_a_data_set_shows(epsilon0: float, reports: int) -> None:
+    mechanism = KaryRandomizedResponse.calibrate(epsilon0, Categories(10))
+
+    epsilon = guarantee(mechanism, reports, DELTA).epsilon
+
+    assert krr_delta(10, mechanism.realised_epsilon, reports, epsilon) <= DELTA * (1 + 1e-9)
+    assert krr_delta(10, mechanism.realised_epsilon, reports, epsilon * 0.999) > DELTA
+
+
+@pytest.mark.parametrize("row", _rows("blanket_kRR10_ub"))
+def test_krr_is_at_the_reference_blanket(row: dict[str, Any]) -> None:
+    for size, column in ((10, "blanket_kRR10_ub"), (100, "blanket_kRR100_ub")):
+        mechanism = KaryRandomizedResponse.calibrate(row["eps0"], Categories(size))
+        assert _epsilon(mechanism, row) <= row[column] * 1.001
+
+
+@pytest.mark.parametrize("row", _rows("blanket_Laplace_ub"))
+def test_laplace_on_a_fine_grid_is_at_the_reference_blanket(row: dict[str, Any]) -> None:
+    mechanism = DiscreteLaplaceMean.calibrate(row["eps0"], UNIT_INTERVAL, steps=64)
+    assert _epsilon(mechanism, row) <= row["blanket_Laplace_ub"] * 1.001
+
+
+@pytest.mark.parametrize(
+    "row", [p for p in _rows("vr_Laplace") if p.values[0]["eps0"] == 4 and p.values[0]["n"] >= 1000]
+)
+def test_laplace_is_a_tenth_below_variation_ratio_at_epsilon_four(row: dict[str, Any]) -> None:
+    mechanism = DiscreteLaplaceMean.calibrate(4, UNIT_INTERVAL)
+    assert _epsilon(mechanism, row) <= row["vr_Laplace"] * 0.9
+
+
+@pytest.mark.parametrize("row", _rows("fmt22_stronger_clone_own"))
+def test_binary_rr_is_at_or_below_the_stronger_clone(row: dict[str, Any]) -> None:
+    exact = _epsilon(BinaryRandomizedResponse.calibrate(row["eps0"], Categories(2)), row)
+    blanket = _epsilon(BlanketOnly(row["eps0"]), row)
+    assert blanket <= row["fmt22_stronger_clone_own"] * 1.001
+    assert exact <= blanket * (1 + 1e-5)
+    if row["n"] >= 1000 and row["eps0"] <= 4:
+        assert exact <= 0.95 * blanket
+
+
+@pytest.mark.parametrize("row", _rows("fmt21_clone_own"))
+def test_any_randomizer_is_at_the_published_clones_and_the_extremal_pair_at_the_stronger_ones(
+    row: dict[str, Any],
+) -> None:
+    assert math.isclose(_epsilon(AnyRandomizer(row["eps0"]), row), row["fmt21_clone_own"], rel_tol=1e-3)
+    assert _epsilon(ExtremalRandomizer(row["eps0"]), row) <= row["fmt22_stronger_clone_own"] * 1.001

@@ -19,10 +19,10 @@ check: setup  ## ruff, mypy strict, import contracts
 	$(RUN)lint-imports
 
 test: check  ## the checks and the tests, under five minutes
-	$(RUN)pytest -m "not full"
+	$(RUN)pytest -m "not full" -n 3
 
 test-full: check  ## everything that is claimed, no time limit
-	$(RUN)pytest
+	$(RUN)pytest --timeout 1800
 
 bench: setup  ## measured ratios to limits and peers
 	$(RUN)python -m benchmarks

@@ -58,25 +58,6 @@ def test_mistakes_end_in_one_line_that_says_what_to_do() -> None:
         assert "Traceback" not in failed.stderr
 
 
-def test_the_demo_prints_estimates_with_intervals() -> None:
-    shown = run("demo")
-    assert shown.returncode == 0
-    for name in ("late", "origin", "carrier", "departure_delay"):
-        assert f"{name}: " in shown.stdout
-    assert "randomizing" in shown.stderr
-
-
-def test_the_demo_as_json_is_near_the_truth() -> None:
-    """Twenty-three values, each within six of its stated standard errors of the truth (2e-9 a value)."""
-    answer = json.loads(run("demo", "--devices", "30000", "--json").stdout)
-    values = [(row, metric) for metric in answer["metrics"].values() for row in metric["values"]]
-    assert len(values) == 2 + 4 + 16 + 1
-    for row, metric in values:
-        assert metric["reports"] == 30_000
-        assert abs(row["estimate"] - row["truth"]) <= 6 * row["stderr"]
-        assert row["low"] < row["estimate"] < row["high"]
-
-
 def test_the_shipped_data_says_where_it_comes_from() -> None:
     import hubbub_cli
 

@@ -84,7 +84,7 @@ def test_the_plan_command_prints_rows_and_json() -> None:
     assert "an assumption that nothing enforces" in shown
 
 
-@pytest.mark.parametrize("name", ["plan.svg", "plan.png"])
+@pytest.mark.parametrize("name", ["plan.svg", pytest.param("plan.png", marks=pytest.mark.full)])
 def test_the_plan_is_drawn(tmp_path: Path, name: str) -> None:
     target = tmp_path / name
     run("plan", str(EXAMPLE), "--devices", "1000", "--plot", str(target))

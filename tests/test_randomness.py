@@ -66,7 +66,7 @@ def test_pick_takes_each_index_as_often_as_its_weight() -> None:
     assert picked == {0: 3, 2: 2, 3: 3}
 
 
-@pytest.mark.parametrize("exponent", [Fraction(0), Fraction(1, 7), Fraction(1), Fraction(5, 2), Fraction(8)])
+@pytest.mark.parametrize("exponent", [Fraction(0), Fraction(1, 7), Fraction(1), Fraction(5, 2)])
 def test_an_exponential_coin_has_its_exact_probability(exponent: Fraction) -> None:
     """The tree of plain coins inside it sums to exp(-x), to the last of thirty digits that can be told."""
 

@@ -1,1 +1,1 @@
-"""The aggregator: sees what, never who. Not written yet: this package only holds its place in the import contracts."""
+"""The aggregator: open, accumulate, estimate, publish. It sees what was reported, never who reported it."""

@@ -5,11 +5,16 @@ from __future__ import annotations
 import click
 
 import hubbub as core
+from hubbub_cli.aggregator import aggregator
 from hubbub_cli.codebook import codebook
 from hubbub_cli.demo import demo
+from hubbub_cli.keys import keys
 from hubbub_cli.mechanisms import mechanisms
 from hubbub_cli.plan import plan
 from hubbub_cli.privacy import privacy
+from hubbub_cli.query import query
+from hubbub_cli.shuffler import shuffler
+from hubbub_cli.up import up
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -17,12 +22,9 @@ from hubbub_cli.privacy import privacy
 def hubbub() -> None:
     """Hear the crowd, never the person: telemetry with local differential privacy.
 
-    Start with `hubbub demo`; then write a metrics.toml and `hubbub codebook check` it.
+    Start with `hubbub demo`; then write a metrics.toml, `hubbub codebook check` it and `hubbub up`.
     """
 
 
-hubbub.add_command(codebook)
-hubbub.add_command(demo)
-hubbub.add_command(mechanisms)
-hubbub.add_command(plan)
-hubbub.add_command(privacy)
+for command in (aggregator, codebook, demo, keys, mechanisms, plan, privacy, query, shuffler, up):
+    hubbub.add_command(command)

@@ -2,7 +2,8 @@
 
 Whole-request faults are RFC 9457 problem documents, `type` = urn:hubbub:problem:<name>. Reports refused one by one
 inside an accepted upload carry the same names as `reason`. The SDK acts by name, never by status alone: a captive
-portal answers 403 too, and must not make a device drop what it holds.
+portal answers 403 too, and must not make a device drop what it holds. For the same reason a wrong address or
+method is a retry: it says something about the configuration, nothing about the reports.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ REFUSALS: dict[str, Refusal] = {
     for refusal in [
         # reports, at the shuffler
         Refusal("malformed-upload", 400, "The body is not a list of length-prefixed reports.", Action.SPLIT),
-        Refusal("unsupported-media-type", 415, "The content type is not the one this route takes.", Action.DROP),
+        Refusal("unsupported-media-type", 415, "The content type is not the one this route takes.", Action.RETRY),
         Refusal("too-large", 413, "The body is larger than this service takes.", Action.SPLIT),
         Refusal("malformed-report", 400, "These bytes are not a report of a version known here.", Action.DROP),
         Refusal("wrong-length", 400, "A report of this metric has another length.", Action.DROP),
@@ -66,8 +67,8 @@ REFUSALS: dict[str, Refusal] = {
         Refusal("batch-conflict", 409, "Another batch was accepted under this id.", Action.DROP),
         Refusal("batch-too-late", 410, "The period is past its horizon.", Action.DROP),
         # queries
-        Refusal("not-found", 404, "There is nothing at this address.", Action.DROP),
-        Refusal("method-not-allowed", 405, "This address does not take that method.", Action.DROP),
+        Refusal("not-found", 404, "There is nothing at this address.", Action.RETRY),
+        Refusal("method-not-allowed", 405, "This address does not take that method.", Action.RETRY),
         Refusal("invalid-query", 422, "A parameter of the query cannot be used.", Action.DROP),
         Refusal("nothing-released", 404, "Nothing has been released for this metric and range yet.", Action.RETRY),
         Refusal("internal-error", 500, "Something went wrong here; it was not your request.", Action.RETRY),

@@ -1,1 +1,10 @@
-"""The shuffler: sees who, never what. Not written yet: this package only holds its place in the import contracts."""
+"""The shuffler: sees who, never what.
+
+It takes sealed reports, keeps nothing about who sent them, waits for a crowd, and hands the crowd on in random order.
+
+    ingest   POST /v1/reports: checked, grouped, durable, acknowledged
+    batcher  a bucket (metric, period, key) closes once, becomes batches or is discarded
+    permute  who belongs to a batch and in which order: the same bytes at every retry
+    forward  one attempt to hand a batch to the aggregator, and what its answer means
+    bundles  the signed bundle, fetched, verified, relayed byte for byte
+"""

@@ -19,7 +19,7 @@ from hubbub.randomness import Randomness
 Outcome = TypeVar("Outcome", bound=Hashable)
 T = TypeVar("T")
 
-NEGLIGIBLE = Fraction(1, 10**22)
+NEGLIGIBLE = Fraction(1, 10**17)
 """Branches rarer than this are not followed; their mass is reported as lost."""
 
 

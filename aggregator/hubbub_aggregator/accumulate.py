@@ -1,0 +1,165 @@
+"""From a spooled batch to a verdict: open, drop what is invalid or counted already, release or refuse, once.
+
+Nothing is read from the batch when its size alone says that it can't be released. Duplicates are known by nonce,
+inside the batch and against all that was accepted for the same metric and period; the verdict is written only if
+that is still all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hubbub.wire import NONCE_BYTES
+from hubbub_aggregator.codebooks import Codebooks, Governed, least_honest
+from hubbub_aggregator.opening import Opened, Pool, open_slice, slices, tally_payloads
+from hubbub_aggregator.publish import release_record
+from hubbub_aggregator.storage import Accepted, Batch, Storage
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hubbub.accounting import Guarantee
+    from hubbub.mechanisms import Mechanism
+    from hubbub_aggregator.keys import KeyRing
+    from hubbub_aggregator.spool import Spool
+
+__all__ = ["Accumulator", "distinct"]
+
+log = logging.getLogger("hubbub.aggregator")
+
+
+@dataclass(slots=True)
+class Accumulator:
+    """Works on pending batches until there are none."""
+
+    storage: Storage
+    spool: Spool
+    codebooks: Codebooks
+    ring: KeyRing
+    pool: Pool
+    at_once: int = field(default_factory=lambda: os.cpu_count() or 1)
+    _busy: set[bytes] = field(default_factory=set)
+
+    async def drain(self) -> int:
+        """Settle every batch that waits; how many could not be, for a reason of ours. Those stay pending."""
+        waiting = [batch for batch in await asyncio.to_thread(self.storage.pending) if batch.id not in self._busy]
+        room = asyncio.Semaphore(self.at_once)
+
+        async def one(batch: Batch) -> bool:
+            async with room:
+                return await self._settle_or_log(batch)
+
+        settled = await asyncio.gather(*(one(batch) for batch in waiting))
+        return settled.count(False)
+
+    async def _settle_or_log(self, batch: Batch) -> bool:
+        if batch.id in self._busy:
+            return True
+        self._busy.add(batch.id)
+        try:
+            await self.settle(batch)
+        except Exception as error:  # noqa: BLE001  one batch must not stop the others; it stays pending
+            log.error("batch %s could not be worked on and stays pending: %s", batch.id.hex(), type(error).__name__)
+            return False
+        finally:
+            self._busy.discard(batch.id)
+        return True
+
+    async def settle(self, batch: Batch) -> None:
+        """Give one pending batch its verdict."""
+        header = batch.header
+        governed = self.codebooks.governing(header.metric, header.period)
+        key = await asyncio.to_thread(self.ring.find, header.period, header.key)
+        if governed is None or batch.spool is None:
+            await self._refuse(batch, "unknown-metric")
+        elif key is None or key.private_key is None:
+            await self._refuse(batch, "unknown-key" if key is None else "revoked-key")
+        elif header.count < (governed.metric.min_batch or 2):
+            await self._refuse(batch, "batch-too-small")
+        else:
+            parts = slices(self.spool.path(batch.spool), header, governed.metric.mechanism, key.private_key)
+            await self._release(batch, governed, await self.pool.map(open_slice, parts))
+        self.spool.remove(batch.spool)
+
+    async def _release(self, batch: Batch, governed: Governed, opened: Sequence[Opened]) -> None:
+        metric, collection, header = governed.metric, governed.collection, batch.header
+        least = await asyncio.to_thread(least_honest, self.storage, metric, collection)
+        while True:
+            pair = await asyncio.to_thread(self.storage.pair, header.metric, header.period)
+            kept, nonces = await asyncio.to_thread(distinct, [part.nonces for part in opened], pair.nonces)
+            valid = len(nonces) // NONCE_BYTES
+            invalid = _invalid(opened, valid)
+            honest = min(valid, int(collection.honest_fraction * header.count))
+            if honest < least:
+                await self._refuse(batch, "batch-too-small", valid, invalid)
+                return
+            tally = await self._tally(metric.mechanism, opened, kept)
+            promise = await asyncio.to_thread(_guarantee, metric.mechanism, honest, collection.release_delta)
+            record = release_record(batch, governed, promise, valid=valid, invalid=invalid)
+            accepted = Accepted(valid, invalid, tally, nonces, record)
+            if await asyncio.to_thread(self.storage.accept, batch.id, pair.version, accepted):
+                log.info("batch %s accepted: %d of %d reports", batch.id.hex(), valid, header.count)
+                return
+            # another batch of this metric and period came in between: its nonces count too
+
+    async def _tally(
+        self, mechanism: Mechanism[Any], opened: Sequence[Opened], kept: Sequence[NDArray[np.bool_]]
+    ) -> bytes:
+        chosen = [_chosen(part.payloads, mask, mechanism.report_bytes) for part, mask in zip(opened, kept, strict=True)]
+        raw = await self.pool.map(tally_payloads, [(mechanism, payloads) for payloads in chosen if payloads])
+        total = mechanism.tally_from_bytes(raw[0])
+        for more in raw[1:]:
+            total += mechanism.tally_from_bytes(more)
+        return total.to_bytes()
+
+    async def _refuse(
+        self, batch: Batch, reason: str, valid: int | None = None, invalid: Mapping[str, int] | None = None
+    ) -> None:
+        await asyncio.to_thread(self.storage.refuse, batch.id, reason, valid, invalid or {})
+        log.info("batch %s refused: %s", batch.id.hex(), reason)
+
+
+def distinct(parts: Sequence[bytes], counted: Sequence[bytes]) -> tuple[list[NDArray[np.bool_]], bytes]:
+    """Which nonces are the first of their kind and not counted before, part by part; and those, sorted, as bytes."""
+    import numpy as np
+
+    # all are 16 bytes long, so that padding with zeros, which S16 does, can't make two of them equal
+    kind = f"S{NONCE_BYTES}"
+    everything = np.frombuffer(b"".join(parts), kind)
+    fresh, first = np.unique(everything, return_index=True)
+    for known in counted:
+        new = np.isin(fresh, np.frombuffer(known, kind), assume_unique=True, invert=True)
+        fresh, first = fresh[new], first[new]
+    keep = np.zeros(len(everything), np.bool_)
+    keep[first] = True
+    ends = np.cumsum([len(part) // NONCE_BYTES for part in parts])
+    return np.split(keep, ends[:-1]), fresh.tobytes()
+
+
+def _chosen(payloads: bytes, mask: NDArray[np.bool_], size: int) -> bytes:
+    import numpy as np
+
+    return np.frombuffer(payloads, np.uint8).reshape(-1, size)[mask].tobytes()
+
+
+def _invalid(opened: Sequence[Opened], valid: int) -> dict[str, int]:
+    invalid: Counter[str] = Counter()
+    for part in opened:
+        invalid.update(part.invalid)
+    found = sum(len(part.nonces) for part in opened) // NONCE_BYTES
+    if found > valid:
+        invalid["duplicate"] = found - valid
+    return dict(sorted(invalid.items()))
+
+
+def _guarantee(mechanism: Mechanism[Any], honest: int, delta: Any) -> Guarantee:
+    from hubbub.accounting import guarantee
+
+    return guarantee(mechanism, honest, delta)

@@ -1,0 +1,183 @@
+"""The aggregator's keys: one identity that signs bundles, and sealing keys that each cover a few periods.
+
+A period is sealed by exactly one key that is not revoked. Keys are published ahead, by at least two cache lifetimes
+and two periods, so that every device knows the next one before it is needed. An id is one byte and may not
+come back within the horizon: where periods are short a key covers several of them.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hubbub.bundle import SealingKey
+from hubbub.problems import InvalidParameter
+from hubbub.sealing import new_private_key, public_key_of
+from hubbub_aggregator.storage import Storage, StoredKey
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from hubbub.codebook import Collection
+
+__all__ = ["KeyRing", "load_identity", "new_identity", "state_directory"]
+
+_IDENTITY = "identity.key"
+_IDS = 256
+_LIVE = 190
+"""Keys that may be alive at once, about; the other ids are for rotation and revocation."""
+_LEAST_AHEAD = 2
+
+
+def state_directory(path: Path) -> Path:
+    """The state directory, made if it is not there; nobody but its owner may look inside."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.chmod(0o700)
+    return path
+
+
+def new_identity(state_dir: Path) -> Ed25519PrivateKey:
+    """A fresh identity key in the state directory, mode 0600; InvalidParameter if there is one."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    path = state_directory(state_dir) / _IDENTITY
+    key = Ed25519PrivateKey.generate()
+    part = path.with_suffix(f".{os.getpid()}")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(key.private_bytes_raw())
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(part, path)  # refuses to replace: an identity is made once, and whole
+    except FileExistsError as error:
+        raise InvalidParameter(
+            f"{path} exists already: devices trust that key, and a new one would silence them; "
+            "to start over, use another state directory"
+        ) from error
+    finally:
+        part.unlink()
+    _sync_directory(state_dir)
+    return key
+
+
+def load_identity(state_dir: Path) -> Ed25519PrivateKey:
+    """The identity key, made on first use."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    path = state_directory(state_dir) / _IDENTITY
+    if not path.exists():
+        return new_identity(state_dir)
+    raw = path.read_bytes()
+    if path.stat().st_mode & 0o077:
+        raise InvalidParameter(f"{path} can be read by others: chmod 600 it, and consider the key known")
+    if len(raw) != 32:
+        raise InvalidParameter(f"{path} is not an identity key: 32 bytes are needed, it has {len(raw)}; restore it")
+    return Ed25519PrivateKey.from_private_bytes(raw)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """The sealing keys of one collection."""
+
+    storage: Storage
+    collection: Collection
+    max_age: int = 0
+    """Seconds for which a bundle is cached; two of them are the least that a key is published ahead."""
+
+    @property
+    def ahead(self) -> int:
+        """Periods beyond the present one for which a key is published."""
+        return max(_LEAST_AHEAD, -(-2 * self.max_age // self.collection.calendar.seconds))
+
+    @property
+    def span(self) -> int:
+        """Periods that one key covers."""
+        c = self.collection
+        lived = -(-(c.grace + c.forward_horizon) // c.calendar.seconds) + self.ahead + 2
+        return -(-lived // _LIVE)
+
+    def ensure(self, now: float, first_period: int) -> None:
+        """Publish what must be published by now. The first key ever starts at `first_period`."""
+        current = self.collection.calendar.index_at(now)
+        last = max((key.last_period for key in self.storage.sealing_keys()), default=first_period - 1)
+        # after a long silence there is nothing to seal for periods that have closed
+        start = max(last + 1, min(self._oldest_open(now), current))
+        while start <= current + self.ahead:
+            self._add(start, start + self.span - 1)
+            start += self.span
+
+    def rotate(self) -> StoredKey:
+        """A new key, from the next unpublished period on. What is published stays: devices hold it."""
+        keys = self.storage.sealing_keys()
+        if not keys:
+            raise InvalidParameter("there are no keys yet: the aggregator makes them when it first starts")
+        newest = max(keys, key=lambda key: key.last_period)
+        length = newest.last_period - newest.first_period + 1
+        return self._add(newest.last_period + 1, newest.last_period + length)
+
+    def revoke(self, id: int) -> StoredKey:  # noqa: A002  it is an id
+        """End a key for good: its private part is erased, and a new key seals the same periods."""
+        known = {key.id: key for key in self.storage.sealing_keys()}
+        if id not in known or known[id].revoked:
+            usable = ", ".join(str(key.id) for key in known.values() if not key.revoked)
+            what = "is revoked already" if id in known else "does not exist"
+            raise InvalidParameter(f"key {id} {what}; keys that can be revoked: {usable or 'none'}")
+        return self._add(known[id].first_period, known[id].last_period, instead_of=id)
+
+    def forget(self, now: float) -> bool:
+        """Erase private keys and nonces of periods past their horizon, together."""
+        over = [key.last_period for key in self.storage.sealing_keys() if self._horizon(key.last_period) <= now]
+        return bool(over) and self.storage.forget(max(over))
+
+    def _horizon(self, period: int) -> int:
+        c = self.collection
+        return c.calendar.period(period).horizon(c.grace, c.forward_horizon)
+
+    def _oldest_open(self, now: float) -> int:
+        return self.collection.calendar.index_at(max(0.0, now - self.collection.grace))
+
+    def find(self, period: int, id: int) -> StoredKey | None:  # noqa: A002  it is an id
+        """The key of this id, if it ever sealed this period."""
+        return next((key for key in self.storage.sealing_keys() if key.id == id and key.covers(period)), None)
+
+    def published(self, now: float) -> list[SealingKey]:
+        """All keys as a bundle shows them."""
+        current = self.collection.calendar.index_at(now)
+        return [
+            SealingKey(
+                key.id,
+                key.public_key,
+                key.first_period,
+                key.last_period,
+                "revoked" if key.revoked else "pending" if key.first_period > current else "active",
+            )
+            for key in self.storage.sealing_keys()
+        ]
+
+    def _add(self, first: int, last: int, *, instead_of: int | None = None) -> StoredKey:
+        private = new_private_key()
+        key = StoredKey(self._free_id(), first, last, public_key_of(private), private)
+        self.storage.add_key(key, instead_of=instead_of)
+        return key
+
+    def _free_id(self) -> int:
+        """The id that rested longest: the next one after the newest key's that is free."""
+        keys = self.storage.sealing_keys()
+        taken = {key.id for key in keys}
+        newest = max(keys, key=lambda key: (key.last_period, not key.revoked), default=None)
+        start = 0 if newest is None else newest.id + 1
+        for step in range(_IDS):
+            if (start + step) % _IDS not in taken:
+                return (start + step) % _IDS
+        raise InvalidParameter("all 256 key ids are in use; one comes free when the oldest period reaches its horizon")

@@ -1,0 +1,235 @@
+"""What the aggregator answers, as pydantic models: the OpenAPI document is made from these."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hubbub_aggregator.storage import State
+
+__all__ = [
+    "Collusion",
+    "Estimate",
+    "IntervalKind",
+    "KeyStatus",
+    "Manipulation",
+    "MechanismModel",
+    "MetricList",
+    "MetricVersion",
+    "NamedMetric",
+    "PeriodPrivacy",
+    "PeriodRange",
+    "Postprocess",
+    "Privacy",
+    "Problem",
+    "ReleaseList",
+    "ReleaseModel",
+    "Segment",
+    "Status",
+    "ValueModel",
+    "Verdict",
+]
+
+Postprocess: TypeAlias = Literal["none", "norm_sub", "base_cut", "clip"]
+
+
+class Answer(BaseModel):
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+
+class Problem(Answer):
+    """RFC 9457, as application/problem+json; `type` is urn:hubbub:problem:<name>."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+class Verdict(Answer):
+    """Where a batch stands. `pending` is the only state that changes."""
+
+    id: str
+    kind: Literal["batch", "discard"]
+    state: State
+    reason: str | None = Field(description="Name of the refusal, if it was refused.")
+    metric_id: str
+    period: int
+    count: int
+    valid: int | None = Field(description="Distinct valid reports, once they were opened.")
+    invalid: dict[str, int] = Field(description="Reports that do not count, by reason.")
+
+
+class MechanismModel(Answer):
+    name: str
+    epsilon: float
+    parameters: dict[str, Any]
+
+
+class PeriodModel(Answer):
+    index: int
+    label: str
+
+
+class ReleaseModel(Answer):
+    """The record of one release: immutable."""
+
+    id: str
+    metric: str
+    metric_id: str
+    period: PeriodModel
+    unit: str
+    mechanism: MechanismModel
+    local_epsilon: float
+    epsilon: float
+    delta: float
+    honest_reports: int
+    method: str
+    reports: int
+    valid: int
+    invalid: dict[str, int]
+    software: str
+
+
+class ReleaseList(Answer):
+    releases: list[ReleaseModel]
+    next: str | None = Field(description="Pass as `after` for the next page; null on the last one.")
+
+
+class ValueModel(Answer):
+    value: bool | str | None = Field(description="The value whose share is estimated; null for a mean.")
+    label: str
+    estimate: float
+    stderr: float | None = Field(description="Null after post-processing, which leaves no standard error.")
+    low: float | None
+    high: float | None
+    raw_estimate: float | None = Field(
+        default=None, description="The unbiased estimate, where `estimate` is post-processed."
+    )
+
+
+class IntervalKind(Answer):
+    kind: str
+    confidence: float
+    simultaneous: bool
+
+
+class PeriodRange(Answer):
+    """Half-open; `released` says for how many of the periods there is a release."""
+
+    start: Annotated[str, Field(alias="from")]
+    end: Annotated[str, Field(alias="to")]
+    length: str
+    released: int
+
+
+class PeriodPrivacy(Answer):
+    period: str
+    epsilon: float
+    delta: float
+    honest_reports: int
+    method: str
+
+
+class Collusion(Answer):
+    """What holds even if shuffler and aggregator work together: pure and local."""
+
+    epsilon: float
+    delta: float
+
+
+class Privacy(Answer):
+    unit: str
+    local_epsilon: float
+    epsilon: float
+    delta: float
+    honest_reports: int = Field(description="The smallest number counted on in any period.")
+    method: str
+    per_period: list[PeriodPrivacy]
+    if_collusion: Collusion
+    assumptions: list[str]
+    note: str | None = None
+
+
+class Manipulation(Answer):
+    per_thousand_fakes: float = Field(
+        description="Largest shift of any estimated value if one report in a thousand is made up."
+    )
+
+
+class Segment(Answer):
+    """The estimate for one metric id. An edit gives a name a new id, and ids are never merged."""
+
+    metric_id: str
+    type: str
+    mechanism: MechanismModel
+    reports: int
+    periods: PeriodRange
+    complete: bool
+    interval: IntervalKind
+    postprocess: Postprocess
+    values: list[ValueModel]
+    privacy: Privacy
+    manipulation: Manipulation
+
+
+class Estimate(Answer):
+    """What a metric's releases say. `segments` are side by side, oldest first; `privacy` is for all together."""
+
+    metric: str
+    population: Literal["reports", "superpopulation"]
+    complete: bool = Field(
+        description="Nothing is missing: every period has closed and is settled, or past its horizon."
+    )
+    segments: list[Segment]
+    privacy: Privacy
+
+
+class MetricVersion(Answer):
+    id: str
+    type: str
+    mechanism: MechanismModel
+    min_batch: int | None
+    enabled: bool
+    released_periods: int
+    first: str | None
+    last: str | None
+
+
+class NamedMetric(Answer):
+    name: str
+    description: str
+    in_force: bool
+    versions: list[MetricVersion] = Field(description="Every id this name has had, the newest last.")
+
+
+class MetricList(Answer):
+    collection: str
+    period: str
+    metrics: list[NamedMetric]
+
+
+class KeyStatus(Answer):
+    id: int
+    first_period: str
+    last_period: str
+    state: Literal["pending", "active", "revoked"]
+
+
+class CodebookStatus(Answer):
+    id: str
+    first_period: str
+
+
+class Status(Answer):
+    batches: dict[str, int]
+    discards: int
+    refused_batches: dict[str, int] = Field(description="By reason.")
+    invalid_reports: dict[str, int] = Field(description="Reports in settled batches that did not count, by reason.")
+    refused_requests: dict[str, int] = Field(description="By problem, since this process started.")
+    keys: list[KeyStatus]
+    codebooks: list[CodebookStatus]
+    trust_anchor: str
+    bundle_sequence: int
+    software: str

@@ -1,0 +1,1 @@
+"""Routes, one module per kind of caller: the shuffler, devices (through it), analysts, operators."""

@@ -1,0 +1,199 @@
+"""Batches from the shuffler: spooled, acknowledged, and worked on behind the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from starlette.requests import ClientDisconnect
+
+from hubbub.problems import InvalidParameter, MalformedBatch
+from hubbub.refusals import Refused
+from hubbub.wire import BATCH_HEADER_BYTES, BATCH_TYPE, BatchHeader, sealed_bytes
+from hubbub_aggregator.models import Verdict
+from hubbub_aggregator.routes.access import PROBLEMS, Shuffler
+from hubbub_aggregator.service import Aggregator
+from hubbub_aggregator.spool import Upload
+from hubbub_aggregator.storage import Batch
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["shuffler"], responses=PROBLEMS)
+
+_ID = re.compile(r"[0-9a-f]{32}")
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {BATCH_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+@router.put(
+    "/v1/batches/{batch_id}",
+    response_model=Verdict,
+    responses={202: {"model": Verdict, "description": "Kept; ask for the verdict."}},
+    openapi_extra=_BODY,
+)
+async def take(batch_id: str, request: Request, response: Response, service: Shuffler) -> Verdict:
+    """Take one shuffled batch, or the note that one was discarded.
+
+    202: kept, verdict to come. 200: the verdict. The same id with the same content changes nothing; with
+    another content it is a conflict. A body that is shorter or longer than its header says is never kept.
+    """
+    name = _id(batch_id, "malformed-batch")
+    _refuse_media_type(request)
+    _refuse_length(request, service)
+    stream = request.stream()
+    try:
+        header, rest = await _header(stream)
+        batch = await asyncio.to_thread(service.storage.batch, name)
+        if batch is not None:
+            _refuse_conflict(batch, header, await _digest(header, rest, stream))
+        else:
+            batch = await _keep(service, name, header, rest, stream)
+    except ClientDisconnect as error:
+        raise Refused("malformed-batch", "the body ended before the length it announced") from error
+    if batch.state == "pending":
+        response.status_code = 202
+    return _verdict(batch)
+
+
+@router.get("/v1/batches/{batch_id}", response_model=Verdict)
+def verdict(batch_id: str, service: Shuffler) -> Verdict:
+    """Where a batch stands."""
+    batch = service.storage.batch(_id(batch_id, "not-found"))
+    if batch is None:
+        raise Refused("not-found", "no batch of this id was kept here")
+    return _verdict(batch)
+
+
+def _verdict(batch: Batch) -> Verdict:
+    return Verdict(
+        id=batch.id.hex(),
+        kind=batch.header.kind,
+        state=batch.state,
+        reason=batch.reason,
+        metric_id=batch.header.metric.hex(),
+        period=batch.header.period,
+        count=batch.header.count,
+        valid=batch.valid,
+        invalid=dict(batch.invalid),
+    )
+
+
+def _id(text: str, otherwise: str) -> bytes:
+    if not _ID.fullmatch(text):
+        raise Refused(otherwise, "a batch id is 32 hexadecimal digits in lower case")
+    return bytes.fromhex(text)
+
+
+def _refuse_media_type(request: Request) -> None:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != BATCH_TYPE:
+        raise Refused("unsupported-media-type", f"send a batch as {BATCH_TYPE}")
+
+
+def _refuse_length(request: Request, service: Aggregator) -> None:
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced[:20]) > service.max_batch_bytes:
+        raise Refused("too-large", f"a batch has at most {service.max_batch_bytes} bytes")
+
+
+async def _header(stream: AsyncIterator[bytes]) -> tuple[BatchHeader, bytes]:
+    """The header, and what came with it of the body."""
+    start = b""
+    async for chunk in stream:
+        start += chunk
+        if len(start) >= BATCH_HEADER_BYTES:
+            break
+    try:
+        return BatchHeader.decode(start), start[BATCH_HEADER_BYTES:]
+    except MalformedBatch as error:
+        raise Refused("malformed-batch", str(error)) from error
+
+
+async def _digest(
+    header: BatchHeader, rest: bytes, stream: AsyncIterator[bytes], upload: Upload | None = None
+) -> bytes:
+    """Read exactly as much as the header says, and hash it; what is longer or shorter is refused."""
+    whole, left = hashlib.sha256(header.encode()), header.body_bytes - len(rest)
+    whole.update(rest)
+    if upload is not None:
+        upload.write(rest)
+    while left >= 0:
+        try:
+            chunk = await anext(stream)
+        except StopAsyncIteration:
+            break
+        left -= len(chunk)
+        if left >= 0:
+            whole.update(chunk)
+            if upload is not None:
+                upload.write(chunk)
+    if left:
+        kind = "longer" if left < 0 else f"{left} bytes shorter"
+        raise Refused("malformed-batch", f"the body is {kind} than {header.count} reports of {header.size} bytes")
+    return whole.digest()
+
+
+async def _keep(
+    service: Aggregator, name: bytes, header: BatchHeader, rest: bytes, stream: AsyncIterator[bytes]
+) -> Batch:
+    await asyncio.to_thread(_refuse_unfit, service, header)
+    if header.kind == "discard":
+        digest = await _digest(header, rest, stream)
+        return await asyncio.to_thread(_admit, service, Batch(name, header, digest, "accepted"))
+    try:
+        with service.spool.upload() as upload:
+            digest = await _digest(header, rest, stream, upload)
+            await asyncio.to_thread(upload.keep)
+    except OSError as error:
+        raise Refused("overloaded", "the batch could not be written to disk", retry_after=60) from error
+    batch = await asyncio.to_thread(_admit, service, Batch(name, header, digest, "pending", upload.name))
+    service.wake()
+    return batch
+
+
+def _admit(service: Aggregator, batch: Batch) -> Batch:
+    """Keep it, unless another upload of the same id was faster."""
+    kept = service.storage.admit(batch)
+    if kept.spool != batch.spool:
+        service.spool.remove(batch.spool)
+    _refuse_conflict(kept, batch.header, batch.digest)
+    return kept
+
+
+def _refuse_conflict(known: Batch, header: BatchHeader, digest: bytes) -> None:
+    if known.header != header or known.digest != digest:
+        raise Refused("batch-conflict", "a batch of this id was kept already, and its content is another")
+
+
+def _refuse_unfit(service: Aggregator, header: BatchHeader) -> None:
+    """Whatever can be known to be wrong before a report is opened."""
+    if header.body_bytes + BATCH_HEADER_BYTES > service.max_batch_bytes:
+        raise Refused("too-large", f"a batch has at most {service.max_batch_bytes} bytes")
+    governed = service.codebooks.governing(header.metric, header.period)
+    if governed is None:
+        raise Refused("unknown-metric", f"no codebook in force in period {header.period} has a metric of this id")
+    collection, now = governed.collection, service.clock()
+    try:
+        period = collection.calendar.period(header.period)
+    except InvalidParameter as error:
+        raise Refused("period-in-future", str(error)) from error
+    if period.start > now:
+        raise Refused("period-in-future", f"the period {period.label} has not begun; check both clocks")
+    if period.horizon(collection.grace, collection.forward_horizon) <= now:
+        raise Refused("batch-too-late", f"the period {period.label} is past its horizon")
+    if header.kind == "discard":
+        return
+    if header.size != (size := sealed_bytes(governed.metric.mechanism.report_bytes)):
+        raise Refused("wrong-length", f"a sealed report of {governed.metric.name} has {size} bytes, not {header.size}")
+    key = service.ring.find(header.period, header.key)
+    if key is None:
+        raise Refused("unknown-key", f"key {header.key} never sealed the period {period.label}")
+    if key.revoked:
+        raise Refused("revoked-key", f"key {header.key} was revoked")

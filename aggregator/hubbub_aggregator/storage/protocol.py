@@ -1,0 +1,190 @@
+"""The storage Protocol: what must be remembered, and what must happen at once or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from hubbub.wire import BatchHeader
+
+__all__ = [
+    "Accepted",
+    "Batch",
+    "Pair",
+    "Release",
+    "SignedBundle",
+    "State",
+    "Storage",
+    "StoredCodebook",
+    "StoredKey",
+]
+
+State: TypeAlias = Literal["pending", "accepted", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch or discard by its id, with its verdict once there is one."""
+
+    id: bytes
+    header: BatchHeader
+    digest: bytes
+    """SHA-256 of the whole body: the same id with another digest is a conflict."""
+    state: State
+    spool: str | None = None
+    """Name of the file that holds the body, while it is pending."""
+    reason: str | None = None
+    valid: int | None = None
+    invalid: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What one (metric, period) has counted so far. `version` changes with every batch that is accepted."""
+
+    version: int
+    nonces: tuple[bytes, ...]
+    """One blob per accepted batch: its nonces, sorted, 16 bytes each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Everything that accepting a batch writes."""
+
+    valid: int
+    invalid: Mapping[str, int]
+    tally: bytes
+    nonces: bytes
+    record: str
+    """The release record, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One accepted batch. It never changes; its nonces are forgotten after the horizon."""
+
+    id: bytes
+    metric: bytes
+    period: int
+    tally: bytes
+    record: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """A sealing key for the periods from first to last. A revoked one has no private part any more."""
+
+    id: int
+    first_period: int
+    last_period: int
+    public_key: bytes
+    private_key: bytes | None = field(repr=False)
+    revoked: bool = False
+
+    def covers(self, period: int) -> bool:
+        return self.first_period <= period <= self.last_period
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCodebook:
+    """A compiled codebook and the first period it is in force for."""
+
+    first_period: int
+    compiled: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SignedBundle:
+    """The bundle as it is served."""
+
+    sequence: int
+    issued: int
+    content: bytes
+    """Digest of what was signed, apart from times and sequence: says whether it is still true."""
+    raw: bytes
+
+
+class Storage(Protocol):
+    """Everything durable when a method returns; each method is one transaction.
+
+    A batch is settled once: from pending to accepted or refused, and never again. Accepting writes verdict,
+    tally, nonces and record together, and only if nothing was accepted for the pair since it was read.
+    """
+
+    # -- batches
+
+    def admit(self, batch: Batch) -> Batch:
+        """Keep a new batch. If the id is known already nothing changes, and what is kept is returned."""
+
+    def batch(self, id: bytes) -> Batch | None:  # noqa: A002  it is an id
+        """The batch of this id."""
+
+    def pending(self) -> list[Batch]:
+        """Batches without a verdict."""
+
+    def pair(self, metric: bytes, period: int) -> Pair:
+        """What was accepted for a metric and period."""
+
+    def accept(self, id: bytes, version: int, accepted: Accepted) -> bool:  # noqa: A002  it is an id
+        """Settle a pending batch as released. False, and no change, if the pair's version is another by now."""
+
+    def refuse(self, id: bytes, reason: str, valid: int | None, invalid: Mapping[str, int]) -> None:  # noqa: A002  it is an id
+        """Settle a pending batch as never to be released."""
+
+    def settled_periods(self, metric: bytes) -> set[int]:
+        """Periods of a metric that were released, found too small or discarded, and where no batch waits."""
+
+    # -- releases
+
+    def releases(self, metric: bytes | None = None, first: int = 0, last: int | None = None) -> list[Release]:
+        """Releases by (period, id), of all metrics or of one, in periods first to last."""
+
+    def spans(self) -> dict[bytes, tuple[int, int, int]]:
+        """Of each metric with releases: how many periods have one, the first and the last."""
+
+    def page(self, metric: bytes | None, after: tuple[int, bytes] | None, limit: int) -> list[Release]:
+        """At most `limit` releases by (period, id), after a given one."""
+
+    def release(self, id: bytes) -> Release | None:  # noqa: A002  it is an id
+        """The release of this id."""
+
+    # -- codebooks, keys and the bundle
+
+    def codebooks(self) -> list[StoredCodebook]:
+        """Every codebook that was ever in force, oldest first."""
+
+    def add_codebook(self, codebook: StoredCodebook) -> None:
+        """Keep a codebook that starts after all others."""
+
+    def sealing_keys(self) -> list[StoredKey]:
+        """Every key within its horizon, by first period."""
+
+    def add_key(self, key: StoredKey, *, instead_of: int | None = None) -> None:
+        """Keep a key; `instead_of` revokes that one at the same moment and erases its private part."""
+
+    def forget(self, through: int) -> bool:
+        """Erase the keys that end at or before this period and the nonces of their periods, together.
+
+        Whether there was any. Periods with a pending batch stay.
+        """
+
+    def bundle(self) -> SignedBundle | None:
+        """The newest bundle."""
+
+    def publish(self, bundle: SignedBundle, last: int | None) -> bool:
+        """Keep a newer bundle. False, and no change, if `last` is not the newest sequence any more."""
+
+    # -- the rest
+
+    def tallied(self) -> dict[str, int]:
+        """Batches by state, discards, refused batches and invalid reports by reason, as `kind:name`."""
+
+    def remembered(self, question: str) -> int | None:
+        """An answer that took long to compute."""
+
+    def remember(self, question: str, answer: int) -> None:
+        """Keep such an answer."""
+
+    def close(self) -> None:
+        """Nothing may be asked any more."""

@@ -1,0 +1,290 @@
+"""SQLite in WAL mode with synchronous=FULL: the embedded backend, for one aggregator on one machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from hubbub.wire import BatchHeader
+from hubbub_aggregator.storage.protocol import Accepted, Batch, Pair, Release, SignedBundle, StoredCodebook, StoredKey
+
+__all__ = ["SqliteStorage"]
+
+_VERSION = 1
+_SCHEMA = """
+CREATE TABLE batches (
+    id BLOB PRIMARY KEY, header BLOB NOT NULL, digest BLOB NOT NULL, metric BLOB NOT NULL, period INTEGER NOT NULL,
+    kind TEXT NOT NULL, state TEXT NOT NULL, spool TEXT, reason TEXT, valid INTEGER, invalid TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX batches_waiting ON batches (state, period);
+CREATE INDEX batches_of ON batches (metric, period);
+CREATE TABLE releases (
+    id BLOB PRIMARY KEY, metric BLOB NOT NULL, period INTEGER NOT NULL, tally BLOB NOT NULL, nonces BLOB,
+    record TEXT NOT NULL
+) STRICT;
+CREATE INDEX releases_of ON releases (metric, period, id);
+CREATE INDEX releases_by_period ON releases (period, id);
+CREATE TABLE pairs (
+    metric BLOB NOT NULL, period INTEGER NOT NULL, version INTEGER NOT NULL, PRIMARY KEY (metric, period)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE codebooks (first_period INTEGER PRIMARY KEY, compiled BLOB NOT NULL) STRICT;
+CREATE TABLE keys (
+    id INTEGER PRIMARY KEY, first_period INTEGER NOT NULL, last_period INTEGER NOT NULL, public_key BLOB NOT NULL,
+    private_key BLOB, revoked INTEGER NOT NULL
+) STRICT;
+CREATE TABLE bundle (
+    sequence INTEGER PRIMARY KEY, issued INTEGER NOT NULL, content BLOB NOT NULL, raw BLOB NOT NULL
+) STRICT;
+CREATE TABLE remembered (question TEXT PRIMARY KEY, answer INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+"""
+_BATCH = "id, header, digest, state, spool, reason, valid, invalid"
+_RELEASE = "id, metric, period, tally, record"
+
+
+class SqliteStorage:
+    """One file, readable by its owner only: it holds the private halves of the sealing keys."""
+
+    def __init__(self, path: Path) -> None:
+        # SQLite gives its -wal and -shm files the mode of the database, so it must have it from the start
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        path.chmod(0o600)
+        self._lock = RLock()
+        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+        for pragma in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON", "busy_timeout = 30000"):
+            self._connection.execute(f"PRAGMA {pragma}")
+        with self._transaction():
+            (version,) = self._one("PRAGMA user_version")
+            if version == 0:
+                for statement in _SCHEMA.split(";"):
+                    self._connection.execute(statement)
+                self._connection.execute(f"PRAGMA user_version = {_VERSION}")
+            elif version != _VERSION:
+                raise RuntimeError(f"{path} was written by another version of this software (schema {version})")
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+    def _all(self, sql: str, *values: object) -> list[Any]:
+        with self._lock, closing(self._connection.execute(sql, values)) as cursor:
+            return cursor.fetchall()
+
+    def _one(self, sql: str, *values: object) -> Any:
+        with self._lock, closing(self._connection.execute(sql, values)) as cursor:
+            return cursor.fetchone()
+
+    # -- batches --------------------------------------------------------------------------------
+
+    def admit(self, batch: Batch) -> Batch:
+        with self._transaction():
+            known = self.batch(batch.id)
+            if known is not None:
+                return known
+            self._connection.execute(
+                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    batch.id,
+                    batch.header.encode(),
+                    batch.digest,
+                    batch.header.metric,
+                    batch.header.period,
+                    batch.header.kind,
+                    batch.state,
+                    batch.spool,
+                    batch.reason,
+                    batch.valid,
+                    json.dumps(dict(batch.invalid)),
+                ),
+            )
+        return batch
+
+    def batch(self, id: bytes) -> Batch | None:  # noqa: A002  it is an id
+        row = self._one(f"SELECT {_BATCH} FROM batches WHERE id = ?", id)  # noqa: S608  our own column names
+        return None if row is None else _batch(row)
+
+    def pending(self) -> list[Batch]:
+        rows = self._all(f"SELECT {_BATCH} FROM batches WHERE state = 'pending' ORDER BY period, id")  # noqa: S608  as above
+        return [_batch(row) for row in rows]
+
+    def pair(self, metric: bytes, period: int) -> Pair:
+        with self._lock:
+            rows = self._all(
+                "SELECT nonces FROM releases WHERE metric = ? AND period = ? AND nonces IS NOT NULL", metric, period
+            )
+            return Pair(self._version(metric, period), tuple(nonces for (nonces,) in rows))
+
+    def _version(self, metric: bytes, period: int) -> int:
+        row = self._one("SELECT version FROM pairs WHERE metric = ? AND period = ?", metric, period)
+        return 0 if row is None else row[0]
+
+    def accept(self, id: bytes, version: int, accepted: Accepted) -> bool:  # noqa: A002  it is an id
+        with self._transaction():
+            batch = self.batch(id)
+            if batch is None or batch.state != "pending":
+                return True  # settled meanwhile; a verdict is never changed
+            metric, period = batch.header.metric, batch.header.period
+            if self._version(metric, period) != version:
+                return False
+            self._connection.execute(
+                "INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?)",
+                (id, metric, period, accepted.tally, accepted.nonces, accepted.record),
+            )
+            self._connection.execute(
+                "INSERT INTO pairs VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET version = excluded.version",
+                (metric, period, version + 1),
+            )
+            self._settle(id, "accepted", None, accepted.valid, accepted.invalid)
+        return True
+
+    def refuse(self, id: bytes, reason: str, valid: int | None, invalid: Mapping[str, int]) -> None:  # noqa: A002  it is an id
+        with self._transaction():
+            self._settle(id, "refused", reason, valid, invalid)
+
+    def _settle(self, id: bytes, *verdict: object) -> None:  # noqa: A002  it is an id
+        *plain, invalid = verdict
+        self._connection.execute(
+            "UPDATE batches SET state = ?, reason = ?, valid = ?, invalid = ?, spool = NULL "
+            "WHERE id = ? AND state = 'pending'",
+            (*plain, json.dumps(invalid), id),
+        )
+
+    def settled_periods(self, metric: bytes) -> set[int]:
+        rows = self._all(
+            "SELECT period FROM batches WHERE metric = ? GROUP BY period "
+            "HAVING sum(state = 'pending') = 0 AND sum(state = 'accepted' OR reason = 'batch-too-small') > 0",
+            metric,
+        )
+        return {period for (period,) in rows}
+
+    # -- releases -------------------------------------------------------------------------------
+
+    def releases(self, metric: bytes | None = None, first: int = 0, last: int | None = None) -> list[Release]:
+        rows = self._all(
+            f"SELECT {_RELEASE} FROM releases "  # noqa: S608  as above
+            "WHERE (?1 IS NULL OR metric = ?1) AND period >= ?2 AND (?3 IS NULL OR period <= ?3) ORDER BY period, id",
+            metric,
+            first,
+            last,
+        )
+        return [Release(*row) for row in rows]
+
+    def spans(self) -> dict[bytes, tuple[int, int, int]]:
+        rows = self._all(
+            "SELECT metric, count(DISTINCT period), min(period), max(period) FROM releases GROUP BY metric"
+        )
+        return {metric: (periods, first, last) for metric, periods, first, last in rows}
+
+    def page(self, metric: bytes | None, after: tuple[int, bytes] | None, limit: int) -> list[Release]:
+        period, id = after or (-1, b"")  # noqa: A001  it is an id
+        rows = self._all(
+            f"SELECT {_RELEASE} FROM releases "  # noqa: S608  as above
+            "WHERE (?1 IS NULL OR metric = ?1) AND (period, id) > (?2, ?3) ORDER BY period, id LIMIT ?4",
+            metric,
+            period,
+            id,
+            limit,
+        )
+        return [Release(*row) for row in rows]
+
+    def release(self, id: bytes) -> Release | None:  # noqa: A002  it is an id
+        row = self._one(f"SELECT {_RELEASE} FROM releases WHERE id = ?", id)  # noqa: S608  as above
+        return None if row is None else Release(*row)
+
+    # -- codebooks, keys and the bundle ---------------------------------------------------------
+
+    def codebooks(self) -> list[StoredCodebook]:
+        return [StoredCodebook(*row) for row in self._all("SELECT * FROM codebooks ORDER BY first_period")]
+
+    def add_codebook(self, codebook: StoredCodebook) -> None:
+        with self._transaction():
+            self._connection.execute("INSERT INTO codebooks VALUES (?, ?)", (codebook.first_period, codebook.compiled))
+
+    def sealing_keys(self) -> list[StoredKey]:
+        rows = self._all("SELECT * FROM keys ORDER BY first_period, revoked DESC, id")
+        return [
+            StoredKey(id, first, last, public, private, bool(revoked))
+            for id, first, last, public, private, revoked in rows  # noqa: A001  it is an id
+        ]
+
+    def add_key(self, key: StoredKey, *, instead_of: int | None = None) -> None:
+        with self._transaction():
+            self._connection.execute("UPDATE keys SET revoked = 1, private_key = NULL WHERE id = ?", (instead_of,))
+            self._connection.execute(
+                "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?)",
+                (key.id, key.first_period, key.last_period, key.public_key, key.private_key, key.revoked),
+            )
+
+    def forget(self, through: int) -> bool:
+        with self._transaction():
+            (waiting,) = self._one("SELECT min(period) FROM batches WHERE state = 'pending'")
+            limit = through if waiting is None else min(through, waiting - 1)
+            (last,) = self._one("SELECT max(last_period) FROM keys WHERE last_period <= ?", limit)
+            if last is None:
+                return False
+            self._connection.execute("DELETE FROM keys WHERE last_period <= ?", (last,))
+            self._connection.execute("UPDATE releases SET nonces = NULL WHERE period <= ?", (last,))
+        with self._lock:
+            # what was erased must not live on in the log
+            self._one("PRAGMA wal_checkpoint(TRUNCATE)")
+        return True
+
+    def bundle(self) -> SignedBundle | None:
+        row = self._one("SELECT * FROM bundle ORDER BY sequence DESC LIMIT 1")
+        return None if row is None else SignedBundle(*row)
+
+    def publish(self, bundle: SignedBundle, last: int | None) -> bool:
+        with self._transaction():
+            (newest,) = self._one("SELECT max(sequence) FROM bundle")
+            if newest != last:
+                return False
+            self._connection.execute("DELETE FROM bundle")
+            self._connection.execute(
+                "INSERT INTO bundle VALUES (?, ?, ?, ?)", (bundle.sequence, bundle.issued, bundle.content, bundle.raw)
+            )
+        return True
+
+    # -- the rest -------------------------------------------------------------------------------
+
+    def tallied(self) -> dict[str, int]:
+        found: Counter[str] = Counter()
+        rows = self._all(
+            "SELECT kind, state, reason, invalid, count(*) FROM batches GROUP BY kind, state, reason, invalid"
+        )
+        for kind, state, reason, invalid, number in rows:
+            found[f"{kind}:{state}"] += number
+            if reason is not None:
+                found[f"refused:{reason}"] += number
+            for name, reports in json.loads(invalid).items():
+                found[f"invalid:{name}"] += reports * number
+        return dict(found)
+
+    def remembered(self, question: str) -> int | None:
+        row = self._one("SELECT answer FROM remembered WHERE question = ?", question)
+        return None if row is None else row[0]
+
+    def remember(self, question: str, answer: int) -> None:
+        with self._transaction():
+            self._connection.execute("INSERT OR REPLACE INTO remembered VALUES (?, ?)", (question, answer))
+
+
+def _batch(row: tuple[Any, ...]) -> Batch:
+    id, header, digest, state, spool, reason, valid, invalid = row  # noqa: A001  it is an id
+    return Batch(id, BatchHeader.decode(header), digest, state, spool, reason, valid, json.loads(invalid))

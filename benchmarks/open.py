@@ -1,0 +1,133 @@
+"""Opening and accumulating a batch, against the bare HPKE open of the library on the same reports and cores.
+
+The floor is one X25519 exchange and one AES-GCM open per report; what the aggregator adds (reading the spool, decoding,
+duplicates, tally, accounting, commit) must be small beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from multiprocessing import active_children
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+
+from hubbub.sealing import Sealer
+from hubbub.wire import BatchHeader, Plaintext, ReportHeader
+from hubbub_aggregator.main import build
+from hubbub_aggregator.opening import Pool
+from hubbub_aggregator.service import Aggregator
+from hubbub_aggregator.settings import Settings
+from hubbub_aggregator.storage import Batch
+from hubbub_cli.table import table
+
+REPORTS = 30_000
+ROUNDS = 3
+CODEBOOK = """
+[collection]
+name = "bench"
+period = "1d"
+device_epsilon = 1.0
+release = { epsilon = 0.5, delta = 1e-8 }
+
+[metrics.coin]
+type = "category"
+values = ["a", "b", "c", "d"]
+epsilon = 1.0
+"""
+
+
+def bare(part: tuple[bytes, bytes, list[bytes]]) -> int:
+    """Nothing but the library's open."""
+    private, info, sealed = part
+    suite = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
+    key = X25519PrivateKey.from_private_bytes(private)
+    return sum(len(suite.decrypt(one, key, info)) > 0 for one in sealed)
+
+
+def sealed_reports(service: Aggregator) -> tuple[BatchHeader, list[bytes], bytes]:
+    """A batch of honest reports, and the key they open with."""
+    metric = service.codebooks.newest.metric("coin")
+    period = service.codebooks.collection.calendar.index_at(service.clock())
+    key = next(key for key in service.storage.sealing_keys() if key.covers(period))
+    assert key.private_key is not None
+    header = ReportHeader(metric.id, period, key.id)
+    sealer = Sealer(key.public_key)
+    payload = metric.mechanism.encode(1)
+    reports = [sealer.seal(header, Plaintext(period, os.urandom(16), payload).encode()) for _ in range(REPORTS)]
+    return BatchHeader(metric.id, period, key.id, REPORTS, len(reports[0])), reports, key.private_key
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and its workers so far: on a shared machine wall time says little."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    spent = time.process_time()
+    for worker in active_children():
+        user, system = Path(f"/proc/{worker.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        spent += (int(user) + int(system)) / ticks
+    return spent
+
+
+async def measure(service: Aggregator, pool: Pool, cores: int) -> tuple[float, float]:
+    """Reports per CPU second, bare and as the aggregator does it; the median of a few rounds each."""
+    header, reports, private = sealed_reports(service)
+    info = b"hubbub-01 report\0" + header.metric + bytes([0, 32, 0, 1, 0, 1, header.key])
+    share = 2_000
+    parts = [(private, info, reports[at : at + share]) for at in range(0, REPORTS, share)]
+    await pool.map(bare, [(private, info, reports[:10])] * cores * 4)  # processes start, libraries load
+    floor: list[float] = []
+    whole: list[float] = []
+    for _ in range(ROUNDS + 1):  # the first round loads what the later ones find loaded
+        start = cpu_seconds()
+        assert sum(await pool.map(bare, parts)) == REPORTS
+        floor.append(REPORTS / (cpu_seconds() - start))
+
+        batch = Batch(os.urandom(16), header, os.urandom(32), "pending", spooled(service, reports))
+        service.storage.admit(batch)
+        start = cpu_seconds()
+        await service.accumulator.settle(batch)
+        whole.append(REPORTS / (cpu_seconds() - start))
+        _, reports, _ = sealed_reports(service)
+        parts = [(private, info, reports[at : at + share]) for at in range(0, REPORTS, share)]
+    accepted = [release for release in service.storage.releases() if release.tally]
+    assert len(accepted) == ROUNDS + 1
+    return statistics.median(floor[1:]), statistics.median(whole[1:])
+
+
+def spooled(service: Aggregator, reports: list[bytes]) -> str:
+    with service.spool.upload() as upload:
+        for report in reports:
+            upload.write(report)
+        upload.keep()
+    return upload.name
+
+
+def main() -> None:
+    cores = os.cpu_count() or 1
+    with tempfile.TemporaryDirectory() as folder:
+        codebook = Path(folder) / "metrics.toml"
+        codebook.write_text(CODEBOOK)
+        service = build(Settings(codebook=codebook, state_dir=Path(folder) / "state", processes=cores))
+        try:
+            floor, whole = asyncio.run(measure(service, service.pool, cores))
+        finally:
+            service.close()
+    print(f"{REPORTS:,} reports, {cores} processes, median of {ROUNDS}\n")
+    print(
+        table(
+            ["what", "reports per CPU second", "share of bare"],
+            [
+                ["bare HPKE open", f"{floor:.0f}", "1.00"],
+                ["open, accumulate, commit", f"{whole:.0f}", f"{whole / floor:.2f}"],
+            ],
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""What the devices of `hubbub demo` hold: real flights, or made-up values for a codebook of one's own."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import random
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from hubbub.mechanisms import Bounds, Categories
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Metric
+
+MORE_LATE = 0.08
+"""Each period, so many of the flights are exchanged for late ones: a trend to be seen."""
+
+
+def flights_codebook() -> str:
+    """The codebook that goes with the flights."""
+    return (resources.files("hubbub_cli") / "data" / "flights.toml").read_text()
+
+
+def flights() -> list[Mapping[str, Any]]:
+    """One row a device."""
+    packed = (resources.files("hubbub_cli") / "data" / "flights.csv.gz").read_bytes()
+    return [
+        {**row, "late": row["late"] == "true", "departure_delay": float(row["departure_delay"])}
+        for row in csv.DictReader(gzip.decompress(packed).decode().splitlines())
+    ]
+
+
+def in_a_hurry(codebook: str, period: str, grace: str) -> str:
+    """The same codebook with short periods, so that a demo ends while one watches."""
+    head, found, rest = codebook.partition("[collection]")
+    section, marker, tail = rest.partition("\n[")
+    kept = [line for line in section.split("\n") if not re.match(r"\s*(period|grace|forward_horizon)\s*=", line)]
+    short = [f'\nperiod = "{period}"', f'grace = "{grace}"', 'forward_horizon = "1h"']
+    return head + found + "\n".join(short + kept) + marker + tail
+
+
+def crowd(rows: Sequence[Mapping[str, Any]], devices: int, age: int) -> list[Mapping[str, Any]]:
+    """The flights of a period that lies `age` periods back; more of them are late in newer ones."""
+    generator = random.Random(age)  # noqa: S311  which flights take part is no secret, and a demo should repeat
+    late = [row for row in rows if row["late"]]
+    extra = max(0.0, 2 * MORE_LATE - age * MORE_LATE)
+    return [generator.choice(late if generator.random() < extra else rows) for _ in range(devices)]
+
+
+def made_up(metric: Metric, devices: int, age: int) -> list[Any]:
+    """Values for a metric that the flights know nothing of: a falling list, or a hump between the bounds."""
+    generator = random.Random(f"{metric.name} {age}")  # noqa: S311  made up, as it says
+    domain = metric.mechanism.domain
+    if isinstance(domain, Bounds):
+        return [float(domain.lower) + float(domain.width) * generator.betavariate(2, 4 + age) for _ in range(devices)]
+    assert isinstance(domain, Categories)  # noqa: S101  there are no other domains; for the type checker
+    drawn = generator.choices(range(domain.size), [1 / (i + 1 + age / 2) for i in range(domain.size)], k=devices)
+    return [bool(i) for i in drawn] if metric.type == "boolean" else [metric.label_of(i) for i in drawn]
+
+
+def truth(metric: Metric, values: Sequence[Any]) -> list[float]:
+    """What an estimate should come out as: the share of each value, or the mean of the clamped numbers."""
+    inputs = [metric.input_of(metric.recorded(value)) for value in values]
+    if isinstance(metric.mechanism.domain, Bounds):
+        low, high = metric.mechanism.domain.lower, metric.mechanism.domain.upper
+        return [float(sum((min(max(Fraction(i), low), high) for i in inputs), Fraction(0)) / len(inputs))]
+    return [sum(i == item for i in inputs) / len(inputs) for item in range(metric.mechanism.domain.size)]

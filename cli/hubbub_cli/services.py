@@ -1,0 +1,151 @@
+"""Shuffler and aggregator as two real processes on embedded storage, for `hubbub up` and `hubbub demo`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Literal, Self, TypeAlias
+
+import click
+
+STARTING = 60.0
+"""Seconds a service may take until it answers; batch sizes are computed at the first start."""
+STOPPING = 15.0
+
+Name: TypeAlias = Literal["shuffler", "aggregator"]
+
+
+def free_port() -> int:
+    """A port that nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Services:
+    """Both services, from entering to leaving. Tokens and keys are made in the state directory on first start."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        codebook: Path,
+        *,
+        shuffler_port: int,
+        aggregator_port: int,
+        aggregator_settings: Mapping[str, str] | None = None,
+        shuffler_settings: Mapping[str, str] | None = None,
+        log: IO[str] | None = None,
+    ) -> None:
+        """`log` receives what the services print; None leaves it on stderr."""
+        self.state_dir, self.codebook, self._log = state_dir, codebook, log
+        self.shuffler = f"http://127.0.0.1:{shuffler_port}"
+        self.aggregator = f"http://127.0.0.1:{aggregator_port}"
+        self._ports = {"shuffler": shuffler_port, "aggregator": aggregator_port}
+        self._extra = {"shuffler": shuffler_settings or {}, "aggregator": aggregator_settings or {}}
+        self._own: dict[str, dict[str, str]] = {}
+        self._running: dict[str, subprocess.Popen[str]] = {}
+        self.anchor = ""
+
+    def __enter__(self) -> Self:
+        from hubbub.trust import anchor_of
+        from hubbub_aggregator.keys import load_identity
+
+        self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.anchor = anchor_of(load_identity(self.state_dir / "aggregator"))
+        token = _token(self.state_dir / "forward.token")
+        self._own = {
+            "aggregator": {"CODEBOOK": str(self.codebook), "SHUFFLER_TOKEN": token, "SINGLE_OPERATOR": "true"},
+            "shuffler": {"AGGREGATOR": self.aggregator, "FORWARD_TOKEN": token, "TRUST": self.anchor},
+        }
+        try:
+            self.start("aggregator")
+            self.start("shuffler")
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def watch(self) -> None:
+        """Return only when a service ended by itself, which it should not."""
+        while True:
+            for name, process in self._running.items():
+                if process.poll() is not None:
+                    raise click.ClickException(f"the {name} stopped with exit code {process.returncode}")
+            time.sleep(0.5)
+
+    def kill(self, name: Name) -> None:
+        """End one service as a power cut would. `start` brings it back."""
+        self._running[name].kill()
+        self._running[name].wait()
+
+    def start(self, name: Name) -> None:
+        """Start one service and wait until it is ready."""
+        prefix = f"HUBBUB_{name.upper()}_"
+        own = {
+            **self._own[name],
+            "HOST": "127.0.0.1",
+            "PORT": str(self._ports[name]),
+            "STATE_DIR": str(self.state_dir / name),
+        }
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(prefix)}
+        environment |= {prefix + key: value for key, value in {**own, **self._extra[name]}.items()}
+        self._running[name] = subprocess.Popen(  # noqa: S603  our own interpreter and module
+            [sys.executable, "-m", "hubbub_cli.child", str(os.getpid()), name],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            text=True,
+        )
+        self._wait_until_ready(name, f"http://127.0.0.1:{self._ports[name]}/readyz")
+
+    def _wait_until_ready(self, name: str, address: str) -> None:
+        until = time.monotonic() + STARTING
+        while time.monotonic() < until:
+            if self._running[name].poll() is not None:
+                raise click.ClickException(f"the {name} did not start; see what it printed above{self._log_hint()}")
+            try:
+                with urllib.request.urlopen(address, timeout=2):  # noqa: S310  our own address on loopback
+                    return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.1)
+        raise click.ClickException(f"the {name} was not ready after {STARTING:.0f} seconds{self._log_hint()}")
+
+    def _log_hint(self) -> str:
+        return f" ({self._log.name})" if self._log is not None else ""
+
+    def _stop(self) -> None:
+        """The shuffler first, so that it can hand over what it is forwarding; then, if need be, by force."""
+        for name in ("shuffler", "aggregator"):
+            if (process := self._running.get(name)) is None:
+                continue
+            process.terminate()
+            try:
+                process.wait(STOPPING)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _token(path: Path) -> str:
+    """The token between the two services: made once, readable by its owner only."""
+    if not path.exists():
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(32))
+    return path.read_text().strip()

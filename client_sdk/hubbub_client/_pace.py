@@ -1,0 +1,27 @@
+"""How long to wait before trying again: time that passes, as opposed to what the time is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hubbub.randomness import Randomness
+
+__all__ = ["Pace"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Exponential backoff with jitter. Tests pass in their own `monotonic` and `sleep`."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    first: float = 0.5
+    longest: float = 60.0
+
+    def backoff(self, attempt: int, rng: Randomness) -> float:
+        """Seconds before the next attempt (from 0): between half and all of a doubling limit, so that a crowd
+        that failed together does not come back together."""
+        limit = min(self.first * 2.0 ** min(attempt, 30), self.longest)
+        return limit * (1 + rng.below(1001) / 1000) / 2

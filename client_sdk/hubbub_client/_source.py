@@ -1,0 +1,114 @@
+"""Where the bundle comes from: fetched, verified, kept with what is needed to recognise an older one."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from hubbub.bundle import Bundle, Seen, verify
+from hubbub.problems import InvalidParameter, MalformedBundle
+from hubbub.trust import parse_anchor
+from hubbub_client._state import State
+from hubbub_client._upload import retry_after
+from hubbub_client.transport import CannotReach, Transport, is_loopback
+
+__all__ = ["BundleSource", "fetch_bundle", "trust_anchors"]
+
+BUNDLE_PATH = "/v1/bundle"
+_BEGINNING_OF_TIME = 0.0
+
+
+def trust_anchors(trust: str | Sequence[str] | None, address: str) -> tuple[str, ...]:
+    """The anchors to verify with; none at all means trust on first use, which only loopback allows."""
+    anchors = (trust,) if isinstance(trust, str) else tuple(trust or ())
+    for anchor in anchors:
+        parse_anchor(anchor)
+    if not anchors and not is_loopback(address):
+        raise InvalidParameter(
+            f'trust is needed for {address}: pass trust="ed25519:...", the line that the aggregator shows. '
+            "Only for an address on this machine may it be left out"
+        )
+    return anchors
+
+
+def signer_of(raw: bytes) -> str:
+    """Who claims to have signed a bundle. Nothing is proved by it: `verify` does that."""
+    try:
+        return raw.split(b"\n", 2)[1].split(b" ")[0].decode("ascii")
+    except (IndexError, UnicodeDecodeError) as error:
+        raise MalformedBundle("this is not a bundle: it names no signer") from error
+
+
+def fetch_bundle(transport: Transport, etag: str | None = None) -> tuple[bytes, str | None] | None:
+    """The bundle as it is served and its tag; None when it is still the one of `etag`."""
+    headers = {"if-none-match": etag} if etag else {}
+    status, answered, raw = transport.request("GET", BUNDLE_PATH, headers, b"")
+    if status == 304 and etag:
+        return None
+    if status != 200:
+        raise CannotReach(f"http-{status}", retry_after(answered))
+    return raw, answered.get("etag")
+
+
+class BundleSource:
+    """The newest bundle that this device accepted."""
+
+    def __init__(self, state: State, anchors: tuple[str, ...]) -> None:
+        self._state, self._anchors = state, anchors
+
+    def cached(self) -> Bundle | None:
+        """What is kept, verified again as the trust anchors may have changed. It may be past its expiry."""
+        with self._state.reading() as connection:
+            facts = _facts(connection)
+        if "bundle" not in facts:
+            return None
+        return verify(facts["bundle"], self._trusted(facts, facts["bundle"]), _BEGINNING_OF_TIME, _seen(facts))
+
+    def is_fresh(self, bundle: Bundle, now: float) -> bool:
+        """Whether there is no need to ask for a newer one."""
+        with self._state.reading() as connection:
+            facts = _facts(connection)
+        fetched_at = facts.get("fetched_at", 0.0)
+        # A time of fetching in the future means that the clock was set back; another digest, that another
+        # process has fetched a newer one: ask in both cases.
+        fresh = facts.get("digest") == bundle.digest and fetched_at <= now < fetched_at + bundle.body.max_age
+        return fresh and now < bundle.body.expires
+
+    def fetch(self, transport: Transport, current: Bundle | None, now: float) -> Bundle:
+        """Ask for the bundle and keep it. CannotReach, or the BundleError that says why it is refused."""
+        usable = current if current is not None and now < current.body.expires else None
+        with self._state.reading() as connection:
+            facts = _facts(connection)
+        kept = usable is not None and facts.get("digest") == usable.digest
+        answer = fetch_bundle(transport, facts.get("etag") if kept else None)
+        if answer is None and usable is not None:
+            with self._state.transaction() as connection:
+                _keep(connection, fetched_at=now)
+            return usable
+        raw, etag = answer if answer is not None else (b"", None)
+        with self._state.transaction() as connection:
+            facts = _facts(connection)
+            bundle = verify(raw, self._trusted(facts, raw), now, _seen(facts))
+            _keep(connection, bundle=raw, etag=etag, fetched_at=now, sequence=bundle.body.sequence)
+            _keep(connection, digest=bundle.digest, pin=bundle.signer)
+            connection.executemany(
+                "INSERT OR IGNORE INTO known VALUES (?, ?)",
+                [(metric.name, now) for codebook in bundle.body.codebooks for metric in codebook.metrics],
+            )
+        return bundle
+
+    def _trusted(self, facts: dict[str, Any], raw: bytes) -> tuple[str, ...]:
+        return self._anchors or (facts.get("pin") or signer_of(raw),)
+
+
+def _facts(connection: sqlite3.Connection) -> dict[str, Any]:
+    return dict(connection.execute("SELECT name, value FROM facts"))
+
+
+def _keep(connection: sqlite3.Connection, **facts: object) -> None:
+    connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", list(facts.items()))
+
+
+def _seen(facts: dict[str, Any]) -> Seen | None:
+    return Seen(facts["sequence"], facts["digest"]) if "sequence" in facts else None

@@ -1,0 +1,120 @@
+"""Uploading reports, and what each answer means for each of them: the rules of `hubbub.refusals`, applied.
+
+Only 202, or 200 with a list of failures, makes a report durable; only a name that the table knows makes the device
+drop one. Whatever else comes back, such as a captive portal's page, is a reason to try again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from hubbub.refusals import PROBLEM_TYPE, Action, refusal_named
+from hubbub.wire import REPORTS_TYPE, encode_upload
+from hubbub_client.transport import CannotReach, Transport
+
+__all__ = ["LONGEST_RETRY_AFTER", "Uploaded", "Verdict", "chunks", "retry_after", "upload"]
+
+REPORTS_PATH = "/v1/reports"
+LONGEST_RETRY_AFTER = 3600.0
+"""Seconds. A longer wish is cut to this: nobody can silence a device for days with one header."""
+
+
+class Verdict(NamedTuple):
+    """What became of one report: `action` None means that it is durable at the shuffler."""
+
+    action: Action | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """One verdict per report, and how long the service asked to be left alone (seconds)."""
+
+    verdicts: tuple[Verdict, ...]
+    retry_after: float = 0.0
+
+    def __add__(self, other: Uploaded) -> Uploaded:
+        return Uploaded(self.verdicts + other.verdicts, max(self.retry_after, other.retry_after))
+
+
+_DURABLE = Verdict(None, "acknowledged")
+
+
+def upload(transport: Transport, reports: Sequence[bytes]) -> Uploaded:
+    """Send reports in one request, or in halves when the service says that they are too much for one."""
+    try:
+        status, headers, body = transport.request(
+            "POST", REPORTS_PATH, {"content-type": REPORTS_TYPE}, encode_upload(reports)
+        )
+    except CannotReach:
+        return Uploaded((Verdict(Action.RETRY, "network"),) * len(reports))
+    if status == 202:
+        return Uploaded((_DURABLE,) * len(reports))
+    wait = retry_after(headers)
+    if status == 200:
+        return Uploaded(_one_by_one(body, len(reports)), wait)
+    verdict = _problem(status, headers, body)
+    if verdict.action is Action.SPLIT and len(reports) > 1:
+        middle = len(reports) // 2
+        return upload(transport, reports[:middle]) + upload(transport, reports[middle:])
+    return Uploaded((_last_resort(verdict),) * len(reports), wait)
+
+
+def _last_resort(verdict: Verdict) -> Verdict:
+    """One report cannot be split any further: no size of request will carry it."""
+    return Verdict(Action.DROP, verdict.reason) if verdict.action is Action.SPLIT else verdict
+
+
+def chunks(reports: Sequence[bytes], most_reports: int, most_bytes: int) -> Iterator[slice]:
+    """Consecutive slices, each small enough for one request."""
+    start = size = 0
+    for index, report in enumerate(reports):
+        if index > start and (index - start == most_reports or size + len(report) + 2 > most_bytes):
+            yield slice(start, index)
+            start, size = index, 0
+        size += len(report) + 2
+    if start < len(reports):
+        yield slice(start, len(reports))
+
+
+def retry_after(headers: Mapping[str, str]) -> float:
+    """Seconds that the service asks for. A date is not read: it would trust two clocks."""
+    text = headers.get("retry-after", "").strip()
+    return min(float(text), LONGEST_RETRY_AFTER) if text.isascii() and text.isdigit() else 0.0
+
+
+def _one_by_one(body: bytes, count: int) -> tuple[Verdict, ...]:
+    """The verdicts in a list of failures: who is not named is durable. Anything else proves nothing of anyone."""
+    document = _json(body)
+    listed = document.get("failures") if isinstance(document, dict) else None
+    verdicts = [_DURABLE] * count
+    for entry in listed if isinstance(listed, list) else [None]:
+        index, reason = (entry.get("index"), entry.get("reason")) if isinstance(entry, dict) else (None, None)
+        if type(index) is not int or not 0 <= index < count or not isinstance(reason, str):
+            return (Verdict(Action.RETRY, "not-understood"),) * count
+        refusal = refusal_named(reason)
+        verdicts[index] = (
+            _last_resort(Verdict(refusal.action, refusal.name)) if refusal else Verdict(Action.RETRY, "unknown-reason")
+        )
+    return tuple(verdicts)
+
+
+def _problem(status: int, headers: Mapping[str, str], body: bytes) -> Verdict:
+    """What a whole-request fault says, if it is one of ours."""
+    if headers.get("content-type", "").partition(";")[0].strip().lower() == PROBLEM_TYPE:
+        document = _json(body)
+        named = document.get("type") if isinstance(document, dict) else None
+        refusal = refusal_named(named) if isinstance(named, str) and named.startswith("urn:") else None
+        if refusal is not None:
+            return Verdict(refusal.action, refusal.name)
+    return Verdict(Action.RETRY, f"http-{status}")
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,37 @@
+"""Consent: whether anything may be kept or sent at all. There is no default, and the environment can only say no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from hubbub.problems import InvalidParameter
+
+__all__ = ["OFF_SWITCHES", "Consent"]
+
+OFF_SWITCHES = ("DO_NOT_TRACK", "HUBBUB_DISABLED")
+"""Environment variables by which a person or an administrator says no, whatever the app says."""
+
+_MEANS_NOTHING = ("", "0", "false")
+
+
+class Consent:
+    """The person's answer, asked anew each time it matters."""
+
+    def __init__(self, answer: bool | Callable[[], bool], environment: Mapping[str, str]) -> None:
+        if not isinstance(answer, bool) and not callable(answer):
+            raise InvalidParameter(
+                f"consent is True, False or a function that returns one of them, got {answer!r}: "
+                "pass what the person answered"
+            )
+        self._answer, self._environment = answer, environment
+
+    def given(self) -> bool:
+        """Only a plain True is consent: an app that cannot tell, or whose function fails, has none."""
+        if any(self._environment.get(name, "").strip().lower() not in _MEANS_NOTHING for name in OFF_SWITCHES):
+            return False
+        if isinstance(self._answer, bool):
+            return self._answer
+        try:
+            return self._answer() is True
+        except Exception:  # noqa: BLE001  the app's own function: whatever is wrong with it, it did not say yes
+            return False

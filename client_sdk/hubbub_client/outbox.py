@@ -1,0 +1,67 @@
+"""The outbox: randomized reports that no shuffler has acknowledged yet, as payload and nonce and, once sealed, as sent.
+
+Sealed bytes are stored before they are first sent, and a retry sends the same ones. Only when their key turned out
+to be unknown or revoked are they sealed again, around the same payload and nonce.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hubbub_client._draw import Draw
+
+__all__ = ["Outbox", "Waiting"]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One report in the outbox."""
+
+    id: bytes
+    """Of the metric."""
+    period: int
+    drawn: Draw
+    closes_at: float
+    key: int | None = None
+    sealed: bytes | None = None
+
+
+class Outbox:
+    """Every method works inside a transaction of the caller's."""
+
+    @staticmethod
+    def put(connection: sqlite3.Connection, report: Waiting, send_at: float) -> None:
+        connection.execute(
+            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, NULL, NULL)",
+            (report.drawn.nonce, report.id, report.period, report.drawn.payload, send_at, report.closes_at),
+        )
+
+    @staticmethod
+    def due(connection: sqlite3.Connection, now: float | None) -> list[Waiting]:
+        """What may be sent at this time; None: everything, without its delay. In the order of the random nonces."""
+        rows = connection.execute(
+            "SELECT id, period, payload, nonce, closes_at, key, sealed FROM outbox "
+            "WHERE ?1 IS NULL OR send_at <= ?1 ORDER BY nonce",
+            (now,),
+        )
+        return [Waiting(row[0], row[1], Draw(row[2], row[3]), *row[4:]) for row in rows]
+
+    @staticmethod
+    def seal(connection: sqlite3.Connection, report: Waiting, key: int, sealed: bytes) -> None:
+        """Keep how it is sent. Another process that sealed it first wins: one report, one spelling."""
+        connection.execute(
+            "UPDATE outbox SET key = ?, sealed = ? WHERE nonce = ? AND sealed IS ?",
+            (key, sealed, report.drawn.nonce, report.sealed),
+        )
+
+    @staticmethod
+    def remove(connection: sqlite3.Connection, nonces: Iterable[bytes]) -> None:
+        """Acknowledged, or given up; either way the ledger keeps the spend."""
+        connection.executemany("DELETE FROM outbox WHERE nonce = ?", [(nonce,) for nonce in nonces])
+
+    @staticmethod
+    def size(connection: sqlite3.Connection) -> int:
+        (count,) = connection.execute("SELECT count(*) FROM outbox").fetchone()
+        return int(count)

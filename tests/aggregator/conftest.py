@@ -1,0 +1,26 @@
+"""An aggregator of its own for every test; a stopped clock, real files, real worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hubbub_aggregator.opening import Pool
+from tests.aggregator.fleet import Site
+
+
+@pytest.fixture(scope="session")
+def pool() -> Iterator[Pool]:
+    """Worker processes for the whole run: starting them takes longer than most tests."""
+    pool = Pool(1)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path, pool: Pool) -> Iterator[Site]:
+    site = Site.open(tmp_path, pool)
+    yield site
+    site.close()

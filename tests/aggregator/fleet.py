@@ -1,0 +1,219 @@
+"""A crowd of devices and a shuffler in one: makes sealed batches as the aggregator gets them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+
+from hubbub.accounting import min_reports
+from hubbub.bundle import Bundle, verify
+from hubbub.codebook import Metric
+from hubbub.mechanisms import Mechanism
+from hubbub.sealing import Sealer
+from hubbub.simulation import InsecureBulkRandomness
+from hubbub.wire import BATCH_TYPE, BatchHeader, Plaintext, ReportHeader
+from hubbub_aggregator.app import create_app
+from hubbub_aggregator.keys import state_directory
+from hubbub_aggregator.main import DATABASE, build
+from hubbub_aggregator.opening import Pool
+from hubbub_aggregator.service import Aggregator
+from hubbub_aggregator.settings import Settings
+from hubbub_aggregator.storage import SqliteStorage
+
+START = 1_800_000_000 // 86_400 * 86_400
+"""A midnight; the first period of every test starts here."""
+DAY = 86_400
+
+ANSWERS: dict[str, int] = {}
+"""Batch sizes that the accountant has worked out in this run: new sites remember them, as a restarted one does."""
+
+CODEBOOK = """
+[collection]
+name = "photo-app"
+period = "1d"
+grace = "1d"
+device_epsilon = 6.0
+release = { epsilon = 0.5, delta = 1e-6 }
+honest_fraction = 0.9
+
+[metrics.dark_mode]
+type = "boolean"
+epsilon = 1.0
+description = "Whether the dark theme is on"
+
+[metrics.theme]
+type = "category"
+values = ["light", "dark", "sepia", "other"]
+epsilon = 2.0
+
+[metrics.startup_ms]
+type = "mean"
+bounds = [0, 5000]
+epsilon = 1.0
+mechanism = "laplace"
+"""
+
+
+@dataclass
+class Clock:
+    """Time that a test moves."""
+
+    now: float
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Site:
+    """An aggregator in this process, and what tests do to it."""
+
+    state_dir: Path
+    codebook: Path
+    clock: Clock
+    settings: Settings
+    pool: Pool
+    service: Aggregator = field(init=False)
+    app: FastAPI = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    @classmethod
+    def open(cls, root: Path, pool: Pool, text: str = CODEBOOK, **settings: Any) -> Site:
+        codebook = root / "metrics.toml"
+        codebook.write_text(text)
+        chosen = Settings(codebook=codebook, state_dir=root / "state", **settings)
+        return cls(root / "state", codebook, Clock(START + 3600), chosen, pool)
+
+    def start(self) -> None:
+        if not self.state_dir.exists():
+            storage = SqliteStorage(state_directory(self.state_dir) / DATABASE)
+            for question, answer in ANSWERS.items():
+                storage.remember(question, answer)
+            storage.close()
+        self.service = build(self.settings, self.clock)
+        with closing(sqlite3.connect(self.state_dir / DATABASE)) as database:
+            ANSWERS.update(database.execute("SELECT question, answer FROM remembered").fetchall())
+        self.app = create_app(self.service)
+        self.service.pool = self.service.accumulator.pool = self.pool  # shared: starting processes is slow
+
+    def close(self) -> None:
+        self.service.storage.close()
+
+    def reopen(self, text: str | None = None) -> None:
+        """Stop and start again, perhaps with an edited codebook."""
+        self.close()
+        if text is not None:
+            self.codebook.write_text(text)
+        self.start()
+
+    # -- HTTP
+
+    def call(self, method: str, path: str, **request: Any) -> httpx.Response:
+        return self.calls([(method, path, request)])[0]
+
+    def calls(self, requests: Iterable[tuple[str, str, dict[str, Any]]]) -> list[httpx.Response]:
+        """Several requests, one after the other, each on the app as it would be served."""
+
+        async def go() -> list[httpx.Response]:
+            transport = httpx.ASGITransport(self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://aggregator") as http:
+                return [await http.request(method, path, **request) for method, path, request in requests]
+
+        return asyncio.run(go())
+
+    def get(self, path: str, **request: Any) -> httpx.Response:
+        return self.call("GET", path, **request)
+
+    def json(self, path: str) -> Any:
+        response = self.get(path)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    def put(self, body: bytes, batch_id: bytes | None = None, **request: Any) -> httpx.Response:
+        headers = {"Content-Type": BATCH_TYPE} | request.pop("headers", {})
+        name = (batch_id or os.urandom(16)).hex()
+        return self.call("PUT", f"/v1/batches/{name}", content=body, headers=headers, **request)
+
+    def work(self) -> None:
+        assert asyncio.run(self.service.accumulator.drain()) == 0
+
+    def settle(self, body: bytes, batch_id: bytes | None = None) -> Any:
+        """Send a batch, work on it, and return its verdict."""
+        batch_id = batch_id or os.urandom(16)
+        response = self.put(body, batch_id)
+        assert response.status_code == 202, response.text
+        self.work()
+        return self.json(f"/v1/batches/{batch_id.hex()}")
+
+    # -- what devices and the shuffler do
+
+    def bundle(self) -> Bundle:
+        return verify(self.get("/v1/bundle").content, [self.service.anchor], self.clock())
+
+    def metric(self, name: str) -> Metric:
+        return self.service.codebooks.newest.metric(name)
+
+    @property
+    def period(self) -> int:
+        return self.service.codebooks.collection.calendar.index_at(self.clock())
+
+    def header(self, name: str, count: int, period: int | None = None, **changes: Any) -> BatchHeader:
+        period = self.period if period is None else period
+        key = self.bundle().body.key_for(period)
+        size = 68 + self.metric(name).mechanism.report_bytes
+        header = BatchHeader(self.metric(name).id, period, 0 if key is None else key.id, count, size)
+        return replace(header, **changes)
+
+    def plaintexts(self, name: str, values: Iterable[Any], seed: int = 1) -> list[bytes]:
+        """Randomized reports of a metric, each with its nonce, for the present period."""
+        mechanism = self.metric(name).mechanism
+        inputs = [self.metric(name).input_of(value) for value in values]
+        many = mechanism.randomize_many([float(v) if name == "startup_ms" else int(v) for v in inputs], bulk(seed))
+        return [Plaintext(self.period, os.urandom(16), mechanism.encode(int(r))).encode() for r in many]
+
+    def seal(self, header: BatchHeader, plaintexts: Iterable[bytes], public_key: bytes | None = None) -> list[bytes]:
+        if public_key is None:
+            key = self.bundle().body.key_for(header.period)
+            assert key is not None
+            public_key = key.public_key
+        sealer = Sealer(public_key)
+        report = ReportHeader(header.metric, header.period, header.key)
+        return [sealer.seal(report, plaintext) for plaintext in plaintexts]
+
+    def batch(self, name: str, values: Iterable[Any], seed: int = 1) -> bytes:
+        """A whole, honest batch."""
+        plaintexts = self.plaintexts(name, values, seed)
+        header = self.header(name, len(plaintexts))
+        return header.encode() + b"".join(self.seal(header, plaintexts))
+
+    def least(self, name: str) -> int:
+        """The smallest batch that is released when all its reports are valid."""
+        found = self.metric(name).min_batch
+        assert found is not None
+        return found
+
+
+@lru_cache
+def needed(mechanism: Mechanism[Any]) -> int:
+    """The accountant's word on how many honest reports a release takes; worked out once per run."""
+    return min_reports(mechanism, 0.5, 1e-6)
+
+
+def bulk(seed: int) -> InsecureBulkRandomness:
+    return InsecureBulkRandomness(seed)
+
+
+def whole(header: BatchHeader, reports: Iterable[bytes]) -> bytes:
+    return header.encode() + b"".join(reports)

@@ -1,0 +1,253 @@
+"""Identity, sealing keys, codebook versions and the bundle that carries them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import stat
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hubbub.bundle import Seen, verify
+from hubbub.codebook import Codebook
+from hubbub.problems import InvalidParameter
+from hubbub.trust import anchor_of
+from hubbub_aggregator.codebooks import Codebooks
+from hubbub_aggregator.keys import KeyRing, load_identity, new_identity
+from hubbub_aggregator.main import DATABASE, build
+from hubbub_aggregator.opening import Pool, Slice
+from hubbub_aggregator.settings import Settings
+from hubbub_aggregator.storage import SqliteStorage
+from hubbub_aggregator.tokens import Tokens
+from hubbub_cli.aggregator import aggregator
+from hubbub_cli.keys import keys
+from tests.aggregator.fleet import CODEBOOK, DAY, START, Site
+
+
+def ring(tmp_path: Path, period: str, max_age: int = 3600) -> KeyRing:
+    collection = Codebook.from_toml(CODEBOOK.replace('period = "1d"\ngrace = "1d"', f'period = "{period}"')).collection
+    return KeyRing(SqliteStorage(tmp_path / "keys.db"), collection, max_age)
+
+
+# -- identity -------------------------------------------------------------------------------------
+
+
+def test_the_identity_is_made_once_and_is_private(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    first = anchor_of(load_identity(state))
+    assert anchor_of(load_identity(state)) == first
+    assert stat.S_IMODE((state / "identity.key").stat().st_mode) == 0o600
+    assert stat.S_IMODE(state.stat().st_mode) == 0o700
+    with pytest.raises(InvalidParameter, match="exists already"):
+        new_identity(state)
+    assert [path.name for path in state.iterdir()] == ["identity.key"]
+    (state / "identity.key").chmod(0o644)
+    with pytest.raises(InvalidParameter, match="read by others"):
+        load_identity(state)
+
+
+def test_everything_in_the_state_directory_is_for_its_owner_only(site: Site) -> None:
+    site.put(site.batch("dark_mode", [True] * 120))
+    for path in site.state_dir.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+
+
+def test_private_keys_are_in_no_log_nor_representation(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        site.settle(site.batch("dark_mode", [True] * 200))
+        site.service.ring.rotate()
+        site.service.tick()
+    secrets = [key.private_key for key in site.service.storage.sealing_keys() if key.private_key is not None]
+    secrets.append(load_identity(site.state_dir).private_bytes_raw())
+    part = Slice(Path("f"), 0, 1, site.header("dark_mode", 1), site.metric("dark_mode").mechanism, secrets[0])
+    said = caplog.text + repr(site.service.storage.sealing_keys()) + repr(part) + site.get("/v1/status").text
+    for secret in secrets:
+        assert secret.hex() not in said
+        assert repr(secret)[2:-1] not in said
+    assert "accepted" in caplog.text
+
+
+# -- sealing keys ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("period", ["1s", "1m", "1h", "1d", "1w"])
+def test_every_period_has_exactly_one_key_published_ahead_and_ids_suffice(tmp_path: Path, period: str) -> None:
+    keyring = ring(tmp_path, period)
+    calendar = keyring.collection.calendar
+    now = float(START)
+    first = calendar.index_at(now)
+    for _ in range(60):
+        keyring.ensure(now, first)
+        keyring.forget(now)
+        current, published = calendar.index_at(now), keyring.published(now)
+        assert len({key.id for key in published}) == len(published) <= 230
+        ahead = calendar.index_at(now + 2 * keyring.max_age)
+        for index in {current, current + 1, current + 2, ahead, calendar.index_at(now - keyring.collection.grace)}:
+            covering = [key for key in published if key.covers(index) and key.state != "revoked"]
+            assert len(covering) == (1 if index >= first else 0), index
+        now += 12 * 3600 if calendar.seconds <= DAY else 2 * DAY
+
+
+def test_after_a_long_silence_keys_start_at_the_oldest_open_period(tmp_path: Path) -> None:
+    keyring = ring(tmp_path, "1d")
+    keyring.ensure(START, START // DAY)
+    keyring.ensure(START + 300 * DAY, START // DAY)
+    assert [key.first_period - START // DAY for key in keyring.storage.sealing_keys()] == [0, 1, 2, 299, 300, 301, 302]
+
+
+def test_rotation_adds_a_key_after_the_published_ones(site: Site) -> None:
+    before = site.bundle().body
+    key = site.service.ring.rotate()
+    after = site.bundle().body
+    assert key.first_period == before.keys[-1].last_period + 1
+    assert after.keys[:-1] == before.keys
+    assert after.sequence > before.sequence
+
+
+def test_revocation_replaces_the_key_for_the_same_periods_under_a_higher_sequence(site: Site) -> None:
+    before = site.bundle()
+    old = before.body.key_for(site.period)
+    assert old is not None
+    site.service.ring.revoke(old.id)
+    after = verify(site.get("/v1/bundle").content, [site.service.anchor], site.clock(), before.seen)
+    new = after.body.key_for(site.period)
+    assert new is not None
+    assert new.id != old.id
+    assert (new.first_period, new.last_period) == (old.first_period, old.last_period)
+    assert next(key for key in after.body.keys if key.id == old.id).state == "revoked"
+    assert after.body.sequence > before.body.sequence
+    for id in (old.id, 99):  # noqa: A001  it is an id
+        with pytest.raises(InvalidParameter, match="can be revoked"):
+            site.service.ring.revoke(id)
+
+
+def test_private_key_and_nonces_of_a_period_go_together_after_the_horizon(site: Site) -> None:
+    site.settle(site.batch("dark_mode", [True] * 200))
+    period, metric = site.period, site.metric("dark_mode").id
+    site.clock.now = START + 9 * DAY - 1
+    site.service.tick()
+    assert len(site.service.storage.pair(metric, period).nonces) == 1
+    assert site.service.ring.find(period, 0) is not None
+    site.clock.now += 1
+    site.service.tick()
+    assert site.service.storage.pair(metric, period).nonces == ()
+    assert site.service.ring.find(period, 0) is None
+    assert site.json("/v1/metrics/dark_mode/estimate")["segments"][0]["reports"] == 200
+
+
+# -- codebooks and bundle -------------------------------------------------------------------------
+
+
+def test_the_bundle_is_cached_by_tag_and_signed_again_when_it_ages(site: Site) -> None:
+    first = site.get("/v1/bundle")
+    tag = first.headers["etag"]
+    assert first.headers["cache-control"] == "public, max-age=3600"
+    unchanged = site.get("/v1/bundle", headers={"If-None-Match": tag})
+    assert (unchanged.status_code, unchanged.content) == (304, b"")
+    seen = verify(first.content, [site.service.anchor], site.clock()).seen
+    site.reopen()
+    assert site.get("/v1/bundle").content == first.content
+
+    site.clock.now = START + DAY + 10
+    site.service.tick()
+    later = verify(site.get("/v1/bundle").content, [site.service.anchor], site.clock(), seen)
+    assert [key.state for key in later.body.keys] == ["active", "active", "pending", "pending"]
+    assert later.body.sequence >= site.clock.now
+
+
+def test_a_sequence_never_falls_even_if_the_clock_does(site: Site) -> None:
+    before = site.bundle().body.sequence
+    site.clock.now -= 1800
+    site.service.ring.rotate()
+    raw = site.get("/v1/bundle").content
+    assert verify(raw, [site.service.anchor], site.clock(), Seen(before, b"")).body.sequence > before
+
+
+def test_an_edited_codebook_starts_with_the_next_period_and_the_old_one_stays_until_its_horizon(site: Site) -> None:
+    old = site.bundle().body.codebooks
+    site.reopen(CODEBOOK.replace("Whether the dark theme is on", "Whether it is dark"))
+    both = site.bundle().body.codebooks
+    assert [codebook.first_period for codebook in both] == [site.period, site.period + 1]
+    assert both[0] == old[0]
+    site.reopen()
+    assert site.bundle().body.codebooks == both
+
+    for days, count in [(8.9, 2), (9.1, 1)]:
+        site.clock.now = START + days * DAY
+        site.service.tick()
+        assert len(site.bundle().body.codebooks) == count
+
+
+def test_another_collection_or_period_length_needs_another_state_directory(site: Site) -> None:
+    for change in (("photo-app", "video-app"), ('period = "1d"', 'period = "1h"')):
+        with pytest.raises(InvalidParameter, match="another state directory"):
+            site.reopen(CODEBOOK.replace(*change))
+        site.service.storage = SqliteStorage(site.state_dir / DATABASE)
+
+
+def test_batch_sizes_are_worked_out_once_and_remembered(site: Site) -> None:
+    storage = site.service.storage
+    assert isinstance(storage, SqliteStorage)
+    with storage._transaction():
+        storage._connection.execute("UPDATE remembered SET answer = 900")
+    Codebooks(storage).adopt(Codebook.from_toml(CODEBOOK), site.clock())
+    assert {metric.min_batch for metric in Codebooks(storage).newest.metrics} == {1_000}
+
+
+def test_a_target_out_of_reach_is_refused_with_the_metrics_name(tmp_path: Path, pool: Pool) -> None:
+    hopeless = CODEBOOK.replace("epsilon = 0.5, delta = 1e-6", "epsilon = 0.0001, delta = 1e-18")
+    with pytest.raises(InvalidParameter, match=r"metrics\.dark_mode"):
+        Site.open(tmp_path, pool, hopeless)
+
+
+def test_backfilled_periods_have_a_codebook_and_keys(tmp_path: Path, pool: Pool) -> None:
+    site = Site.open(tmp_path, pool, backfill_periods=1)
+    body = site.bundle().body
+    assert body.codebooks[0].first_period == site.period - 1
+    assert body.key_for(site.period - 1) is not None
+    site.close()
+
+
+# -- settings and commands ------------------------------------------------------------------------
+
+
+def test_what_others_can_reach_needs_tokens() -> None:
+    with pytest.raises(ValueError, match="set shuffler_token and analyst_token"):
+        Settings(host="0.0.0.0")  # noqa: S104  it is refused
+    with pytest.raises(InvalidParameter, match="at least 16"):
+        Tokens(["short"])
+    Settings(host="::1")
+
+
+def test_the_command_refuses_bad_settings_without_showing_a_token() -> None:
+    secret = "a-token-" + "that-nobody-must-see"
+    result = CliRunner().invoke(aggregator, ["--host", "10.0.0.1"], env={"HUBBUB_AGGREGATOR_SHUFFLER_TOKEN": secret})
+    assert result.exit_code == 2
+    assert "analyst_token" in result.output
+    assert secret not in result.output
+
+
+def test_keys_are_made_listed_rotated_and_revoked_by_command(tmp_path: Path) -> None:
+    run, state = CliRunner(), tmp_path / "state"
+    option = ["--state-dir", str(state)]
+    made = run.invoke(keys, ["new", *option])
+    assert made.exit_code == 0
+    anchor = made.output.strip()
+    assert isinstance(run.invoke(keys, ["new", *option]).exception, InvalidParameter)
+    assert isinstance(run.invoke(keys, ["list", *option]).exception, InvalidParameter)
+
+    (tmp_path / "metrics.toml").write_text(CODEBOOK)
+    service = build(Settings(codebook=tmp_path / "metrics.toml", state_dir=state))
+    assert service.anchor == anchor
+    listed = json.loads(run.invoke(keys, ["list", "--json", *option]).output)
+    assert listed["trust_anchor"] == anchor
+    assert [key["state"] for key in listed["keys"]] == ["active", "pending", "pending"]
+
+    before = service.publisher.current(service.clock())
+    assert run.invoke(keys, ["rotate", *option]).output.startswith("key 3 seals the periods ")
+    assert json.loads(run.invoke(keys, ["revoke", "0", "--json", *option]).output)["id"] == 4
+    assert "revoked" in run.invoke(keys, ["list", *option]).output
+    assert service.publisher.current(service.clock()).sequence > before.sequence  # a running service notices
+    service.close()

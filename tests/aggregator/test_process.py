@@ -1,0 +1,150 @@
+"""The aggregator as it is run: a process, a socket, signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hubbub.bundle import verify
+from hubbub.problems import InvalidParameter
+from hubbub_aggregator.main import only_one
+from hubbub_aggregator.opening import Pool
+from hubbub_aggregator.settings import Settings
+from tests.aggregator.fleet import CODEBOOK, Clock, Site
+
+RUN = """
+import sys
+from pathlib import Path
+from hubbub_aggregator.main import run
+from hubbub_aggregator.settings import Settings
+if __name__ == "__main__":
+    run(Settings(codebook=Path(sys.argv[1]), state_dir=Path(sys.argv[2]), port=int(sys.argv[3]), processes=2))
+"""
+CANARY = "canary-4711"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def serving(root: Path) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
+    (root / "metrics.toml").write_text(CODEBOOK)
+    (root / "run.py").write_text(RUN)
+    log, port = root / "log", free_port()
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            [sys.executable, str(root / "run.py"), str(root / "metrics.toml"), str(root / "state"), str(port)],
+            stdout=file,
+            stderr=file,
+            text=True,
+        )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        wait_for(lambda: "trust anchor ed25519:" in log.read_text() or process.poll() is not None)
+        assert process.poll() is None, log.read_text()
+        yield process, address, log
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_for(condition: Any, seconds: float = 60) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it took too long"
+        time.sleep(0.05)
+
+
+def test_it_serves_survives_kill_9_and_stops_on_sigterm(tmp_path: Path, pool: Pool) -> None:
+    headers = {
+        "Content-Type": "application/vnd.hubbub.batch",
+        "User-Agent": CANARY,
+        "X-Forwarded-For": "203.0.113.77",
+    }
+    name = os.urandom(16).hex()
+    with serving(tmp_path) as (process, address, log):
+        assert address in log.read_text()
+        body = real_batch(tmp_path, pool)
+        assert httpx.put(f"{address}/v1/batches/{name}", content=body, headers=headers).status_code == 202
+        wait_for(lambda: children_of(process.pid) or verdict(address, name) != "pending")
+        children = children_of(process.pid)
+        process.kill()
+        process.wait()
+        wait_for(lambda: not any(map(lives, children)))
+
+    with serving(tmp_path) as (process, address, log):
+        wait_for(lambda: verdict(address, name) == "accepted")
+        answer = httpx.get(f"{address}/v1/metrics/dark_mode/estimate", headers=headers).json()
+        assert answer["segments"][0]["reports"] == 300
+        httpx.get(f"{address}/{CANARY}", headers=headers)
+        anchor = log.read_text().split("trust anchor ")[1].split()[0]
+        verify(httpx.get(f"{address}/v1/bundle").content, [anchor], time.time())
+        children = children_of(process.pid)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) in (0, -signal.SIGTERM)
+        wait_for(lambda: not any(map(lives, children)), 10)
+        everything = b"".join(
+            path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != "run.py"
+        )
+        for secret in (CANARY, "203.0.113.77"):
+            assert secret.encode() not in everything
+        assert "Traceback" not in log.read_text()
+
+
+def test_two_processes_never_share_a_state_directory(tmp_path: Path) -> None:
+    with only_one(tmp_path), pytest.raises(InvalidParameter, match="another aggregator runs on"), only_one(tmp_path):
+        pass
+    with only_one(tmp_path):
+        pass
+
+
+def children_of(parent: int) -> list[int]:
+    """Processes that this one started, by the kernel's own list."""
+    return [int(path.name) for path in Path("/proc").glob("[0-9]*") if state_of(int(path.name))[1] == parent]
+
+
+def lives(process: int) -> bool:
+    return state_of(process)[0] not in ("", "Z")
+
+
+def state_of(process: int) -> tuple[str, int]:
+    """State and parent; an empty state for one that is gone."""
+    try:
+        state, parent = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:2]
+    except OSError:
+        return "", 0
+    return state, int(parent)
+
+
+def verdict(address: str, name: str) -> str:
+    state: str = httpx.get(f"{address}/v1/batches/{name}").json()["state"]
+    return state
+
+
+def real_batch(root: Path, pool: Pool) -> bytes:
+    """A batch of the present period for the process that runs on this directory."""
+    site = Site(
+        root / "state",
+        root / "metrics.toml",
+        Clock(time.time()),
+        Settings(codebook=root / "metrics.toml", state_dir=root / "state"),
+        pool,
+    )
+    body = site.batch("dark_mode", [True] * 300)
+    site.close()
+    return body

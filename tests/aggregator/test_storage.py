@@ -1,0 +1,203 @@
+"""What every storage backend promises; a backend is added to the fixture."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hubbub.wire import BatchHeader
+from hubbub_aggregator.storage import (
+    Accepted,
+    Batch,
+    SignedBundle,
+    SqliteStorage,
+    Storage,
+    StoredCodebook,
+    StoredKey,
+)
+
+METRIC, OTHER = b"m" * 16, b"o" * 16
+
+
+@pytest.fixture(params=["sqlite"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
+    backends = {"sqlite": lambda: SqliteStorage(tmp_path / "state.db")}
+    storage = backends[request.param]()
+    yield storage
+    storage.close()
+
+
+def batch(number: int, metric: bytes = METRIC, period: int = 7, content: bytes = b"") -> Batch:
+    name = number.to_bytes(16)
+    return Batch(name, BatchHeader(metric, period, 3, 10, 70), content or name * 2, "pending", f"file-{number}")
+
+
+def accepted(number: int, nonces: bytes = b"n" * 16) -> Accepted:
+    return Accepted(9, {"cannot-open": 1}, b"tally", nonces, f'{{"id":{number}}}')
+
+
+def test_a_batch_is_admitted_once_and_what_was_kept_first_stays(storage: Storage) -> None:
+    first = storage.admit(batch(1))
+    again = storage.admit(batch(1, content=b"another"))
+
+    assert again == first == storage.batch(first.id)
+    assert [b.id for b in storage.pending()] == [first.id]
+
+
+def test_accepting_writes_verdict_release_and_nonces_together(storage: Storage) -> None:
+    kept = storage.admit(batch(1))
+    assert storage.accept(kept.id, 0, accepted(1))
+
+    after = storage.batch(kept.id)
+    assert after is not None
+    assert (after.state, after.valid, after.invalid, after.spool) == ("accepted", 9, {"cannot-open": 1}, None)
+    assert storage.pair(METRIC, 7).nonces == (b"n" * 16,)
+    assert storage.pair(METRIC, 7).version == 1
+    release = storage.release(kept.id)
+    assert release is not None
+    assert (release.metric, release.period, release.tally, release.record) == (METRIC, 7, b"tally", '{"id":1}')
+    assert storage.pending() == []
+
+
+def test_of_two_workers_that_read_the_same_pair_only_one_is_accepted(storage: Storage) -> None:
+    one, two = storage.admit(batch(1)), storage.admit(batch(2))
+    seen = storage.pair(METRIC, 7).version
+
+    assert storage.accept(one.id, seen, accepted(1))
+    assert not storage.accept(two.id, seen, accepted(2))
+
+    assert storage.release(two.id) is None
+    assert [b.id for b in storage.pending()] == [two.id]
+    assert storage.accept(two.id, storage.pair(METRIC, 7).version, accepted(2))
+
+
+def test_other_pairs_do_not_disturb(storage: Storage) -> None:
+    one, two, three = (storage.admit(b) for b in (batch(1), batch(2, OTHER), batch(3, period=8)))
+    assert all(storage.accept(b.id, 0, accepted(1)) for b in (one, two, three))
+
+
+def test_a_verdict_never_changes(storage: Storage) -> None:
+    one, two = storage.admit(batch(1)), storage.admit(batch(2))
+    storage.refuse(one.id, "batch-too-small", 3, {})
+    storage.accept(two.id, 0, accepted(2))
+
+    assert storage.accept(one.id, 1, accepted(1))  # nothing to do: settled meanwhile
+    storage.refuse(two.id, "batch-too-small", 3, {})
+
+    refused, released = storage.batch(one.id), storage.batch(two.id)
+    assert refused is not None
+    assert released is not None
+    assert (refused.state, refused.reason, refused.valid) == ("refused", "batch-too-small", 3)
+    assert storage.release(one.id) is None
+    assert released.state == "accepted"
+
+
+def test_a_period_is_settled_when_it_was_decided_and_nothing_waits(storage: Storage) -> None:
+    one, two = storage.admit(batch(1)), storage.admit(batch(2))
+    storage.accept(one.id, 0, accepted(1))
+    assert storage.settled_periods(METRIC) == set()
+    storage.refuse(two.id, "batch-too-small", None, {})
+    assert storage.settled_periods(METRIC) == {7}
+
+    storage.refuse(storage.admit(batch(3, OTHER, 8)).id, "batch-too-small", None, {})
+    storage.refuse(storage.admit(batch(4, OTHER, 9)).id, "revoked-key", None, {})  # sealed again, it may come yet
+    assert storage.settled_periods(OTHER) == {8}
+
+
+def test_releases_come_by_period_and_in_pages(storage: Storage) -> None:
+    for number, period in [(1, 9), (2, 7), (3, 8), (4, 7)]:
+        kept = storage.admit(batch(number, period=period))
+        storage.accept(kept.id, storage.pair(METRIC, period).version, accepted(number))
+    other = storage.admit(batch(5, OTHER))
+    storage.accept(other.id, 0, accepted(5))
+
+    assert [int.from_bytes(r.id) for r in storage.releases(METRIC)] == [2, 4, 3, 1]
+    assert [int.from_bytes(r.id) for r in storage.releases(METRIC, 8, 9)] == [3, 1]
+    first = storage.page(None, None, 2)
+    second = storage.page(None, (first[-1].period, first[-1].id), 9)
+    assert [int.from_bytes(r.id) for r in first + second] == [2, 4, 5, 3, 1]
+    assert storage.spans() == {METRIC: (3, 7, 9), OTHER: (1, 7, 7)}
+
+
+def test_revoking_erases_the_private_key_in_the_same_step(storage: Storage) -> None:
+    storage.add_key(StoredKey(0, 5, 6, b"p" * 32, b"s" * 32))
+    storage.add_key(StoredKey(1, 5, 6, b"q" * 32, b"t" * 32), instead_of=0)
+
+    old, new = storage.sealing_keys()
+    assert (old.id, old.revoked, old.private_key) == (0, True, None)
+    assert (new.id, new.revoked, new.private_key) == (1, False, b"t" * 32)
+
+
+def test_keys_and_nonces_are_forgotten_together_and_batch_ids_stay(storage: Storage) -> None:
+    for number, (first, last) in enumerate([(5, 6), (7, 8), (9, 10)]):
+        storage.add_key(StoredKey(number, first, last, b"p" * 32, b"s" * 32))
+    for number, period in [(1, 6), (2, 7), (3, 9)]:
+        storage.accept(storage.admit(batch(number, period=period)).id, 0, accepted(number))
+
+    assert storage.forget(8)
+
+    assert [key.first_period for key in storage.sealing_keys()] == [9]
+    assert [len(storage.pair(METRIC, period).nonces) for period in (6, 7, 9)] == [0, 0, 1]
+    assert storage.batch((1).to_bytes(16)) is not None
+    assert storage.release((1).to_bytes(16)) is not None
+    assert not storage.forget(8)
+
+
+def test_nothing_is_forgotten_that_a_pending_batch_needs(storage: Storage) -> None:
+    for number, (first, last) in enumerate([(5, 6), (7, 8)]):
+        storage.add_key(StoredKey(number, first, last, b"p" * 32, b"s" * 32))
+    storage.admit(batch(1, period=8))
+
+    assert storage.forget(8)
+    assert [key.first_period for key in storage.sealing_keys()] == [7]
+
+
+def test_a_bundle_is_replaced_only_by_one_that_knew_it(storage: Storage) -> None:
+    assert storage.bundle() is None
+    assert storage.publish(SignedBundle(10, 1, b"c", b"raw"), None)
+    assert not storage.publish(SignedBundle(11, 1, b"d", b"other"), None)
+    assert storage.publish(SignedBundle(12, 1, b"d", b"other"), 10)
+    assert storage.bundle() == SignedBundle(12, 1, b"d", b"other")
+
+
+def test_codebooks_answers_and_counts_are_kept(storage: Storage) -> None:
+    storage.add_codebook(StoredCodebook(5, b"one"))
+    storage.add_codebook(StoredCodebook(7, b"two"))
+    storage.remember("question", 142)
+    storage.accept(storage.admit(batch(1)).id, 0, accepted(1))
+    storage.refuse(storage.admit(batch(2)).id, "batch-too-small", 1, {"cannot-open": 4})
+
+    assert storage.codebooks() == [StoredCodebook(5, b"one"), StoredCodebook(7, b"two")]
+    assert (storage.remembered("question"), storage.remembered("other")) == (142, None)
+    assert storage.tallied() == {
+        "batch:accepted": 1,
+        "batch:refused": 1,
+        "refused:batch-too-small": 1,
+        "invalid:cannot-open": 5,
+    }
+
+
+def test_what_was_kept_is_there_after_reopening_and_erased_keys_are_not(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    storage = SqliteStorage(path)
+    storage.add_key(StoredKey(0, 5, 6, b"p" * 32, b"SECRET-A" * 4))
+    storage.add_key(StoredKey(1, 7, 8, b"p" * 32, b"SECRET-B" * 4))
+    kept = storage.admit(batch(1, period=5))
+    storage.accept(kept.id, 0, accepted(1, b"NONCE-16-LETTERS"))
+    storage.forget(6)
+    storage.close()
+
+    again = SqliteStorage(path)
+    assert again.batch(kept.id) is not None
+    assert [key.id for key in again.sealing_keys()] == [1]
+    files = [file for file in tmp_path.iterdir() if file.is_file()]
+    for file in files:
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+    everything = b"".join(file.read_bytes() for file in files)
+    assert b"SECRET-B" in everything
+    assert b"SECRET-A" not in everything
+    assert b"NONCE-16-LETTERS" not in everything
+    again.close()

@@ -1,0 +1,81 @@
+"""A device that is killed at any moment randomizes each metric and period once, and resends what it sent."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from hubbub.wire import decode_upload
+from hubbub_client.testing import MemoryTransport
+from hubbub_client.transport import Answer, CannotReach
+from tests.client.device import PERIODS
+from tests.client.world import TOML, opened, served, signed
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+class LossyTransport(MemoryTransport):
+    """Every third answer to an upload is lost on its way to the device; what was uploaded is kept all the same."""
+
+    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        answer = super().request(method, path, headers, body)
+        if method == "POST" and sum(request.method == "POST" for request in self.requests) % 3 == 0:
+            raise CannotReach("lost")
+        return answer
+
+
+def run_and_kill(address: str, directory: Path, seconds: float) -> bool:
+    """Start a device, kill it after so long; whether it had finished."""
+    device = subprocess.Popen(
+        [sys.executable, "-m", "tests.client.device", address, str(directory)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert device.stdout is not None
+    with device, device.stdout:
+        assert device.stdout.readline() == "ready\n"
+        timer = threading.Timer(seconds, device.kill)
+        timer.start()
+        finished = device.stdout.readline() == "done\n"
+        timer.cancel()
+        timer.join()
+        device.kill()
+        return finished
+
+
+def check_one_randomization_per_metric_and_period(tmp_path: Path, kills: int) -> None:
+    delays = random.Random(4)
+    transport = LossyTransport(signed(TOML.replace('period = "1d"', 'period = "1d"\ngrace = "30d"')))
+    with served(transport) as address:
+        killed = [not run_and_kill(address, tmp_path, delays.uniform(0, 0.3)) for _ in range(kills)]
+        assert any(killed)
+        for _ in range(5):
+            finished = run_and_kill(address, tmp_path, 30)
+        assert finished
+
+    drawn = defaultdict(set)
+    spelled = defaultdict(set)
+    for report in [report for r in transport.requests if r.method == "POST" for report in decode_upload(r.body)]:
+        header, plaintext = opened(report)
+        drawn[header.metric, header.period].add((plaintext.nonce, plaintext.payload))
+        spelled[header.metric, header.period].add(report)
+    assert len(drawn) >= 2 * PERIODS - 1  # the mean of the last period is not due yet
+    assert {len(found) for found in drawn.values()} == {1}
+    assert {len(found) for found in spelled.values()} == {1}
+
+
+def test_a_device_that_is_killed_randomizes_each_metric_and_period_once(tmp_path: Path) -> None:
+    check_one_randomization_per_metric_and_period(tmp_path, kills=4)
+
+
+@pytest.mark.full
+def test_a_device_that_is_killed_a_hundred_times_randomizes_each_metric_and_period_once(tmp_path: Path) -> None:
+    check_one_randomization_per_metric_and_period(tmp_path, kills=100)

@@ -1,0 +1,233 @@
+"""record: never raises, never touches the network, and reports nothing that it cannot keep."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from hubbub_client import Client, Outcome
+from tests.client.world import DAY, HOURLY, START, TOML, World, period_of, rows, signed
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "state")
+
+
+def test_a_recorded_value_arrives_randomized_and_sealed_to_the_key_of_its_period(world: World) -> None:
+    client = world.ready()
+
+    assert client.record("theme", "dark") is Outcome.RECORDED
+    assert client.flush(0, now=True)
+
+    ((header, plaintext),) = world.opened()
+    assert header.period == plaintext.period == period_of(world.time.now)
+    assert len(plaintext.payload) == 1
+    assert client.stats()["acknowledged"] == 1
+    assert client.stats()["outbox"] == 0
+
+
+def test_recording_never_touches_the_network(world: World) -> None:
+    client = world.ready()
+    before = len(world.transport.requests)
+
+    for value in ("dark", "light", 3, None):
+        client.record("theme", value)
+
+    assert len(world.transport.requests) == before
+
+
+@pytest.mark.parametrize("value", [None, 3, b"dark", object(), [], float("nan")])
+def test_what_a_metric_does_not_take_is_invalid_and_never_an_exception(world: World, value: object) -> None:
+    client = world.ready()
+    assert client.record("theme", value) is Outcome.INVALID
+    assert client.record("no_such_metric", value) is Outcome.INVALID
+    assert client.record("startup_ms", "fast") is Outcome.INVALID
+
+
+def test_even_a_failing_clock_or_generator_does_not_reach_the_app(world: World) -> None:
+    client = world.ready()
+    world.time.now = float("nan")
+    assert client.record("theme", "dark") is Outcome.INVALID
+    assert client.flush(0) is False
+
+
+def test_a_metric_switched_off_or_past_its_last_day_is_not_recorded(world: World) -> None:
+    off = TOML.replace("[metrics.startup_ms]", "[metrics.startup_ms]\nenabled = false").replace(
+        "[metrics.theme]", "[metrics.theme]\nexpires = 2026-12-13"
+    )
+    world.transport.bundle = signed(off)
+    client = world.ready()
+
+    assert client.record("startup_ms", 3) is Outcome.DISABLED
+    assert client.record("theme", "dark") is Outcome.EXPIRED
+    assert START == 20_800 * DAY  # 2026-12-13
+
+
+def test_first_is_randomized_at_once_and_later_values_change_nothing(world: World) -> None:
+    client = world.ready()
+    assert client.record("theme", "dark") is Outcome.RECORDED
+    before = rows(world, "outbox"), rows(world, "ledger")
+
+    assert client.record("theme", "light") is Outcome.RECORDED
+
+    assert (rows(world, "outbox"), rows(world, "ledger")) == before
+    assert rows(world, "reductions") == []
+
+
+def test_other_reducers_are_due_at_the_end_of_the_period(world: World) -> None:
+    client = world.ready()
+    for value in (100, 200, 300):
+        assert client.record("startup_ms", value) is Outcome.RECORDED
+    assert client.flush(0, now=True)
+    assert world.transport.reports == []
+
+    world.time.now = START + DAY + 1
+    assert client.flush(0, now=True)
+
+    ((header, _),) = world.opened()
+    assert header.period == period_of(START)
+    assert rows(world, "reductions") == []
+
+
+def test_what_is_due_waits_for_a_delay_within_half_the_grace(world: World) -> None:
+    """Drawn with the report and stored: over 200 periods it spreads over the whole range, and none is beyond."""
+    world.transport.bundle = signed(HOURLY)
+    client = world.ready()
+    recorded = [world.time.now + hour * 3_600 for hour in range(200)]
+    for world.time.now in recorded:
+        assert client.record("theme", "dark") is Outcome.RECORDED
+
+    sends = sorted(send_at for *_, send_at, _closes_at, _key, _sealed in rows(world, "outbox"))
+    delays = [send_at - time for send_at, time in zip(sends, recorded, strict=True)]
+
+    assert 0 <= min(delays) < 180  # missed by chance at most once in a billion runs (0.9^200)
+    assert 1_620 < max(delays) <= 1_800
+
+
+def test_nothing_is_sent_before_its_delay_is_over(world: World) -> None:
+    client = world.ready()
+    client.record("theme", "dark")
+    ((*_, send_at, _closes_at, _key, _sealed),) = rows(world, "outbox")
+
+    world.time.now = send_at - 0.001
+    assert client.flush(0)
+    assert world.transport.reports == []
+
+    world.time.now = send_at
+    assert client.flush(0)
+    assert len(world.transport.reports) == 1
+
+
+def test_values_from_before_the_first_bundle_are_kept_in_memory_until_it_comes(world: World) -> None:
+    client = world.client()
+    assert client.record("theme", "dark") is Outcome.WAITING
+    assert client.record("startup_ms", 5) is Outcome.WAITING
+
+    assert client.flush(0, now=True)
+
+    assert len(world.transport.reports) == 1
+    assert len(rows(world, "reductions")) == 1
+    assert client.stats()["late:recorded"] == 2
+
+
+def test_values_that_waited_for_the_bundle_longer_than_their_grace_spend_nothing(world: World) -> None:
+    client = world.client()
+    client.record("theme", "dark")
+    world.time.now += 2 * DAY
+    assert client.flush(0, now=True)
+    assert client.stats()["late:expired"] == 1
+    assert rows(world, "ledger") == []
+
+
+# -- on disk ------------------------------------------------------------------------------------
+
+
+def test_the_state_is_readable_by_its_owner_only(world: World) -> None:
+    with world.ready() as client:
+        client.record("theme", "dark")
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in world.directory.iterdir()}
+    assert "hubbub.sqlite3" in modes
+    assert set(modes.values()) == {0o600}
+    assert stat.S_IMODE(world.directory.stat().st_mode) == 0o700
+
+
+def test_a_randomized_value_leaves_no_raw_one_on_disk(world: World) -> None:
+    with world.ready() as client:
+        client.record("startup_ms", 1234.5678)
+        world.time.now += DAY
+        assert client.flush(0, now=True)
+    kept = b"".join(path.read_bytes() for path in world.directory.iterdir())
+    assert b"1234.5678" not in kept
+
+
+def test_without_a_place_to_write_nothing_is_reported(world: World, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    client = world.client(state_dir=tmp_path / "file" / "state")
+
+    assert client.record("theme", "dark") is Outcome.NO_DURABLE_STATE
+    assert client.flush(0, now=True) is False
+    assert world.transport.requests == []
+
+
+def test_a_damaged_or_foreign_state_file_is_left_alone_and_nothing_is_reported(world: World) -> None:
+    world.directory.mkdir()
+    (world.directory / "hubbub.sqlite3").write_bytes(b"not a database" * 100)
+
+    client = world.client()
+
+    assert client.record("theme", "dark") is Outcome.NO_DURABLE_STATE
+    assert (world.directory / "hubbub.sqlite3").read_bytes() == b"not a database" * 100
+
+
+def test_a_full_disk_stops_reporting_and_no_half_of_a_report_is_kept(world: World) -> None:
+    world.transport.bundle = signed(HOURLY)
+    client = world.ready()
+    with client._state.reading() as connection:  # a limit of this connection: as good as a small disk
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+    outcomes = []
+    for world.time.now in range(START, START + 25 * DAY, 3_600):
+        outcomes.append(client.record("theme", "dark"))
+        if outcomes[-1] is Outcome.NO_DURABLE_STATE:
+            break
+
+    assert outcomes[-1] is Outcome.NO_DURABLE_STATE
+    assert len(rows(world, "outbox")) == len(rows(world, "ledger")) == outcomes.count(Outcome.RECORDED)
+
+
+def test_a_read_only_directory_stops_reporting() -> None:
+    """As someone whom the file system can stop: a child that is root turns into nobody first."""
+    with tempfile.TemporaryDirectory() as closed:
+        Path(closed).chmod(0o555)
+        pid = os.fork()
+        if pid == 0:
+            if os.getuid() == 0:
+                os.setuid(65534)
+            client = Client("http://localhost:1", trust=None, consent=True, state_dir=Path(closed))
+            outcome, flushed = client.record("theme", "dark"), client.flush(0)
+            os._exit(0 if (outcome, flushed) == (Outcome.NO_DURABLE_STATE, False) else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert list(Path(closed).iterdir()) == []
+
+
+def test_a_closed_client_records_nothing(world: World) -> None:
+    client = world.ready()
+    client.close()
+    assert client.record("theme", "dark") is Outcome.DISABLED
+    assert client.flush(0) is False
+
+
+def test_a_forked_child_uses_a_connection_of_its_own(world: World) -> None:
+    client = world.ready()
+    client.record("theme", "dark")
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if client.record("theme", "light") is Outcome.RECORDED else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert client.flush(0, now=True)
+    assert len(world.transport.reports) == 1

@@ -1,0 +1,252 @@
+"""flush: the same bytes until they are acknowledged, and each refusal acted on by its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hubbub.refusals import REFUSALS, Action
+from hubbub.wire import decode_report, decode_upload
+from hubbub_client import Client
+from hubbub_client.testing import MemoryTransport
+from tests.client.world import (
+    DAY,
+    START,
+    TOML,
+    World,
+    failures,
+    lost_answer,
+    no_network,
+    opened,
+    page,
+    problem,
+    sealing_key,
+    signed,
+)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "state")
+
+
+def two_reports(world: World) -> Client:
+    """A client with a report of each metric that is due."""
+    client = world.ready()
+    client.record("startup_ms", 9)
+    world.time.now += DAY
+    client.record("theme", "dark")
+    return client
+
+
+def test_a_report_is_sent_once_and_then_forgotten(world: World) -> None:
+    client = two_reports(world)
+    assert client.flush(0, now=True)
+    assert client.flush(0, now=True)
+    assert len(world.uploads()) == 1
+    assert client.stats()["outbox"] == 0
+
+
+def test_a_retry_sends_the_same_bytes_even_after_a_restart(world: World) -> None:
+    client = two_reports(world)
+    world.transport.script.extend([world.transport.accept, no_network])  # the bundle has gone stale: it comes first
+    assert not client.flush(0, now=True)
+    client.close()
+    world.transport.script.append(lost_answer(world.transport))
+    assert not world.client().flush(0, now=True)
+    assert world.client().flush(0, now=True)
+
+    first, *others = world.uploads()
+    assert len(others) == 2
+    assert all(upload == first for upload in others)
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_whole_request_that_is_refused_is_acted_on_by_name(world: World, name: str) -> None:
+    client = two_reports(world)
+    world.transport.script.extend([world.transport.accept, problem(name)])
+
+    done = client.flush(0, now=True)
+
+    stats = client.stats()
+    match REFUSALS[name].action:
+        case Action.RETRY:
+            assert not done
+            assert stats[f"retried:{name}"] == stats["outbox"] == 2
+        case Action.DROP:
+            assert done
+            assert stats[f"dropped:{name}"] == 2
+            assert stats["outbox"] == 0
+        case Action.SPLIT:
+            assert done
+            assert stats["acknowledged"] == len(world.transport.reports) == 2
+        case Action.RESEAL:  # the bundle has not changed, so there is nothing to seal anew
+            assert not done
+            assert stats["outbox"] == 2
+            assert len(world.uploads()) == 1
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_single_report_that_is_refused_is_acted_on_by_name(world: World, name: str) -> None:
+    client = two_reports(world)
+    world.transport.script.extend([world.transport.accept, failures((1, name))])
+
+    done = client.flush(0, now=True)
+
+    assert client.stats()["acknowledged"] == 1
+    dropped = REFUSALS[name].action in (Action.DROP, Action.SPLIT)
+    assert done is dropped
+    assert client.stats()["outbox"] == (0 if dropped else 1)
+    assert client.stats()[f"{'dropped' if dropped else 'retried'}:{name}"] == 1
+
+
+def test_after_a_partial_failure_only_the_refused_report_is_sent_again(world: World) -> None:
+    client = two_reports(world)
+    world.transport.script.extend([world.transport.accept, failures((0, "period-in-future"))])
+    assert not client.flush(0, now=True)
+    assert client.flush(0, now=True)
+    first, second = world.uploads()
+    assert second == first[:1]
+
+
+def test_too_large_an_upload_is_halved_until_it_passes(world: World) -> None:
+    client = two_reports(world)
+    world.transport.script.extend([world.transport.accept, problem("too-large")])
+    assert client.flush(0, now=True)
+    assert [len(upload) for upload in world.uploads()] == [2, 1, 1]
+    assert len(world.transport.reports) == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        page(403),
+        page(404),
+        page(511),
+        page(200),
+        page(302, b""),
+        page(200, b'{"failures": 3}'),
+        page(200, b"[" * 100_000),
+        failures((7, "period-closed")),
+        failures((0, "never-heard-of")),
+        lambda _: (403, {"content-type": "application/problem+json"}, b'{"type": "about:blank"}'),
+        lambda _: (403, {"content-type": "application/problem+json"}, b'{"type": "period-closed"}'),
+        lambda _: (400, {"content-type": "text/html"}, b'{"type": "urn:hubbub:problem:malformed-report"}'),
+    ],
+)
+def test_a_captive_portal_makes_the_device_wait_and_drop_nothing(world: World, answer: object) -> None:
+    assert callable(answer)
+    client = two_reports(world)
+    world.transport.script.extend([world.transport.accept, answer])
+    assert not client.flush(0, now=True)
+    assert client.stats()["outbox"] >= 1
+    assert not any(name.startswith("dropped") for name in client.stats())
+    assert client.flush(0, now=True)
+    assert len(set(world.transport.reports) | set(world.uploads()[0])) == 2
+
+
+@pytest.mark.parametrize("name", ["revoked-key", "unknown-key"])
+def test_a_refused_key_is_looked_up_anew_and_the_same_draw_sealed_again(world: World, name: str) -> None:
+    client = two_reports(world)
+    keys = [sealing_key(1, state="revoked"), sealing_key(2)]
+
+    def refused_and_renewed(request: object) -> tuple[int, dict[str, str], bytes]:
+        world.transport.bundle = signed(now=int(world.time.now), keys=keys)
+        status, headers, body = problem(name)(request)  # type: ignore[arg-type]  # it looks at nothing
+        return status, dict(headers), body
+
+    world.transport.script.extend([world.transport.accept, refused_and_renewed])
+
+    assert client.flush(0, now=True)
+
+    old, new = (sorted(map(decode_report, upload), key=lambda r: r[0].metric) for upload in world.uploads())
+    assert [header.key for header, _ in old] == [1, 1]
+    assert [header.key for header, _ in new] == [2, 2]
+    drawn = [{opened(report)[1] for report in upload} for upload in world.uploads()]
+    assert drawn[0] == drawn[1]
+
+
+def test_a_shuffler_that_lies_about_keys_gets_the_same_bytes_again(world: World) -> None:
+    """Sealing anew needs a newer bundle that is signed: the shuffler's word alone changes nothing."""
+    client = two_reports(world)
+    world.transport.script.extend([world.transport.accept, problem("revoked-key")])
+    assert not client.flush(0, now=True)
+    assert client.flush(0, now=True)
+    assert world.uploads()[0] == world.uploads()[1]
+
+
+def test_failures_are_tried_again_with_growing_pauses_inside_the_time_given(world: World) -> None:
+    client = two_reports(world)
+    world.transport.script.extend([no_network] * 50)
+
+    assert not client.flush(20, now=True)
+
+    waits = world.time.waits
+    assert sum(waits) <= 20
+    assert len(waits) >= 4
+    for attempt, wait in enumerate(waits):
+        assert 0.25 * 2**attempt <= wait <= 0.5 * 2**attempt
+
+
+def test_a_network_that_comes_back_in_time_is_enough(world: World) -> None:
+    client = two_reports(world)
+    world.transport.script.extend([no_network] * 4)
+    assert client.flush(60, now=True)
+    assert len(world.transport.reports) == 2
+
+
+def test_retry_after_is_honoured_also_by_the_next_flush(world: World) -> None:
+    client = two_reports(world)
+    world.transport.script.extend([world.transport.accept, problem("overloaded", retry_after="30")])
+    assert not client.flush(10, now=True)
+    asked = len(world.transport.requests)
+
+    assert not client.flush(10, now=True)
+    assert len(world.transport.requests) == asked
+
+    assert client.flush(60, now=True)
+    assert world.time.passed >= 30
+
+
+def test_nobody_can_silence_a_device_for_longer_than_an_hour(world: World) -> None:
+    client = two_reports(world)
+    world.transport.script.extend([world.transport.accept, problem("rate-limited", retry_after="99999999")])
+    assert not client.flush(0, now=True)
+    world.time.passed += 3_600
+    assert client.flush(0, now=True)
+
+
+def test_a_report_later_than_its_grace_is_dropped_without_asking(world: World) -> None:
+    client = world.ready()
+    client.record("theme", "dark")
+    world.time.now = START + 2 * DAY
+    assert client.flush(0, now=True)
+    assert world.uploads() == []
+    assert client.stats()["dropped:period-closed"] == 1
+
+
+def test_a_metric_switched_off_takes_its_unsent_reports_with_it(world: World) -> None:
+    client = world.ready()
+    client.record("theme", "dark")
+    client.record("startup_ms", 9)
+    off = TOML.replace("mechanism", "enabled = false\nmechanism")
+    world.time.now += DAY
+    world.transport.bundle = signed(off, now=int(world.time.now))
+    assert client.flush(0, now=True)
+    assert world.uploads() == []
+    assert client.stats()["dropped:metric-disabled"] == 1
+    assert client.stats()["lost:metric-disabled"] == 1
+
+
+def test_an_upload_is_what_the_wire_says(world: World) -> None:
+    client = two_reports(world)
+    client.flush(0, now=True)
+    (post,) = [request for request in world.transport.requests if request.method == "POST"]
+    assert post.path == "/v1/reports"
+    assert post.headers == {"content-type": "application/vnd.hubbub.reports"}
+    assert len(decode_upload(post.body)) == 2
+
+
+def test_the_memory_front_door_answers_nothing_else() -> None:
+    assert MemoryTransport(b"").request("GET", "/", {}, b"")[0] == 404

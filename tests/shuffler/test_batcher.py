@@ -1,0 +1,336 @@
+"""From a full bucket to a settled batch: nothing too small leaves, nothing leaves twice, every verdict is counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hubbub.wire import BATCH_HEADER_BYTES, BATCH_TYPE, BatchHeader
+from hubbub_shuffler.forward import REFUSED_FOR_GOOD
+from hubbub_shuffler.storage import Count
+from hubbub_shuffler.storage.sqlite import SqliteStorage
+from tests.shuffler.world import (
+    CLOSES,
+    METRIC,
+    NOW,
+    PERIOD,
+    SEALED,
+    TOKEN,
+    StubAggregator,
+    World,
+    codebook,
+    files_of,
+    key,
+    signed,
+    unique,
+    upload,
+)
+
+
+def run(world: World, scenario: Callable[[World], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        async with world:
+            await scenario(world)
+
+    asyncio.run(main())
+
+
+async def closed_with(world: World, sealed: list[bytes]) -> None:
+    for at in range(0, len(sealed), 50):
+        assert (await world.post(upload(sealed[at : at + 50]))).status_code == 202
+    world.clock.now = CLOSES
+
+
+async def counts(world: World) -> dict[str, Count]:
+    found = (await world.storage.overview()).counts
+    return {what: count for (name, what), count in found.items() if name == "dark_mode"}
+
+
+def test_a_bucket_leaves_whole_as_one_batch_after_its_close_and_not_before(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        sealed = unique(120)
+        await closed_with(world, sealed)
+        world.clock.now = CLOSES - 1
+        await world.batcher.tick()
+        assert not world.aggregator.puts
+        world.clock.now = CLOSES
+        await world.settle_all()
+        assert world.aggregator.headers() == [BatchHeader(METRIC, PERIOD, 1, 120, SEALED)]
+        assert sorted(world.aggregator.delivered()) == sorted(sealed)
+        assert world.aggregator.delivered() != sealed
+        assert await counts(world) == {"ingested": (120, 0), "accepted": (120, 1)}
+
+    run(World(tmp_path), scenario)
+
+
+def test_the_request_is_made_afresh_and_authorized(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.post(
+            upload(unique(5)), **{"X-Device": "canary", "User-Agent": "canary", "X-Forwarded-For": "canary"}
+        )
+        world.clock.now = CLOSES
+        await world.settle_all()
+        puts = [headers for method, _, headers in world.aggregator.requests if method == "PUT"]
+        assert len(puts) == 1
+        assert puts[0]["authorization"] == f"Bearer {TOKEN}"
+        assert puts[0]["content-type"] == BATCH_TYPE
+        assert "canary" not in str(world.aggregator.requests)
+
+    run(World(tmp_path), scenario)
+
+
+def test_identical_reports_leave_once(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        sealed = unique(10)
+        await closed_with(world, sealed + sealed[:4] + sealed[:1])
+        await world.settle_all()
+        assert sorted(world.aggregator.delivered()) == sorted(sealed)
+        assert (await counts(world))["duplicate"] == (5, 0)
+
+    run(World(tmp_path), scenario)
+
+
+@pytest.mark.parametrize(("floor", "min_batch"), [(20, 3), (2, 20)])
+@pytest.mark.parametrize("count", [1, 19, 20])
+def test_nothing_below_the_larger_of_codebook_and_floor_leaves(
+    tmp_path: Path, floor: int, min_batch: int, count: int
+) -> None:
+    async def scenario(world: World) -> None:
+        sealed = unique(count)
+        await closed_with(world, sealed)
+        await world.settle_all()
+        if count < 20:
+            assert world.aggregator.headers() == [BatchHeader(METRIC, PERIOD, 1, kind="discard")]
+            assert [len(body) for body in world.aggregator.batches.values()] == [BATCH_HEADER_BYTES]
+            assert await counts(world) == {
+                "ingested": (count, 0),
+                "discarded": (count, 1),
+                "discard-accepted": (0, 1),
+            }
+            assert not [each for each in sealed if each in files_of(tmp_path)]
+        else:
+            assert len(world.aggregator.delivered()) == 20
+
+    run(World(tmp_path, StubAggregator(signed(book=codebook(min_batch))), floor=floor), scenario)
+
+
+def test_duplicates_do_not_count_towards_the_minimum(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        sealed = unique(2)
+        await closed_with(world, sealed * 10)
+        await world.settle_all()
+        assert [header.kind for header in world.aggregator.headers()] == ["discard"]
+
+    run(World(tmp_path), scenario)
+
+
+def test_a_bucket_above_the_largest_batch_is_cut_and_all_of_it_arrives(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        sealed = unique(250)
+        await closed_with(world, sealed)
+        await world.settle_all()
+        assert sorted(header.count for header in world.aggregator.headers()) == [83, 83, 84]
+        assert sorted(world.aggregator.delivered()) == sorted(sealed)
+        assert (await counts(world))["accepted"] == (250, 3)
+        assert not [each for each in sealed if each in files_of(tmp_path)]
+
+    run(World(tmp_path, max_batch=100), scenario)
+
+
+def test_a_revoked_key_discards_its_bucket_at_once(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        sealed = unique(50)
+        await closed_with(world, sealed)
+        world.clock.now = NOW
+        world.aggregator.bundle = signed(NOW + 1, keys=(key(1, PERIOD - 100, PERIOD, "revoked"),))
+        await world.bundles.refresh()
+        await world.settle_all()
+        assert world.aggregator.headers() == [BatchHeader(METRIC, PERIOD, 1, kind="discard")]
+        assert not [each for each in sealed if each in files_of(tmp_path)]
+
+    run(World(tmp_path), scenario)
+
+
+def test_a_bucket_closed_for_its_key_never_leaves_even_if_the_key_is_forgotten(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await closed_with(world, unique(50))
+        world.clock.now = NOW
+        await world.storage.close({1})  # and the process died before it planned anything
+        await world.settle_all()
+        assert [header.kind for header in world.aggregator.headers()] == ["discard"]
+
+    run(World(tmp_path), scenario)
+
+
+def test_a_metric_that_left_the_bundle_keeps_the_minimum_it_was_collected_under(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await closed_with(world, unique(10))
+        world.aggregator.bundle = signed(NOW + 1, first_period=PERIOD + 1)
+        await world.bundles.refresh()
+        await world.settle_all()
+        assert [header.kind for header in world.aggregator.headers()] == ["discard"]
+
+    run(World(tmp_path, StubAggregator(signed(book=codebook(11)))), scenario)
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED_FOR_GOOD))
+def test_a_refusal_for_good_settles_and_is_counted_by_its_name(tmp_path: Path, name: str) -> None:
+    async def scenario(world: World) -> None:
+        sealed = unique(10)
+        await closed_with(world, sealed)
+        world.aggregator.answers = [(409, name)]
+        await world.batcher.tick()
+        assert await counts(world) == {"ingested": (10, 0), name: (10, 1)}
+        assert not [each for each in sealed if each in files_of(tmp_path)]
+        world.clock.now += 10_000
+        await world.batcher.tick()
+        assert not world.aggregator.puts
+
+    run(World(tmp_path), scenario)
+
+
+def test_a_verdict_that_comes_later_settles_too(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await closed_with(world, unique(10))
+        world.aggregator.verdict = {"state": "pending", "reason": None}
+        for _ in range(5):
+            await world.batcher.tick()
+            world.clock.now += 100
+        assert len(world.aggregator.puts) == 1
+        assert (await world.storage.overview()).batches == {"planned": 0, "sent": 1}
+        world.aggregator.verdict = {"state": "refused", "reason": "batch-too-small"}
+        await world.settle_all()
+        assert (await counts(world))["batch-too-small"] == (10, 1)
+
+    run(World(tmp_path), scenario)
+
+
+def test_an_aggregator_that_knows_the_verdict_says_it_at_once(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await closed_with(world, unique(10))
+
+        def answer(*_request: Any) -> tuple[int, Any]:
+            return 200, {"state": "accepted", "reason": None}
+
+        world.aggregator._answer = answer  # type: ignore[method-assign, assignment]  # knows every batch already
+        await world.batcher.tick()
+        assert (await counts(world))["accepted"] == (10, 1)
+
+    run(World(tmp_path), scenario)
+
+
+PASSING = [
+    httpx.ReadTimeout("lost"),
+    httpx.ConnectError("refused"),
+    (401, "unauthorized"),
+    403,
+    (404, "not-found"),
+    404,
+    408,
+    (429, "rate-limited"),
+    500,
+    (503, "overloaded"),
+    302,
+    200,
+    (409, "unknown-key"),
+    409,
+]
+
+
+@pytest.mark.parametrize("answer", PASSING, ids=str)
+def test_anything_else_is_tried_again_with_the_same_bytes(tmp_path: Path, answer: Any) -> None:
+    async def scenario(world: World) -> None:
+        sealed = unique(30)
+        await closed_with(world, sealed)
+        world.aggregator.answers = [answer, answer]
+        await world.batcher.tick()
+        assert (await world.storage.overview()).batches["planned"] == 1
+        await world.batcher.tick()  # not yet: it backs off
+        assert len(world.aggregator.answers) == 1
+        await world.settle_all()
+        assert sorted(world.aggregator.delivered()) == sorted(sealed)
+        assert len(set(world.aggregator.puts)) == 1
+        assert (await counts(world))["accepted"] == (30, 1)
+
+    run(World(tmp_path), scenario)
+
+
+def test_the_pause_between_attempts_grows_and_stays_bounded(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    pauses = [world.batcher._backoff(attempts) for attempts in range(40)]
+    assert all(2**n / 2 <= pause <= 2**n for n, pause in enumerate(pauses[:6]))
+    assert all(30 <= pause <= 60 for pause in pauses[6:])
+    asyncio.run(world.__aexit__())
+
+
+def test_an_aggregator_that_forgot_the_batch_gets_it_again(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await closed_with(world, unique(10))
+        await world.batcher.tick()
+        world.aggregator.batches.clear()
+        await world.settle_all()
+        assert len(world.aggregator.puts) == 2
+        assert len(set(world.aggregator.puts)) == 1
+
+    run(World(tmp_path), scenario)
+
+
+def test_two_workers_never_split_or_double_a_batch(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        second = SqliteStorage(tmp_path / "reports.sqlite", clock=world.clock, entropy=world.batcher._entropy)
+        workers = [world.batcher, world.worker(second, max_batch=100)]
+        sealed = unique(450)
+        await closed_with(world, sealed)
+        for _ in range(10):
+            await asyncio.gather(*(worker.tick() for worker in workers))
+            world.clock.now += 100
+        assert Counter(world.aggregator.delivered()) == Counter(sealed)
+        assert len(world.aggregator.batches) == 5
+        assert await counts(world) == {"ingested": (450, 0), "accepted": (450, 5)}
+        await second.aclose()
+
+    run(World(tmp_path, max_batch=100), scenario)
+
+
+def test_a_worker_that_is_stopped_gives_its_batch_back_at_once(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await closed_with(world, unique(10))
+        reached = asyncio.Event()
+
+        async def hang(*_call: Any) -> None:
+            reached.set()
+            await asyncio.Event().wait()
+
+        stuck = world.worker(world.storage)
+        stuck._forwarder.put = hang  # type: ignore[method-assign, assignment]  # a network that never answers
+        task = asyncio.create_task(stuck.tick())
+        await reached.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await world.batcher.tick()
+        assert len(world.aggregator.puts) == 1
+
+    run(World(tmp_path), scenario)
+
+
+def test_an_attempt_ends_before_its_lease_does(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await closed_with(world, unique(10))
+
+        async def hang(*_call: Any) -> None:
+            await asyncio.Event().wait()
+
+        stuck = world.worker(world.storage)
+        stuck._lease = 0.02
+        stuck._forwarder.put = hang  # type: ignore[method-assign, assignment]  # a network that never answers
+        await asyncio.wait_for(stuck.tick(), 5)
+        await world.settle_all()
+        assert len(world.aggregator.puts) == 1
+
+    run(World(tmp_path), scenario)

@@ -1,0 +1,216 @@
+"""The bundle is verified, kept and relayed byte for byte; an older or a foreign one is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from hubbub.problems import InvalidParameter
+from hubbub.refusals import PROBLEM_TYPE
+from hubbub_shuffler.storage import StorageError
+from tests.shuffler.world import NOW, TRUST, StubAggregator, World, files_of, signed, unique, upload
+
+STRANGER = Ed25519PrivateKey.from_private_bytes(bytes(32))
+
+
+def run(world: World, scenario: Callable[[World], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        async with world:
+            await scenario(world)
+
+    asyncio.run(main())
+
+
+def test_the_bundle_is_relayed_byte_for_byte_and_may_be_cached(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        answer = await world.client.get("/v1/bundle")
+        assert answer.content == world.aggregator.bundle
+        assert answer.headers["cache-control"] == "max-age=600"
+        for tag in (answer.headers["etag"], f'"other", {answer.headers["etag"]}', f"W/{answer.headers['etag']}", "*"):
+            again = await world.client.get("/v1/bundle", headers={"If-None-Match": tag})
+            assert (again.status_code, again.content) == (304, b"")
+            assert again.headers["etag"] == answer.headers["etag"]
+        assert (await world.client.get("/v1/bundle", headers={"If-None-Match": '"other"'})).status_code == 200
+
+    run(World(tmp_path), scenario)
+
+
+def test_a_newer_bundle_replaces_the_old_one(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        first = (await world.client.get("/v1/bundle")).headers["etag"]
+        assert await world.bundles.refresh()  # not modified
+        world.aggregator.bundle = signed(NOW + 5)
+        assert await world.bundles.refresh()
+        answer = await world.client.get("/v1/bundle", headers={"If-None-Match": first})
+        assert answer.content == world.aggregator.bundle
+        assert (await world.client.get("/v1/status")).json()["bundle"] == NOW + 5
+
+    run(World(tmp_path), scenario)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        signed(NOW - 5),
+        signed(NOW, max_age=700),
+        signed(NOW + 5, identity=STRANGER),
+        signed(NOW + 5)[:-1],
+        signed(NOW - 100, lifetime=50),
+        b"<html>a captive portal</html>",
+        b"",
+        bytes(9 * 2**20),
+    ],
+    ids=["older", "same number", "stranger", "cut", "expired", "html", "empty", "huge"],
+)
+def test_a_bundle_that_cannot_be_trusted_changes_nothing(tmp_path: Path, bad: bytes) -> None:
+    async def scenario(world: World) -> None:
+        good = world.aggregator.bundle
+        world.aggregator.bundle = bad
+        assert not await world.bundles.refresh()
+        assert (await world.client.get("/v1/bundle")).content == good
+
+    run(World(tmp_path), scenario)
+
+
+def test_the_copy_on_disk_serves_while_the_aggregator_is_away(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        world.aggregator.up = False
+        async with World(tmp_path, world.aggregator, world.clock) as again:
+            assert (await again.client.get("/v1/bundle")).content == world.aggregator.bundle
+            assert (await again.post(upload(unique(1)))).status_code == 202
+            assert (await again.client.get("/readyz")).status_code == 200
+
+    run(World(tmp_path), scenario)
+
+
+def test_a_restart_does_not_open_the_door_to_an_older_bundle(tmp_path: Path) -> None:
+    """Not even when the newer copy at hand has expired."""
+
+    async def scenario(world: World) -> None:
+        world.clock.now = NOW + 40 * 86_400
+        world.aggregator.bundle = signed(NOW - 5, lifetime=90 * 86_400)
+        async with World(tmp_path, world.aggregator, world.clock) as again:
+            assert again.bundles.current is None
+            assert not await again.bundles.refresh()
+
+    run(World(tmp_path), scenario)
+
+
+def test_a_damaged_copy_on_disk_is_fetched_anew(tmp_path: Path) -> None:
+    (tmp_path / "bundle").write_bytes(signed()[:-3])
+
+    async def scenario(world: World) -> None:
+        assert (await world.client.get("/v1/bundle")).content == world.aggregator.bundle
+
+    run(World(tmp_path), scenario)
+
+
+def test_on_loopback_the_first_signer_is_kept_and_another_refused(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        assert world.bundles.current
+        async with World(
+            tmp_path, StubAggregator(signed(NOW + 5, identity=STRANGER)), world.clock, trust=(), first_use=True
+        ) as again:
+            assert not await again.bundles.refresh()
+            assert again.bundles.current
+            assert again.bundles.current.bundle.signer == TRUST[0]
+
+    run(World(tmp_path, trust=(), first_use=True), scenario)
+
+
+def test_elsewhere_nothing_is_trusted_without_an_anchor(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="trust anchor"):
+        World(tmp_path, trust=(), first_use=False)
+
+
+def test_without_a_bundle_the_service_is_alive_but_not_ready(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        assert (await world.client.get("/healthz")).status_code == 200
+        for path in ("/readyz", "/v1/bundle"):
+            answer = await world.client.get(path)
+            assert answer.status_code == 503
+            assert answer.headers["content-type"] == PROBLEM_TYPE
+            assert answer.json()["type"] == "urn:hubbub:problem:no-bundle"
+        assert (await world.client.get("/v1/status")).json()["bundle"] is None
+
+    run(World(tmp_path, StubAggregator(b"nothing yet")), scenario)
+
+
+def test_a_storage_that_cannot_be_written_is_not_ready(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        async def locked() -> None:
+            raise StorageError("database is locked")
+
+        assert (await world.client.get("/readyz")).status_code == 200
+        world.storage.check = locked  # type: ignore[method-assign]  # a file that someone else holds
+        assert (await world.client.get("/readyz")).status_code == 503
+
+    run(World(tmp_path), scenario)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "name"),
+    [
+        ("GET", "/nowhere", 404, "not-found"),
+        ("GET", "/v1/reports/", 404, "not-found"),
+        ("POST", "/v1/bundle", 405, "method-not-allowed"),
+        ("DELETE", "/v1/status", 405, "method-not-allowed"),
+    ],
+)
+def test_what_is_not_there_is_a_problem_too(tmp_path: Path, method: str, path: str, status: int, name: str) -> None:
+    async def scenario(world: World) -> None:
+        answer = await world.client.request(method, path)
+        assert (answer.status_code, answer.json()["type"]) == (status, f"urn:hubbub:problem:{name}")
+        assert answer.headers["content-type"] == PROBLEM_TYPE
+
+    run(World(tmp_path), scenario)
+
+
+def test_a_fault_of_ours_is_an_internal_error_that_repeats_nothing(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        async def broken() -> None:
+            raise RuntimeError("canary")
+
+        world.storage.overview = broken  # type: ignore[method-assign, assignment]  # a bug
+        transport = httpx.ASGITransport(world.app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://shuffler.test") as client:
+            answer = await client.get("/v1/status")
+        assert (answer.status_code, answer.json()["type"]) == (500, "urn:hubbub:problem:internal-error")
+        assert "canary" not in answer.text
+
+    run(World(tmp_path), scenario)
+
+
+def test_the_status_counts_without_singling_anyone_out(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        sealed = unique(137)
+        await world.post(upload(sealed))
+        await world.post(b"")
+        status = (await world.client.get("/v1/status")).json()
+        assert status == {
+            "accepted": 100,
+            "duplicates": 0,
+            "refused": {"malformed-upload": 1},
+            "buckets": [{"metric": "dark_mode", "state": "open", "reports": "100-999"}],
+            "batches": {"planned": 0, "sent": 0},
+            "settled": {},
+            "discarded": {},
+            "minimum": {"dark_mode": 200, "old": 200, "theme": 200},
+            "bundle": NOW,
+        }
+        world.clock.now += 3 * 3_600
+        await world.settle_all()
+        status = (await world.client.get("/v1/status")).json()
+        assert status["discarded"] == {"dark_mode": 1}
+        assert status["settled"] == {"dark_mode": {"discard-accepted": 1}}
+        assert status["buckets"] == []
+        assert "137" not in str(status)
+        assert sealed[0] not in files_of(tmp_path)
+
+    run(World(tmp_path, floor=200), scenario)

@@ -1,0 +1,113 @@
+"""A crash between any two steps loses nothing that was acknowledged and doubles nothing. Unique reports tell."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hubbub_shuffler.storage.sqlite import SqliteStorage
+from tests.shuffler.world import CLOSES, Clock, StubAggregator, World, files_of, unique, upload
+
+STEPS = ["add", "close", "read", "plan", "claim", "postpone", "settle", "forget"]
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+class CrashingStorage:
+    """The real storage; the process dies before or after its n-th step."""
+
+    def __init__(self, storage: SqliteStorage, step: int, *, after: bool) -> None:
+        self._storage, self._left, self._after = storage, step, after
+        self.dead = False
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._storage, name)
+        if name not in STEPS:
+            return method
+
+        async def step(*arguments: Any, **named: Any) -> Any:
+            if self.dead:
+                raise Crash
+            self._left -= 1
+            self.dead = self._left == 0
+            if self.dead and not self._after:
+                raise Crash
+            result = await method(*arguments, **named)
+            if self.dead:
+                raise Crash
+            return result
+
+        return step
+
+
+async def report_all(world: World, uploads: list[list[bytes]]) -> None:
+    """Devices send what is not acknowledged yet, the same bytes at every attempt."""
+    while uploads:
+        answer = await world.post(upload(uploads[0]))
+        if answer.status_code != 202:
+            raise Crash
+        uploads.pop(0)
+
+
+def crashed_run(directory: Path, step: int, *, after: bool, lost_answer: bool) -> bool:
+    """One life that ends at a step and the life after it; False when the first one never came so far."""
+    directory.mkdir()
+    clock, aggregator = Clock(), StubAggregator()
+    sealed = unique(30)
+    uploads = [sealed[:20], sealed[20:]]
+
+    async def first_life() -> bool:
+        real = SqliteStorage(directory / "reports.sqlite", clock=clock, entropy=os.urandom)
+        storage = CrashingStorage(real, step, after=after)
+        if lost_answer:
+            aggregator.answers = [httpx.ReadError("the answer is lost on its way back")]
+        async with World(directory, aggregator, clock, storage, max_batch=20) as world:
+            try:
+                await report_all(world, uploads)
+                clock.now = CLOSES
+                await world.settle_all()
+            except Crash:
+                return True
+            return storage.dead
+
+    async def second_life() -> None:
+        async with World(directory, aggregator, clock, max_batch=20) as world:
+            await report_all(world, uploads)
+            clock.now = max(clock.now, CLOSES)
+            await world.settle_all()
+            counts = (await world.storage.overview()).counts
+            assert counts["dark_mode", "accepted"] == (30, 2)
+            twice = counts.get(("dark_mode", "duplicate"))
+            assert counts["dark_mode", "ingested"].reports == 30 + (twice.reports if twice else 0)
+
+    died = asyncio.run(first_life())
+    asyncio.run(second_life())
+    assert Counter(aggregator.delivered()) == Counter(sealed)
+    for batch_id, body in aggregator.puts:
+        assert aggregator.batches[batch_id] == body
+    assert not [each for each in sealed if each in files_of(directory)]
+    return died
+
+
+@pytest.mark.parametrize(
+    ("after", "lost_answer"),
+    [
+        pytest.param(True, True, id="after, and an answer is lost"),
+        pytest.param(True, False, id="after", marks=pytest.mark.full),
+        pytest.param(False, True, id="before, and an answer is lost", marks=pytest.mark.full),
+        pytest.param(False, False, id="before", marks=pytest.mark.full),
+    ],
+)
+def test_a_crash_at_any_step_loses_and_doubles_nothing(tmp_path: Path, after: bool, lost_answer: bool) -> None:
+    step = 1
+    while crashed_run(tmp_path / str(step), step, after=after, lost_answer=lost_answer):
+        step += 1
+    assert step > 14  # two commits, closing, planning, two batches sent, polled and settled, deletion

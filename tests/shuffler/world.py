@@ -1,0 +1,292 @@
+"""What the shuffler's tests stand on: a clock that is set, signed bundles, unique reports, a stub aggregator."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from hubbub.bundle import BundledCodebook, SealingKey, sign
+from hubbub.codebook import Codebook
+from hubbub.refusals import Refused
+from hubbub.trust import anchor_of
+from hubbub.wire import (
+    BATCH_HEADER_BYTES,
+    REPORTS_TYPE,
+    BatchHeader,
+    ReportHeader,
+    encode_report,
+    encode_upload,
+    sealed_bytes,
+)
+from hubbub_shuffler.app import create_app
+from hubbub_shuffler.batcher import Batcher
+from hubbub_shuffler.bundles import Bundles
+from hubbub_shuffler.forward import Forwarder
+from hubbub_shuffler.ingest import Ingest
+from hubbub_shuffler.storage import Storage
+from hubbub_shuffler.storage.sqlite import SqliteStorage
+
+IDENTITY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+TRUST = (anchor_of(IDENTITY),)
+TOKEN = "a token that only this test knows"  # noqa: S105  it opens nothing
+AGGREGATOR = "http://aggregator.test"
+
+TOML = """
+[collection]
+name = "photo-app"
+period = "{period}"
+grace = "{grace}"
+device_epsilon = 4
+release = {{ epsilon = 0.5, delta = 1e-8 }}
+[metrics.dark_mode]
+type = "boolean"
+epsilon = 1
+[metrics.theme]
+type = "category"
+values = ["light", "dark", "sepia", "other"]
+epsilon = 1
+[metrics.old]
+type = "boolean"
+epsilon = 1
+enabled = false
+"""
+
+HOUR = 3_600
+PERIOD = 500_000
+NOW = PERIOD * HOUR + 600
+"""Ten minutes into the period."""
+CLOSES = (PERIOD + 2) * HOUR
+
+
+class Clock:
+    """Time that moves when a test says so."""
+
+    def __init__(self, now: float = NOW) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def codebook(min_batch: int = 3, period: str = "1h", grace: str = "1h") -> Codebook:
+    return Codebook.from_toml(TOML.format(period=period, grace=grace)).with_min_batch(lambda _metric: min_batch)
+
+
+METRIC = codebook().metric("dark_mode").id
+THEME = codebook().metric("theme").id
+DISABLED = codebook().metric("old").id
+SEALED = sealed_bytes(codebook().metric("dark_mode").mechanism.report_bytes)
+THEME_SEALED = sealed_bytes(codebook().metric("theme").mechanism.report_bytes)
+
+
+def key(key_id: int, first: int, last: int, state: Any = "active") -> SealingKey:
+    return SealingKey(key_id, bytes([key_id] * 32), first, last, state)
+
+
+KEYS = (
+    key(1, PERIOD - 100, PERIOD),
+    key(2, PERIOD + 1, PERIOD + 100, "pending"),
+    key(3, PERIOD - 100, PERIOD, "revoked"),
+)
+
+
+def signed(
+    now: float = NOW,
+    *,
+    book: Codebook | None = None,
+    keys: tuple[SealingKey, ...] = KEYS,
+    first_period: int = 0,
+    lifetime: int = 30 * 86_400,
+    max_age: int = 600,
+    identity: Ed25519PrivateKey = IDENTITY,
+) -> bytes:
+    """A bundle as the aggregator would sign it."""
+    return sign(
+        identity,
+        collection="photo-app",
+        codebooks=[BundledCodebook(first_period, (book or codebook()).compiled())],
+        keys=keys,
+        now=int(now),
+        lifetime=lifetime,
+        max_age=max_age,
+        last=None,
+    )
+
+
+def unique(count: int, size: int = SEALED) -> list[bytes]:
+    """Sealed parts, no two the same: bytes that the shuffler cannot read anyway."""
+    return [os.urandom(size) for _ in range(count)]
+
+
+def report(sealed: bytes, metric: bytes = METRIC, period: int = PERIOD, key_id: int = 1) -> bytes:
+    return encode_report(ReportHeader(metric, period, key_id), sealed)
+
+
+def upload(sealed: list[bytes], **header: Any) -> bytes:
+    return encode_upload(report(each, **header) for each in sealed)
+
+
+class StubAggregator:
+    """Keeps every body by batch id, as the real one does: same content, same verdict; other content, conflict.
+
+    `answers` are given once each before it behaves: a status and a problem's name, or an exception to raise after
+    the body was kept (the answer is lost on its way back).
+    """
+
+    def __init__(self, bundle: bytes | None = None) -> None:
+        self.bundle = bundle if bundle is not None else signed()
+        self.batches: dict[str, bytes] = {}
+        self.puts: list[tuple[str, bytes]] = []
+        self.requests: list[tuple[str, str, Mapping[str, str]]] = []
+        self.answers: list[int | tuple[int, str] | Exception] = []
+        self.verdict: dict[str, Any] = {"state": "accepted", "reason": None}
+        self.up = True
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
+        self.requests.append((scope["method"], scope["path"], headers))
+        body = b""
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        status, document = self._answer(scope["method"], scope["path"], headers, body)
+        raw = document if isinstance(document, bytes) else json.dumps(document).encode()
+        if status == 304:
+            raw = b""
+        listed = [(b"content-length", str(len(raw)).encode())]
+        if scope["path"] == "/v1/bundle":
+            listed.append((b"etag", b'"%d"' % hash(self.bundle)))
+        await send({"type": "http.response.start", "status": status, "headers": listed})
+        await send({"type": "http.response.body", "body": raw})
+
+    def _answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Any]:
+        if not self.up:
+            raise httpx.ConnectError("down")
+        if path == "/v1/bundle":
+            return (304, b"") if headers.get("if-none-match") == f'"{hash(self.bundle)}"' else (200, self.bundle)
+        if headers.get("authorization") != f"Bearer {TOKEN}":
+            return 401, Refused("unauthorized", "no").document()
+        batch_id = path.removeprefix("/v1/batches/")
+        answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, tuple):
+            return answer[0], Refused(answer[1], "as the test wants").document()
+        if isinstance(answer, int):
+            return answer, b"<html>not our word</html>"
+        if method == "PUT":
+            self.puts.append((batch_id, body))
+            if self.batches.setdefault(batch_id, body) != body:
+                return 409, Refused("batch-conflict", "other content").document()
+            if answer is not None:
+                raise answer
+            return 202, {"state": "pending", "reason": None}
+        if batch_id not in self.batches:
+            return 404, Refused("not-found", "never seen").document()
+        return 200, self.verdict
+
+    def headers(self) -> list[BatchHeader]:
+        return [BatchHeader.decode(body) for body in self.batches.values()]
+
+    def delivered(self) -> list[bytes]:
+        """Every sealed report that arrived, each batch counted once."""
+        found = []
+        for body in self.batches.values():
+            header, rest = BatchHeader.decode(body), body[BATCH_HEADER_BYTES:]
+            assert len(rest) == header.body_bytes
+            found += [rest[at : at + header.size] for at in range(0, len(rest), header.size or 1)]
+        return found
+
+
+class World:
+    """A shuffler without its process: real storage, real application, real forwarding; time and network are ours."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        aggregator: StubAggregator | None = None,
+        clock: Clock | None = None,
+        storage: Storage | None = None,
+        **options: Any,
+    ) -> None:
+        self.state_dir, self.clock = state_dir, clock or Clock()
+        self.aggregator = aggregator or StubAggregator()
+        self.storage: Storage = storage or SqliteStorage(
+            state_dir / "reports.sqlite", clock=self.clock, entropy=os.urandom
+        )
+        self.upstream = httpx.AsyncClient(transport=httpx.ASGITransport(self.aggregator), trust_env=False)
+        settings: dict[str, Any] = {"floor": 2, "max_batch": 1_000, "trust": TRUST, "first_use": False} | options
+        self.bundles = Bundles(
+            self.upstream,
+            address=AGGREGATOR,
+            trust=settings["trust"],
+            first_use=settings["first_use"],
+            state_dir=state_dir,
+            clock=self.clock,
+        )
+        self.ingest = Ingest(
+            self.storage,
+            self.bundles,
+            clock=self.clock,
+            floor=settings["floor"],
+            skew=60.0,
+            max_body=settings.get("max_body", 2**20),
+            max_pending=settings.get("max_pending", 2**24),
+            body_timeout=settings.get("body_timeout", 5.0),
+        )
+        self.batcher = self.worker(self.storage, settings["floor"], settings["max_batch"])
+        self.app = create_app(ingest=self.ingest, bundles=self.bundles, storage=self.storage)
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://shuffler.test")
+
+    def worker(self, storage: Storage, floor: int = 2, max_batch: int = 1_000) -> Batcher:
+        return Batcher(
+            storage,
+            self.bundles,
+            Forwarder(self.upstream, address=AGGREGATOR, token=TOKEN),
+            entropy=os.urandom,
+            floor=floor,
+            max_batch=max_batch,
+            lease=600.0,
+            longest_backoff=60.0,
+            poll=0.5,
+        )
+
+    async def __aenter__(self) -> World:
+        await self.bundles.refresh()
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.client.aclose()
+        await self.upstream.aclose()
+        await self.storage.aclose()
+
+    async def post(self, body: bytes, **headers: str) -> httpx.Response:
+        return await self.client.post("/v1/reports", content=body, headers={"Content-Type": REPORTS_TYPE} | headers)
+
+    async def settle_all(self, rounds: int = 20) -> None:
+        """Tick, with time going on, until nothing is left to do."""
+        for _ in range(rounds):
+            await self.batcher.tick()
+            overview = await self.storage.overview()
+            if not overview.waiting and not any(overview.batches.values()):
+                return
+            self.clock.now += 100
+        raise AssertionError(f"not settled after {rounds} rounds: {overview}")
+
+
+def files_of(directory: Path) -> bytes:
+    """Every byte in every file below a directory."""
+    found = []
+    for path in sorted(directory.rglob("*")):
+        with suppress(FileNotFoundError, IsADirectoryError):  # a running process renames and removes
+            found.append(path.read_bytes())
+    return b"".join(found)

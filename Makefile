@@ -1,5 +1,5 @@
 # Every target sets itself up: a fresh clone needs python >= 3.11, pip and make.
-.PHONY: setup demo test test-full check bench lock clean
+.PHONY: setup demo test test-full check bench load lock clean
 
 RUN := .venv/bin/
 
@@ -26,6 +26,9 @@ test-full: check  ## everything that is claimed, no time limit
 
 bench: setup  ## measured ratios to limits and peers
 	$(RUN)python -m benchmarks
+
+load: setup  ## Locust against both services on loopback: make load USERS=20 MINUTES=1
+	$(RUN)python -m tests.load.run
 
 lock: setup  ## renew requirements.lock from pyproject.toml
 	$(RUN)uv pip compile pyproject.toml --extra server --extra dev --upgrade --generate-hashes --universal --no-emit-index-url --no-header --quiet --output-file requirements.lock

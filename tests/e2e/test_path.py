@@ -26,6 +26,7 @@ from hubbub_cli.asking import ask
 from hubbub_cli.demo_data import flights_codebook
 from hubbub_cli.services import Services, free_port
 from hubbub_client.testing import Fleet
+from tests.e2e.faults import Unreliable, unreliable_proxy
 
 UNIQUE = """
 [collection]
@@ -50,22 +51,32 @@ def unique_codebook(devices: int, period: str, grace: str) -> str:
     return UNIQUE.format(period=period, grace=grace, values=values)
 
 
+QUICK = {"TICK": "0.3", "MIN_BATCH_FLOOR": "2", "LEASE": "5", "LONGEST_BACKOFF": "2"}
+
+
 @contextmanager
-def stack(folder: Path, codebook: str, **aggregator: str) -> Iterator[Services]:
+def stack(
+    folder: Path,
+    codebook: str,
+    aggregator: dict[str, str] | None = None,
+    shuffler: dict[str, str] | None = None,
+    aggregator_port: int | None = None,
+) -> Iterator[Services]:
     path = folder / "metrics.toml"
     path.write_text(codebook)
-    with (folder / "services.log").open("w") as log:
-        yield_from = Services(
+    with (
+        (folder / "services.log").open("w") as log,
+        Services(
             folder,
             path,
             shuffler_port=free_port(),
-            aggregator_port=free_port(),
+            aggregator_port=aggregator_port or free_port(),
             aggregator_settings=aggregator,
-            shuffler_settings={"TICK": "0.3", "MIN_BATCH_FLOOR": "2", "LEASE": "5", "LONGEST_BACKOFF": "2"},
+            shuffler_settings={**QUICK, **(shuffler or {})},
             log=log,
-        )
-        with yield_from as services:
-            yield services
+        ) as services,
+    ):
+        yield services
 
 
 def wait_until_settled(services: Services, buckets: int, until: float) -> dict[str, Any]:
@@ -82,14 +93,22 @@ def wait_until_settled(services: Services, buckets: int, until: float) -> dict[s
 
 
 def exactly_once(tmp_path: Path, *, devices: int, kills: int, period: int, grace: int, seed: int) -> None:
-    """Kill services at random points while devices report and while batches travel; then count every value."""
+    """Kill services at random points while devices report and while batches travel; then count every value.
+
+    All the while the network between devices, shuffler and aggregator repeats requests and loses answers.
+    """
     rng = random.Random(seed)
     text = unique_codebook(devices, f"{period}s", f"{grace}s")
-    with stack(tmp_path, text) as services:
+    port = free_port()
+    with (
+        unreliable_proxy(port, seed) as (proxy, did),
+        stack(tmp_path, text, shuffler={"AGGREGATOR": f"http://127.0.0.1:{proxy}"}, aggregator_port=port) as services,
+    ):
         calendar = Codebook.from_toml(text).collection.calendar
         now = calendar.at(time.time())
         closes = now.closes_at(grace)
-        fleet = Fleet(services.shuffler, trust=services.anchor, per_request=40, attempts=200, remember=True)
+        network = Unreliable(services.shuffler, seed)
+        fleet = Fleet(network, trust=services.anchor, per_request=40, attempts=200, remember=True)
         done = threading.Event()
 
         def upload() -> None:
@@ -123,6 +142,11 @@ def exactly_once(tmp_path: Path, *, devices: int, kills: int, period: int, grace
         lost = {value for value in acknowledged if counts[str(value)] != 1}
         assert not lost, f"{len(lost)} acknowledged reports were not counted"
         assert answer["reports"] == sum(counts.values())
+        assert network.repeated
+        assert network.swallowed
+        assert did["repeated"] + did["swallowed"] or kills < 10, (
+            "no batch met a fault: the test means less than it says"
+        )
 
 
 def test_every_acknowledged_report_is_counted_once_through_kills(tmp_path: Path) -> None:
@@ -317,7 +341,7 @@ mechanism = "laplace"
 """
     runs, devices = 40, 400
     rng = random.Random(5)
-    with stack(tmp_path, text, BACKFILL_PERIODS="45") as services:
+    with stack(tmp_path, text, {"BACKFILL_PERIODS": "45"}) as services:
         calendar = Codebook.from_toml(text).collection.calendar
         last = calendar.at(time.time()).index
         fleet = Fleet(services.shuffler, trust=services.anchor)

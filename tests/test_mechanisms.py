@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -20,6 +21,7 @@ from hubbub.mechanisms import (
     DuchiMean,
     KaryRandomizedResponse,
     MatrixResponse,
+    _intervals,
     choose,
     mechanism,
     register,
@@ -206,7 +208,7 @@ def test_rr_takes_only_true_or_false(value: object) -> None:
 
 
 @pytest.mark.parametrize("cls", [DuchiMean, DiscreteLaplaceMean])
-@pytest.mark.parametrize("value", ["fast", None, float("nan"), True, [1.0], 1j])
+@pytest.mark.parametrize("value", ["fast", None, float("nan"), Decimal("sNaN"), True, [1.0], 1j])
 def test_a_mean_takes_only_numbers(cls: Any, value: object) -> None:
     with pytest.raises(InvalidValue, match="number"):
         cls.calibrate(1, RANGE).randomize(value, SystemRandomness())
@@ -329,7 +331,7 @@ def test_foreign_and_damaged_tallies_are_refused(name: str) -> None:
 
 def test_intervals_name_their_kind() -> None:
     krr = KaryRandomizedResponse.calibrate(1, Categories(3))
-    few, many = krr.tally([0, 1, 2] * 50), krr.tally([0, 1, 2] * 500)
+    few, many = krr.tally([0, 1, 2] * 50), krr.tally([0, 1, 2] * 50_000)
     assert krr.interval(few).kind == "devices that reported, exact"
     assert krr.interval(many).kind == "devices that reported, score"
     assert krr.interval(many, simultaneous=True).kind.endswith("simultaneous (Bonferroni)")
@@ -349,10 +351,40 @@ def test_joint_intervals_are_wider_and_the_superpopulation_is_less_certain() -> 
 
 
 def test_the_exact_and_the_score_interval_agree_where_they_meet() -> None:
-    from hubbub.mechanisms import _intervals
-
-    p, q, n = 0.7, 0.1, 400
-    counts = np.array([60, 120, 200])
+    p, q, n = 0.7, 0.1, 1_800
+    counts = np.array([300, 500, 1000])
     exact = _intervals.two_binomials(counts, n, 0.05, p, q)
-    score = _intervals.score((counts / n - q) / (p - q), n, 0.05, q * (1 - q) / (p - q) ** 2, (1 - p - q) / (p - q))
-    assert np.allclose(exact, score, atol=0.012)
+    moved = _intervals.corrected_counts(counts, n, 0.05, p, q)
+    values = ((moved[0] / n - q) / (p - q), (moved[1] / n - q) / (p - q))
+    score = _intervals.score(values, n, 0.05, q * (1 - q) / (p - q) ** 2, (1 - p - q) / (p - q))
+    assert np.allclose(exact, score, atol=2 / n)
+
+
+def test_a_matrix_of_more_values_says_by_which_bound_its_interval_holds() -> None:
+    square = MatrixResponse.examples(1)[1]
+    assert square.interval(square.tally([0, 1, 2] * 5)).kind == "devices that reported, Bernstein"
+    assert square.interval(square.tally([0, 1, 2] * 50_000)).kind == "devices that reported, score"
+
+
+def test_a_matrix_with_a_probability_next_to_one_has_intervals() -> None:
+    rows = [[Fraction(999_998, 10**6), 1 - Fraction(2, 10**19)], [Fraction(2, 10**6), Fraction(2, 10**19)]]
+    try:
+        nearly = MatrixResponse.calibrate(30, Categories(2), matrix=rows)
+    except SingularMatrix:
+        return  # so near to singular that it cannot be built is as good an answer
+    found = nearly.interval(nearly.tally([0, 0, 1]))
+    assert np.isfinite(found.low).all()
+    assert np.isfinite(found.high).all()
+
+
+@pytest.mark.parametrize("bounds", [(0, 10**200), (0, "1e-200"), (10**150, 10**150 + 1)])
+def test_bounds_whose_squares_no_float_holds_are_refused(bounds: tuple[Any, Any]) -> None:
+    with pytest.raises(InvalidParameter, match="1e100"):
+        Bounds(*bounds)
+
+
+def test_a_coarse_grid_does_not_feign_certainty_about_a_superpopulation() -> None:
+    """Five equal reports show no spread; noise and rounding still make some."""
+    coarse = DiscreteLaplaceMean.calibrate(8, RANGE, steps=1)
+    found = coarse.interval(coarse.tally([0] * 5), population="superpopulation")
+    assert found.high[0] - found.low[0] > 1

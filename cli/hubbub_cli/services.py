@@ -9,13 +9,14 @@ import subprocess
 import sys
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Literal, Self, TypeAlias
 
 import click
+
+from hubbub_cli.asking import opener
 
 STARTING = 60.0
 """Seconds a service may take until it answers; batch sizes are computed at the first start."""
@@ -120,7 +121,7 @@ class Services:
             if self._running[name].poll() is not None:
                 raise click.ClickException(f"the {name} did not start; see what it printed above{self._log_hint()}")
             try:
-                with urllib.request.urlopen(address, timeout=2):  # noqa: S310  our own address on loopback
+                with opener(address).open(address, timeout=2):
                     return
             except (urllib.error.URLError, OSError):
                 time.sleep(0.1)

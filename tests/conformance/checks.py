@@ -1,7 +1,8 @@
 """What every registered mechanism must pass. One function a promise; each raises AssertionError if it is broken.
 
 False alarms: a check that looks at samples allows for ALARM = 5 standard deviations on each of its tests
-(5.7e-7 two-sided), or a chi-square tail of 1e-7. All samples in the suite come from fixed seeds.
+(5.7e-7 two-sided), or a chi-square tail of 1e-7. `make test` draws from fixed seeds. `make test-full` adds fresh draws
+from the operating system: about a thousand such tests, so one full run in two thousand may cry wolf.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc
+from scipy.stats import binom
 
 from hubbub.mechanisms import Bounds, Categories, Mechanism, Tally
 from hubbub.mechanisms._exact import exp_below, log_above
@@ -203,6 +205,14 @@ def check_estimates_of_a_mixed_crowd_are_unbiased_with_the_stated_variance(
     claimed = np.array([estimate.variances for estimate in found])
     slack = ALARM * claimed.std(axis=0) / np.sqrt(repeats)
     assert (claimed.mean(axis=0) >= exact * (1 - 1e-9) - slack).all(), "the stated variance is too small"
+    if isinstance(mechanism.domain, Bounds):  # reports cannot show a spread of values; judge where there is none
+        middle = np.full(devices, float(mechanism.domain.lower + mechanism.domain.width / 2))
+        exact = mechanism.variance(middle) / devices
+        found = [mechanism.estimate(tally) for tally in _tallies(mechanism, middle, repeats, rng)]
+        claimed = np.array([estimate.variances for estimate in found])
+        slack = ALARM * claimed.std(axis=0) / np.sqrt(repeats)
+    # few devices and a share near zero: what is stated has a floor, which lifts its mean by some per cent
+    assert (claimed.mean(axis=0) <= 1.1 * exact + slack).all(), "the stated variance is too large"
 
 
 # -- (4) intervals -----------------------------------------------------------------------------------
@@ -230,6 +240,23 @@ def check_intervals_cover(mechanism: AnyMechanism, repeats: int, rng: BulkRandom
     fresh = [mechanism.tally(mechanism.randomize_many(drawn.choice(source, devices), rng)) for _ in range(repeats)]
     covered = [_inside(mechanism.interval(tally, confidence, population="superpopulation"), target) for tally in fresh]
     assert np.mean(covered, axis=0).min() >= confidence - slack, "superpopulation"
+
+
+def check_coverage_exactly(mechanism: Any, devices: int, holders: int, confidence: float) -> None:
+    """For a mechanism whose count is Bin(holders, p) + Bin(rest, q): coverage by summing that law, without samples."""
+    p, q = float(mechanism.p), float(mechanism.q)
+    law = np.convolve(
+        binom.pmf(np.arange(holders + 1), holders, p),
+        binom.pmf(np.arange(devices - holders + 1), devices - holders, q),
+    )
+    covered = 0.0
+    for count in np.flatnonzero(law > 1e-13):
+        cells = np.zeros(mechanism.cells, np.int64)
+        cells[0], cells[1] = count, devices - count  # whose the other reports are does not matter to the first item
+        found = mechanism.interval(Tally(mechanism.fingerprint, devices, cells), confidence)
+        covered += law[count] * (found.low[0] - 1e-12 <= holders / devices <= found.high[0] + 1e-12)
+    missed, allowed = 1 - covered, 1 - confidence
+    assert missed <= 1.02 * allowed, f"{holders} of {devices}: missed with chance {missed:.3g}, allowed {allowed:.3g}"
 
 
 def _inside(interval: Any, target: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubbub.mechanisms import Mechanism, registered
+from hubbub.mechanisms import Categories, KaryRandomizedResponse, Mechanism, registered
 from hubbub.randomness import SystemBulkRandomness, SystemRandomness
 from hubbub.simulation import InsecureBulkRandomness, InsecureRandomness
 from tests.conformance import checks
@@ -71,8 +72,43 @@ def test_intervals_cover(mechanism: AnyMechanism) -> None:
     checks.check_intervals_cover(mechanism, 1000, InsecureBulkRandomness(3))
 
 
+@pytest.mark.parametrize("size", [2, 3, 50])
+@pytest.mark.parametrize("epsilon", [1, 4, 8])
+@pytest.mark.parametrize("confidence", [0.95, 1 - 1e-5], ids=["one", "one-of-thousands"])
+def test_intervals_cover_by_the_exact_law(size: int, epsilon: float, confidence: float) -> None:
+    """Nobody, one, some or all devices hold the item, few and many devices: no sampling, so no slack for it."""
+    krr = KaryRandomizedResponse.calibrate(epsilon, Categories(size))
+    for devices, holders in [(30, 0), (30, 1), (30, 30), (500, 0), (500, 250)]:
+        checks.check_coverage_exactly(krr, devices, holders, confidence)
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("mechanism", examples([0.5, 1, 2, 4]), ids=label)
+@pytest.mark.parametrize("size", [2, 16, 1000])
+@pytest.mark.parametrize("epsilon", [0.5, 1, 4, 8])
+@pytest.mark.parametrize("confidence", [0.95, 1 - 1e-5], ids=["one", "one-of-thousands"])
+def test_intervals_of_large_crowds_cover_by_the_exact_law(size: int, epsilon: float, confidence: float) -> None:
+    krr = KaryRandomizedResponse.calibrate(epsilon, Categories(size))
+    for devices, holders in [(500, 500), (3000, 30), (3000, 1500), (20_000, 0), (20_000, 400)]:
+        checks.check_coverage_exactly(krr, devices, holders, confidence)
+
+
+def test_joint_intervals_over_a_long_list_hold_together() -> None:
+    """1000 values, most of them held by nobody: the largest of many small counts is what a joint interval must hold.
+
+    100 crowds at 95 %: fewer than 82 hits would happen once in two million runs (binomial tail 5e-7).
+    """
+    krr = KaryRandomizedResponse.calibrate(4, Categories(1000))
+    held = np.repeat([0, 1, 2], [500, 300, 200])
+    truth = np.bincount(held, minlength=1000) / 1000
+    rng, hits = InsecureBulkRandomness(9), 0
+    for _ in range(100):
+        found = krr.interval(krr.tally(krr.randomize_many(held, rng)), simultaneous=True)
+        hits += bool(((found.low <= truth + 1e-12) & (truth - 1e-12 <= found.high)).all())
+    assert hits >= 82
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mechanism", examples([0.5, 1, 2, 4, 8]), ids=label)
 def test_intervals_cover_closely(mechanism: AnyMechanism) -> None:
     checks.check_intervals_cover(mechanism, 10_000, SystemBulkRandomness())
 

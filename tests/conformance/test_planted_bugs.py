@@ -96,6 +96,13 @@ class StatesHalfTheVariance(DuchiMean):
 
 
 @dataclass(frozen=True)
+class StatesManyTimesTheError(KaryRandomizedResponse):
+    def estimate(self, tally: Tally) -> Estimate:
+        right = super().estimate(tally)
+        return Estimate(right.reports, right.values, right.variances * 100)
+
+
+@dataclass(frozen=True)
 class NeighboursShareACoin(Binary):
     """Every single report has the right law; only together do they give themselves away."""
 
@@ -115,8 +122,10 @@ class NoiseOnTooSmallAScale(DiscreteLaplaceMean):
 
 @dataclass(frozen=True)
 class IntervalsTooNarrow(KaryRandomizedResponse):
+    wrong: float = 3
+
     def interval(self, tally: Tally, confidence: float = 0.95, **options: Any) -> Any:
-        return super().interval(tally, 1 - 3 * (1 - confidence), **options)
+        return super().interval(tally, 1 - self.wrong * (1 - confidence), **options)
 
 
 def binary(cls: type[Binary]) -> AnyMechanism:
@@ -161,6 +170,10 @@ def coverage(mechanism: AnyMechanism) -> None:
     checks.check_intervals_cover(mechanism, 1000, InsecureBulkRandomness(3))
 
 
+def exact_coverage(mechanism: AnyMechanism) -> None:
+    checks.check_coverage_exactly(mechanism, 500, 250, 0.9)
+
+
 RATIO = checks.check_no_report_favours_a_value_by_more_than_e_to_the_epsilon
 LAW = checks.check_the_law_is_the_declared_one
 MOMENTS = checks.check_the_estimator_is_unbiased_with_the_declared_variance_exactly
@@ -175,8 +188,10 @@ PLANTED: list[tuple[AnyMechanism, list[Callable[[AnyMechanism], None]]]] = [
     (kary(DebiasesWrongly), [MOMENTS]),
     (kary(StatesTwiceTheVariance), [MOMENTS, crowds]),
     (duchi(StatesHalfTheVariance), [crowds]),
+    (kary(StatesManyTimesTheError), [crowds]),
     (binary(NeighboursShareACoin), [bulk_draws]),
     (kary(IntervalsTooNarrow), [coverage]),
+    (kary(IntervalsTooNarrow, 1.3), [exact_coverage]),
 ]
 
 

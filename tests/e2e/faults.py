@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import cycle
 
 from hubbub_client.transport import Answer, CannotReach, HttpTransport
 
@@ -33,24 +34,25 @@ class Unreliable:
 
 
 @contextmanager
-def unreliable_proxy(target: int, seed: int) -> Iterator[tuple[int, dict[str, int]]]:
-    """A proxy on a port of its own: PUTs are repeated or their answers lost. Yields the port and what it did."""
-    rng, lock, did = random.Random(seed), threading.Lock(), {"repeated": 0, "swallowed": 0}
+def unreliable_proxy(target: int) -> Iterator[tuple[int, dict[str, int]]]:
+    """A proxy on a port of its own: of three PUTs the first answer is lost, the second PUT is sent twice, the third
+    passes. Yields the port and what it did."""
+    fates, lock, did = cycle(["swallow", "repeat", "pass"]), threading.Lock(), {"repeated": 0, "swallowed": 0}
 
     class Handler(BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             with lock:
-                fate = rng.random()
+                fate = next(fates)
             try:
-                if fate < 0.4:
+                if fate == "repeat":
                     did["repeated"] += 1
                     self._forward(body)
                 status, headers, answer = self._forward(body)
             except OSError:
                 self.close_connection = True
                 return
-            if 0.4 <= fate < 0.7:
+            if fate == "swallow":
                 did["swallowed"] += 1
                 self.close_connection = True
                 return

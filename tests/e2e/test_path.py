@@ -101,7 +101,7 @@ def exactly_once(tmp_path: Path, *, devices: int, kills: int, period: int, grace
     text = unique_codebook(devices, f"{period}s", f"{grace}s")
     port = free_port()
     with (
-        unreliable_proxy(port, seed) as (proxy, did),
+        unreliable_proxy(port) as (proxy, did),
         stack(tmp_path, text, shuffler={"AGGREGATOR": f"http://127.0.0.1:{proxy}"}, aggregator_port=port) as services,
     ):
         calendar = Codebook.from_toml(text).collection.calendar
@@ -144,9 +144,7 @@ def exactly_once(tmp_path: Path, *, devices: int, kills: int, period: int, grace
         assert answer["reports"] == sum(counts.values())
         assert network.repeated
         assert network.swallowed
-        assert did["repeated"] + did["swallowed"] or kills < 10, (
-            "no batch met a fault: the test means less than it says"
-        )
+        assert did["swallowed"], "no batch met a fault: the test means less than it says"
 
 
 def test_every_acknowledged_report_is_counted_once_through_kills(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ Population: TypeAlias = Literal["reports", "superpopulation"]
 Json: TypeAlias = "str | int | list[Json] | dict[str, Json]"
 
 LARGEST_DOMAIN = 65_536
+_SMALLEST_SIZE, _LARGEST_SIZE = Fraction(1, 10**100), Fraction(10**100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,12 @@ class Bounds:
     def __post_init__(self) -> None:
         object.__setattr__(self, "lower", exact_number(self.lower, "the lower bound"))
         object.__setattr__(self, "upper", exact_number(self.upper, "the upper bound"))
+        for number in (self.lower, self.upper, self.width):
+            if number and not _SMALLEST_SIZE <= abs(number) <= _LARGEST_SIZE:
+                raise InvalidParameter(
+                    f"bounds and their distance must be zero or from 1e-100 to 1e100 in size, got {float(number):g}: "
+                    "their squares must fit a float"
+                )
         if not self.lower < self.upper:
             raise InvalidParameter(
                 f"the lower bound must be below the upper bound, got [{float(self.lower):g}, {float(self.upper):g}]"

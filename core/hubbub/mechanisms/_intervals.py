@@ -1,9 +1,11 @@
 r"""Confidence intervals: for the devices that reported, and for a larger population they came from.
 
 The estimand is by default the truth of the devices that reported: of n, m hold the item, and the number
-of reports that support it is C = Bin(m, p) + Bin(n - m, q). Few reports: that law is inverted exactly.
-Many: the score interval with the exact variance n Var = a + b f + c f^2 at the tested f, so interval and
-variance agree (Wilson, JASA 22, 1927, for the idea of testing with the variance at the hypothesis).
+of reports that support it is C = Bin(m, p) + Bin(n - m, q). Where that count has little spread its law is inverted
+exactly. Where it has much, the score interval with the exact variance n Var = a + b f + c f^2 at the tested f is
+used, so that interval and variance agree (Wilson, JASA 22, 1927, for the idea of testing with the variance at
+the hypothesis), moved by the first Cornish-Fisher term and half a count: far out in the tails, where joint
+intervals over long lists look, the skewness of a count is not to be neglected.
 
 Superpopulation: C is Bin(n, q + f (p - q)); Clopper and Pearson (Biometrika 26, 1934) maps linearly to f.
 Used for a sum of independent coins with unequal probabilities it is conservative (Hoeffding, Ann. Math.
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from functools import partial
+from functools import lru_cache, partial
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -26,9 +28,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
+    Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-FEW_REPORTS = 400
-"""Up to here the exact law is inverted; beyond, the score interval is as good and far cheaper."""
+LITTLE_SPREAD = 150.0
+"""Up to this least variance of a count its law is inverted. Beyond, the corrected score interval is as good and
+cheaper: from 164 on it missed at most 1.02 times as often as it may, at 95 % and jointly over 65,536 values."""
 
 
 def miss(confidence: float, together: int = 1) -> float:
@@ -50,30 +54,62 @@ def labelled(
     return Interval(low, high, confidence, kind + (", simultaneous (Bonferroni)" if simultaneous else ""))
 
 
-def score(values: ArrayLike, reports: int, alpha: float, a: ArrayLike, b: ArrayLike, c: ArrayLike = 0.0) -> Limits:
-    """All f with (value - f)^2 <= z^2 (a + b f + c f^2) / reports: the roots of a quadratic."""
+def score(values: Pair, reports: int, alpha: float, a: ArrayLike, b: ArrayLike, c: float = 0.0) -> Limits:
+    """All f with (value - f)^2 <= z^2 (a + b f + c f^2) / reports: the roots of a quadratic.
+
+    `values` are those from which the lower and the upper limit are taken: the estimate twice, or moved.
+    """
+    low, _ = _roots(values[0], reports, alpha, a, b, c)
+    _, high = _roots(values[1], reports, alpha, a, b, c)
+    return low, high
+
+
+def _roots(values: ArrayLike, reports: int, alpha: float, a: ArrayLike, b: ArrayLike, c: float) -> Limits:
     import numpy as np
 
     v = np.asarray(values, np.float64)
-    k = NormalDist().inv_cdf(1 - alpha / 2) ** 2 / reports
-    lead = 1 - k * np.asarray(c, np.float64)
+    k = normal_quantile(alpha) ** 2 / reports
+    lead = 1 - k * c
     middle = v + k * np.asarray(b, np.float64) / 2
     spread = np.sqrt(np.maximum(middle**2 - lead * (v**2 - k * np.asarray(a, np.float64)), 0))
     return (middle - spread) / lead, (middle + spread) / lead
+
+
+def normal_quantile(alpha: float) -> float:
+    """z with P[|Z| > z] = alpha."""
+    return NormalDist().inv_cdf(1 - alpha / 2)
+
+
+def corrected_counts(counts: NDArray[np.int64], reports: int, alpha: float, p: float, q: float) -> Pair:
+    r"""Counts moved by half a count, and by the skewness of Bin(m, p) + Bin(n - m, q) at the estimated m.
+
+    The alpha-quantile of C is mean + z sd + (z^2 - 1) k3 / (6 sd^2) + ..., k3 its third cumulant
+    (Cornish and Fisher, Revue de l'Institut International de Statistique 5, 1938).
+    """
+    import numpy as np
+
+    share = np.clip((counts / reports - q) / (p - q), 0, 1)
+    held, other = share * p * (1 - p), (1 - share) * q * (1 - q)
+    skew = (held * (1 - 2 * p) + other * (1 - 2 * q)) / (held + other)
+    moved = (normal_quantile(alpha) ** 2 - 1) / 6 * skew
+    return counts - 0.5 - moved, counts + 0.5 - moved
 
 
 def two_binomials(counts: NDArray[np.int64], reports: int, alpha: float, p: float, q: float) -> Limits:
     """Frequencies m / reports not rejected by C = Bin(m, p) + Bin(reports - m, q), p > q, at alpha / 2 a side."""
     import numpy as np
 
-    low = np.empty(len(counts))
-    high = np.empty(len(counts))
-    for count in np.unique(counts).tolist():
-        # C grows with m, so each tail is monotone in m and its boundary can be bisected.
-        enough = partial(_tail_exceeds, reports, p, q, count, alpha / 2)
-        too_many = partial(_tail_exceeds, reports, p, q, count + 1, 1 - alpha / 2)
-        low[counts == count] = min(bisect_left(range(reports + 1), True, key=enough), reports) / reports
-        high[counts == count] = max(bisect_left(range(reports + 1), True, key=too_many) - 1, 0) / reports
+    found = [_not_rejected(count, reports, alpha, p, q) for count in counts.tolist()]
+    return np.array([low for low, _ in found]) / reports, np.array([high for _, high in found]) / reports
+
+
+@lru_cache(maxsize=65_536)
+def _not_rejected(count: int, reports: int, alpha: float, p: float, q: float) -> tuple[int, int]:
+    """The smallest and the largest m. C grows with m, so each tail is monotone in m and can be bisected."""
+    enough = partial(_tail_exceeds, reports, p, q, count, alpha / 2)
+    too_many = partial(_tail_exceeds, reports, p, q, count + 1, 1 - alpha / 2)
+    low = min(bisect_left(range(reports + 1), True, key=enough), reports)
+    high = max(bisect_left(range(reports + 1), True, key=too_many) - 1, 0)
     return low, high
 
 
@@ -81,17 +117,21 @@ def _tail_exceeds(reports: int, p: float, q: float, count: int, level: float, ho
     """Whether P[Bin(holders, p) + Bin(reports - holders, q) >= count] > level."""
     import numpy as np
 
-    law = np.convolve(_binomial(holders, p), _binomial(reports - holders, q))
-    return bool(law[count:].sum() > level)
+    first, held = _binomial(holders, p)
+    second, other = _binomial(reports - holders, q)
+    law = np.convolve(held, other)
+    return bool(law[max(count - first - second, 0) :].sum() > level)
 
 
-def _binomial(n: int, p: float) -> NDArray[np.float64]:
+def _binomial(n: int, p: float) -> tuple[int, NDArray[np.float64]]:
+    """The law of Bin(n, p) within twelve standard deviations and then some, and where it starts."""
     import numpy as np
+    from scipy.special import gammaln
 
-    k = np.arange(n + 1)
-    log_factorial = np.array([math.lgamma(i + 1) for i in range(n + 1)])
-    law = np.exp(log_factorial[n] - log_factorial - log_factorial[::-1] + k * math.log(p) + (n - k) * math.log1p(-p))
-    return np.asarray(law)
+    reach = 12 * math.sqrt(n * p * (1 - p)) + 60
+    k = np.arange(max(0, math.floor(n * p - reach)), min(n, math.ceil(n * p + reach)) + 1)
+    log = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + k * math.log(p) + (n - k) * math.log1p(-p)
+    return int(k[0]), np.exp(log)
 
 
 def clopper_pearson(counts: NDArray[np.int64], reports: int, alpha: float) -> Limits:

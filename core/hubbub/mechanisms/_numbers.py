@@ -22,7 +22,9 @@ def position(value: object, bounds: Bounds, name: str) -> tuple[int, int]:
     """How far up from the lower bound to the upper one, as a ratio of integers; clamped to 0 .. 1."""
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction | Decimal):
         raise InvalidValue(f"{name} randomizes a number, got {value!r}: record a number, or nothing")
-    if isinstance(value, float | Decimal) and not math.isfinite(value):
+    if isinstance(value, Decimal) and not value.is_finite():
+        value = math.nan if value.is_nan() else float(value)
+    if isinstance(value, float) and not math.isfinite(value):
         if math.isnan(value):
             raise InvalidValue(f"{name} randomizes a number, got NaN: record a number, or nothing")
         return (1, 1) if value > 0 else (0, 1)

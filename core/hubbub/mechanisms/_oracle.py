@@ -116,17 +116,18 @@ def interval(
     population: Population,
     simultaneous: bool,
 ) -> Interval:
-    """Exact for few reports, score for many; Clopper-Pearson for a superpopulation."""
+    """Exact while the counts have little spread, then score; Clopper-Pearson for a superpopulation."""
     refuse_empty(reports)
     alpha = _intervals.miss(confidence, _intervals.comparisons(len(counts), simultaneous))
     if population == "superpopulation":
         low, high = _intervals.clopper_pearson(counts, reports, alpha)
         low, high, kind = (low - q) / (p - q), (high - q) / (p - q), "superpopulation, Clopper-Pearson"
-    elif reports <= _intervals.FEW_REPORTS:
+    elif reports * min(p * (1 - p), q * (1 - q)) <= _intervals.LITTLE_SPREAD:
         low, high = _intervals.two_binomials(counts, reports, alpha, p, q)
         kind = "devices that reported, exact"
     else:
-        values = (counts / reports - q) / (p - q)
+        low, high = _intervals.corrected_counts(counts, reports, alpha, p, q)
+        values = ((low / reports - q) / (p - q), (high / reports - q) / (p - q))
         low, high = _intervals.score(values, reports, alpha, at(0.0, p, q), (1 - p - q) / (p - q))
         kind = "devices that reported, score"
     return _intervals.labelled(low, high, confidence, kind, simultaneous)

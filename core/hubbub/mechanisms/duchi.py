@@ -153,19 +153,12 @@ class DuchiMean(SymbolMechanism):
     ) -> Interval:
         """The ones are a sum of independent coins, most spread when all devices agree: a binomial."""
         refuse_empty(tally.reports)
-        alpha = _intervals.miss(confidence)
-        ones = tally.cells[1:]
-        if population == "superpopulation" or tally.reports <= _intervals.FEW_REPORTS:
-            low, high = _intervals.clopper_pearson(ones, tally.reports, alpha)
-            kind = "Clopper-Pearson"
-        else:
-            low, high = _intervals.score(ones / tally.reports, tally.reports, alpha, 0.0, 1.0, -1.0)
-            kind = "score (widest spread)"
+        low, high = _intervals.clopper_pearson(tally.cells[1:], tally.reports, _intervals.miss(confidence))
         q, gain = float(self.q), float(self.p - self.q)
         lower, width = float(self.bounds.lower), float(self.bounds.width)
-        whom = "superpopulation" if population == "superpopulation" else "devices that reported"
+        whom = "superpopulation" if population == "superpopulation" else "devices that reported, widest spread"
         limits = (lower + width * (low - q) / gain, lower + width * (high - q) / gain)
-        return _intervals.labelled(*limits, confidence, f"{whom}, {kind}", simultaneous=False)
+        return _intervals.labelled(*limits, confidence, f"{whom}, Clopper-Pearson", simultaneous=False)
 
     def variance(self, truth: ArrayLike) -> NDArray[np.float64]:
         q, gain = float(self.q), float(self.p - self.q)

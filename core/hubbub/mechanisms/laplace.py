@@ -290,14 +290,14 @@ class DiscreteLaplaceMean(Mechanism[int]):
         return self._noise_variance() + 0.25
 
     def _superpopulation(self, tally: Tally, alpha: float) -> float:
-        """Half width from the spread that the reports themselves show."""
+        """Half width from the spread that the reports themselves show, and no less than noise and rounding make."""
         from scipy.special import stdtrit
 
         n, total, squares = tally.reports, int(tally.cells[0]), int(tally.cells[1])
         if n < 2:
             return math.inf
         spread = (squares - total * total / n) / (n - 1)
-        return float(stdtrit(n - 1, 1 - alpha / 2)) * math.sqrt(max(spread, 0.0) / n)
+        return float(stdtrit(n - 1, 1 - alpha / 2)) * math.sqrt(max(spread, self._spread()) / n)
 
     def _noise_quantile(self, reports: int, alpha: float) -> float:
         """Half width that the mean of `reports` noises, each with a fair rounding error, exceeds with chance alpha.

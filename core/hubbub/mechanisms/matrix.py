@@ -13,6 +13,7 @@ For more outputs than inputs, A is the generalised least squares inverse for a u
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -247,31 +248,47 @@ class MatrixResponse(SymbolMechanism):
         population: Population = "reports",
         simultaneous: bool = False,
     ) -> Interval:
-        """Exact for two values and few reports; else score, the rest of the truth taken as estimated, or, for
-        few reports, as bad as it can be."""
+        """Two values: as a pure oracle. More: score where a normal tail can be trusted, else Bernstein's bound."""
+        _oracle.refuse_empty(tally.reports)
+        size = len(self.columns)
+        alpha = _intervals.miss(confidence, _intervals.comparisons(size, simultaneous))
+        if size == self.symbols == 2:
+            low, high, kind = self._two_values(tally, alpha, population)
+        else:
+            low, high, kind = self._many_values(tally, alpha, population)
+        return _intervals.labelled(low, high, confidence, kind, simultaneous)
+
+    def _many_values(
+        self, tally: Tally, alpha: float, population: Population
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
+        """n Var is linear in the share of the item, given how the rest of the truth is spread over the others.
+
+        A sum of n independent terms of total variance V and span s has normal tails at z as far as z^3 s / (6 sqrt V)
+        is small. Where it is not, Bernstein: P[|error| > sqrt(2 V L) + s L / 3] <= 2 e^-L, with V as large as can be.
+        """
         import numpy as np
 
         from hubbub.postprocess import norm_sub
 
-        _oracle.refuse_empty(tally.reports)
-        size, few = len(self.columns), tally.reports <= _intervals.FEW_REPORTS
-        alpha = _intervals.miss(confidence, _intervals.comparisons(size, simultaneous))
-        if size == self.symbols == 2:
-            low, high, kind = self._two_values(tally, alpha, population)
-            return _intervals.labelled(low, high, confidence, kind, simultaneous)
-        estimate, each = self.estimate(tally), self._contributions()
-        own = np.diag(each)
-        others = np.where(np.eye(size, dtype=bool), -np.inf, each).max(axis=1)
-        if not few:
-            weights = np.tile(norm_sub(estimate.values).values, (size, 1))
-            np.fill_diagonal(weights, 0)
-            total = weights.sum(axis=1)
-            mean = (weights * each).sum(axis=1) / np.where(total > 0, total, 1)
-            others = np.where(total > 0, mean, others)
+        n, size, z = tally.reports, len(self.columns), _intervals.normal_quantile(alpha)
+        values, each = self.estimate(tally).values, self._contributions()
+        inverse = left_inverse(self._channel())
+        span = inverse.max(axis=1) - inverse.min(axis=1)
         extra = 1.0 if population == "superpopulation" else 0.0
-        low, high = _intervals.score(estimate.values, tally.reports, alpha, others, own - others + extra, -extra)
         whom = "superpopulation" if extra else "devices that reported"
-        return _intervals.labelled(low, high, confidence, f"{whom}, score", simultaneous)
+        if (n * each.min(axis=1) < (z**3 / 0.6 * span) ** 2).any():
+            level = math.log(2 / alpha)
+            variance = each.max(axis=1) + extra / 4
+            half = np.sqrt(2 * variance * level / n) + span * level / (3 * n)
+            return values - half, values + half, f"{whom}, Bernstein"
+        own = np.diag(each)
+        weights = np.tile(norm_sub(values).values, (size, 1))
+        np.fill_diagonal(weights, 0)
+        total = weights.sum(axis=1)
+        worst = np.where(np.eye(size, dtype=bool), -np.inf, each).max(axis=1)
+        others = np.where(total > 0, (weights * each).sum(axis=1) / np.where(total > 0, total, 1), worst)
+        low, high = _intervals.score((values, values), n, alpha, others, own - others + extra, -extra)
+        return low, high, f"{whom}, score"
 
     def _two_values(
         self, tally: Tally, alpha: float, population: Population
@@ -281,7 +298,8 @@ class MatrixResponse(SymbolMechanism):
         import numpy as np
 
         sign = 1 if self.columns[1][1] > self.columns[0][1] else 0
-        p, q = self.columns[1][sign] / WORD, self.columns[0][sign] / WORD
+        # a probability within 2**-53 of one would round to it, and has no logarithm of its complement
+        p, q = min(self.columns[1][sign] / WORD, 1 - 2**-53), self.columns[0][sign] / WORD
         one = _oracle.interval(
             tally.cells[sign : sign + 1],
             tally.reports,

@@ -100,7 +100,7 @@ def test_duchi_variance_is_the_published_one() -> None:
 
 
 def test_laplace_tends_to_eight_over_epsilon_squared() -> None:
-    fine = DiscreteLaplaceMean.calibrate(1, Bounds(Fraction(-1), Fraction(1)), steps=256)
+    fine = DiscreteLaplaceMean.calibrate(1, Bounds(Fraction(-1), Fraction(1)), steps=64)
     assert fine.typical_variance() == pytest.approx(8, rel=1e-4)
 
 
@@ -155,7 +155,7 @@ def test_the_realised_epsilon_is_never_above_the_asked_one(name: str, epsilon: A
             continue
         built = cls.calibrate(epsilon, domain)
         assert built.loss() <= Fraction(epsilon)
-        assert built.realised_epsilon <= float(epsilon)
+        assert Fraction(math.nextafter(built.realised_epsilon, 0)) < Fraction(epsilon)
         assert built.realised_epsilon > float(epsilon) * 0.98 - 1e-6
 
 

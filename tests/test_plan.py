@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -41,11 +42,11 @@ def test_min_batch_is_just_enough_for_the_honest_part(codebook: Codebook) -> Non
 def test_a_plan_says_what_the_accountant_says(codebook: Codebook) -> None:
     made = plan(codebook, devices=5000, periods=7)
     for one in made.metrics:
-        assert one.guarantee == guarantee(one.metric.mechanism, 4500, 1e-8)
-        assert one.composed == compose([(one.metric.mechanism, 4500, 7)], 1e-8)
+        assert one.guarantee == guarantee(one.metric.mechanism, 4500, Fraction(1, 10**8))
+        assert one.composed == compose([(one.metric.mechanism, 4500, 7)], Fraction(1, 10**8))
         assert one.released
     together = [(one.metric.mechanism, 4500, 1) for one in made.metrics]
-    assert made.device_period == compose(together, 1e-8)
+    assert made.device_period == compose(together, Fraction(1, 10**8))
 
 
 def test_a_target_out_of_reach_comes_with_what_to_change(codebook: Codebook) -> None:

@@ -11,12 +11,12 @@ import asyncio
 import logging
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hubbub.wire import NONCE_BYTES
-from hubbub_aggregator.codebooks import Codebooks, Governed, least_honest
+from hubbub_aggregator.codebooks import Codebooks, Governed, smallest_batch
 from hubbub_aggregator.opening import Opened, Pool, open_slice, slices, tally_payloads
 from hubbub_aggregator.publish import release_record
 from hubbub_aggregator.storage import Accepted, Batch, Storage
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hubbub.accounting import Guarantee
+    from hubbub.codebook import Collection
     from hubbub.mechanisms import Mechanism
     from hubbub_aggregator.keys import KeyRing
     from hubbub_aggregator.spool import Spool
@@ -44,6 +45,7 @@ class Accumulator:
     codebooks: Codebooks
     ring: KeyRing
     pool: Pool
+    clock: Callable[[], float]
     at_once: int = field(default_factory=lambda: os.cpu_count() or 1)
     _busy: set[bytes] = field(default_factory=set)
 
@@ -64,7 +66,7 @@ class Accumulator:
             return True
         self._busy.add(batch.id)
         try:
-            await self.settle(batch)
+            await self._settle_in_time(batch)
         except Exception as error:  # noqa: BLE001  one batch must not stop the others; it stays pending
             log.error("batch %s could not be worked on and stays pending: %s", batch.id.hex(), type(error).__name__)
             return False
@@ -72,9 +74,24 @@ class Accumulator:
             self._busy.discard(batch.id)
         return True
 
+    async def _settle_in_time(self, batch: Batch) -> None:
+        """Past the horizon a failure is final: a batch that waits keeps keys and nonces from being erased."""
+        try:
+            await self.settle(batch)
+        except Exception:
+            if self.codebooks.horizon(batch.header.period) > self.clock():
+                raise
+            await self._refuse(batch, "batch-too-late")
+            self.spool.remove(batch.spool)
+
     async def settle(self, batch: Batch) -> None:
         """Give one pending batch its verdict."""
         header = batch.header
+        if batch.spool is not None and not self.spool.path(batch.spool).exists():
+            # the shuffler is told that nothing is here, and sends it again
+            await asyncio.to_thread(self.storage.drop, batch.id)
+            log.error("batch %s is dropped: its file is gone", batch.id.hex())
+            return
         governed = self.codebooks.governing(header.metric, header.period)
         key = await asyncio.to_thread(self.ring.find, header.period, header.key)
         if governed is None or batch.spool is None:
@@ -90,13 +107,14 @@ class Accumulator:
 
     async def _release(self, batch: Batch, governed: Governed, opened: Sequence[Opened]) -> None:
         metric, collection, header = governed.metric, governed.collection, batch.header
-        least = await asyncio.to_thread(least_honest, self.storage, metric, collection)
+        smallest = await asyncio.to_thread(smallest_batch, self.storage, metric, collection)
+        least = await asyncio.to_thread(_honest, smallest, collection)
         while True:
             pair = await asyncio.to_thread(self.storage.pair, header.metric, header.period)
             kept, nonces = await asyncio.to_thread(distinct, [part.nonces for part in opened], pair.nonces)
             valid = len(nonces) // NONCE_BYTES
             invalid = _invalid(opened, valid)
-            honest = min(valid, int(collection.honest_fraction * header.count))
+            honest = await asyncio.to_thread(_honest, header.count, collection, valid)
             if honest < least:
                 await self._refuse(batch, "batch-too-small", valid, invalid)
                 return
@@ -157,6 +175,12 @@ def _invalid(opened: Sequence[Opened], valid: int) -> dict[str, int]:
     if found > valid:
         invalid["duplicate"] = found - valid
     return dict(sorted(invalid.items()))
+
+
+def _honest(count: int, collection: Collection, valid: int | None = None) -> int:
+    from hubbub.accounting import honest_reports
+
+    return honest_reports(count, collection.honest_fraction, valid)
 
 
 def _guarantee(mechanism: Mechanism[Any], honest: int, delta: Any) -> Guarantee:

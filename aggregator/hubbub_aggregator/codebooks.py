@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 
 import hubbub
@@ -14,7 +12,7 @@ from hubbub.codebook import Codebook, Collection, Metric, decimal_text
 from hubbub.problems import InvalidParameter
 from hubbub_aggregator.storage import Storage, StoredCodebook
 
-__all__ = ["Codebooks", "Governed", "least_honest"]
+__all__ = ["Codebooks", "Governed", "smallest_batch"]
 
 _LARGEST_MIN_BATCH = 1_000_000
 
@@ -101,6 +99,15 @@ class Codebooks:
                 return Governed(version.metrics[metric], version.codebook.collection)
         return None
 
+    def ruling(self, period: int) -> list[Collection]:
+        """The collections whose rules may hold in a period: what a newer codebook dropped keeps an older one's."""
+        return [v.codebook.collection for v in self._versions if v.first_period <= period] or [self.collection]
+
+    def horizon(self, period: int) -> int:
+        """When a period is over for good, by the longest rule that may hold; later periods are never over earlier."""
+        bounds = self.collection.calendar.period(period)
+        return max(bounds.horizon(c.grace, c.forward_horizon) for c in self.ruling(period))
+
     def named(self) -> dict[str, list[Metric]]:
         """Every metric by name, each id once as it was written last; the id in force now comes last."""
         latest: dict[bytes, Metric] = {}
@@ -126,32 +133,27 @@ class Codebooks:
         return kept
 
 
-def least_honest(storage: Storage, metric: Metric, collection: Collection) -> int:
-    """Fewest honest reports with which a release of this metric meets its target. Computed once, then remembered."""
-    epsilon, delta = collection.release_epsilon, collection.release_delta
+def smallest_batch(storage: Storage, metric: Metric, collection: Collection) -> int:
+    """Fewest reports whose honest part meets the release target. Computed once, then remembered."""
     question = " ".join(
         [
-            "min_reports",
+            "min_batch",
             metric.mechanism.fingerprint.hex(),
-            decimal_text(epsilon),
-            decimal_text(delta),
+            decimal_text(collection.release_epsilon),
+            decimal_text(collection.release_delta),
+            decimal_text(collection.honest_fraction),
             hubbub.__version__,
         ]
     )
     known = storage.remembered(question)
     if known is not None:
         return known
-    from hubbub.accounting import min_reports
+    from hubbub.accounting.plan import min_batch
 
-    found = min_reports(metric.mechanism, _below(epsilon), _below(delta))
+    computed = replace(metric, min_batch=None)
+    found = min_batch(computed, Codebook(collection, (computed,)))
     storage.remember(question, found)
     return found
-
-
-def _below(number: Fraction) -> float:
-    """The nearest float that is not above."""
-    lowered = float(number)
-    return lowered if lowered <= number else math.nextafter(lowered, 0.0)
 
 
 def _with_batch_sizes(storage: Storage, codebook: Codebook) -> Codebook:
@@ -159,10 +161,9 @@ def _with_batch_sizes(storage: Storage, codebook: Codebook) -> Codebook:
 
     def sized(metric: Metric) -> Metric:
         try:
-            least = least_honest(storage, metric, collection)
+            computed = smallest_batch(storage, metric, collection)
         except InvalidParameter as error:
             raise InvalidParameter(f"metrics.{metric.name}: {error}") from error
-        computed = max(2, math.ceil(least / collection.honest_fraction))
         if computed > _LARGEST_MIN_BATCH:
             raise InvalidParameter(
                 f"metrics.{metric.name}: a release that meets epsilon {decimal_text(collection.release_epsilon)} needs "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection as Sized
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -24,12 +23,12 @@ from hubbub_aggregator.models import (
 )
 
 if TYPE_CHECKING:
-    from hubbub.codebook import Collection, Metric
+    from hubbub.codebook import Metric
     from hubbub.mechanisms import Estimate as Estimated
     from hubbub.mechanisms import Tally
     from hubbub_aggregator.storage import Release
 
-__all__ = ["Query", "complete", "mechanism_model", "released", "segment"]
+__all__ = ["Query", "mechanism_model", "released", "segment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +133,6 @@ def _postprocessed(metric: Metric, estimate: Estimated, method: Postprocess) -> 
     done = norm_sub(estimate.values) if method == "norm_sub" else base_cut(estimate.values, estimate.stderr)
     found = done.values.tolist()
     return found
-
-
-def complete(collection: Collection, periods: range, settled: Sized[int], now: float) -> bool:
-    """Whether nothing more will come: every period has closed and is settled, or is past its horizon."""
-    calendar, grace = collection.calendar, collection.grace
-    if calendar.period(periods[-1]).closes_at(grace) > now:
-        return False
-    over = calendar.index_at(max(0.0, now - grace - collection.forward_horizon))  # periods before this one are over
-    open_still = range(max(periods.start, over), periods.stop)
-    return all(period in settled for period in open_still)
 
 
 def _finite(number: float) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +11,7 @@ from hubbub_aggregator.models import Collusion, PeriodPrivacy, Privacy
 from hubbub_aggregator.publish import UNIT
 
 if TYPE_CHECKING:
+    from hubbub.accounting import Composition
     from hubbub.mechanisms import Mechanism
 
 __all__ = ["Released", "privacy"]
@@ -19,6 +19,7 @@ __all__ = ["Released", "privacy"]
 ASSUMPTIONS = [
     "the shuffler hides who sent which report and does not work together with the aggregator",
     "at least honest_reports of the reports are honest: an assumption that nothing enforces",
+    "invalid reports are counted as dishonest, all valid ones up to the honest fraction of the batch as honest",
     "whether, when and for which metrics a device reports is not protected",
 ]
 ONE_OPERATOR = (
@@ -26,8 +27,8 @@ ONE_OPERATOR = (
     "here one party runs both, and what it promises is if_collusion"
 )
 _MOST_SIZES = 8
-"""Each different batch size costs a loss distribution, about a third of a second."""
-_KEPT_BITS = (7, 5, 4, 3)
+"""Each different batch size costs a loss distribution, up to a second: too long for a year of them in one answer."""
+_KEPT_BITS = (64, 7, 5, 4, 3, 2, 1)
 
 
 class Released(NamedTuple):
@@ -41,18 +42,21 @@ class Released(NamedTuple):
 
 def privacy(releases: Sequence[Released], *, single_operator: bool) -> Privacy:
     """The guarantee for a device that is in all of these releases, with each period's beside it."""
-    periods = _worst_of_each(releases)
+    # where a period was cut into several batches a device is in one of them, unknown which: the smallest counts
+    from_largest = sorted(releases, key=lambda release: (-release.record["honest_reports"], release.record["epsilon"]))
+    smallest = {(release.period, release.record["metric_id"]): release for release in from_largest}
+    periods = [smallest[place] for place in sorted(smallest)]
     first = periods[0].record
     epsilon, delta, method = first["epsilon"], first["delta"], first["method"]
     local, unit = first["local_epsilon"], UNIT
     if len(periods) > 1:
-        epsilon, delta, method = _together(periods)
-        local = _sum_above([release.record["local_epsilon"] for release in periods])
-        unit = f"one device's reports to this metric in these {len(periods)} periods"
+        together = _together(periods)
+        epsilon, delta, method = together.epsilon, together.delta, f"composed: {together.method}"
+        local, unit = together.local_epsilon, _unit(len({release.period for release in periods}))
     return Privacy(
         unit=unit,
         local_epsilon=local,
-        epsilon=min(epsilon, local),
+        epsilon=epsilon,
         delta=delta,
         honest_reports=min(release.record["honest_reports"] for release in periods),
         method=method,
@@ -69,45 +73,37 @@ def privacy(releases: Sequence[Released], *, single_operator: bool) -> Privacy:
     )
 
 
-def _worst_of_each(releases: Sequence[Released]) -> list[Released]:
-    """One release per metric id and period: a device is in one of the batches, and no one knows in which."""
-    worst: dict[tuple[str, int], Released] = {}
-    for release in releases:
-        place = (release.record["metric_id"], release.period)
-        if place not in worst or release.record["epsilon"] > worst[place].record["epsilon"]:
-            worst[place] = release
-    return sorted(worst.values(), key=lambda release: (release.period, release.record["metric_id"]))
+def _unit(periods: int) -> str:
+    return "one device's reports to this metric in " + ("this period" if periods == 1 else f"these {periods} periods")
 
 
-def _together(periods: Sequence[Released]) -> tuple[float, float, str]:
-    """Composed loss distributions where that is quick enough, and never worse than the plain sums."""
-    delta = math.fsum(release.record["delta"] for release in periods)
-    plain = _sum_above([release.record["epsilon"] for release in periods])
-    sizes = [(release.mechanism, release.record["honest_reports"]) for release in periods]
-    for bits in (64, *_KEPT_BITS):
-        # a batch counted as slightly smaller is worse, so this stays an upper bound
-        counted = Counter((mechanism, _leading(reports, bits)) for mechanism, reports in sizes)
-        if len(counted) <= _MOST_SIZES:
-            key = tuple(sorted(((m, n, t) for (m, n), t in counted.items()), key=lambda c: (c[0].fingerprint, c[1])))
-            epsilon, method = _composed(key, delta)
-            if epsilon < plain:
-                return epsilon, delta, f"composed: {method}"
+def _together(periods: Sequence[Released]) -> Composition:
+    """All of them composed, at the sum of their deltas."""
+    reports = [release.record["honest_reports"] for release in periods]
+    # a batch counted as slightly smaller is worse, so this stays an upper bound
+    for bits in _KEPT_BITS:
+        counted = [_leading(number, bits) for number in reports]
+        if len(set(counted)) <= _MOST_SIZES:
             break
-    return plain, math.nextafter(delta, math.inf), "composed: sum of epsilon, sum of delta"
+    return _composed(
+        tuple(
+            (release.record["metric_id"], release.period, release.mechanism, number)
+            for release, number in zip(periods, counted, strict=True)
+        ),
+        min(1.0, math.fsum(release.record["delta"] for release in periods)),
+    )
 
 
 @lru_cache(maxsize=512)
-def _composed(batches: tuple[tuple[Mechanism[Any], int, int], ...], delta: float) -> tuple[float, str]:
-    from hubbub.accounting import compose
+def _composed(batches: tuple[tuple[str, int, Mechanism[Any], int], ...], delta: float) -> Composition:
+    from hubbub.accounting import Ledger
 
-    found = compose(batches, delta)
-    return found.epsilon, found.method
+    ledger = Ledger()
+    for batch in batches:
+        ledger.add(*batch)
+    return ledger.total(delta)
 
 
 def _leading(number: int, bits: int) -> int:
     drop = max(0, number.bit_length() - bits)
     return number >> drop << drop
-
-
-def _sum_above(numbers: Sequence[float]) -> float:
-    return math.nextafter(math.fsum(numbers), math.inf)

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 from hubbub.bundle import SealingKey
 from hubbub.problems import InvalidParameter
 from hubbub.sealing import new_private_key, public_key_of
-from hubbub_aggregator.storage import Storage, StoredKey
+from hubbub_aggregator.storage import KeyTaken, Storage, StoredKey
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from hubbub.codebook import Collection
+    from hubbub_aggregator.codebooks import Codebooks
 
 __all__ = ["KeyRing", "load_identity", "new_identity", "state_directory"]
 
@@ -91,9 +92,13 @@ class KeyRing:
     """The sealing keys of one collection."""
 
     storage: Storage
-    collection: Collection
+    codebooks: Codebooks
     max_age: int = 0
     """Seconds for which a bundle is cached; two of them are the least that a key is published ahead."""
+
+    @property
+    def collection(self) -> Collection:
+        return self.codebooks.collection
 
     @property
     def ahead(self) -> int:
@@ -103,18 +108,22 @@ class KeyRing:
     @property
     def span(self) -> int:
         """Periods that one key covers."""
-        c = self.collection
-        lived = -(-(c.grace + c.forward_horizon) // c.calendar.seconds) + self.ahead + 2
+        longest = max(c.grace + c.forward_horizon for c in (version.codebook.collection for version in self.codebooks))
+        lived = -(-longest // self.collection.calendar.seconds) + self.ahead + 2
         return -(-lived // _LIVE)
 
-    def ensure(self, now: float, first_period: int) -> None:
-        """Publish what must be published by now. The first key ever starts at `first_period`."""
+    def ensure(self, now: float) -> None:
+        """Publish what must be published by now. The first key ever starts with the first codebook."""
         current = self.collection.calendar.index_at(now)
-        last = max((key.last_period for key in self.storage.sealing_keys()), default=first_period - 1)
+        first = self.codebooks.first_period
+        last = max((key.last_period for key in self.storage.sealing_keys()), default=first - 1)
         # after a long silence there is nothing to seal for periods that have closed
         start = max(last + 1, min(self._oldest_open(now), current))
         while start <= current + self.ahead:
-            self._add(start, start + self.span - 1)
+            try:
+                self._add(start, start + self.span - 1)
+            except KeyTaken:
+                return  # a command was faster; the next call reads what it made
             start += self.span
 
     def rotate(self) -> StoredKey:
@@ -137,15 +146,15 @@ class KeyRing:
 
     def forget(self, now: float) -> bool:
         """Erase private keys and nonces of periods past their horizon, together."""
-        over = [key.last_period for key in self.storage.sealing_keys() if self._horizon(key.last_period) <= now]
+        over = [
+            key.last_period for key in self.storage.sealing_keys() if self.codebooks.horizon(key.last_period) <= now
+        ]
         return bool(over) and self.storage.forget(max(over))
 
-    def _horizon(self, period: int) -> int:
-        c = self.collection
-        return c.calendar.period(period).horizon(c.grace, c.forward_horizon)
-
     def _oldest_open(self, now: float) -> int:
-        return self.collection.calendar.index_at(max(0.0, now - self.collection.grace))
+        calendar = self.collection.calendar
+        grace = max(c.grace for c in self.codebooks.ruling(calendar.index_at(now)))
+        return calendar.index_at(max(0.0, now - grace))
 
     def find(self, period: int, id: int) -> StoredKey | None:  # noqa: A002  it is an id
         """The key of this id, if it ever sealed this period."""

@@ -41,7 +41,7 @@ def build(settings: Settings, clock: Callable[[], float] = time.time) -> Aggrega
     try:
         codebooks = Codebooks(storage)
         codebooks.adopt(written, clock(), settings.backfill_periods)
-        ring = KeyRing(storage, codebooks.collection, settings.bundle_max_age)
+        ring = KeyRing(storage, codebooks, settings.bundle_max_age)
         service = Aggregator(
             storage=storage,
             spool=Spool(directory / "spool"),

@@ -180,7 +180,8 @@ class Estimate(Answer):
     metric: str
     population: Literal["reports", "superpopulation"]
     complete: bool = Field(
-        description="Nothing is missing: every period has closed and is settled, or past its horizon."
+        description="Nothing more can come: every period is past its horizon and no batch of it waits. "
+        "Until then, what has been released may be a part."
     )
     segments: list[Segment]
     privacy: Privacy

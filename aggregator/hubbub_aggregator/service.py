@@ -53,7 +53,7 @@ class Aggregator:
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.accumulator = Accumulator(self.storage, self.spool, self.codebooks, self.ring, self.pool)
+        self.accumulator = Accumulator(self.storage, self.spool, self.codebooks, self.ring, self.pool, self.clock)
 
     def start(self) -> None:
         """Clear what a crash left behind and publish what must be published."""
@@ -63,10 +63,11 @@ class Aggregator:
     def tick(self) -> None:
         """What time brings: keys that must be published, a bundle that aged, secrets that must be erased."""
         now = self.clock()
-        self.ring.ensure(now, self.codebooks.first_period)
+        self.ring.ensure(now)
         self.publisher.current(now)
         if self.ring.forget(now):
             log.info("keys and nonces past their horizon were erased")
+        self.storage.scrub()
         self.healthy = True
 
     def wake(self) -> None:

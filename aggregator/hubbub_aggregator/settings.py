@@ -14,7 +14,7 @@ __all__ = ["Settings"]
 class Settings(BaseSettings):
     """Read from HUBBUB_AGGREGATOR_* in the environment; built in `main` and in the command line only."""
 
-    model_config = SettingsConfigDict(env_prefix="HUBBUB_AGGREGATOR_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="HUBBUB_AGGREGATOR_", frozen=True, hide_input_in_errors=True)
 
     codebook: Path = Field(default=Path("metrics.toml"), description="The metrics.toml that says what is collected.")
     state_dir: Path = Field(

@@ -13,7 +13,7 @@ __all__ = ["Spool", "Upload"]
 
 
 class Upload:
-    """A body on its way in. Unless `keep` is called, nothing of it stays."""
+    """A body on its way in. Unless it is marked as `kept`, nothing of it stays."""
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
         self._file, self._path = file, path
@@ -26,7 +26,7 @@ class Upload:
     def write(self, chunk: bytes) -> None:
         self._file.write(chunk)
 
-    def keep(self) -> None:
+    def sync(self) -> None:
         """Make the bytes durable; the file's name is so when the directory is."""
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -35,7 +35,6 @@ class Upload:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        self.kept = True
 
 
 class Spool:

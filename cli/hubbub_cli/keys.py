@@ -117,7 +117,7 @@ def _ring(state_dir: Path) -> Iterator[KeyRing]:
         codebooks = Codebooks(storage)
         if not codebooks:
             raise InvalidParameter(f"{path} holds no codebook: start the aggregator once")
-        yield KeyRing(storage, codebooks.collection)
+        yield KeyRing(storage, codebooks)
     finally:
         storage.close()
 

@@ -146,7 +146,7 @@ def _points(codebook: Codebook, devices: int) -> list[dict[str, Any]]:
     from hubbub.accounting import guarantee, honest_reports
     from hubbub.accounting.plan import expected_error, min_batch, span
 
-    delta = float(codebook.collection.release_delta)
+    delta = codebook.collection.release_delta
     sizes = sorted({max(2, round(devices * 30 ** (2 * i / (POINTS - 1) - 1))) for i in range(POINTS)})
     rows: list[dict[str, Any]] = []
     with click.progressbar([m for m in codebook.metrics if m.enabled], label="drawing", file=sys.stderr) as metrics:

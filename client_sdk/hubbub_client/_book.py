@@ -66,14 +66,10 @@ class Book:
         """The newest codebook in force."""
         return next((page for page in reversed(self.pages) if page.first_period <= period), None)
 
-    def find(self, id: bytes, period: int) -> tuple[Page, Metric] | None:  # noqa: A002  it is an id
-        """A metric by its id, as the newest codebook in force has it, so that switching it off counts."""
-        for page in reversed(self.pages):
-            if page.first_period <= period and page.codebook is not None:
-                for metric in page.codebook.metrics:
-                    if metric.id == id:
-                        return page, metric
-        return None
+    def in_force(self, period: int) -> dict[bytes, tuple[Page, Metric]]:
+        """All metrics that take reports, by id, each as the newest codebook has it, so that switching it off counts."""
+        pages = [page for page in self.pages if page.first_period <= period]
+        return {metric.id: (page, metric) for page in pages if page.codebook for metric in page.codebook.metrics}
 
 
 def is_expired(metric: Metric, now: float) -> bool:

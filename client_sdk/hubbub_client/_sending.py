@@ -43,16 +43,14 @@ class Sending:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def drop_hopeless(self, body: Body, now: float) -> Counter[str]:
+    def drop_hopeless(self, body: Body) -> Counter[str]:
         """Remove what no shuffler would take any more, under the names that a shuffler would give."""
         dropped: dict[bytes, str] = {}
         with self._state.reading() as connection:
             waiting = Outbox.due(connection, None)
         for report in waiting:
             header = body.metric(report.id, report.period)
-            if now >= report.closes_at:
-                dropped[report.drawn.nonce] = "period-closed"
-            elif header is None:
+            if header is None:
                 dropped[report.drawn.nonce] = "unknown-metric"
             elif not header.enabled:
                 dropped[report.drawn.nonce] = "metric-disabled"
@@ -61,14 +59,17 @@ class Sending:
                 Outbox.remove(connection, dropped)
         return Counter(f"dropped:{reason}" for reason in dropped.values())
 
-    def send(self, transport: Transport, body: Body, until: float | None) -> Round:
-        """Upload what is due until this time (None: everything), each report once."""
+    def send(self, transport: Transport, body: Body, now: float, *, hurry: bool) -> Round:
+        """Upload what is due by now, with `hurry` without its delay, each report once; to a revoked key none."""
+        revoked = {key.id for key in body.keys if key.state == "revoked"}
         with self._state.reading() as connection:
-            unsealed = [report for report in Outbox.due(connection, until) if report.sealed is None]
-        self.seal(unsealed, body)
+            waiting = Outbox.due(connection, now, hurry=hurry)
+        self.seal([report for report in waiting if report.sealed is None or report.key in revoked], body)
         with self._state.reading() as connection:
-            waiting = Outbox.due(connection, until)
-        ready = [(report, report.sealed) for report in waiting if report.sealed is not None]
+            waiting = Outbox.due(connection, now, hurry=hurry)
+        ready = [
+            (report, report.sealed) for report in waiting if report.sealed is not None and report.key not in revoked
+        ]
         counts: Counter[str] = Counter()
         reseal: list[Waiting] = []
         gone = 0

@@ -6,19 +6,21 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from hubbub_client._fork import Forkable
 
 __all__ = ["NoDurableState", "State"]
 
 FILE_NAME = "hubbub.sqlite3"
-_VERSION = 1
+_VERSION = 2
 _BUSY_SECONDS = 1.0
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE known (metric TEXT PRIMARY KEY, since REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE reductions (
-    id BLOB NOT NULL, period INTEGER NOT NULL, state TEXT NOT NULL, PRIMARY KEY (id, period)
+    id BLOB NOT NULL, period INTEGER NOT NULL, state TEXT NOT NULL, closes_at REAL NOT NULL, PRIMARY KEY (id, period)
 ) WITHOUT ROWID;
 CREATE TABLE ledger (
     metric TEXT NOT NULL, end INTEGER NOT NULL, start INTEGER NOT NULL,
@@ -28,7 +30,7 @@ CREATE INDEX ledger_day ON ledger (day);
 CREATE INDEX ledger_end ON ledger (end);
 CREATE TABLE outbox (
     nonce BLOB PRIMARY KEY, id BLOB NOT NULL, period INTEGER NOT NULL, payload BLOB NOT NULL,
-    send_at REAL NOT NULL, closes_at REAL NOT NULL, key INTEGER, sealed BLOB
+    due_at REAL NOT NULL, send_at REAL NOT NULL, closes_at REAL NOT NULL, key INTEGER, sealed BLOB
 ) WITHOUT ROWID;
 """
 
@@ -37,7 +39,7 @@ class NoDurableState(Exception):
     """Nothing can be kept, so nothing may be reported."""
 
 
-class State:
+class State(Forkable):
     """One file, many threads and processes.
 
     A transaction that ended without an error is on disk (WAL, synchronous=FULL); any other left no trace.
@@ -49,6 +51,7 @@ class State:
         self._connection: sqlite3.Connection | None = None
         self._owner = 0
         self._abandoned: list[sqlite3.Connection] = []
+        self._survive_forks()
 
     def exists(self) -> bool:
         """Whether anything was ever kept."""
@@ -87,6 +90,17 @@ class State:
                 finally:
                     self._connection.close()
             self._connection = None
+
+    def _before_fork(self) -> None:
+        """Let a transaction of another thread end: in a child, SQLite would believe for ever that it goes on."""
+        self._lock.acquire(timeout=_BUSY_SECONDS)
+
+    def _after_fork(self, *, in_child: bool) -> None:
+        if in_child:
+            self._lock = threading.RLock()
+            return
+        with suppress(RuntimeError):  # it was not to be had in time
+            self._lock.release()
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is not None and self._owner != os.getpid():

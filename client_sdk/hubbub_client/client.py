@@ -7,22 +7,22 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from decimal import Decimal
-from fractions import Fraction
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from hubbub.bundle import Bundle
-from hubbub.problems import BundleError, HubbubError, InvalidParameter
+from hubbub.problems import BundleError, HubbubError
 from hubbub.randomness import Randomness, SystemRandomness
+from hubbub_client._attendance import Attendance
 from hubbub_client._book import Book, is_expired
+from hubbub_client._fork import Forkable
 from hubbub_client._pace import Pace
 from hubbub_client._reports import Outcome, Reports
 from hubbub_client._sending import Round, Sending
 from hubbub_client._source import BundleSource, trust_anchors
 from hubbub_client._state import NoDurableState, State
-from hubbub_client.consent import Consent
-from hubbub_client.ledger import Ledger
+from hubbub_client.consent import Asking, Consent
+from hubbub_client.ledger import Ledger, daily_limit
 from hubbub_client.outbox import Outbox
 from hubbub_client.transport import CannotReach, HttpTransport, Transport, is_loopback
 
@@ -31,7 +31,7 @@ __all__ = ["Client", "Outcome"]
 _MOST_EARLY_VALUES = 1_000
 
 
-class Client:
+class Client(Forkable):
     """One app on one device. Threads may share it; processes may share its state directory.
 
     `address` is the shuffler's. `trust` names whose bundles are believed; it may be None for an address on this
@@ -57,20 +57,23 @@ class Client:
         self._rng = rng or SystemRandomness()
         self._pace = pace or Pace()
         self._consent = Consent(consent, os.environ)
-        self._max_epsilon = _positive(max_epsilon)
+        self._max_epsilon = daily_limit(max_epsilon)
         self._state = State(state_dir)
+        self._attendance = Attendance(self._state)
         self._source = BundleSource(self._state, trust_anchors(trust, address))
         self._reports = Reports(self._state, Ledger(self._max_epsilon), self._rng)
         self._sending = Sending(self._state)
         self._book: Book | None = None
         self._refetch = self._closed = False
-        self._attending: bool | None = None
         self._not_before = 0.0
         self._early: list[tuple[float, str, bool | str | float]] = []
         self._counts: Counter[str] = Counter()
         self._counting, self._flushing = threading.Lock(), threading.Lock()
+        self._survive_forks()
         with self._never_raising():
-            if self._attend(self._clock()):
+            now = self._clock()
+            if self._attend(now):
+                self._count_all(self._reports.sweep(now))
                 self._read_cached()
 
     def record(self, name: str, value: object) -> Outcome:
@@ -90,12 +93,13 @@ class Client:
         """Send what is due: True when all of it was delivered or dropped for a stated reason.
 
         Tries again with growing pauses until `timeout` seconds are over; 0 tries once. `now` also sends what still
-        waits for its random delay, which tells an observer when the value was recorded: for tests and demos.
+        waits for its random delay, which may tell an observer when the value was recorded: for tests and demos.
         """
         with self._flushing, self._never_raising():
             deadline = self._pace.monotonic() + timeout
             with self._carrier(deadline) as transport:
-                return self._flush(transport, deadline, hurry=now)
+                asking = Asking(transport, lambda: self._attend(self._clock()))
+                return self._flush(asking, deadline, hurry=now)
         return False
 
     def stats(self) -> dict[str, int]:
@@ -103,7 +107,7 @@ class Client:
         and the number of reports in the outbox."""
         with self._counting:
             counts = dict(self._counts)
-        if self._state.exists():
+        if not self._closed and self._state.exists():
             with self._never_raising(), self._state.reading() as connection:
                 counts["outbox"] = Outbox.size(connection)
         return counts
@@ -120,22 +124,21 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _after_fork(self, *, in_child: bool) -> None:
+        if in_child:
+            self._counting, self._flushing = threading.Lock(), threading.Lock()
+            self._early.clear()  # the parent records them
+
     # -- recording ------------------------------------------------------------------------------
 
     def _attend(self, now: float) -> bool:
         """Whether there is consent now. When the answer changes, what is kept changes with it."""
-        given = self._consent.given() and not self._closed
-        if given == self._attending or self._closed:
-            return given
-        if given:
-            with self._state.transaction() as connection:
-                connection.execute("INSERT OR IGNORE INTO facts VALUES ('enabled_since', ?)", (now,))
-        else:
+        given = not self._closed and self._consent.given()
+        if not given:
             self._early.clear()
-            if self._state.exists():  # if not, then not even an empty file for someone who said no
-                with self._never_raising(), self._state.transaction() as connection:
-                    self._reports.forget(connection)
-        self._attending = given
+        if not self._closed:
+            with nullcontext() if given else self._never_raising():  # without consent there is nothing else to do
+                self._attendance.answer(given, now)
         return given
 
     def _record(self, name: str, value: object, now: float) -> Outcome:
@@ -152,7 +155,7 @@ class Client:
         period = book.calendar.at(at) if book.calendar else None
         page = book.page(period.index) if period else None
         if period is None or page is None or page.codebook is None:
-            return self._keep_early(name, value, at)
+            return Outcome.INVALID  # a later bundle will not change what was collected then
         if not page.affordable:
             return Outcome.OVER_BUDGET
         metric = page.metric(name)
@@ -162,23 +165,32 @@ class Client:
             return Outcome.DISABLED
         if is_expired(metric, now):
             return Outcome.EXPIRED
-        return self._reports.record(page.codebook, metric, period, value, at=at, now=now)
+        outcome = self._reports.record(page.codebook, metric, period, value, at=at, now=now)
+        if outcome is Outcome.DISABLED:
+            self._attendance.doubt()
+        return outcome
 
     def _keep_early(self, name: str, value: object, now: float) -> Outcome:
         if not isinstance(value, bool | str | int | float):
             return Outcome.INVALID
-        if len(self._early) < _MOST_EARLY_VALUES:
-            self._early.append((now, name, value))
+        if len(self._early) >= _MOST_EARLY_VALUES:
+            self._count("lost:no-room")
+            return Outcome.EXPIRED
+        self._early.append((now, name, value))
+        if not self._attend(now):  # withdrawn, and the list emptied, while this value was on its way into it
+            return Outcome.DISABLED
         return Outcome.WAITING
 
     def _replay_early(self, book: Book, now: float) -> None:
         """Record what came before the codebook, each value at its own time."""
-        for at, name, value in tuple(self._early):
+        while (oldest := self._early[:1]) and self._attend(now):
+            ((at, name, value),) = oldest
             try:
                 outcome = self._record_by(book, name, value, at=at, now=now)
             except HubbubError:
                 outcome = Outcome.INVALID
-            del self._early[:1]  # only now: what could not be written stays
+            with suppress(ValueError):  # a withdrawal may have emptied the list meanwhile
+                self._early.remove(oldest[0])  # only now: what could not be written stays
             self._count(f"late:{outcome.value}")
 
     # -- sending --------------------------------------------------------------------------------
@@ -200,25 +212,25 @@ class Client:
             self._pace.sleep(wait)
 
     def _try_once(self, transport: Transport, *, hurry: bool) -> bool:
+        self._count_all(self._reports.sweep(self._clock()))
         book = self._refreshed(transport)
         now = self._clock()
-        if book is None or now >= book.body.expires:
+        if book is None or now >= book.body.expires or not self._attend(now):  # it may have been a long wait
             return False
         self._replay_early(book, now)
         for reason, count in self._reports.settle(book, now).items():
             self._count(f"lost:{reason}", count)
-        self._count_all(self._sending.drop_hopeless(book.body, now))
-        until = None if hurry else now
-        sent = self._send(transport, book, until)
+        self._count_all(self._sending.drop_hopeless(book.body))
+        sent = self._send(transport, book, now, hurry=hurry)
         if sent.reseal and not sent.retry_after:
             self._refetch = True
             book = self._refreshed(transport)
             if book is not None and self._sending.seal(sent.reseal, book.body):
-                sent = self._send(transport, book, until)
+                sent = self._send(transport, book, now, hurry=hurry)
         return sent.left == 0
 
-    def _send(self, transport: Transport, book: Book, until: float | None) -> Round:
-        sent = self._sending.send(transport, book.body, until)
+    def _send(self, transport: Transport, book: Book, now: float, *, hurry: bool) -> Round:
+        sent = self._sending.send(transport, book.body, now, hurry=hurry)
         self._count_all(sent.counts)
         self._leave_alone(sent.retry_after)
         return sent
@@ -291,13 +303,3 @@ class Client:
     def _count_all(self, counts: Counter[str]) -> None:
         with self._counting:
             self._counts.update(counts)
-
-
-def _positive(max_epsilon: float | None) -> Fraction | None:
-    """Exactly as written: 0.3 means three tenths."""
-    if max_epsilon is None:
-        return None
-    limit = Decimal(str(max_epsilon)) if isinstance(max_epsilon, int | float) else Decimal("nan")
-    if not limit.is_finite() or limit <= 0:
-        raise InvalidParameter(f"max_epsilon is a number above 0, such as 4.0, got {max_epsilon!r}")
-    return Fraction(limit)

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hubbub.period import DAY
+from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hubbub.period import Period
 
-__all__ = ["Decision", "Ledger"]
+__all__ = ["Decision", "Ledger", "daily_limit"]
 
 
 class Decision(Enum):
@@ -110,3 +112,13 @@ class Ledger:
 
 def _total(rows: Iterable[tuple[str]]) -> Fraction:
     return sum((Fraction(epsilon) for (epsilon,) in rows), Fraction(0))
+
+
+def daily_limit(max_epsilon: float | None) -> Fraction | None:
+    """A device's own limit, exactly as written: 0.3 means three tenths."""
+    if max_epsilon is None:
+        return None
+    limit = Decimal(str(max_epsilon)) if isinstance(max_epsilon, int | float) else Decimal("nan")
+    if not limit.is_finite() or limit <= 0:
+        raise InvalidParameter(f"max_epsilon is a number above 0, such as 4.0, got {max_epsilon!r}")
+    return Fraction(limit)

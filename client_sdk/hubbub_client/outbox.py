@@ -32,19 +32,21 @@ class Outbox:
     """Every method works inside a transaction of the caller's."""
 
     @staticmethod
-    def put(connection: sqlite3.Connection, report: Waiting, send_at: float) -> None:
+    def put(connection: sqlite3.Connection, report: Waiting, *, due: float, delay: float) -> None:
+        times = due, due + delay, report.closes_at
         connection.execute(
-            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, NULL, NULL)",
-            (report.drawn.nonce, report.id, report.period, report.drawn.payload, send_at, report.closes_at),
+            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
+            (report.drawn.nonce, report.id, report.period, report.drawn.payload, *times),
         )
 
     @staticmethod
-    def due(connection: sqlite3.Connection, now: float | None) -> list[Waiting]:
-        """What may be sent at this time; None: everything, without its delay. In the order of the random nonces."""
+    def due(connection: sqlite3.Connection, now: float | None, *, hurry: bool = False) -> list[Waiting]:
+        """What may be sent at this time, with `hurry` without its delay; None: everything. In the order of the
+        random nonces."""
         rows = connection.execute(
             "SELECT id, period, payload, nonce, closes_at, key, sealed FROM outbox "
-            "WHERE ?1 IS NULL OR send_at <= ?1 ORDER BY nonce",
-            (now,),
+            "WHERE ?1 IS NULL OR CASE WHEN ?2 THEN due_at ELSE send_at END <= ?1 ORDER BY nonce",
+            (now, hurry),
         )
         return [Waiting(row[0], row[1], Draw(row[2], row[3]), *row[4:]) for row in rows]
 

@@ -20,24 +20,25 @@ if TYPE_CHECKING:
 
 __all__ = ["Status", "create_app"]
 
-_COARSE = 100
 _RETRY_SECONDS = 2
 
 
 class Waiting(BaseModel):
-    """A bucket that waits, in coarse numbers: a small crowd must not be countable from outside."""
+    """A bucket that waits. Not how many reports: who adds some of their own could count the others'."""
 
     metric: str
     state: str
-    reports: str = Field(description="A range such as 100-999.")
 
 
 class Status(BaseModel):
-    """What an operator looks at. Numbers of reports are rounded down to hundreds."""
+    """What anyone may know, since anyone who can report can read it.
 
-    accepted: int = Field(description="Reports made durable since the state directory was made, rounded down.")
-    duplicates: int = Field(description="Reports dropped as identical, rounded down.")
-    refused: dict[str, int] = Field(description="Uploads and reports refused since the start, by reason.")
+    Nothing in it depends on how many reports wait or were discarded, not even rounded: a rounded number that one can
+    add to is an exact one. What the storage counts exactly is for the operator.
+    """
+
+    accepted: int = Field(description="Reports that the aggregator accepted, which knows their number. In hundreds.")
+    refused: dict[str, int] = Field(description="Uploads and reports refused since the start, by reason. In hundreds.")
     buckets: list[Waiting]
     batches: dict[str, int] = Field(description="Batches not settled yet, by state.")
     settled: dict[str, dict[str, int]] = Field(description="Batches settled, by metric and verdict.")
@@ -83,7 +84,7 @@ def _create_api(ingest: Ingest, bundles: Bundles, storage: Storage) -> FastAPI:
 
     @api.get("/v1/status")
     async def status() -> Status:
-        """What waits, what left and what was refused, in numbers that single nobody out."""
+        """What waits, what left and what was refused, in numbers that single out nobody who waits."""
         return await _status(ingest, storage)
 
     @api.get("/healthz")
@@ -110,22 +111,23 @@ async def _status(ingest: Ingest, storage: Storage) -> Status:
         overview = await storage.overview()
     except StorageError as error:
         raise Refused("overloaded", "the storage can't be read", retry_after=_RETRY_SECONDS) from error
-    reports = {"ingested": 0, "duplicate": 0}
+    accepted = 0
     settled: dict[str, dict[str, int]] = {}
     discarded: dict[str, int] = {}
     for (name, what), count in overview.counts.items():
-        if what in reports:
-            reports[what] += count.reports
-        elif what == "discarded":
+        if what in {"ingested", "duplicate"}:
+            continue
+        if what == "discarded":
             discarded[name] = count.batches
         else:
             settled.setdefault(name, {})[what] = count.batches
+        if what == "accepted":
+            accepted += count.reports
     admission = ingest.admission
     return Status(
-        accepted=reports["ingested"] // _COARSE * _COARSE,
-        duplicates=reports["duplicate"] // _COARSE * _COARSE,
-        refused=dict(ingest.refused),
-        buckets=[Waiting(metric=b.name, state=b.state, reports=_coarse(b.reports)) for b in overview.waiting],
+        accepted=_hundreds(accepted),
+        refused={reason: _hundreds(count) for reason, count in ingest.refused.items() if _hundreds(count)},
+        buckets=[Waiting(metric=b.name, state=b.state) for b in overview.waiting],
         batches=overview.batches,
         settled=settled,
         discarded=discarded,
@@ -136,12 +138,8 @@ async def _status(ingest: Ingest, storage: Storage) -> Status:
     )
 
 
-def _coarse(reports: int) -> str:
-    """The power of ten that a number lies in."""
-    if reports < _COARSE:
-        return f"0-{_COARSE - 1}"
-    low = 10 ** (len(str(reports)) - 1)
-    return f"{low}-{10 * low - 1}"
+def _hundreds(count: int) -> int:
+    return count // 100 * 100
 
 
 def _matches(if_none_match: str, etag: str) -> bool:

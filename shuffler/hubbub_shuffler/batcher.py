@@ -55,14 +55,22 @@ class Batcher:
             await asyncio.sleep(every)
 
     async def tick(self) -> None:
-        """Close and plan what is due, delete what is discarded or was settled, forward what is planned."""
+        """Forward what is due. Before and after each attempt, close, plan and delete what is due for that.
+
+        An attempt may take minutes, and with a slow aggregator there is always a next one: nothing else waits for it.
+        """
+        await self._tidy()
+        while claim := await self._storage.claim(self._lease):
+            await self._forward(claim)
+            await self._tidy()
+
+    async def _tidy(self) -> None:
+        """Close and plan what is due, delete what is discarded or was settled."""
         bundle = relayed.bundle if (relayed := self._bundles.current) else None
         revoked = {key.id for key in bundle.body.keys if key.state == "revoked"} if bundle else set()
         for closed in await self._storage.close(revoked):
             await self._plan(closed, bundle, revoked=closed.revoked or closed.bucket.key in revoked)
         await self._storage.forget()
-        while claim := await self._storage.claim(self._lease):
-            await self._forward(claim)
 
     async def _plan(self, closed: Closed, bundle: Bundle | None, *, revoked: bool) -> None:
         """Decide what becomes of a closed bucket. Two workers may decide; the storage keeps one decision."""
@@ -94,14 +102,17 @@ class Batcher:
             raise
         match answer:
             case Final(verdict):
-                if await self._storage.settle(claim, verdict):
-                    await self._storage.forget()  # now: the next batch may keep this worker for minutes
-                else:
+                if not await self._storage.settle(claim, verdict):
                     _LOG.warning("batch %s went to another worker meanwhile", claim.batch.id.hex())
             case Taken():
                 await self._storage.postpone(claim, self._poll_pause(claim.batch), sent=True)
-            case Again(why, after, lost):
-                _LOG.warning("batch %s is tried again: %s", claim.batch.id.hex(), why)
+            case Again(why, after, lost, stuck):
+                _LOG.log(
+                    logging.ERROR if stuck else logging.WARNING,
+                    "batch %s is tried again: %s",
+                    claim.batch.id.hex(),
+                    why,
+                )
                 pause = 0.0 if lost else max(self._backoff(claim.batch.attempts), after or 0.0)
                 await self._storage.postpone(claim, pause, sent=claim.batch.sent and not lost)
 

@@ -58,6 +58,8 @@ class Bundles:
         self._offered_etag: str | None = None
         self._their_etag: str | None = None
         """The aggregator's name for the bundle at hand: known only once it was fetched by this process."""
+        self._unsaved: dict[str, bytes] = {}
+        """Files that the disk does not have yet, in the order in which they must get there."""
         self._load()
 
     @property
@@ -67,7 +69,10 @@ class Bundles:
         return newest if newest is not None and self._clock() < newest.bundle.body.expires else None
 
     async def refresh(self) -> bool:
-        """Ask the aggregator once. False, with the copy at hand unchanged, if it gave nothing to go on with."""
+        """Ask the aggregator once. False, and to be tried again soon, if that or keeping its answer on disk failed.
+
+        A valid bundle is in use even if the disk can't take it: it may revoke a key.
+        """
         try:
             raw = await self._fetch()
             if raw is not None:
@@ -75,7 +80,7 @@ class Bundles:
         except (httpx.HTTPError, BundleError, InvalidParameter) as error:
             _LOG.warning("no new bundle: %s: %s", type(error).__name__, error)
             return False
-        return True
+        return self._save()
 
     async def run(self) -> None:
         """Keep the bundle fresh, until cancelled."""
@@ -113,12 +118,23 @@ class Bundles:
         self._their_etag = self._offered_etag
         if self._newest is not None and raw == self._newest.raw:
             return
-        if not self._trust:
-            _write(self._dir / _ANCHOR_FILE, relayed.bundle.signer.encode("ascii"))
-            self._trust = (relayed.bundle.signer,)
-            _LOG.warning("trusting %s from now on: the first signer seen on loopback", relayed.bundle.signer)
-        _write(self._dir / _FILE, raw)
         self._newest = relayed
+        if not self._trust:
+            self._trust = (relayed.bundle.signer,)
+            self._unsaved[_ANCHOR_FILE] = relayed.bundle.signer.encode("ascii")
+            _LOG.warning("trusting %s from now on: the first signer seen on loopback", relayed.bundle.signer)
+        self._unsaved[_FILE] = raw
+
+    def _save(self) -> bool:
+        """Bring to the disk what it does not have yet; False if it can't be."""
+        try:
+            for name, data in list(self._unsaved.items()):
+                _write(self._dir / name, data)
+                del self._unsaved[name]
+        except OSError as error:
+            _LOG.error("the bundle is in use but can't be kept on disk: %s", error.strerror)
+            return False
+        return True
 
     def _load(self) -> None:
         """Go on with the copy on disk; it was verified before, and is verified again."""
@@ -152,11 +168,15 @@ def _signer_of(raw: bytes) -> str:
 def _write(path: Path, data: bytes) -> None:
     """The whole file or the old one, also after a power cut."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
-    with fresh.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
+    try:
+        with fresh.open("wb") as file:
+            fresh.chmod(0o600)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)

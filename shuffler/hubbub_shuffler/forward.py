@@ -14,15 +14,29 @@ import httpx
 
 from hubbub.refusals import refusal_named
 from hubbub.wire import BATCH_TYPE
+from hubbub_shuffler.storage import LONGEST_PAUSE
 
 __all__ = ["Again", "Answer", "Final", "Forwarder", "Taken"]
 
 REFUSED_FOR_GOOD = frozenset(
-    {"batch-too-small", "batch-conflict", "batch-too-late", "unknown-metric", "malformed-batch", "revoked-key"}
+    {
+        "batch-too-small",
+        "batch-conflict",
+        "batch-too-late",
+        "unknown-metric",
+        "malformed-batch",
+        "wrong-length",
+        "unknown-key",
+        "revoked-key",
+    }
 )
 """Problems that no retry can cure."""
 
-_LONGEST_WAIT = 3_600.0
+_STUCK = {"too-large": "raise max_batch_bytes of the aggregator"}
+"""Problems that a retry cures only after an operator did this."""
+
+LARGEST_ANSWER = 2**16
+"""Bytes: more than the aggregator ever says about a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +53,15 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """No word on the batch yet. `after`: seconds that the aggregator asked for; `lost`: it does not have the batch."""
+    """No word on the batch yet.
+
+    `after`: seconds that the aggregator asked for; `lost`: it does not have the batch; `stuck`: an operator must help.
+    """
 
     why: str
     after: float | None = None
     lost: bool = False
+    stuck: bool = False
 
 
 Answer = Final | Taken | Again
@@ -66,20 +84,19 @@ class Forwarder:
 
     async def _ask(self, method: str, batch_id: bytes, body: bytes | None, headers: dict[str, str]) -> Answer:
         try:
-            response = await self._client.request(
+            async with self._client.stream(
                 method,
                 f"{self._address}/v1/batches/{batch_id.hex()}",
                 content=body,
                 headers={**self._headers, **headers},
-            )
+            ) as response:
+                return _meaning(method, response, await _document(response))
         except httpx.HTTPError as error:
             return Again(type(error).__name__)
-        return _meaning(method, response)
 
 
-def _meaning(method: str, response: httpx.Response) -> Answer:
+def _meaning(method: str, response: httpx.Response, document: dict[str, object]) -> Answer:
     status = response.status_code
-    document = _document(response)
     if status == 200 and document.get("state") == "accepted":
         return Final("accepted")
     if status == 200 and document.get("state") == "refused":
@@ -89,15 +106,22 @@ def _meaning(method: str, response: httpx.Response) -> Answer:
     name = _name(document.get("type"))
     if 400 <= status < 500 and name in REFUSED_FOR_GOOD:
         return Final(name)
+    cure = _STUCK.get(name or "")
+    why = " ".join(filter(None, (str(status), name, cure and f"({cure})")))
     lost = method == "GET" and name == "not-found"
-    return Again(f"{status} {name or ''}".strip(), _retry_after(response), lost)
+    return Again(why, _retry_after(response), lost, cure is not None)
 
 
-def _document(response: httpx.Response) -> dict[str, object]:
-    """The JSON object in an answer; empty for anything else, such as a proxy's page."""
+async def _document(response: httpx.Response) -> dict[str, object]:
+    """The JSON object in an answer; empty for anything else, such as a proxy's page or more than we want to read."""
+    raw = bytearray()
+    async for chunk in response.aiter_bytes():
+        raw += chunk
+        if len(raw) > LARGEST_ANSWER:
+            return {}
     try:
-        document = response.json()
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+        document = json.loads(raw)
+    except (ValueError, RecursionError):  # ValueError: not JSON, not UTF-8, or a number of too many digits
         return {}
     return document if isinstance(document, dict) else {}
 
@@ -110,4 +134,4 @@ def _name(urn_or_name: object) -> str | None:
 
 def _retry_after(response: httpx.Response) -> float | None:
     text = response.headers.get("Retry-After", "")
-    return min(float(text), _LONGEST_WAIT) if text.isascii() and text.isdigit() else None
+    return min(float(text), LONGEST_PAUSE) if text.isascii() and text.isdigit() else None

@@ -94,22 +94,17 @@ class Ingest:
 
     async def _read(self, receive: Receive, held: _Held) -> bytes | None:
         """The whole body; None when the sender went away first."""
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        body: bytes = message.get("body", b"")
-        held.take(len(body))
-        if not message.get("more_body", False):
-            return body
-        chunks = [body]
+        chunks: list[bytes] = []
+        more = True
         try:
             async with asyncio.timeout(self._body_timeout):
-                while message.get("more_body", False):
+                while more:
                     message = await receive()
                     if message["type"] != "http.request":
                         return None
                     chunks.append(message.get("body", b""))
                     held.take(len(chunks[-1]))
+                    more = message.get("more_body", False)
         except TimeoutError:
             raise Refused("overloaded", "the body took too long to arrive", retry_after=_BUSY_SECONDS) from None
         return b"".join(chunks)

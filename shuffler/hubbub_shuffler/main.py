@@ -50,6 +50,7 @@ def run(settings: Settings, ready: Callable[[str], None] = lambda _address: None
 
 async def _serve(settings: Settings, ready: Callable[[str], None]) -> None:
     settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    settings.state_dir.chmod(0o700)  # also if it was there before: nobody else may look inside
     storage = SqliteStorage(
         settings.state_dir / "reports.sqlite",
         clock=time.time,

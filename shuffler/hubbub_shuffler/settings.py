@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from hubbub.trust import parse_anchor
+from hubbub_shuffler.storage import LONGEST_PAUSE
 
 __all__ = ["Settings", "is_loopback"]
 
@@ -45,11 +46,16 @@ class Settings(BaseSettings):
     )
     body_timeout: float = Field(30.0, gt=0, description="Seconds in which the body of an upload must arrive.")
     skew: float = Field(60.0, ge=0, description="Seconds by which a device's clock may be ahead.")
-    tick: float = Field(1.0, gt=0, description="Seconds between two looks at which buckets are due.")
+    tick: float = Field(1.0, gt=0, le=LONGEST_PAUSE, description="Seconds between two looks at which buckets are due.")
     lease: float = Field(
-        600.0, ge=2, description="Seconds for which a batch is one worker's; an attempt takes half of it at most."
+        600.0,
+        ge=2,
+        le=LONGEST_PAUSE,
+        description="Seconds for which a batch is one worker's; an attempt takes half of it at most.",
     )
-    longest_backoff: float = Field(60.0, ge=1, description="Most seconds between two attempts to forward a batch.")
+    longest_backoff: float = Field(
+        60.0, ge=1, le=LONGEST_PAUSE, description="Most seconds between two attempts to forward a batch."
+    )
     bundle_refresh: float | None = Field(
         None, gt=0, description="Seconds between two fetches of the bundle. Unset: half of its max_age."
     )

@@ -14,6 +14,8 @@ import pytest
 from hubbub.accounting import (
     AnyRandomizer,
     ExtremalRandomizer,
+    compose,
+    composed_delta,
     delta_at,
     guarantee,
     guarantee_curve,
@@ -165,3 +167,48 @@ def test_a_wrong_claim_of_symmetry_changes_nothing() -> None:
 def test_importing_hubbub_loads_no_numerics() -> None:
     code = "import sys, hubbub; assert not {'numpy', 'scipy', 'dp_accounting'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_delta_too_small_for_a_double_is_not_called_zero() -> None:
+    """Zero would claim pure differential privacy below the local epsilon, which no shuffling gives."""
+    krr = KaryRandomizedResponse.calibrate(2, Categories(10))
+    rr = BinaryRandomizedResponse.calibrate(2, Categories(2))
+    for mechanism in (krr, rr):
+        assert delta_at(mechanism, 10**6, 0.5) > 0
+        assert delta_at(mechanism, 2000, 1.9) > 0
+        assert delta_at(mechanism, 2000, mechanism.realised_epsilon) == 0
+
+
+@pytest.mark.parametrize("epsilon", ["0.3", "0.7", "1.1", "20.1", "29.9"])
+def test_the_local_epsilon_is_rounded_up(epsilon: str) -> None:
+    """A float below the decimal that was asked would promise more than the integers keep."""
+    for mechanism in (
+        BinaryRandomizedResponse.calibrate(epsilon, Categories(2)),
+        DiscreteLaplaceMean.calibrate(epsilon, Bounds(Fraction(0), Fraction(1))),
+    ):
+        local = guarantee(mechanism, 1, 0).epsilon
+        assert Fraction(local) >= mechanism.loss()
+        together = compose([(mechanism, 1, 2)], 0).epsilon
+        assert Fraction(together) >= 2 * mechanism.loss()
+        assert composed_delta([(mechanism, 1, 2)], together) == 0
+        assert 0 <= composed_delta([(mechanism, 1, 2)], together * (1 - 1e-15)) <= 1
+
+
+def test_out_of_reach_and_out_of_proportion_questions_are_answered_or_refused() -> None:
+    rr = BinaryRandomizedResponse.calibrate(1, Categories(2))
+    for epsilon in (0, 1e-200):
+        enough = min_reports(rr, epsilon, 0.01)
+        assert guarantee(rr, enough, 0.01).epsilon <= epsilon
+        with pytest.raises(InvalidParameter, match="no batch"):
+            min_reports(rr, epsilon, 1e-12)
+    assert delta_at(rr, 10, 10**400) == 0
+    assert guarantee(rr, 10**400, 1e-6).epsilon == guarantee(rr, 10**9, 1e-6).epsilon
+
+
+def test_more_reports_never_promise_less_than_one() -> None:
+    for mechanism, delta in (
+        (KaryRandomizedResponse.calibrate(8, Categories(4)), 0.999),
+        (BinaryRandomizedResponse.calibrate(15, Categories(2)), 0.5),
+    ):
+        alone = guarantee(mechanism, 1, delta).epsilon
+        assert guarantee(mechanism, 2, delta).epsilon <= alone * (1 + 1e-5)

@@ -50,7 +50,11 @@ def test_the_mean_positive_part_is_never_below_exact_arithmetic(law: Law) -> Non
     exact = sum(probability * max(total, Fraction(0)) for probability, total in _outcomes(law))
     found = [Fraction(upper_expectation([law], RAMP, 0.0, fineness)) for fineness in (20, 300, 3000)]
     assert all(value >= exact for value in found)
-    assert found[2] <= exact * Fraction(1001, 1000) + Fraction(law.values.max() ** 2) * Fraction(1, 10**9) or exact == 0
+    # smoothing adds at most 0.4 deviations of a Gaussian with a 3000th of the tilted sum's, which is half the range
+    # of one value times the root of their number at most
+    half_range = float(law.values.max() - law.values.min()) / 2
+    smoothing = Fraction(0.4 * math.sqrt(law.times) * half_range / 3000 * float(law.masses.sum()) ** law.times)
+    assert found[2] <= exact * Fraction(1001, 1000) + smoothing or exact == 0
 
 
 @seed(12)

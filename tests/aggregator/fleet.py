@@ -98,10 +98,7 @@ class Site:
 
     def start(self) -> None:
         if not self.state_dir.exists():
-            storage = SqliteStorage(state_directory(self.state_dir) / DATABASE)
-            for question, answer in ANSWERS.items():
-                storage.remember(question, answer)
-            storage.close()
+            remember(self.state_dir)
         self.service = build(self.settings, self.clock)
         with closing(sqlite3.connect(self.state_dir / DATABASE)) as database:
             ANSWERS.update(database.execute("SELECT question, answer FROM remembered").fetchall())
@@ -203,6 +200,14 @@ class Site:
         found = self.metric(name).min_batch
         assert found is not None
         return found
+
+
+def remember(state_dir: Path) -> None:
+    """A state directory that knows all batch sizes which were worked out before."""
+    storage = SqliteStorage(state_directory(state_dir) / DATABASE)
+    for question, answer in ANSWERS.items():
+        storage.remember(question, answer)
+    storage.close()
 
 
 @lru_cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import sqlite3
 from dataclasses import replace
 from multiprocessing import active_children
 from pathlib import Path
@@ -20,7 +21,7 @@ from hubbub.refusals import refusal_named
 from hubbub.sealing import new_private_key, public_key_of
 from hubbub.wire import BATCH_HEADER_BYTES, BatchHeader, Plaintext
 from hubbub_aggregator.opening import Pool
-from hubbub_aggregator.storage import Batch
+from hubbub_aggregator.storage import Batch, SqliteStorage
 from tests.aggregator.fleet import CODEBOOK, DAY, START, Site, needed, whole
 
 SHUFFLER = "a-secret-of-a-shuffler"
@@ -190,6 +191,7 @@ def test_the_guarantee_is_the_accountants_for_the_honest_reports(site: Site, sen
         assert (stated["honest_reports"], stated["local_epsilon"]) == (honest, expected.local_epsilon)
     assert found["epsilon"] <= 0.5
     assert found["if_collusion"] == {"epsilon": 1.0, "delta": 0.0}
+    assert any("invalid reports are counted as dishonest" in line for line in found["assumptions"])
     assert (record["reports"], record["valid"]) == (sent, valid)
     assert record["unit"] == "one device's report to this metric in this period"
     assert site.json(f"/v1/releases/{record['id']}") == record
@@ -327,6 +329,55 @@ def test_a_batch_past_its_horizon_is_gone(site: Site) -> None:
     site.service.tick()  # the batch that was acknowledged in time keeps its key until it is worked on
     site.work()
     assert site.json("/v1/status")["batches"]["accepted"] == 1
+
+
+class Failing(Pool):
+    """Workers that never come up."""
+
+    async def map(self, *_work: Any) -> list[Any]:
+        raise OSError("no more processes")
+
+
+def test_a_batch_that_can_not_be_worked_on_waits_until_its_horizon_and_holds_back_no_erasure(site: Site) -> None:
+    name = os.urandom(16)
+    site.put(site.batch("dark_mode", [True] * 200), name)
+    site.service.accumulator.pool = Failing(1)
+    for days, state, unsettled in [(8.9, "pending", 1), (9, "refused", 0)]:
+        site.clock.now = START + days * DAY
+        site.service.tick()
+        assert site.service.ring.find(START // DAY, 0) is not None
+        assert asyncio.run(site.service.accumulator.drain()) == unsettled
+        assert site.json(f"/v1/batches/{name.hex()}")["state"] == state
+    assert site.json(f"/v1/batches/{name.hex()}")["reason"] == "batch-too-late"
+    assert spooled(site) == []
+    site.service.tick()
+    assert site.service.ring.find(START // DAY, 0) is None
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_batch_whose_file_is_gone_is_asked_for_again_and_counted_once(site: Site, restarted: bool) -> None:
+    body, name = site.batch("dark_mode", [True] * 200), os.urandom(16)
+    site.put(body, name)
+    for file in spooled(site):
+        (site.state_dir / "spool" / file).unlink()
+    if restarted:
+        site.reopen()
+    site.work()
+    problem(site.get(f"/v1/batches/{name.hex()}"), "not-found")
+    assert site.settle(body, name)["state"] == "accepted"
+    assert site.json("/v1/metrics/dark_mode/estimate")["segments"][0]["reports"] == 200
+
+
+def test_a_batch_that_could_not_be_noted_leaves_no_file(site: Site) -> None:
+    body, name, storage = site.batch("dark_mode", [True] * 200), os.urandom(16), site.service.storage
+    assert isinstance(storage, SqliteStorage)
+    storage._connection.execute("PRAGMA query_only = ON")  # as good as a full disk
+    for _ in range(2):
+        with pytest.raises(sqlite3.OperationalError):  # the server answers 500, which is tried again
+            site.put(body, name)
+    assert spooled(site) == []
+    storage._connection.execute("PRAGMA query_only = OFF")
+    assert site.settle(body, name)["state"] == "accepted"
 
 
 def test_a_batch_too_large_is_refused_before_it_is_read(tmp_path: Path, pool: Pool) -> None:

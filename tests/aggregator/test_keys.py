@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from pydantic import SecretStr
 
 from hubbub.bundle import Seen, verify
 from hubbub.codebook import Codebook
@@ -19,7 +23,7 @@ from hubbub_aggregator.keys import KeyRing, load_identity, new_identity
 from hubbub_aggregator.main import DATABASE, build
 from hubbub_aggregator.opening import Pool, Slice
 from hubbub_aggregator.settings import Settings
-from hubbub_aggregator.storage import SqliteStorage
+from hubbub_aggregator.storage import SqliteStorage, StoredCodebook
 from hubbub_aggregator.tokens import Tokens
 from hubbub_cli.aggregator import aggregator
 from hubbub_cli.keys import keys
@@ -27,8 +31,11 @@ from tests.aggregator.fleet import CODEBOOK, DAY, START, Site
 
 
 def ring(tmp_path: Path, period: str, max_age: int = 3600) -> KeyRing:
-    collection = Codebook.from_toml(CODEBOOK.replace('period = "1d"\ngrace = "1d"', f'period = "{period}"')).collection
-    return KeyRing(SqliteStorage(tmp_path / "keys.db"), collection, max_age)
+    codebook = Codebook.from_toml(CODEBOOK.replace('period = "1d"\ngrace = "1d"', f'period = "{period}"'))
+    storage = SqliteStorage(tmp_path / "keys.db")
+    first = codebook.collection.calendar.index_at(START)
+    storage.add_codebook(StoredCodebook(first, codebook.with_min_batch(lambda _: 100).to_bytes()))
+    return KeyRing(storage, Codebooks(storage), max_age)
 
 
 # -- identity -------------------------------------------------------------------------------------
@@ -79,7 +86,7 @@ def test_every_period_has_exactly_one_key_published_ahead_and_ids_suffice(tmp_pa
     now = float(START)
     first = calendar.index_at(now)
     for _ in range(60):
-        keyring.ensure(now, first)
+        keyring.ensure(now)
         keyring.forget(now)
         current, published = calendar.index_at(now), keyring.published(now)
         assert len({key.id for key in published}) == len(published) <= 230
@@ -92,8 +99,8 @@ def test_every_period_has_exactly_one_key_published_ahead_and_ids_suffice(tmp_pa
 
 def test_after_a_long_silence_keys_start_at_the_oldest_open_period(tmp_path: Path) -> None:
     keyring = ring(tmp_path, "1d")
-    keyring.ensure(START, START // DAY)
-    keyring.ensure(START + 300 * DAY, START // DAY)
+    keyring.ensure(START)
+    keyring.ensure(START + 300 * DAY)
     assert [key.first_period - START // DAY for key in keyring.storage.sealing_keys()] == [0, 1, 2, 299, 300, 301, 302]
 
 
@@ -135,6 +142,56 @@ def test_private_key_and_nonces_of_a_period_go_together_after_the_horizon(site: 
     assert site.service.storage.pair(metric, period).nonces == ()
     assert site.service.ring.find(period, 0) is None
     assert site.json("/v1/metrics/dark_mode/estimate")["segments"][0]["reports"] == 200
+
+
+def test_an_edit_that_shortens_grace_and_horizon_takes_nothing_from_the_periods_before_it(site: Site) -> None:
+    early, late, period = site.batch("dark_mode", [True] * 200), site.batch("dark_mode", [False] * 200), site.period
+    site.settle(early)
+    site.clock.now = START + 5 * DAY
+    site.reopen(CODEBOOK.replace('grace = "1d"', 'grace = "1h"\nforward_horizon = "1h"'))
+    site.clock.now = START + 9 * DAY - 1
+    site.service.tick()
+    assert len(site.service.storage.pair(site.metric("dark_mode").id, period).nonces) == 1
+    assert site.settle(late)["state"] == "accepted"
+    site.clock.now += 1
+    site.service.tick()
+    assert site.service.ring.find(period, 0) is None
+
+
+def test_a_key_that_a_command_adds_meanwhile_leaves_one_live_key_for_each_period(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose, other = KeyRing._free_id, SqliteStorage(site.state_dir / DATABASE)
+
+    def slowly(ring: KeyRing) -> int:
+        monkeypatch.setattr(KeyRing, "_free_id", choose)
+        KeyRing(other, ring.codebooks).rotate()
+        return choose(ring)
+
+    monkeypatch.setattr(KeyRing, "_free_id", slowly)
+    site.clock.now += 2 * DAY
+    site.service.tick()
+    site.service.tick()
+    other.close()
+    covered = [key.first_period for key in site.bundle().body.keys]
+    assert covered == list(range(site.period - 2, site.period + 3))
+
+
+def test_a_revoked_key_is_gone_from_the_files_even_if_a_reader_stood_in_the_way(site: Site) -> None:
+    (secret,) = (key.private_key for key in site.service.storage.sealing_keys() if key.covers(site.period))
+    assert secret is not None
+
+    def in_files() -> bool:
+        return any(secret in path.read_bytes() for path in site.state_dir.glob(f"{DATABASE}*"))
+
+    assert in_files()
+    with closing(sqlite3.connect(site.state_dir / DATABASE, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM keys").fetchone()
+        site.service.ring.revoke(0)
+        site.service.tick()
+    site.service.tick()
+    assert not in_files()
 
 
 # -- codebooks and bundle -------------------------------------------------------------------------
@@ -193,7 +250,7 @@ def test_batch_sizes_are_worked_out_once_and_remembered(site: Site) -> None:
     with storage._transaction():
         storage._connection.execute("UPDATE remembered SET answer = 900")
     Codebooks(storage).adopt(Codebook.from_toml(CODEBOOK), site.clock())
-    assert {metric.min_batch for metric in Codebooks(storage).newest.metrics} == {1_000}
+    assert {metric.min_batch for metric in Codebooks(storage).newest.metrics} == {900}
 
 
 def test_a_target_out_of_reach_is_refused_with_the_metrics_name(tmp_path: Path, pool: Pool) -> None:
@@ -219,6 +276,16 @@ def test_what_others_can_reach_needs_tokens() -> None:
     with pytest.raises(InvalidParameter, match="at least 16"):
         Tokens(["short"])
     Settings(host="::1")
+
+
+def test_a_setting_that_is_refused_shows_no_part_of_a_token() -> None:
+    secret = "hunter-2-" * 2
+    with pytest.raises(ValueError, match="analyst_token") as refused:
+        Settings(host="10.0.0.1", shuffler_token=SecretStr(secret))
+    raw: dict[str, Any] = {"host": "10.0.0.1", "shuffler_token": secret}
+    with pytest.raises(ValueError, match="analyst_token") as also:
+        Settings(**raw)
+    assert "hunter" not in str(refused.value) + str(also.value)
 
 
 def test_the_command_refuses_bad_settings_without_showing_a_token() -> None:

@@ -21,7 +21,7 @@ from hubbub.problems import InvalidParameter
 from hubbub_aggregator.main import only_one
 from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.settings import Settings
-from tests.aggregator.fleet import CODEBOOK, Clock, Site
+from tests.aggregator.fleet import CODEBOOK, Clock, Site, remember
 
 RUN = """
 import sys
@@ -45,6 +45,7 @@ def free_port() -> int:
 def serving(root: Path) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
     (root / "metrics.toml").write_text(CODEBOOK)
     (root / "run.py").write_text(RUN)
+    remember(root / "state")
     log, port = root / "log", free_port()
     with log.open("w") as file:
         process = subprocess.Popen(

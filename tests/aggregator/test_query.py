@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hubbub.accounting import compose, guarantee
+from hubbub.mechanisms import BinaryRandomizedResponse, Categories, Mechanism
 from hubbub_aggregator.guarantees import Released, privacy
 from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.routes.query import router
@@ -119,31 +120,48 @@ def test_a_range_sums_its_periods_and_composes_their_guarantees(site: Site) -> N
     assert len(one["privacy"]["per_period"]) == 1
 
 
+def release(mechanism: Mechanism[Any], period: int, reports: int, epsilon: float = 0.4, name: str = "m") -> Released:
+    record = {
+        "metric_id": name,
+        "local_epsilon": mechanism.realised_epsilon,
+        "epsilon": epsilon,
+        "delta": 1e-8,
+        "honest_reports": reports,
+        "method": "blanket",
+    }
+    return Released(mechanism, period, str(period), record)
+
+
 def test_many_periods_are_composed_quickly_and_never_below_the_certified_value(site: Site) -> None:
     mechanism = site.metric("theme").mechanism
     sizes = [1_000 + 37 * number for number in range(30)]
-    releases = [
-        Released(
-            mechanism,
-            number,
-            str(number),
-            {
-                "metric_id": "m",
-                "local_epsilon": 2.0,
-                "epsilon": 0.4,
-                "delta": 1e-8,
-                "honest_reports": size,
-                "method": "blanket",
-            },
-        )
-        for number, size in enumerate(sizes)
-    ]
+    releases = [release(mechanism, number, size) for number, size in enumerate(sizes)]
     found = privacy(releases, single_operator=False)
     assert found.epsilon < 30 * 0.4
     assert found.method == "composed: loss-distribution"
     # all batches as large as the largest would be the best case
     assert found.epsilon > compose([(mechanism, max(sizes), 30)], 3e-7).epsilon
     assert math.isclose(found.delta, 3e-7)
+
+
+def test_of_batches_with_one_epsilon_the_smallest_counts_whatever_their_order() -> None:
+    """Two parts of a period are both at the local epsilon; composed over periods only the smaller one bounds it."""
+    mechanism = BinaryRandomizedResponse.calibrate(5, Categories(2))
+    local = mechanism.realised_epsilon
+    answers = [
+        privacy([release(mechanism, p, size, local) for p in range(6) for size in sizes], single_operator=False)
+        for sizes in ([40, 160], [160, 40])
+    ]
+    assert answers[0] == answers[1]
+    assert answers[0].epsilon >= compose([(mechanism, 40, 6)], 6e-8).epsilon
+    assert [period.honest_reports for period in answers[0].per_period] == [40] * 6
+
+
+def test_the_unit_counts_periods_not_releases(site: Site) -> None:
+    mechanism = site.metric("theme").mechanism
+    releases = [release(mechanism, period, 500, name=name) for period, name in [(1, "old"), (1, "new"), (2, "new")]]
+    assert privacy(releases, single_operator=False).unit == "one device's reports to this metric in these 2 periods"
+    assert privacy(releases[:2], single_operator=False).unit == "one device's reports to this metric in this period"
 
 
 def test_a_batch_that_was_cut_counts_as_one_period_at_its_worst(site: Site) -> None:
@@ -175,19 +193,23 @@ def test_an_edited_metric_is_shown_as_two_segments_and_never_merged(site: Site) 
     assert listed["dark_mode"]["in_force"]
 
 
-def test_an_answer_is_complete_once_its_periods_closed_and_are_settled(site: Site) -> None:
+def test_an_answer_is_complete_only_when_nothing_more_can_come(site: Site) -> None:
     path = "/v1/metrics/dark_mode/estimate"
-    site.settle(site.batch("dark_mode", [True] * 200))
-    assert not site.json(path)["complete"]
-    site.clock.now = START + 2 * DAY
-    assert site.json(path)["complete"]
-    two = path + "?from=2027-01-15&to=2027-01-17"
-    assert not site.json(two)["complete"]
+    part, rest, last = (site.batch("dark_mode", [True] * 200) for _ in range(3))  # a crowd that was cut
+    site.settle(part)
     site.clock.now = START + 3 * DAY
-    assert not site.json(two)["complete"]
-    assert site.put(site.header("dark_mode", 0, START // DAY + 1, size=0, kind="discard").encode()).status_code == 200
-    assert site.json(two)["complete"]
-    assert not site.json(path + "?from=2027-01-15&to=9000-01-01")["complete"]
+    assert not site.json(path)["complete"]
+    site.settle(rest)
+    site.clock.now = START + 9 * DAY - 1
+    assert site.put(last).status_code == 202
+    site.clock.now += 1
+    assert not site.json(path)["complete"]  # one still waits
+    site.work()
+    found = site.json(path)
+    assert (found["complete"], found["segments"][0]["reports"]) == (True, 600)
+    problem(site.put(part), "batch-too-late")
+    for end in ("2027-01-17", "9000-01-01"):
+        assert not site.json(f"{path}?from=2027-01-15&to={end}")["complete"]
 
 
 def test_where_one_party_runs_both_services_every_answer_says_so(tmp_path: Path, pool: Pool) -> None:
@@ -285,8 +307,7 @@ def asked(site: Site) -> Site:
 
 
 def test_a_misspelt_metric_gets_a_hint(site: Site) -> None:
-    document = site.get("/v1/metrics/dark_mod/estimate").json()
-    assert document["did_you_mean"] == "dark_mode"
+    assert "did you mean 'dark_mode'?" in site.get("/v1/metrics/dark_mod/estimate").json()["detail"]
 
 
 def test_analysts_show_a_token_where_one_is_set_and_devices_never_do(tmp_path: Path, pool: Pool) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from hubbub.wire import BatchHeader
 from hubbub_aggregator.storage import (
     Accepted,
     Batch,
+    KeyTaken,
     SignedBundle,
     SqliteStorage,
     Storage,
@@ -95,16 +98,15 @@ def test_a_verdict_never_changes(storage: Storage) -> None:
     assert released.state == "accepted"
 
 
-def test_a_period_is_settled_when_it_was_decided_and_nothing_waits(storage: Storage) -> None:
+def test_only_a_pending_batch_can_be_dropped_and_then_sent_again(storage: Storage) -> None:
     one, two = storage.admit(batch(1)), storage.admit(batch(2))
-    storage.accept(one.id, 0, accepted(1))
-    assert storage.settled_periods(METRIC) == set()
-    storage.refuse(two.id, "batch-too-small", None, {})
-    assert storage.settled_periods(METRIC) == {7}
+    storage.accept(two.id, 0, accepted(2))
+    storage.drop(one.id)
+    storage.drop(two.id)
 
-    storage.refuse(storage.admit(batch(3, OTHER, 8)).id, "batch-too-small", None, {})
-    storage.refuse(storage.admit(batch(4, OTHER, 9)).id, "revoked-key", None, {})  # sealed again, it may come yet
-    assert storage.settled_periods(OTHER) == {8}
+    assert storage.batch(one.id) is None
+    assert storage.batch(two.id) is not None
+    assert storage.admit(batch(1, content=b"another")).digest == b"another"
 
 
 def test_releases_come_by_period_and_in_pages(storage: Storage) -> None:
@@ -129,6 +131,24 @@ def test_revoking_erases_the_private_key_in_the_same_step(storage: Storage) -> N
     old, new = storage.sealing_keys()
     assert (old.id, old.revoked, old.private_key) == (0, True, None)
     assert (new.id, new.revoked, new.private_key) == (1, False, b"t" * 32)
+
+
+@pytest.mark.parametrize(("id", "first", "last"), [(2, 6, 6), (2, 4, 5), (2, 8, 9), (2, 1, 20), (1, 20, 20)])
+def test_a_key_whose_id_or_periods_are_taken_is_refused_and_changes_nothing(
+    storage: Storage,
+    id: int,  # noqa: A002  it is an id
+    first: int,
+    last: int,
+) -> None:
+    storage.add_key(StoredKey(0, 3, 3, b"p" * 32, b"s" * 32))
+    storage.add_key(StoredKey(1, 5, 8, b"p" * 32, b"s" * 32))
+    before = storage.sealing_keys()
+
+    for instead_of in (None, 0):
+        with pytest.raises(KeyTaken, match="try again"):
+            storage.add_key(StoredKey(id, first, last, b"q" * 32, b"t" * 32), instead_of=instead_of)
+
+    assert storage.sealing_keys() == before
 
 
 def test_keys_and_nonces_are_forgotten_together_and_batch_ids_stay(storage: Storage) -> None:
@@ -201,3 +221,48 @@ def test_what_was_kept_is_there_after_reopening_and_erased_keys_are_not(tmp_path
     assert b"SECRET-A" not in everything
     assert b"NONCE-16-LETTERS" not in everything
     again.close()
+
+
+def test_forgetting_writes_nothing_twice(tmp_path: Path) -> None:
+    storage = SqliteStorage(tmp_path / "state.db")
+    for number in (5, 6):
+        storage.add_key(StoredKey(number, number, number, b"p" * 32, b"s" * 32))
+        storage.accept(storage.admit(batch(number, period=number)).id, 0, accepted(number))
+    storage.forget(5)
+    written = storage._connection.total_changes
+    storage.forget(6)
+    assert storage._connection.total_changes - written == 2  # one key, one release
+    storage.close()
+
+
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_a_reader_elsewhere_delays_the_wiping_of_erased_keys_and_never_prevents_it(
+    tmp_path: Path, forgotten: bool
+) -> None:
+    path, secret = tmp_path / "state.db", b"SECRET-A" * 4
+    storage = SqliteStorage(path)
+    storage.add_key(StoredKey(0, 5, 6, b"p" * 32, secret))
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM keys").fetchone()
+        if forgotten:
+            storage.forget(6)
+        else:
+            storage.add_key(StoredKey(1, 5, 6, b"q" * 32, b"t" * 32), instead_of=0)
+        assert not storage.scrub()
+    assert storage.scrub()
+    assert not any(secret in file.read_bytes() for file in tmp_path.iterdir())
+    storage.close()
+
+
+def test_what_another_process_erased_and_could_not_wipe_is_wiped(tmp_path: Path) -> None:
+    path, secret = tmp_path / "state.db", b"SECRET-A" * 4
+    storage = SqliteStorage(path)
+    storage.add_key(StoredKey(0, 5, 6, b"p" * 32, secret))
+    assert storage.scrub()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("UPDATE keys SET private_key = NULL")  # and it dies before it wipes
+        assert any(secret in file.read_bytes() for file in tmp_path.iterdir())
+        assert storage.scrub()
+        assert not any(secret in file.read_bytes() for file in tmp_path.iterdir())
+    storage.close()

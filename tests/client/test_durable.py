@@ -125,7 +125,7 @@ def test_a_whole_report_from_a_bundle_loads_neither_numpy_nor_any_server_library
         "client = Client('http://localhost', trust=vector['trust'], consent=True, state_dir=Path(sys.argv[2]),\n"
         "                clock=lambda: vector['sequence'] + 1.0, transport=door)\n"
         "assert client.flush(0)\n"
-        "assert client.record('theme', 'dark').value == 'recorded', client.stats()\n"
+        "assert client.record('dark_mode', True).value == 'recorded', client.stats()\n"
         "assert client.record('startup_ms', 812).value in ('recorded', 'not_in_share'), client.stats()\n"
         "assert client.flush(0, now=True)\n"
         "assert len(door.reports) == 1\n"

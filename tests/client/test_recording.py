@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import stat
 import tempfile
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hubbub_client import Client, Outcome
-from tests.client.world import DAY, HOURLY, START, TOML, World, period_of, rows, signed
+from tests.client.world import DAY, HOURLY, START, TOML, World, no_network, period_of, rows, signed
 
 
 @pytest.fixture
@@ -135,6 +139,27 @@ def test_values_from_before_the_first_bundle_are_kept_in_memory_until_it_comes(w
     assert client.stats()["late:recorded"] == 2
 
 
+def test_what_finds_no_room_to_wait_is_not_called_waiting(world: World) -> None:
+    client = world.client()
+    outcomes = [client.record("startup_ms", value) for value in range(1_002)]
+
+    assert outcomes == [Outcome.WAITING] * 1_000 + [Outcome.EXPIRED] * 2
+    assert client.stats()["expired"] == client.stats()["lost:no-room"] == 2
+
+
+def test_values_from_before_the_first_codebook_are_dropped_once_and_counted(world: World) -> None:
+    world.transport.bundle = signed(first_periods=[period_of(START) + 1])
+    client = world.client()
+    assert client.record("theme", "dark") is Outcome.WAITING
+
+    for _ in range(3):
+        assert client.flush(0, now=True)
+
+    assert client.stats()["late:invalid"] == 1
+    assert client.record("theme", "dark") is Outcome.INVALID
+    assert rows(world, "ledger") == []
+
+
 def test_values_that_waited_for_the_bundle_longer_than_their_grace_spend_nothing(world: World) -> None:
     client = world.client()
     client.record("theme", "dark")
@@ -163,6 +188,27 @@ def test_a_randomized_value_leaves_no_raw_one_on_disk(world: World) -> None:
         assert client.flush(0, now=True)
     kept = b"".join(path.read_bytes() for path in world.directory.iterdir())
     assert b"1234.5678" not in kept
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_without_a_bundle_nothing_is_kept_beyond_its_grace(world: World, restarted: bool) -> None:
+    world.transport.bundle = signed(lifetime=DAY)
+    client = world.ready()
+    client.record("startup_ms", 1234.5)
+    client.record("theme", "dark")
+    world.transport.script.extend([no_network] * 9)
+    world.time.now = START + 2 * DAY - 1
+    assert not client.flush(0)
+    assert [len(rows(world, table)) for table in ("reductions", "outbox")] == [1, 1]
+
+    world.time.now = START + 2 * DAY
+    if restarted:
+        client = world.client()
+    else:
+        assert not client.flush(0)
+
+    assert rows(world, "reductions") == rows(world, "outbox") == []
+    assert (client.stats()["lost:period-closed"], client.stats()["dropped:period-closed"]) == (1, 1)
 
 
 def test_without_a_place_to_write_nothing_is_reported(world: World, tmp_path: Path) -> None:
@@ -222,6 +268,19 @@ def test_a_closed_client_records_nothing(world: World) -> None:
     assert client.flush(0) is False
 
 
+def test_a_closed_client_leaves_the_file_closed(world: World) -> None:
+    client = world.ready()
+    client.record("theme", "dark")
+    client.close()
+
+    assert client.stats()["recorded"] == 1
+
+    assert [path.name for path in world.directory.iterdir()] == ["hubbub.sqlite3"]  # no log, so no connection
+
+
+# -- forks --------------------------------------------------------------------------------------
+
+
 def test_a_forked_child_uses_a_connection_of_its_own(world: World) -> None:
     client = world.ready()
     client.record("theme", "dark")
@@ -231,3 +290,73 @@ def test_a_forked_child_uses_a_connection_of_its_own(world: World) -> None:
     assert os.waitpid(pid, 0)[1] == 0
     assert client.flush(0, now=True)
     assert len(world.transport.reports) == 1
+
+
+def in_a_child(act: Callable[[], bool]) -> bool:
+    """Whether `act` succeeds in a forked child, in less than ten seconds."""
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(10)
+        succeeded = False
+        try:
+            succeeded = act()
+        finally:
+            os._exit(0 if succeeded else 1)
+    return os.waitpid(pid, 0)[1] == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # Python 3.12 warns, apps fork
+def test_a_child_does_not_wait_for_locks_that_threads_of_its_parent_held(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubbub_client._state._BUSY_SECONDS", 0.05)
+    client = world.ready()
+    held, over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with client._state._lock, client._counting, client._flushing:
+            held.set()
+            over.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(5)
+    try:
+        assert in_a_child(lambda: client.record("theme", "dark") is Outcome.RECORDED and client.flush(0))
+    finally:
+        over.set()
+        thread.join()
+    assert client.record("theme", "dark") is Outcome.RECORDED  # the parent's own locks are as they were
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # Python 3.12 warns, apps fork
+def test_a_child_of_a_process_that_is_writing_can_write(world: World) -> None:
+    """SQLite keeps its locks in memory too: forked inside a transaction, a child would find the file busy for ever."""
+    client = world.ready()
+    over = threading.Event()
+
+    def write() -> None:
+        while not over.wait(0.01):
+            with client._state.transaction() as connection:
+                connection.execute("INSERT OR REPLACE INTO facts VALUES ('busy', 1)")
+                over.wait(0.05)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        assert all(in_a_child(lambda: client.record("startup_ms", 1) is Outcome.RECORDED) for _ in range(5))
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_values_that_wait_in_memory_are_recorded_by_the_parent_only(world: World) -> None:
+    client = world.client()
+    client.record("startup_ms", 5)
+
+    assert in_a_child(lambda: client.flush(0))
+    assert client.flush(0)
+
+    (kept,) = rows(world, "reductions")
+    assert json.loads(kept[2])["count"] == 1

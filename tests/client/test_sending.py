@@ -167,6 +167,34 @@ def test_a_refused_key_is_looked_up_anew_and_the_same_draw_sealed_again(world: W
     assert drawn[0] == drawn[1]
 
 
+def test_a_signed_revocation_needs_no_word_from_the_shuffler(world: World) -> None:
+    """Who holds the revoked key may be the shuffler's friend: from the bundle on, nothing more is sealed to it."""
+    client = two_reports(world)
+    world.transport.script.extend([world.transport.accept, no_network])
+    assert not client.flush(0, now=True)
+    world.time.now += 3_601
+    world.transport.bundle = signed(now=int(world.time.now), keys=[sealing_key(1, state="revoked"), sealing_key(2)])
+
+    assert client.flush(0, now=True)
+
+    old, new = world.uploads()
+    assert {decode_report(report)[0].key for report in new} == {2}
+    assert {opened(report)[1] for report in new} == {opened(report)[1] for report in old}
+
+
+def test_without_another_key_what_was_sealed_to_a_revoked_one_stays(world: World) -> None:
+    client = two_reports(world)
+    world.transport.script.extend([world.transport.accept, no_network])
+    assert not client.flush(0, now=True)
+    world.time.now += 3_601
+    world.transport.bundle = signed(now=int(world.time.now), keys=[sealing_key(1, state="revoked")])
+
+    assert not client.flush(0, now=True)
+
+    assert len(world.uploads()) == 1
+    assert client.stats()["outbox"] == 2
+
+
 def test_a_shuffler_that_lies_about_keys_gets_the_same_bytes_again(world: World) -> None:
     """Sealing anew needs a newer bundle that is signed: the shuffler's word alone changes nothing."""
     client = two_reports(world)

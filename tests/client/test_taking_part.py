@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,22 @@ import pytest
 
 from hubbub.problems import InvalidParameter
 from hubbub_client import Client, Outcome
-from tests.client.world import ADDRESS, DAY, HOURLY, START, TOML, TRUST, World, period_of, rows, signed
+from hubbub_client.testing import MemoryTransport, Request
+from hubbub_client.transport import Answer
+from tests.client.world import (
+    ADDRESS,
+    DAY,
+    HOURLY,
+    START,
+    TOML,
+    TRUST,
+    World,
+    no_network,
+    period_of,
+    problem,
+    rows,
+    signed,
+)
 
 
 @pytest.fixture
@@ -49,6 +66,116 @@ def test_consent_withdrawn_deletes_values_and_unsent_reports_but_no_spend(world:
     client.record("theme", "dark")
     assert client.flush(0, now=True)
     assert world.transport.reports == []
+
+
+def test_a_withdrawal_that_could_not_be_written_comes_before_anything_else(world: World) -> None:
+    answer = True
+    client = world.ready(consent=lambda: answer)
+    client.record("theme", "dark")
+    client.record("startup_ms", 7)
+    with client._state.reading() as connection:
+        connection.execute("PRAGMA busy_timeout = 0")
+    other = sqlite3.connect(world.directory / "hubbub.sqlite3", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    answer = False
+    assert client.record("startup_ms", 7) is Outcome.DISABLED
+    answer = True
+    assert client.record("startup_ms", 7) is Outcome.NO_DURABLE_STATE
+    other.execute("ROLLBACK")
+    other.close()
+
+    assert client.record("startup_ms", 9) is Outcome.RECORDED
+    assert rows(world, "outbox") == []
+    assert [json.loads(kept[2]) for kept in rows(world, "reductions")] == [{"count": 1, "value": 9.0}]
+
+
+def test_consent_withdrawn_while_the_bundle_is_on_its_way_ends_the_flush(world: World) -> None:
+    answer = True
+    client = world.ready(consent=lambda: answer)
+    client.record("startup_ms", 7)
+    client.record("theme", "dark")
+    world.time.now += DAY
+
+    def withdrawn(request: Request) -> Answer:
+        nonlocal answer
+        answer = False
+        return world.transport.accept(request)
+
+    world.transport.script.append(withdrawn)
+    assert not client.flush(0, now=True)
+
+    assert world.uploads() == []
+    assert rows(world, "reductions") == rows(world, "outbox") == []
+    assert [row[3] for row in rows(world, "ledger") if row[0] == "startup_ms"] == ["in share"]  # nothing was drawn
+
+
+@pytest.mark.parametrize("most", [1, 1_000])
+def test_consent_withdrawn_between_two_requests_holds_back_the_second(
+    world: World, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether there are two because of our limit or because the shuffler asked for smaller ones."""
+    monkeypatch.setattr("hubbub_client._sending.MOST_REPORTS", most)
+    answer = True
+    client = world.ready(consent=lambda: answer)
+    client.record("startup_ms", 7)
+    world.time.now += DAY
+    client.record("theme", "dark")
+
+    def withdrawn(request: Request) -> Answer:
+        nonlocal answer
+        answer = False
+        return world.transport.accept(request) if most == 1 else problem("too-large")(request)
+
+    world.transport.script.extend([world.transport.accept, withdrawn])
+    assert not client.flush(0, now=True)
+
+    assert len(world.uploads()) == 1
+    assert rows(world, "outbox") == []
+
+
+def test_consent_withdrawn_while_early_values_are_recorded_stops_at_the_next(world: World) -> None:
+    answer = True
+
+    def until_the_first_is_on_disk() -> bool:
+        nonlocal answer
+        answer = answer and not (world.directory.exists() and rows(world, "reductions"))
+        return answer
+
+    client = world.client(consent=until_the_first_is_on_disk)
+    for value in range(5):
+        client.record("startup_ms", value)
+
+    client.flush(0)
+
+    assert client.stats()["late:recorded"] == 1
+    assert rows(world, "reductions") == []
+
+
+def test_a_value_on_its_way_to_the_disk_does_not_get_there_after_a_withdrawal(world: World) -> None:
+    """Another process hears of it between the question and the write."""
+    race = False
+
+    def answer() -> bool:
+        nonlocal race
+        if race:
+            race = False
+            world.client(consent=False).close()
+        return True
+
+    client = world.ready(consent=answer)
+    race = True
+    assert client.record("startup_ms", 7) is Outcome.DISABLED
+    assert rows(world, "reductions") == []
+    assert client.record("startup_ms", 7) is Outcome.RECORDED  # the next value is asked for anew
+
+
+def test_a_value_on_its_way_into_memory_does_not_stay_there_after_a_withdrawal(world: World) -> None:
+    answers = [True, True, False]  # when the client is made, before the value is kept, and after
+    client = world.client(consent=lambda: answers.pop(0) if answers else True)
+    assert client.record("startup_ms", 7) is Outcome.DISABLED
+    assert client.flush(0)
+    assert rows(world, "reductions") == []
 
 
 def test_a_consent_function_that_fails_or_is_vague_has_not_said_yes(world: World) -> None:
@@ -151,3 +278,46 @@ def test_missing_is_not_reported_for_periods_before_the_metric_was_known_nor_wit
     assert client.flush(0, now=True)
 
     assert [header.period for header, _ in world.opened()] == [period_of(START + 2 * DAY)]
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_with_a_declared_missing_nothing_leaves_before_the_period_ends(world: World, recorded: bool) -> None:
+    """Not even in a hurry: or the time of sending would tell who recorded something."""
+    world.transport.bundle = signed(TOML.replace("[metrics.theme]", '[metrics.theme]\nmissing = "other"'))
+    client = world.ready()
+    if recorded:
+        assert client.record("theme", "dark") is Outcome.RECORDED
+
+    world.time.now = START + DAY - 1
+    assert client.flush(0, now=True)
+    assert world.transport.reports == []
+
+    world.time.now = START + DAY
+    world.transport.script.append(no_network)
+    assert not client.flush(0, now=True)
+    ((*_, send_at, _closes_at, _key, _sealed),) = rows(world, "outbox")
+    assert START + DAY <= send_at <= START + DAY + DAY / 2
+    assert client.flush(0, now=True)
+    assert len(world.transport.reports) == 1
+
+
+@pytest.mark.parametrize("max_epsilon", [None, 6])
+def test_which_periods_are_reported_does_not_depend_on_what_was_recorded(
+    tmp_path: Path, max_epsilon: float | None
+) -> None:
+    """A device that was off for 70 hours and catches up, with and without a budget that ends on the way."""
+    toml = with_missing(HOURLY.replace('period = "1h"', 'period = "1h"\ngrace = "100h"'))
+    reported = []
+    for name, hours in {"none": [], "all": range(70), "old": range(10), "some": range(0, 70, 7)}.items():
+        world = World(tmp_path / name, transport=MemoryTransport(signed(toml)))
+        client = world.ready(max_epsilon=max_epsilon)
+        for hour in hours:
+            world.time.now = START + hour * 3_600 + 1_001
+            assert client.record("startup_ms", 4_000) is Outcome.RECORDED
+        world.time.now = START + 70 * 3_600
+        assert client.flush(0, now=True)
+        reported.append(sorted(header.period for header, _ in world.opened()))
+        assert rows(world, "reductions") == []
+
+    assert reported == [reported[0]] * 4
+    assert len(reported[0]) == (64 if max_epsilon is None else 6)

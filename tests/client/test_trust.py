@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hubbub.bundle import Bundle, verify
 from hubbub_client import Client, Outcome
 from hubbub_client.transport import is_loopback
 from tests.client.world import DAY, IDENTITY, START, STRANGER, TOML, TRUST, World, no_network, page, problem, signed
@@ -73,6 +76,38 @@ def test_two_different_bundles_under_one_number_are_a_rollback(world: World) -> 
     later(world, signed(TOML.replace("epsilon = 2", "epsilon = 1")))
     assert not client.flush(0)
     assert client.stats()["bundle:RolledBackBundle"] == 1
+
+
+def test_nobody_waits_for_the_file_while_a_bundle_is_verified(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    verified = []
+
+    def watched(*arguments: Any) -> Bundle:
+        other = sqlite3.connect(world.directory / "hubbub.sqlite3", timeout=0, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")  # locked, if someone is writing
+        other.close()
+        verified.append(verify(*arguments))
+        return verified[-1]
+
+    monkeypatch.setattr("hubbub_client._source.verify", watched)
+    world.ready()
+    assert len(verified) == 1
+
+
+def test_a_bundle_older_than_one_that_another_process_accepted_meanwhile_is_a_rollback(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overtaken(*arguments: Any) -> Bundle:
+        monkeypatch.setattr("hubbub_client._source.verify", verify)
+        older, world.transport.bundle = world.transport.bundle, signed(now=START + 10)
+        world.ready().close()
+        world.transport.bundle = older
+        return verify(*arguments)
+
+    client = world.client()
+    monkeypatch.setattr("hubbub_client._source.verify", overtaken)
+    assert not client.flush(0)
+    assert client.stats()["bundle:RolledBackBundle"] == 1
+    assert world.client().record("theme", "dark") is Outcome.RECORDED
 
 
 def test_a_cached_bundle_works_offline_until_it_expires(world: World) -> None:
@@ -192,7 +227,7 @@ def test_a_codebook_that_claims_what_does_not_hold_collects_nothing(world: World
     )
     client = world.client()
     client.flush(0)
-    assert client.record("theme", "dark") is Outcome.WAITING
+    assert client.record("theme", "dark") is Outcome.INVALID
     assert client.stats()["codebook:unreadable"] == 1
     client.flush(0, now=True)
     assert world.transport.reports == []

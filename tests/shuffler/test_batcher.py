@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,19 @@ import httpx
 import pytest
 
 from hubbub.wire import BATCH_HEADER_BYTES, BATCH_TYPE, BatchHeader
-from hubbub_shuffler.forward import REFUSED_FOR_GOOD
+from hubbub_shuffler.forward import LARGEST_ANSWER, Again, Answer, Final, Forwarder
 from hubbub_shuffler.storage import Count
 from hubbub_shuffler.storage.sqlite import SqliteStorage
 from tests.shuffler.world import (
+    AGGREGATOR,
     CLOSES,
+    HOUR,
     METRIC,
     NOW,
     PERIOD,
     SEALED,
+    THEME,
+    THEME_SEALED,
     TOKEN,
     StubAggregator,
     World,
@@ -179,7 +183,19 @@ def test_a_metric_that_left_the_bundle_keeps_the_minimum_it_was_collected_under(
     run(World(tmp_path, StubAggregator(signed(book=codebook(11)))), scenario)
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED_FOR_GOOD))
+FOR_GOOD = [
+    "batch-too-small",
+    "batch-conflict",
+    "batch-too-late",
+    "unknown-metric",
+    "malformed-batch",
+    "wrong-length",
+    "unknown-key",
+    "revoked-key",
+]
+
+
+@pytest.mark.parametrize("name", FOR_GOOD)
 def test_a_refusal_for_good_settles_and_is_counted_by_its_name(tmp_path: Path, name: str) -> None:
     async def scenario(world: World) -> None:
         sealed = unique(10)
@@ -238,8 +254,12 @@ PASSING = [
     (503, "overloaded"),
     302,
     200,
-    (409, "unknown-key"),
+    (413, "too-large"),
     409,
+    pytest.param(b"1" * 5_000, id="a number of too many digits"),
+    pytest.param(b"[" * 50_000, id="nested too deep"),
+    pytest.param(b"\xff\xfe\0", id="no text"),
+    pytest.param(b"x" * 2**20, id="a very long page"),
 ]
 
 
@@ -257,6 +277,112 @@ def test_anything_else_is_tried_again_with_the_same_bytes(tmp_path: Path, answer
         assert sorted(world.aggregator.delivered()) == sorted(sealed)
         assert len(set(world.aggregator.puts)) == 1
         assert (await counts(world))["accepted"] == (30, 1)
+
+    run(World(tmp_path), scenario)
+
+
+def test_an_answer_without_end_is_not_read_to_its_end() -> None:
+    taken = 0
+
+    async def page() -> AsyncIterator[bytes]:
+        nonlocal taken
+        for _ in range(100):
+            taken += 1
+            yield b" " * LARGEST_ANSWER
+
+    async def main() -> Answer:
+        network = httpx.MockTransport(lambda _request: httpx.Response(200, content=page()))
+        async with httpx.AsyncClient(transport=network) as client:
+            return await Forwarder(client, address=AGGREGATOR, token=TOKEN).verdict(bytes(16))
+
+    assert asyncio.run(main()) == Again("200")
+    assert taken == 2
+
+
+def test_a_batch_too_large_for_the_aggregator_is_an_error_for_the_operator_and_waits_for_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(world: World) -> None:
+        sealed = unique(30)
+        await closed_with(world, sealed)
+        world.aggregator.answers = [(413, "too-large"), (503, "overloaded")]
+        await world.batcher.tick()
+        assert [(record.levelname, "max_batch_bytes" in record.message) for record in caplog.records] == [
+            ("ERROR", True)
+        ]
+        world.clock.now += 100
+        await world.batcher.tick()
+        assert caplog.records[-1].levelname == "WARNING"
+        await world.settle_all()  # the limit was raised
+        assert sorted(world.aggregator.delivered()) == sorted(sealed)
+
+    run(World(tmp_path), scenario)
+
+
+SLOW = 60.0
+"""Seconds after which an attempt fails: longer than the pause before the next, so that one is always due."""
+
+
+def test_a_slow_aggregator_holds_up_no_closing_and_no_deletion(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.post(upload(unique(5)) + upload(unique(5, THEME_SEALED), metric=THEME))
+        world.clock.now += HOUR
+        (late,) = unique(1)
+        await world.post(upload([late], period=PERIOD + 1, key_id=2))
+        world.clock.now = CLOSES + HOUR - 2 * SLOW
+        looked = False
+
+        async def slow(*_call: Any) -> Answer:
+            nonlocal looked
+            if looked:
+                return Final("accepted")
+            world.clock.now += SLOW
+            if world.clock.now > CLOSES + HOUR + SLOW:
+                looked = True
+                assert late not in files_of(tmp_path)
+                assert (await counts(world))["discarded"] == (1, 1)
+            return Again("ReadTimeout")
+
+        world.batcher._forwarder.put = slow  # type: ignore[method-assign, assignment]  # a network with a time-out
+        await world.batcher.tick()
+        assert looked
+
+    run(World(tmp_path), scenario)
+
+
+def test_batches_that_fail_slowly_starve_no_other(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await closed_with(world, unique(40))
+        tried: Counter[bytes] = Counter()
+
+        async def slow(batch_id: bytes, _body: bytes) -> Answer:
+            tried[batch_id] += 1
+            world.clock.now += SLOW
+            return Final("accepted") if tried.total() > 12 else Again("ReadTimeout")
+
+        world.batcher._forwarder.put = slow  # type: ignore[method-assign, assignment]  # a network with a time-out
+        await world.batcher.tick()
+        assert len(tried) == 4
+        assert min(tried.values()) >= 3
+
+    run(World(tmp_path, max_batch=10), scenario)
+
+
+@pytest.mark.parametrize("crashed", [False, True], ids=["postponed", "leased"])
+def test_a_clock_that_was_ahead_for_a_while_strands_no_batch(tmp_path: Path, crashed: bool) -> None:
+    async def scenario(world: World) -> None:
+        sealed = unique(5)
+        await closed_with(world, sealed)
+        world.clock.now = CLOSES + 365 * 86_400
+        world.aggregator.up = False
+        await world.batcher.tick()
+        if crashed:
+            world.clock.now += 100
+            assert await world.storage.claim(600.0)
+        world.aggregator.up = True
+        world.clock.now = CLOSES + 10
+        await world.settle_all()
+        assert sorted(world.aggregator.delivered()) == sorted(sealed)
 
     run(World(tmp_path), scenario)
 

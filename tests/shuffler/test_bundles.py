@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hubbub.problems import InvalidParameter
 from hubbub.refusals import PROBLEM_TYPE
 from hubbub_shuffler.storage import StorageError
-from tests.shuffler.world import NOW, TRUST, StubAggregator, World, files_of, signed, unique, upload
+from tests.shuffler.world import CLOSES, NOW, PERIOD, TRUST, StubAggregator, World, files_of, signed, unique, upload
 
 STRANGER = Ed25519PrivateKey.from_private_bytes(bytes(32))
 
@@ -98,6 +98,22 @@ def test_a_restart_does_not_open_the_door_to_an_older_bundle(tmp_path: Path) -> 
         async with World(tmp_path, world.aggregator, world.clock) as again:
             assert again.bundles.current is None
             assert not await again.bundles.refresh()
+
+    run(World(tmp_path), scenario)
+
+
+def test_a_bundle_that_the_disk_cannot_take_is_in_use_and_is_written_once_there_is_room(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        file = tmp_path / "bundle"
+        file.unlink()
+        file.mkdir()  # what no file can replace: the write fails as on a full disk
+        world.aggregator.bundle = signed(NOW + 5)
+        assert not await world.bundles.refresh()
+        assert (await world.client.get("/v1/bundle")).content == world.aggregator.bundle
+        assert not list(tmp_path.glob("*.new"))
+        file.rmdir()
+        assert await world.bundles.refresh()
+        assert file.read_bytes() == world.aggregator.bundle
 
     run(World(tmp_path), scenario)
 
@@ -187,17 +203,15 @@ def test_a_fault_of_ours_is_an_internal_error_that_repeats_nothing(tmp_path: Pat
     run(World(tmp_path), scenario)
 
 
-def test_the_status_counts_without_singling_anyone_out(tmp_path: Path) -> None:
+def test_the_status_says_what_waits_and_what_left(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         sealed = unique(137)
         await world.post(upload(sealed))
-        await world.post(b"")
         status = (await world.client.get("/v1/status")).json()
         assert status == {
-            "accepted": 100,
-            "duplicates": 0,
-            "refused": {"malformed-upload": 1},
-            "buckets": [{"metric": "dark_mode", "state": "open", "reports": "100-999"}],
+            "accepted": 0,
+            "refused": {},
+            "buckets": [{"metric": "dark_mode", "state": "open"}],
             "batches": {"planned": 0, "sent": 0},
             "settled": {},
             "discarded": {},
@@ -210,7 +224,37 @@ def test_the_status_counts_without_singling_anyone_out(tmp_path: Path) -> None:
         assert status["discarded"] == {"dark_mode": 1}
         assert status["settled"] == {"dark_mode": {"discard-accepted": 1}}
         assert status["buckets"] == []
-        assert "137" not in str(status)
         assert sealed[0] not in files_of(tmp_path)
 
     run(World(tmp_path, floor=200), scenario)
+
+
+def test_nobody_can_count_a_waiting_or_a_discarded_crowd_by_adding_to_it(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        shown = set()
+        for _ in range(11):  # from below one hundred to above, and never enough
+            await world.post(upload(unique(17)))
+            shown.add((await world.client.get("/v1/status")).text)
+        assert len(shown) == 1
+        world.clock.now = CLOSES
+        await world.settle_all()
+        status = (await world.client.get("/v1/status")).json()
+        assert (status["accepted"], status["discarded"]) == (0, {"dark_mode": 1})
+        assert "187" not in str(status)
+        assert (await world.storage.overview()).counts["dark_mode", "discarded"].reports == 187  # for the operator
+
+    run(World(tmp_path, floor=200), scenario)
+
+
+def test_what_the_aggregator_accepted_and_what_was_refused_is_shown_in_hundreds(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.post(upload(unique(250)))
+        await world.post(upload(unique(99), period=PERIOD - 5))
+        assert (await world.client.get("/v1/status")).json()["refused"] == {}
+        await world.post(upload(unique(102), period=PERIOD - 5))
+        assert (await world.client.get("/v1/status")).json()["refused"] == {"period-closed": 200}
+        world.clock.now = CLOSES
+        await world.settle_all()
+        assert (await world.client.get("/v1/status")).json()["accepted"] == 200
+
+    run(World(tmp_path), scenario)

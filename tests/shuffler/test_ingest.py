@@ -293,9 +293,12 @@ def test_a_body_that_is_cut_off_commits_nothing(tmp_path: Path) -> None:
     run(World(tmp_path), scenario)
 
 
-def test_a_body_that_never_ends_is_given_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "begun", [[], [{"type": "http.request", "body": b"\0", "more_body": True}]], ids=["never begins", "never ends"]
+)
+def test_a_body_that_never_arrives_whole_is_given_up(tmp_path: Path, begun: list[dict[str, Any]]) -> None:
     async def scenario(world: World) -> None:
-        start, body = await raw_post(world, [{"type": "http.request", "body": b"\0", "more_body": True}])
+        start, body = await asyncio.wait_for(raw_post(world, begun), 5)
         assert start["status"] == 503
         assert json.loads(body["body"])["type"] == "urn:hubbub:problem:overloaded"
         assert world.ingest._pending == 0

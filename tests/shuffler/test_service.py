@@ -74,6 +74,18 @@ def test_a_run_with_a_kill_and_a_sigterm_delivers_all_and_leaves_no_trace_of_who
     assert b"127.0.0.1" not in files_of(state)
 
 
+def test_a_state_directory_that_anyone_could_read_is_made_private(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    state.chmod(0o755)
+    with AggregatorServer(aggregator()) as address, ShufflerProcess(state, address, tmp_path / "log") as shuffler:
+        wait_for(lambda: ready(shuffler))
+        modes = {path.name: path.stat().st_mode & 0o777 for path in state.iterdir()}
+        assert state.stat().st_mode & 0o777 == 0o700
+        assert {"reports.sqlite", "reports.sqlite-wal", "bundle"} <= set(modes)
+        assert set(modes.values()) == {0o600}, modes
+
+
 def report_until_it_dies(address: str, until: float, acknowledged: list[bytes], unsure: list[bytes]) -> None:
     """One device after the other; each sends the same bytes twice, as after a lost answer."""
     with httpx.Client(base_url=address, headers=TYPE) as client:

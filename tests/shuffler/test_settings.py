@@ -55,6 +55,9 @@ def test_options_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
     "given",
     [
         {"min_batch_floor": 1},
+        {"lease": 3_601},
+        {"longest_backoff": 3_601},
+        {"tick": 3_601},
         {"port": 70_000},
         {"trust": "ed25519:short"},
         {"aggregator": "ftp://x"},

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from hubbub_shuffler.permute import ordered, part_of
-from hubbub_shuffler.storage import Arrivals, Bucket, Closed, Contents, Plan, Storage, Terms
+from hubbub_shuffler.storage import LONGEST_PAUSE, Arrivals, Bucket, Closed, Contents, Plan, Storage, Terms
 from hubbub_shuffler.storage.sqlite import SqliteStorage
 from tests.shuffler.world import Clock, files_of
 
@@ -274,6 +274,21 @@ def test_a_postponed_batch_comes_back_when_its_time_has_come(open_storage: Open,
         assert again
         assert again.batch.id == claim.batch.id
         assert (again.batch.sent, again.batch.attempts) == (True, 1)
+
+    run(open_storage, scenario)
+
+
+def test_a_pause_is_kept_to_its_end_however_long_it_may_be(open_storage: Open, clock: Clock) -> None:
+    async def scenario(storage: Storage) -> None:
+        await planned(storage, clock, unique(3))
+        claim = await storage.claim(LONGEST_PAUSE)
+        assert claim
+        assert await storage.claim(LEASE) is None
+        assert await storage.postpone(claim, LONGEST_PAUSE, sent=False)
+        clock.now += LONGEST_PAUSE - 1
+        assert await storage.claim(LEASE) is None
+        clock.now += 1
+        assert await storage.claim(LEASE)
 
     run(open_storage, scenario)
 

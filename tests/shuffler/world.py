@@ -136,8 +136,8 @@ def upload(sealed: list[bytes], **header: Any) -> bytes:
 class StubAggregator:
     """Keeps every body by batch id, as the real one does: same content, same verdict; other content, conflict.
 
-    `answers` are given once each before it behaves: a status and a problem's name, or an exception to raise after
-    the body was kept (the answer is lost on its way back).
+    `answers` are given once each before it behaves: a status and a problem's name, the body of a 502, or an exception
+    to raise after the body was kept (the answer is lost on its way back).
     """
 
     def __init__(self, bundle: bytes | None = None) -> None:
@@ -145,7 +145,7 @@ class StubAggregator:
         self.batches: dict[str, bytes] = {}
         self.puts: list[tuple[str, bytes]] = []
         self.requests: list[tuple[str, str, Mapping[str, str]]] = []
-        self.answers: list[int | tuple[int, str] | Exception] = []
+        self.answers: list[int | bytes | tuple[int, str] | Exception] = []
         self.verdict: dict[str, Any] = {"state": "accepted", "reason": None}
         self.up = True
 
@@ -181,6 +181,8 @@ class StubAggregator:
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, tuple):
             return answer[0], Refused(answer[1], "as the test wants").document()
+        if isinstance(answer, bytes):
+            return 502, answer
         if isinstance(answer, int):
             return answer, b"<html>not our word</html>"
         if method == "PUT":

@@ -150,19 +150,21 @@ async def _keep(
     try:
         with service.spool.upload() as upload:
             digest = await _digest(header, rest, stream, upload)
-            await asyncio.to_thread(upload.keep)
+            batch = Batch(name, header, digest, "pending", upload.name)
+            batch = await asyncio.to_thread(_admit, service, batch, upload)
     except OSError as error:
         raise Refused("overloaded", "the batch could not be written to disk", retry_after=60) from error
-    batch = await asyncio.to_thread(_admit, service, Batch(name, header, digest, "pending", upload.name))
     service.wake()
     return batch
 
 
-def _admit(service: Aggregator, batch: Batch) -> Batch:
-    """Keep it, unless another upload of the same id was faster."""
+def _admit(service: Aggregator, batch: Batch, upload: Upload | None = None) -> Batch:
+    """Keep it, unless another upload of the same id was faster. The body stays only if the batch names it."""
+    if upload is not None:
+        upload.sync()
     kept = service.storage.admit(batch)
-    if kept.spool != batch.spool:
-        service.spool.remove(batch.spool)
+    if upload is not None:
+        upload.kept = kept.spool == upload.name
     _refuse_conflict(kept, batch.header, batch.digest)
     return kept
 

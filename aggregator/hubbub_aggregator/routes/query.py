@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from difflib import get_close_matches
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
 from hubbub.codebook import Metric
+from hubbub.problems import did_you_mean
 from hubbub.refusals import Refused
 from hubbub_aggregator.estimate import Query as Asked
-from hubbub_aggregator.estimate import complete, mechanism_model, released, segment
+from hubbub_aggregator.estimate import mechanism_model, released, segment
 from hubbub_aggregator.guarantees import privacy
 from hubbub_aggregator.models import (
     Estimate,
@@ -89,8 +89,7 @@ def estimate(
     found = [(metric, releases) for metric, releases in found if releases]
     if not found:
         raise _nothing(name)
-    settled = [service.storage.settled_periods(metric.id) for metric in versions]
-    is_complete = complete(service.codebooks.collection, periods, set().union(*settled), service.clock())
+    is_complete = _complete(service, {metric.id for metric in versions}, periods)
     return Estimate(
         metric=name,
         population=population,
@@ -147,10 +146,7 @@ def _versions(service: Aggregator, name: str) -> list[Metric]:
     """Every metric that ever had this name, oldest first."""
     names = service.codebooks.named()
     if name not in names:
-        near = get_close_matches(name, names, n=1)
-        if not near:
-            raise Refused("not-found", "no metric has this name: see /v1/metrics")
-        raise Refused("not-found", f"no metric has this name: did you mean {near[0]!r}?", did_you_mean=near[0])
+        raise Refused("not-found", f"no metric has this name: {did_you_mean(name, names) or 'see /v1/metrics'}")
     return names[name]
 
 
@@ -166,6 +162,18 @@ def _periods(service: Aggregator, spans: list[tuple[int, int, int]], since: str 
     if first > last:
         raise Refused("nothing-released", "nothing has been released for this metric in this range yet")
     return range(first, last + 1)
+
+
+def _complete(service: Aggregator, ids: set[bytes], periods: range) -> bool:
+    """Whether nothing more can come.
+
+    Before the horizon nobody here knows: the shuffler may have cut a crowd into several batches, and devices may
+    seal again what a revoked key had sealed.
+    """
+    if service.codebooks.horizon(periods[-1]) > service.clock():
+        return False
+    waiting = (batch.header for batch in service.storage.pending())
+    return not any(header.metric in ids and header.period in periods for header in waiting)
 
 
 def _span(found: list[Release]) -> range:

@@ -3,6 +3,7 @@
 from hubbub_aggregator.storage.protocol import (
     Accepted,
     Batch,
+    KeyTaken,
     Pair,
     Release,
     SignedBundle,
@@ -16,6 +17,7 @@ from hubbub_aggregator.storage.sqlite import SqliteStorage
 __all__ = [
     "Accepted",
     "Batch",
+    "KeyTaken",
     "Pair",
     "Release",
     "SignedBundle",

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+from hubbub.problems import InvalidParameter
 from hubbub.wire import BatchHeader
 
 __all__ = [
     "Accepted",
     "Batch",
+    "KeyTaken",
     "Pair",
     "Release",
     "SignedBundle",
@@ -105,6 +107,10 @@ class SignedBundle:
     raw: bytes
 
 
+class KeyTaken(InvalidParameter):
+    """The id of a new key, or one of its periods, has a live key by now: read again what there is."""
+
+
 class Storage(Protocol):
     """Everything durable when a method returns; each method is one transaction.
 
@@ -132,8 +138,8 @@ class Storage(Protocol):
     def refuse(self, id: bytes, reason: str, valid: int | None, invalid: Mapping[str, int]) -> None:  # noqa: A002  it is an id
         """Settle a pending batch as never to be released."""
 
-    def settled_periods(self, metric: bytes) -> set[int]:
-        """Periods of a metric that were released, found too small or discarded, and where no batch waits."""
+    def drop(self, id: bytes) -> None:  # noqa: A002  it is an id
+        """Forget a pending batch, as if it had never been sent: its body is gone."""
 
     # -- releases
 
@@ -161,12 +167,21 @@ class Storage(Protocol):
         """Every key within its horizon, by first period."""
 
     def add_key(self, key: StoredKey, *, instead_of: int | None = None) -> None:
-        """Keep a key; `instead_of` revokes that one at the same moment and erases its private part."""
+        """Keep a key; `instead_of` revokes that one at the same moment and erases its private part.
+
+        KeyTaken, and no change, if the id is in use or any of the periods still has a live key.
+        """
 
     def forget(self, through: int) -> bool:
         """Erase the keys that end at or before this period and the nonces of their periods, together.
 
         Whether there was any. Periods with a pending batch stay.
+        """
+
+    def scrub(self) -> bool:
+        """Wipe the traces of what was erased, also by another process or before a crash. Whether none is left.
+
+        `add_key` and `forget` do it too; what stands in the way, such as a long reader, makes another call necessary.
         """
 
     def bundle(self) -> SignedBundle | None:

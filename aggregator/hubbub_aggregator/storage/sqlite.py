@@ -13,7 +13,16 @@ from threading import RLock
 from typing import Any
 
 from hubbub.wire import BatchHeader
-from hubbub_aggregator.storage.protocol import Accepted, Batch, Pair, Release, SignedBundle, StoredCodebook, StoredKey
+from hubbub_aggregator.storage.protocol import (
+    Accepted,
+    Batch,
+    KeyTaken,
+    Pair,
+    Release,
+    SignedBundle,
+    StoredCodebook,
+    StoredKey,
+)
 
 __all__ = ["SqliteStorage"]
 
@@ -44,6 +53,9 @@ CREATE TABLE bundle (
 ) STRICT;
 CREATE TABLE remembered (question TEXT PRIMARY KEY, answer INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 """
+_BUSY = 30_000
+_BUSY_SCRUBBING = 200
+"""Milliseconds to wait for other processes; scrubbing holds up everything else, and is tried again soon."""
 _BATCH = "id, header, digest, state, spool, reason, valid, invalid"
 _RELEASE = "id, metric, period, tally, record"
 
@@ -57,7 +69,9 @@ class SqliteStorage:
         path.chmod(0o600)
         self._lock = RLock()
         self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
-        for pragma in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON", "busy_timeout = 30000"):
+        self._traces = True  # a crash may have left some
+        self._others = -1
+        for pragma in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON", f"busy_timeout = {_BUSY}"):
             self._connection.execute(f"PRAGMA {pragma}")
         with self._transaction():
             (version,) = self._one("PRAGMA user_version")
@@ -166,13 +180,9 @@ class SqliteStorage:
             (*plain, json.dumps(invalid), id),
         )
 
-    def settled_periods(self, metric: bytes) -> set[int]:
-        rows = self._all(
-            "SELECT period FROM batches WHERE metric = ? GROUP BY period "
-            "HAVING sum(state = 'pending') = 0 AND sum(state = 'accepted' OR reason = 'batch-too-small') > 0",
-            metric,
-        )
-        return {period for (period,) in rows}
+    def drop(self, id: bytes) -> None:  # noqa: A002  it is an id
+        with self._transaction():
+            self._connection.execute("DELETE FROM batches WHERE id = ? AND state = 'pending'", (id,))
 
     # -- releases -------------------------------------------------------------------------------
 
@@ -227,24 +237,47 @@ class SqliteStorage:
     def add_key(self, key: StoredKey, *, instead_of: int | None = None) -> None:
         with self._transaction():
             self._connection.execute("UPDATE keys SET revoked = 1, private_key = NULL WHERE id = ?", (instead_of,))
+            taken = self._one(
+                "SELECT 1 FROM keys WHERE id = ? OR (NOT revoked AND first_period <= ? AND last_period >= ?)",
+                key.id,
+                key.last_period,
+                key.first_period,
+            )
+            if taken:
+                raise KeyTaken("those periods, or this id, have a key already and nothing was changed: try again")
             self._connection.execute(
                 "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?)",
                 (key.id, key.first_period, key.last_period, key.public_key, key.private_key, key.revoked),
             )
+            self._traces |= instead_of is not None
+        self.scrub()
 
     def forget(self, through: int) -> bool:
         with self._transaction():
             (waiting,) = self._one("SELECT min(period) FROM batches WHERE state = 'pending'")
             limit = through if waiting is None else min(through, waiting - 1)
             (last,) = self._one("SELECT max(last_period) FROM keys WHERE last_period <= ?", limit)
-            if last is None:
-                return False
-            self._connection.execute("DELETE FROM keys WHERE last_period <= ?", (last,))
-            self._connection.execute("UPDATE releases SET nonces = NULL WHERE period <= ?", (last,))
+            if last is not None:
+                self._connection.execute("DELETE FROM keys WHERE last_period <= ?", (last,))
+                self._connection.execute(
+                    "UPDATE releases SET nonces = NULL WHERE period <= ? AND nonces IS NOT NULL", (last,)
+                )
+                self._traces = True
+        self.scrub()
+        return last is not None
+
+    def scrub(self) -> bool:
+        """What was erased must not live on in the log, which a reader elsewhere may keep from being truncated."""
         with self._lock:
-            # what was erased must not live on in the log
-            self._one("PRAGMA wal_checkpoint(TRUNCATE)")
-        return True
+            (others,) = self._one("PRAGMA data_version")  # changes when another process has written
+            if self._traces or others != self._others:
+                self._one(f"PRAGMA busy_timeout = {_BUSY_SCRUBBING}")
+                try:
+                    busy, _, _ = self._one("PRAGMA wal_checkpoint(TRUNCATE)")
+                finally:
+                    self._one(f"PRAGMA busy_timeout = {_BUSY}")
+                self._traces, self._others = bool(busy), others
+            return not self._traces
 
     def bundle(self) -> SignedBundle | None:
         row = self._one("SELECT * FROM bundle ORDER BY sequence DESC LIMIT 1")

@@ -129,11 +129,10 @@ class Blankets:
 
     def _delta(self, lead: int, reports: int, epsilon: float, fineness: float) -> float:
         masses, values = self._law(lead, epsilon)
-        if reports == 1:
-            bound = float(masses @ np.maximum(values, 0.0)) * (1 + 4 * len(values) * UNIT)
-        else:
-            reports = min(reports, MOST_REPORTS)
-            bound = upper_expectation([Law(masses, values, reports)], RAMP, 0.0, fineness) / reports
+        # one report is the local divergence itself, and more reports only hide more
+        bound = float(masses @ np.maximum(values, 0.0)) * (1 + 4 * len(values) * UNIT)
+        if reports > 1:
+            bound = min(bound, upper_expectation([Law(masses, values, reports)], RAMP, 0.0, fineness) / reports)
         return min(1.0, bound * (1 + 8 * UNIT))
 
     def _dominated(self, others: NDArray[np.intp], lead: int, epsilon: float) -> NDArray[np.bool_]:

@@ -38,6 +38,7 @@ from hubbub.accounting.guarantee import (
     profile,
 )
 from hubbub.accounting.inversion import LOSS, UNIT, Law, upper_expectation
+from hubbub.mechanisms._exact import float_above
 from hubbub.problems import InvalidParameter
 
 Route: TypeAlias = Literal["loss-distribution", "basic", "local"]
@@ -69,21 +70,21 @@ class Composition:
         return self.epsilon < self.local_epsilon
 
 
-def compose(batches: Iterable[tuple[Randomizer, int, int]], delta: float) -> Composition:
+def compose(batches: Iterable[tuple[Randomizer, int, int]], delta: float | Fraction) -> Composition:
     """The smallest ε certified at `delta` for (mechanism, reports, times) batches together.
 
     The better of the composed curve, the sum of each batch's ε at an equal share of δ, and the sum of
     the local ε. Every report must be randomized afresh.
     """
     counted = _counted(batches)
-    delta = check_delta(delta)
+    lowered, asked = check_delta(delta), float(delta)
     releases = sum(counted.values())
     local = _sum_above([(mechanism.realised_epsilon, times) for (mechanism, _), times in counted.items()])
-    if delta == 0 or not counted:
-        return Composition(local, delta, releases, "local", local, assumptions=())
-    if delta == 1:
-        return Composition(0.0, delta, releases, "local", local, assumptions=())
-    share = delta / releases * (1 - 4 * UNIT)
+    if lowered == 0 or not counted:
+        return Composition(local, asked, releases, "local", local, assumptions=())
+    if lowered == 1:
+        return Composition(0.0, asked, releases, "local", local, assumptions=())
+    share = lowered / releases * (1 - 4 * UNIT)
     shares = [(guarantee(m, n, share).epsilon, times) for (m, n), times in counted.items()]
     best = local
     method: Route = "local"
@@ -93,27 +94,29 @@ def compose(batches: Iterable[tuple[Randomizer, int, int]], delta: float) -> Com
     if releases > 1:
         laws = [_with_times(losses(m, n), times) for (m, n), times in counted.items()]
         spread = math.sqrt(math.fsum(times * profile(m).spread(n) ** 2 for (m, n), times in counted.items()))
-        guess = min(spread * (math.sqrt(2 * math.log(1 / delta)) + spread / 2), 0.9 * best)
-        together = smallest_epsilon(lambda e: upper_expectation(laws, LOSS, e), delta, best, guess)
+        guess = min(spread * (math.sqrt(2 * math.log(1 / lowered)) + spread / 2), 0.9 * best)
+        together = smallest_epsilon(lambda e: upper_expectation(laws, LOSS, e), lowered, best, guess)
         if together < best:
             best, method = together, "loss-distribution"
     if method == "local":
-        return Composition(local, delta, releases, "local", local, assumptions=())
-    return Composition(best, delta, releases, method, local)
+        return Composition(local, asked, releases, "local", local, assumptions=())
+    return Composition(best, asked, releases, method, local)
 
 
-def composed_delta(batches: Iterable[tuple[Randomizer, int, int]], epsilon: float) -> float:
+def composed_delta(batches: Iterable[tuple[Randomizer, int, int]], epsilon: float | Fraction) -> float:
     """A δ at which `epsilon` is certified for the batches together."""
     epsilon, counted = check_epsilon(epsilon), _counted(batches)
+    if epsilon >= _sum_above([(mechanism.realised_epsilon, times) for (mechanism, _), times in counted.items()]):
+        return 0.0
     laws = [_with_times(losses(m, n), times) for (m, n), times in counted.items()]
-    return min(1.0, upper_expectation(laws, LOSS, epsilon)) if laws else 0.0
+    return min(1.0, upper_expectation(laws, LOSS, epsilon))
 
 
 @lru_cache(maxsize=4096)
 def losses(mechanism: Randomizer, reports: int) -> Law:
     """The privacy loss of one batch's dominating pair: values ln E_i, with masses p_i."""
     known = profile(mechanism)
-    top = math.exp(known.local) * (1 + 8 * UNIT)
+    top = math.exp(known.local) * (1 + 8 * UNIT * (1 + known.local))
     dots = [(Fraction(top), Fraction(0))]
     values: list[tuple[Fraction, Fraction]] = []
     for power in _where(known.spread(reports), known.local):
@@ -171,8 +174,8 @@ def _with_times(law: Law, times: int) -> Law:
 
 
 def _sum_above(parts: Sequence[tuple[float, int]]) -> float:
-    total = math.fsum(epsilon * times for epsilon, times in parts)
-    return total if len(parts) == 1 and parts[0][1] == 1 else total * (1 + 4 * UNIT)
+    """The sum, exactly, then rounded up."""
+    return float_above(sum((Fraction(epsilon) * times for epsilon, times in parts), Fraction(0)))
 
 
 def _counted(batches: Iterable[tuple[Randomizer, int, int]]) -> dict[tuple[Randomizer, int], int]:

@@ -60,26 +60,26 @@ class Guarantee:
         return self.epsilon < self.local_epsilon
 
 
-def guarantee(mechanism: Randomizer, reports: int, delta: float) -> Guarantee:
+def guarantee(mechanism: Randomizer, reports: int, delta: float | Fraction) -> Guarantee:
     """The smallest ε that can be certified at `delta` for a batch of `reports` honest reports."""
-    reports, delta = check_reports(reports), check_delta(delta)
-    local = mechanism.realised_epsilon
-    if delta == 0:
-        return Guarantee(local, delta, reports, "local", local, assumptions=())
-    if delta == 1:
-        return Guarantee(0.0, delta, reports, "local", local, assumptions=())
-    epsilon, method = profile(mechanism).epsilon(reports, delta)
+    reports, lowered = check_reports(reports), check_delta(delta)
+    local, asked = mechanism.realised_epsilon, float(delta)
+    if lowered == 0:
+        return Guarantee(local, asked, reports, "local", local, assumptions=())
+    if lowered == 1:
+        return Guarantee(0.0, asked, reports, "local", local, assumptions=())
+    epsilon, method = profile(mechanism).epsilon(reports, lowered)
     if epsilon >= local * (1 - 3 * TOLERANCE):
-        return Guarantee(local, delta, reports, "local", local, assumptions=())
-    return Guarantee(epsilon, delta, reports, method, local)
+        return Guarantee(local, asked, reports, "local", local, assumptions=())
+    return Guarantee(epsilon, asked, reports, method, local)
 
 
-def delta_at(mechanism: Randomizer, reports: int, epsilon: float) -> float:
+def delta_at(mechanism: Randomizer, reports: int, epsilon: float | Fraction) -> float:
     """A δ at which `epsilon` is certified for a batch of `reports` honest reports."""
     return profile(mechanism).delta(check_reports(reports), check_epsilon(epsilon), fineness=FINE)
 
 
-def min_reports(mechanism: Randomizer, epsilon: float, delta: float) -> int:
+def min_reports(mechanism: Randomizer, epsilon: float | Fraction, delta: float | Fraction) -> int:
     """The smallest batch n with guarantee(mechanism, n, delta).epsilon <= epsilon.
 
     The true δ falls with n. The certified one follows it to about a relative 1e-6, so the answer may be
@@ -98,7 +98,8 @@ def min_reports(mechanism: Randomizer, epsilon: float, delta: float) -> int:
     few, many = 0, MOST_REPORTS
     aim, few_height, many_height = math.sqrt(-math.log(delta)), math.nan, math.nan
     # sqrt(-ln δ) is nearly linear in sqrt(n)
-    trial = max(1, min(many - 1, int((aim / epsilon) ** 2 * known.spread(1) ** 2)))
+    wanted = aim * known.spread(1) / epsilon if epsilon * math.sqrt(many) > aim * known.spread(1) else math.sqrt(many)
+    trial = max(1, min(many - 1, int(wanted**2)))
     for step in range(200):
         value = known.delta(trial, epsilon, enough=delta)
         height = math.sqrt(max(0.0, -math.log(value))) - aim if value > 0 else math.inf
@@ -168,6 +169,7 @@ class Profile:
 
     def epsilon(self, reports: int, delta: float) -> tuple[float, Method]:
         """The smallest ε at which `delta` is certified, at most the local one."""
+        reports = min(reports, MOST_REPORTS)
         found, method = self.local, self._method
         if self._coin is not None:
             spread = self.spread(reports)
@@ -211,15 +213,19 @@ def check_reports(reports: int) -> int:
     return reports
 
 
-def check_delta(delta: float) -> float:
+def check_delta(delta: float | Fraction) -> float:
     if isinstance(delta, bool) or not isinstance(delta, int | float | Fraction) or not 0 <= delta <= 1:
         raise InvalidParameter(f"delta must be a number from 0 to 1, got {delta!r}")
     lowered = float(delta)
     return lowered if lowered <= delta else math.nextafter(lowered, 0.0)
 
 
-def check_epsilon(epsilon: float) -> float:
+_LARGE = 10**6
+"""Every local ε is far below: beyond it one ε is as good as another."""
+
+
+def check_epsilon(epsilon: float | Fraction) -> float:
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | Fraction) or not 0 <= epsilon < math.inf:
         raise InvalidParameter(f"epsilon must be a number of at least 0, got {epsilon!r}")
-    lowered = float(epsilon)
+    lowered = float(min(epsilon, _LARGE))
     return lowered if lowered <= epsilon else math.nextafter(lowered, 0.0)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 UNIT = 2.0**-53
 """Unit round-off of a double."""
 MOST_NODES = 1 << 16
+SMALLEST = 1e-300
+"""No value below is told apart from it: a zero would claim pure differential privacy."""
+_LARGEST_LOG = 700.0
 _CUTOFF = 6.5
 """The sum stops where the Gaussian factor has fallen to exp(-6.5²/2)."""
 
@@ -68,7 +71,7 @@ def upper_expectation(laws: Sequence[Law], kernel: Kernel, at: float = 0.0, fine
         return 0.0
     tilt = _saddle(laws, kernel, at)
     tilted = [_Tilted(law, tilt) for law in laws]
-    exponent = sum(law.times * part.log_total for law, part in zip(laws, tilted, strict=True)) - tilt * at
+    exponent = math.fsum([*(law.times * part.log_total for law, part in zip(laws, tilted, strict=True)), -tilt * at])
     spread = math.sqrt(sum(law.times * part.variance for law, part in zip(laws, tilted, strict=True)))
     period = max(10 * spread, (20 + max(0.0, -exponent)) / tilt)
     if spread == 0.0:  # every tilted term is a constant as far as a double can tell
@@ -105,7 +108,12 @@ def upper_expectation(laws: Sequence[Law], kernel: Kernel, at: float = 0.0, fine
     scale_log = exponent + 0.5 * tau * tau * tilt * tilt + kernel.drift * tau * tau * tilt
     work = math.fsum(law.times * part.log_work for law, part in zip(laws, tilted, strict=True))
     slack = 16 * UNIT * (1 + work + 2 * tilt * abs(at) + abs(scale_log))
-    return math.exp(scale_log + slack) / period * (total + round_off + cut_off) * (1 + 64 * UNIT)
+    inner = total + round_off + cut_off
+    log_value = scale_log + slack + math.log(inner / period) if inner > 0 else -math.inf
+    if not log_value < _LARGEST_LOG:  # an absurd tilt; also NaN
+        return math.inf
+    # never below SMALLEST: what underflows is not zero
+    return max(math.exp(log_value) * (1 + 64 * UNIT + 8 * UNIT * abs(log_value)), SMALLEST)
 
 
 class _Tilted:

@@ -65,7 +65,7 @@ def plan(codebook: Codebook, devices: int, periods: int = 1) -> Plan:
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise InvalidParameter(f"{what} must be a whole number of at least 1, got {number!r}")
     planned = tuple(_plan_metric(codebook, metric, devices, periods) for metric in codebook.metrics if metric.enabled)
-    delta = float(codebook.collection.release_delta)
+    delta = codebook.collection.release_delta
     released = [(p.metric.mechanism, p.guarantee.reports) for p in planned if p.released and p.guarantee]
     return Plan(
         codebook,
@@ -80,7 +80,7 @@ def plan(codebook: Codebook, devices: int, periods: int = 1) -> Plan:
 def min_batch(metric: Metric, codebook: Codebook) -> int:
     """ceil(n0 / h): the fewest reports whose honest part meets the release target, or an explicit larger number."""
     collection = codebook.collection
-    least = min_reports(metric.mechanism, collection.release_epsilon, collection.release_delta)  # type: ignore[arg-type]  # a Fraction is checked and rounded down inside
+    least = min_reports(metric.mechanism, collection.release_epsilon, collection.release_delta)
     needed = max(2, math.ceil(least / collection.honest_fraction))
     return max(needed, metric.min_batch or 0)
 
@@ -99,7 +99,7 @@ def span(mechanism: Mechanism[Any]) -> float:
 def _plan_metric(codebook: Codebook, metric: Metric, devices: int, periods: int) -> MetricPlan:
     collection, mechanism = codebook.collection, metric.mechanism
     reports = int(devices * metric.share)
-    delta = float(collection.release_delta)
+    delta = collection.release_delta
     honest = honest_reports(reports, collection.honest_fraction) if reports else 0
     try:
         needed: int | None = min_batch(metric, codebook)
@@ -153,6 +153,6 @@ def _largest_epsilon_that_fits(codebook: Codebook, metric: Metric, reports: int)
     while high - low > 1:
         middle = (low + high) // 2
         trial = type(metric.mechanism).calibrate(Fraction(middle, 100), metric.mechanism.domain)
-        met = guarantee(trial, honest, float(collection.release_delta)).epsilon <= collection.release_epsilon
+        met = guarantee(trial, honest, collection.release_delta).epsilon <= collection.release_epsilon
         low, high = (middle, high) if met else (low, middle)
     return low / 100 if low else None

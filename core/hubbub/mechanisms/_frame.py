@@ -245,8 +245,8 @@ class Mechanism(ABC, Generic[Report]):
 
     @property
     def realised_epsilon(self) -> float:
-        """`loss` as a float, rounded up, but not past the float by which the asked epsilon is known."""
-        return min(float_above(self.loss()), float(self.epsilon))
+        """`loss` as a float, rounded up: for an asked 0.3 it may be the float next above 0.3."""
+        return float_above(self.loss())
 
     def _refuse_if_not_private(self) -> None:
         loss = self.loss()

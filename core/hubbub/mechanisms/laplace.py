@@ -53,6 +53,8 @@ CLAMPED = Fraction(2_772_588_722_240, 10**11)
 """40 ln 2, rounded up: a draw is clamped with probability below 2**-40."""
 FINEST = 10**6
 """Epsilon is rounded down to a fraction with at most this denominator."""
+FINEST_GRID = 64
+"""Steps of the finest grid: the accountant looks at all pairs of its points, and rounding is small beside the noise."""
 FEW_REPORTS = 100
 """Up to here the noise law itself gives the interval; beyond, its sum is normal for all purposes."""
 
@@ -73,8 +75,8 @@ class DiscreteLaplaceMean(Mechanism[int]):
     reach: int
 
     def __post_init__(self) -> None:
-        if min(self.steps, self.scale, self.rate, self.reach) < 1:
-            raise InvalidParameter("laplace: steps, scale, rate and reach must be positive")
+        if min(self.steps, self.scale, self.rate, self.reach) < 1 or self.steps > FINEST_GRID:
+            raise InvalidParameter(f"laplace: all parameters must be positive, and steps at most {FINEST_GRID}")
         if self.reach < _reach(self.scale, self.rate):
             raise InvalidParameter(
                 f"laplace: a reach of {self.reach} would clamp reports often enough to bias the mean"
@@ -91,9 +93,9 @@ class DiscreteLaplaceMean(Mechanism[int]):
         refuse_unfit(cls, domain, options)
         exact = exact_epsilon(epsilon)
         if steps is None:
-            steps = min(max(16, 1 << math.ceil(8 * exact - 1).bit_length()), 64)
-        if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= 256:
-            raise InvalidParameter(f"laplace: steps must be a whole number from 1 to 256, got {steps!r}")
+            steps = min(max(16, 1 << math.ceil(8 * exact - 1).bit_length()), FINEST_GRID)
+        if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= FINEST_GRID:
+            raise InvalidParameter(f"laplace: steps must be a whole number from 1 to {FINEST_GRID}, got {steps!r}")
         spent = exact if exact.denominator <= FINEST else Fraction(int(exact * FINEST), FINEST)
         ratio = steps / spent
         return cls(

@@ -1,6 +1,7 @@
 """Where reports wait for their crowd: one Protocol, one backend per file."""
 
 from hubbub_shuffler.storage.protocol import (
+    LONGEST_PAUSE,
     Arrivals,
     Batch,
     Bucket,
@@ -18,6 +19,7 @@ from hubbub_shuffler.storage.protocol import (
 )
 
 __all__ = [
+    "LONGEST_PAUSE",
     "Arrivals",
     "Batch",
     "Bucket",

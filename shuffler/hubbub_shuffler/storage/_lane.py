@@ -60,8 +60,8 @@ class Lane:
 
 @contextmanager
 def as_storage_error() -> Iterator[None]:
-    """SQLite's errors under the name that the Protocol promises."""
+    """SQLite's errors, and those of the files, under the name that the Protocol promises."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OSError) as error:
         raise StorageError(f"{type(error).__name__}: {error}") from error

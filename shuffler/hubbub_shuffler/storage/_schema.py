@@ -1,6 +1,6 @@
 """The tables of the SQLite backend, and how a connection to them is set up.
 
-    buckets          one row per (metric, period, key): its terms, its state, its number of reports
+    buckets          one row per (metric, period, key): its terms, its state, its number of reports, its table
     waiting_<name>   the reports of one bucket: one blob per group commit under a random id, and later the seed
     batches          what is to be forwarded, under which lease
     counts           sums by metric name and what happened
@@ -13,6 +13,7 @@ SQLite moved while balancing could stay behind in pages that live on. Nothing ha
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["connect", "create"]
@@ -41,7 +42,14 @@ CREATE TABLE IF NOT EXISTS counts (
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection on which a commit is durable and a deletion overwrites."""
+    """A connection on which a commit is durable and a deletion overwrites, to files that only their owner can read."""
+    # SQLite gives new -wal and -shm files the mode of the database, so it must have it from the start. One that is
+    # there is not opened here: closing it would cancel the locks that this process holds on it.
+    with suppress(FileExistsError):
+        path.touch(0o600, exist_ok=False)
+    for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        with suppress(FileNotFoundError):
+            file.chmod(0o600)
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 from hubbub.wire import Kind
 
 __all__ = [
+    "LONGEST_PAUSE",
     "Arrivals",
     "Batch",
     "Bucket",
@@ -29,6 +30,8 @@ __all__ = [
     "Waiting",
 ]
 
+LONGEST_PAUSE = 3_600.0
+"""Most seconds for which a batch is leased or postponed: what is due later than that was set by a wrong clock."""
 
 Reason: TypeAlias = Literal["period-closed", "revoked-key"]
 """Why a bucket takes nothing: the device drops what is late, and seals again what has a revoked key."""
@@ -172,7 +175,11 @@ class Storage(Protocol):
         ...
 
     async def claim(self, lease: float) -> Claim | None:
-        """A batch that is due and nobody else's for the next `lease` seconds; None if there is none."""
+        """A batch that is due and nobody else's for the next `lease` seconds; None if there is none.
+
+        The one that is due for longest comes first, so none can starve behind others that fail. A clock that was
+        ahead for a while and is right again holds up no batch for more than LONGEST_PAUSE.
+        """
         ...
 
     async def postpone(self, claim: Claim, seconds: float, *, sent: bool) -> bool:
@@ -184,7 +191,10 @@ class Storage(Protocol):
         ...
 
     async def forget(self) -> bool:
-        """Really delete what is settled or discarded; False if something must be tried again later."""
+        """Really delete what is settled or discarded; False if something must be tried again later.
+
+        Also what another process began to delete: True means that no trace is left by any of them.
+        """
         ...
 
     async def overview(self) -> Overview:

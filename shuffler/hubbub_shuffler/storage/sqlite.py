@@ -14,6 +14,7 @@ from hubbub_shuffler.permute import Entropy, shuffled
 from hubbub_shuffler.storage._lane import Lane, as_storage_error
 from hubbub_shuffler.storage._schema import create
 from hubbub_shuffler.storage.protocol import (
+    LONGEST_PAUSE,
     Arrivals,
     Batch,
     Bucket,
@@ -47,8 +48,6 @@ class SqliteStorage:
         self._ingest, self._rest = Lane(path), Lane(path)
         with as_storage_error():
             create(self._rest.db)
-        self._traces = True
-        """Whether the log may still hold what was deleted: after a crash nobody knows, so assume it."""
 
     async def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
         return await self._ingest.run(self._add, arrivals)
@@ -179,8 +178,9 @@ class SqliteStorage:
         with self._rest.transaction() as db:
             now = self._clock()
             row = db.execute(
-                "SELECT id, metric, period, key, kind, part, parts, sent, attempts FROM batches WHERE due <= ? LIMIT 1",
-                (now,),
+                "SELECT id, metric, period, key, kind, part, parts, sent, attempts FROM batches "
+                "WHERE due <= ? OR due > ? ORDER BY due LIMIT 1",
+                (now, now + LONGEST_PAUSE),
             ).fetchone()
             if row is None:
                 return None
@@ -222,23 +222,36 @@ class SqliteStorage:
         for *bucket, table in db.execute(
             "SELECT metric, period, key, waiting FROM buckets WHERE state = 'spent'"
         ).fetchall():
-            self._traces = True
             self._empty(table)
             with self._rest.transaction():
                 db.execute(f"DROP TABLE IF EXISTS {table}")
-                db.execute(f"UPDATE buckets SET state = 'gone', waiting = '' WHERE {_THIS}", bucket)  # noqa: S608  constant
+                db.execute(f"UPDATE buckets SET state = 'gone' WHERE {_THIS} AND state = 'spent'", bucket)  # noqa: S608  constant
+        clean = self._cut_log()
         with self._rest.transaction():
             db.execute(
-                "DELETE FROM buckets WHERE state = 'gone' AND closes_at <= ? AND NOT EXISTS "
+                "DELETE FROM buckets WHERE state = 'gone' AND waiting = '' AND closes_at <= ? AND NOT EXISTS "
                 "(SELECT 1 FROM batches AS b WHERE (b.metric, b.period, b.key) = "
                 "(buckets.metric, buckets.period, buckets.key))",
                 (self._clock() - self._forget_after,),
             )
-        if self._traces:
-            # What was deleted is overwritten in the file by now, but the log still holds the pages as they were.
-            busy, _, _ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            self._traces = bool(busy)
-        return not self._traces
+        return clean
+
+    def _cut_log(self) -> bool:
+        """Overwritten in the file is not enough: the log still holds the pages as they were, until it is cut.
+
+        A bucket that is gone keeps the name of its table until then, so that any process can finish this.
+        """
+        db = self._rest.db
+        traces = db.execute("SELECT metric, period, key FROM buckets WHERE state = 'gone' AND waiting != ''").fetchall()
+        if not traces:
+            return True
+        busy, _, _ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            return False
+        with self._rest.transaction():
+            # only those from before the cut: another process may have deleted since
+            db.executemany(f"UPDATE buckets SET waiting = '' WHERE {_THIS} AND state = 'gone'", traces)  # noqa: S608  constant
+        return True
 
     def _empty(self, table: str) -> None:
         """Delete in steps: one large deletion would keep uploads waiting for the file."""

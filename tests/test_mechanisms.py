@@ -351,8 +351,8 @@ def test_joint_intervals_are_wider_and_the_superpopulation_is_less_certain() -> 
 
 
 def test_the_exact_and_the_score_interval_agree_where_they_meet() -> None:
-    p, q, n = 0.7, 0.1, 1_800
-    counts = np.array([300, 500, 1000])
+    p, q, n = 0.7, 0.1, 3_400
+    counts = np.array([600, 1000, 2000])
     exact = _intervals.two_binomials(counts, n, 0.05, p, q)
     moved = _intervals.corrected_counts(counts, n, 0.05, p, q)
     values = ((moved[0] / n - q) / (p - q), (moved[1] / n - q) / (p - q))

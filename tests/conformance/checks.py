@@ -218,8 +218,11 @@ def check_estimates_of_a_mixed_crowd_are_unbiased_with_the_stated_variance(
 # -- (4) intervals -----------------------------------------------------------------------------------
 
 
-def check_intervals_cover(mechanism: AnyMechanism, repeats: int, rng: BulkRandomness) -> None:
-    """At least nominal for few and many reports, joint and for a superpopulation; not much above for many."""
+def check_intervals_cover(mechanism: AnyMechanism, repeats: int, rng: BulkRandomness, *, closely: bool = True) -> None:
+    """At least nominal for few and many reports, joint and for a superpopulation; not much above for many.
+
+    Not `closely` where lies are so few that counts are coarse: an exact interval is then wider than it need be.
+    """
     confidence = 0.9
     slack = ALARM * np.sqrt(confidence * (1 - confidence) / repeats)
     for devices in (30, 1000):
@@ -233,7 +236,7 @@ def check_intervals_cover(mechanism: AnyMechanism, repeats: int, rng: BulkRandom
         values = np.full(devices, float(mechanism.domain.lower + mechanism.domain.width * Fraction(5, 8)))
         target = values[:1]
         tallies = _tallies(mechanism, values, repeats, rng)
-    assert _coverage(mechanism, tallies, target, confidence).max() <= confidence + 0.03 + slack
+    assert _coverage(mechanism, tallies, target, confidence).max() <= confidence + 0.03 + slack or not closely
 
     drawn, source = np.random.default_rng(3), values
     target = _estimand(mechanism, truth if isinstance(mechanism.domain, Categories) else source)

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
     Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-LITTLE_SPREAD = 150.0
+LITTLE_SPREAD = 300.0
 """Up to this least variance of a count its law is inverted. Beyond, the corrected score interval is as good and
-cheaper: from 164 on it missed at most 1.02 times as often as it may, at 95 % and jointly over 65,536 values."""
+cheaper: it missed at most 1.02 times as often as it may at 95 % and 99.999 %, 1.08 times jointly over 65,536 values."""
 
 
 def miss(confidence: float, together: int = 1) -> float:

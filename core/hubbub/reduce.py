@@ -93,7 +93,7 @@ _NUMBER: frozenset[ValueKind] = frozenset({"number"})
 REDUCERS: Mapping[str, Reducer] = {
     reducer.name: reducer
     for reducer in (
-        Reducer("first", "the value recorded first; due at once, as no later one changes it", _ANY, _first),
+        Reducer("first", "the value recorded first; due at once, unless `missing` is declared", _ANY, _first),
         Reducer("last", "the value recorded last", _ANY, _last),
         Reducer("sum", "the sum of all values", _NUMBER, _sum),
         Reducer("max", "the largest value; of booleans, whether any was true", _ORDERED, _max),

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -274,7 +274,8 @@ def _search(folder: Path, services: Services, when: str) -> None:
 def post(address: str, path: str, body: bytes, content_type: str, method: str = "POST") -> tuple[int, str, Any]:
     host, port = address.removeprefix("http://").split(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=10)
-    connection.request(method, path, body, {"content-type": content_type})
+    with suppress(BrokenPipeError, ConnectionResetError):  # a body that is too large is answered before it is sent
+        connection.request(method, path, body, {"content-type": content_type})
     answer = connection.getresponse()
     raw = answer.read()
     kind = answer.getheader("content-type", "")

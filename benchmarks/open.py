@@ -103,7 +103,8 @@ def spooled(service: Aggregator, reports: list[bytes]) -> str:
     with service.spool.upload() as upload:
         for report in reports:
             upload.write(report)
-        upload.keep()
+        upload.sync()
+        upload.kept = True
     return upload.name
 
 

@@ -183,7 +183,11 @@ def test_the_demo_goes_from_devices_to_estimates_with_the_accountants_guarantee(
         assert answer["privacy"]["method"] == promised.method
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=["ctrl-c", "term", "kill"])
+@pytest.mark.parametrize(
+    "sign",
+    [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full), signal.SIGKILL],
+    ids=["ctrl-c", "term", "kill"],
+)
 def test_ending_the_demo_leaves_no_process_behind(sign: signal.Signals) -> None:
     demo = subprocess.Popen(
         [sys.executable, "-m", "hubbub_cli", "demo", "--stay", "--devices", "200"],

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Method: TypeAlias = Literal["blanket", "exact-binary", "extremal-pair", "clone-fmt21", "local"]
 
+_MOST_EXACT = 10**8
+"""One-bit reports are worked out exactly up to here; in larger batches blocks of data sets are too coarse to help."""
+
 ASSUMPTIONS = (
     "the shuffler hides who sent which report and does not collude with the aggregator",
     "the counted reports come from honest devices, the protected one among them, each with one report in the batch",
@@ -171,7 +174,7 @@ class Profile:
         """The smallest ε at which `delta` is certified, at most the local one."""
         reports = min(reports, MOST_REPORTS)
         found, method = self.local, self._method
-        if self._coin is not None:
+        if self._coin is not None and reports <= _MOST_EXACT:
             spread = self.spread(reports)
             guess = 0.8 * spread * math.sqrt(2 * math.log1p(spread / delta))
             exact = Census(self._coin, reports).epsilon(delta, self.local, guess)
@@ -196,7 +199,7 @@ class Profile:
         if epsilon >= self.local:
             return 0.0
         found = self._blankets.delta(reports, epsilon, fineness)
-        if self._coin is None:
+        if self._coin is None or reports > _MOST_EXACT:
             return found
         return min(found, Census(self._coin, reports, blocks).delta(epsilon, enough))
 

@@ -85,6 +85,16 @@ def test_the_covariance_of_a_matrix_is_that_of_its_estimates() -> None:
     assert np.allclose(observed, stated, atol=0.05 * np.diag(stated).max())  # 5 sd of a covariance of 20,000
 
 
+def test_krr_states_the_covariance_that_its_matrix_has() -> None:
+    krr = KaryRandomizedResponse.calibrate(1, Categories(4))
+    rows = [[krr.p if x == y else krr.q for x in range(4)] for y in range(4)]
+    same = MatrixResponse.calibrate("1.0001", Categories(4), matrix=rows)
+    reports = [0] * 40 + [1] * 30 + [2] * 20 + [3] * 10
+    stated = krr.covariance(krr.tally(reports))
+    assert np.allclose(stated, same.covariance(same.tally(reports)), rtol=1e-9)
+    assert abs(stated.sum()) < 1e-12  # the estimates sum to one, always
+
+
 def test_krr_variance_is_the_published_one() -> None:
     """n Var = (z + d - 2)/(z - 1)^2 + f (d - 2)/(z - 1)."""
     z, d, f = math.e, 16, 0.3

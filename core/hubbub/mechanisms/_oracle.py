@@ -106,6 +106,25 @@ def estimate(counts: NDArray[np.int64], reports: int, p: float, q: float) -> Est
     return Estimate(reports, values, np.maximum(variance(values, p, q), least) / reports)
 
 
+class NamesOneItem(PureOracle[Report]):
+    """A pure oracle whose report supports exactly one item: what one gains the others lose."""
+
+    __slots__ = ()
+
+    def covariance(self, tally: Tally) -> NDArray[np.float64]:
+        r"""Covariance of all estimates, for differences and sums of items.
+
+        Off the diagonal n Cov = -(q^2 + q (p - q) (f_i + f_j)) / (p - q)^2: no report supports both.
+        """
+        import numpy as np
+
+        found, p, q = self.estimate(tally), float(self.p), float(self.q)
+        sums = found.values[:, None] + found.values[None, :]
+        matrix = -(q * q + q * (p - q) * sums) / (p - q) ** 2 / tally.reports
+        np.fill_diagonal(matrix, variance(found.values, p, q) / tally.reports)
+        return np.asarray(matrix)
+
+
 def interval(
     counts: NDArray[np.int64],
     reports: int,

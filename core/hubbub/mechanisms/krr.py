@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub.mechanisms._exact import exact_epsilon, exp_below, log_above, threshold
 from hubbub.mechanisms._frame import Amplification, Atom, Categories, Domain, Json, Pair
-from hubbub.mechanisms._oracle import PureOracle
+from hubbub.mechanisms._oracle import NamesOneItem
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import SymbolMechanism, index, whole_numbers
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @register("krr")
 @dataclass(frozen=True, slots=True)
-class KaryRandomizedResponse(SymbolMechanism, PureOracle[int]):
+class KaryRandomizedResponse(SymbolMechanism, NamesOneItem[int]):
     """One of `size` values, kept with probability `keep` / 2**64, else any other one alike."""
 
     regime: ClassVar[str] = "a short list: best up to about 1.4 (e^eps + 1) values"

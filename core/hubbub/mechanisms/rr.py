@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub.mechanisms._exact import exact_epsilon, exp_below, log_above, threshold
 from hubbub.mechanisms._frame import Amplification, Atom, Categories, Domain, Json, Pair
-from hubbub.mechanisms._oracle import PureOracle
+from hubbub.mechanisms._oracle import NamesOneItem
 from hubbub.mechanisms._parameters import integers, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import SymbolMechanism, whole_numbers
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @register("rr")
 @dataclass(frozen=True, slots=True)
-class BinaryRandomizedResponse(SymbolMechanism, PureOracle[int]):
+class BinaryRandomizedResponse(SymbolMechanism, NamesOneItem[int]):
     """One bit, kept with probability `keep` / 2**64."""
 
     regime: ClassVar[str] = "yes or no: optimal for two values"

@@ -17,6 +17,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -259,7 +260,10 @@ class DiscreteLaplaceMean(Mechanism[int]):
         if population == "superpopulation":
             half, kind = self._superpopulation(tally, alpha), "superpopulation, Student"
         elif tally.reports <= FEW_REPORTS:
-            half, kind = self._noise_quantile(tally.reports, alpha), "devices that reported, noise law"
+            half, kind = (
+                _noise_quantile(self.scale, self.rate, tally.reports, alpha),
+                "devices that reported, noise law",
+            )
         else:
             half = NormalDist().inv_cdf(1 - alpha / 2) * math.sqrt(self._spread() / tally.reports)
             kind = "devices that reported, normal"
@@ -301,29 +305,31 @@ class DiscreteLaplaceMean(Mechanism[int]):
         spread = (squares - total * total / n) / (n - 1)
         return float(stdtrit(n - 1, 1 - alpha / 2)) * math.sqrt(max(spread, self._spread()) / n)
 
-    def _noise_quantile(self, reports: int, alpha: float) -> float:
-        """Half width that the mean of `reports` noises, each with a fair rounding error, exceeds with chance alpha.
 
-        The law is computed by convolution on a lattice of half steps; a very fine grid is first made
-        coarser, to a noise of 256 steps' scale, which changes no quantile by one in ten thousand.
-        """
-        import numpy as np
+@lru_cache(maxsize=1024)
+def _noise_quantile(scale: int, rate: int, reports: int, alpha: float) -> float:
+    """Half width that the mean of `reports` noises, each with a fair rounding error, exceeds with chance alpha.
 
-        coarse = min(1.0, 256 * self.rate / self.scale)
-        ratio = self.rate / self.scale / coarse
-        window = int((80 + 12 * math.sqrt(2 * reports)) / ratio) + reports + 1
-        size = 1 << (4 * window).bit_length()
-        k = np.arange(-window, window + 1)
-        law = np.zeros(size)
-        law[(2 * k) % size] = math.tanh(ratio / 2) * np.exp(-np.abs(k) * ratio)
-        rounding = np.zeros(size)
-        if coarse == 1.0:
-            rounding[[1, -1]] = 0.5
-        else:
-            rounding[0] = 1.0
-        summed = np.fft.irfft((np.fft.rfft(law) * np.fft.rfft(rounding)) ** reports, size)
-        beyond = 2 * np.cumsum(summed[size // 2 :: -1])[::-1]  # P[|sum| >= j half steps], by symmetry
-        return float(np.argmax(beyond <= alpha)) / 2 / reports / coarse
+    The law is computed by convolution on a lattice of half steps; a very fine grid is first made
+    coarser, to a noise of 256 steps' scale, which changes no quantile by one in ten thousand.
+    """
+    import numpy as np
+
+    coarse = min(1.0, 256 * rate / scale)
+    ratio = rate / scale / coarse
+    window = int((80 + 12 * math.sqrt(2 * reports)) / ratio) + reports + 1
+    size = 1 << (4 * window).bit_length()
+    k = np.arange(-window, window + 1)
+    law = np.zeros(size)
+    law[(2 * k) % size] = math.tanh(ratio / 2) * np.exp(-np.abs(k) * ratio)
+    rounding = np.zeros(size)
+    if coarse == 1.0:
+        rounding[[1, -1]] = 0.5
+    else:
+        rounding[0] = 1.0
+    summed = np.fft.irfft((np.fft.rfft(law) * np.fft.rfft(rounding)) ** reports, size)
+    beyond = 2 * np.cumsum(summed[size // 2 :: -1])[::-1]  # P[|sum| >= j half steps], by symmetry
+    return float(np.argmax(beyond <= alpha)) / 2 / reports / coarse
 
 
 def _reach(scale: int, rate: int) -> int:

@@ -67,7 +67,7 @@ def _segment(metric: str, segment: Any) -> str:
     periods = segment["periods"]
     lines = [
         f"{metric}, {periods['from']} to {periods['to']}: {segment['reports']:,} reports "
-        f"by {segment['mechanism']['name']}{'' if segment['complete'] else ' (not complete yet)'}",
+        f"by {segment['mechanism']['name']}{'' if segment['complete'] else ' (more may still come)'}",
         drawing.estimates(segment["values"], share=segment["type"] != "mean"),
         "",
         f"{segment['interval']['confidence']:.0%} intervals: {segment['interval']['kind']}",

@@ -69,18 +69,9 @@ def upper_expectation(laws: Sequence[Law], kernel: Kernel, at: float = 0.0, fine
     tops = [(law.times, float(law.values.max())) for law in laws]
     if math.fsum(times * top + 4 * UNIT * times * abs(top) for times, top in tops) <= at:
         return 0.0
-    tilt = _saddle(laws, kernel, at)
-    tilted = [_Tilted(law, tilt) for law in laws]
-    exponent = math.fsum([*(law.times * part.log_total for law, part in zip(laws, tilted, strict=True)), -tilt * at])
-    spread = math.sqrt(sum(law.times * part.variance for law, part in zip(laws, tilted, strict=True)))
-    period = max(10 * spread, (20 + max(0.0, -exponent)) / tilt)
-    if spread == 0.0:  # every tilted term is a constant as far as a double can tell
-        spread = 1 / tilt
-    tau = spread / fineness
-    nodes = math.ceil(_CUTOFF / tau * period / (2 * math.pi))
-    if nodes > MOST_NODES:
-        nodes = MOST_NODES
-        tau = _CUTOFF * period / (2 * math.pi * nodes)
+    contour = _contour(laws, kernel, at, fineness)
+    tilt, tilted, exponent, period = contour.tilt, contour.tilted, contour.exponent, contour.period
+    tau, nodes = contour.tau, contour.nodes
 
     step = 2 * math.pi / period
     omega = step * np.arange(nodes + 1)
@@ -114,6 +105,35 @@ def upper_expectation(laws: Sequence[Law], kernel: Kernel, at: float = 0.0, fine
         return math.inf
     # never below SMALLEST: what underflows is not zero
     return max(math.exp(log_value) * (1 + 64 * UNIT + 8 * UNIT * abs(log_value)), SMALLEST)
+
+
+@dataclass(frozen=True, slots=True)
+class _Contour:
+    """Where the sum is taken: any choice is valid, this one is tight and short."""
+
+    tilt: float
+    tilted: list[_Tilted]
+    exponent: float
+    """ln of M(θ) e^{-θ at}."""
+    period: float
+    tau: float
+    nodes: int
+
+
+def _contour(laws: Sequence[Law], kernel: Kernel, at: float, fineness: float) -> _Contour:
+    tilt = _saddle(laws, kernel, at)
+    tilted = [_Tilted(law, tilt) for law in laws]
+    exponent = math.fsum([*(law.times * part.log_total for law, part in zip(laws, tilted, strict=True)), -tilt * at])
+    spread = math.sqrt(sum(law.times * part.variance for law, part in zip(laws, tilted, strict=True)))
+    period = max(10 * spread, (20 + max(0.0, -exponent)) / tilt)
+    if spread == 0.0:  # every tilted term is a constant as far as a double can tell
+        spread = 1 / tilt
+    tau = spread / fineness
+    nodes = math.ceil(_CUTOFF / tau * period / (2 * math.pi))
+    if nodes > MOST_NODES:
+        nodes = MOST_NODES
+        tau = _CUTOFF * period / (2 * math.pi * nodes)
+    return _Contour(tilt, tilted, exponent, period, tau, nodes)
 
 
 class _Tilted:

@@ -1,5 +1,5 @@
 # Every target sets itself up: a fresh clone needs python >= 3.11, pip and make.
-.PHONY: setup demo test test-full check bench load lock clean
+.PHONY: setup demo test test-full check bench load soak lock clean
 
 RUN := .venv/bin/
 
@@ -19,7 +19,7 @@ check: setup  ## ruff, mypy strict, import contracts
 	$(RUN)lint-imports
 
 test: check  ## the checks and the tests, under five minutes
-	$(RUN)pytest -m "not full" -n 3
+	$(RUN)pytest -m "not full" -n 4 --dist worksteal
 
 test-full: check  ## everything that is claimed, no time limit
 	$(RUN)pytest --timeout 1800
@@ -29,6 +29,9 @@ bench: setup  ## measured ratios to limits and peers
 
 load: setup  ## Locust against both services on loopback: make load USERS=20 MINUTES=1
 	$(RUN)python -m tests.load.run
+
+soak: setup  ## memory of a shuffler under mixed load: make soak MINUTES=10
+	$(RUN)python -m tests.load.soak
 
 lock: setup  ## renew requirements.lock from pyproject.toml
 	$(RUN)uv pip compile pyproject.toml --extra server --extra dev --upgrade --generate-hashes --universal --no-emit-index-url --no-header --quiet --output-file requirements.lock

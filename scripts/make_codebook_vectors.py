@@ -40,7 +40,7 @@ mechanism = "krr"
 type = "mean"
 bounds = [0, 5000]
 epsilon = 1
-mechanism = "laplace"
+mechanism = { name = "laplace", steps = 16 }
 share = 0.3
 
 [metrics.temperature]

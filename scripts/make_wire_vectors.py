@@ -173,7 +173,7 @@ def mechanisms() -> Iterator[tuple[Mechanism[Any], dict[str, Any], list[Any]]]:
     yield made("matrix", "1", Categories(2), matrix=[["0.7", "0.4"], ["0.3", "0.6"]]), {"size": 2}, [0, 1]
     bounds = Bounds(Fraction(0), Fraction(5_000))
     numbers = ["0", "812", "2500.5", "5000"]
-    yield made("laplace", "1", bounds), {"bounds": ["0", "5000"]}, numbers
+    yield made("laplace", "1", bounds, steps=16), {"bounds": ["0", "5000"]}, numbers
     bounds = Bounds(Fraction(-81, 2), Fraction(341, 4))
     numbers = ["-40.5", "0", "21.5", "85.25"]
     yield made("duchi", "1.5", bounds), {"bounds": ["-40.5", "85.25"]}, numbers

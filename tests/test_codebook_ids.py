@@ -156,8 +156,8 @@ def test_an_edit_that_leaves_reports_their_meaning_leaves_every_metric_its_id(ol
         ("bounds = [0, 5000]", "bounds = [0, 5001]", 1),
         ("share = 0.3", "share = 0.31", 1),
         ('reduce = "max"', 'reduce = "last"', 1),
-        ('mechanism = "laplace"', 'mechanism = "duchi"', 1),
-        ('mechanism = "laplace"', 'mechanism = { name = "laplace", steps = 64 }', 1),
+        ('mechanism = { name = "laplace", steps = 16 }', 'mechanism = "duchi"', 1),
+        ('mechanism = { name = "laplace", steps = 16 }', 'mechanism = { name = "laplace", steps = 64 }', 1),
     ],
 )
 def test_an_edit_of_what_a_report_means_makes_a_new_id(old: str, new: str, changed: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from datetime import date
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from hubbub.codebook import Codebook, Diff, diff, lint
+from hubbub.codebook._lint import USUAL_DAY
 from hubbub.problems import Finding
+from hubbub_client import Client
 
 EXAMPLE = (Path(__file__).parent.parent / "examples" / "metrics.toml").read_text(encoding="utf-8")
 TODAY = date(2027, 1, 1)
@@ -164,3 +167,13 @@ def test_a_diff_is_plain_json() -> None:
     found = changed(("epsilon = 2.0", "epsilon = 1.5"))
 
     assert json.loads(json.dumps(found.document())) == found.document()
+
+
+def test_more_than_a_device_spends_in_a_day_is_warned_of() -> None:
+    hourly = EXAMPLE.replace('period = "1d"', 'period = "1h"')
+    assert "spend 96 a day" in warnings(hourly)["collection.device_epsilon"].problem
+
+
+def test_the_day_that_the_lint_knows_is_the_one_that_a_client_keeps() -> None:
+    default = inspect.signature(Client).parameters["max_epsilon"].default
+    assert default == USUAL_DAY

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from hubbub.mechanisms import (
     BinaryRandomizedResponse,
@@ -261,7 +262,7 @@ def test_parameters_that_break_the_promise_are_refused() -> None:
     for parameters in ({}, {"keep": "x"}, {"keep": 1.5}, {"keep": right.keep, "more": 1}, {"keep": None}):
         with pytest.raises(InvalidParameter):
             KaryRandomizedResponse.from_parameters(1, Categories(4), parameters)
-    laplace = DiscreteLaplaceMean.calibrate(1, RANGE)
+    laplace = DiscreteLaplaceMean.calibrate(1, RANGE, steps=16)
     for changed in ({"scale": laplace.scale - 1}, {"rate": 2}, {"steps": 17}, {"reach": 3}, {"steps": 0}):
         with pytest.raises(InvalidParameter):
             DiscreteLaplaceMean.from_parameters(1, RANGE, {**laplace.parameters(), **changed})
@@ -398,3 +399,19 @@ def test_a_coarse_grid_does_not_feign_certainty_about_a_superpopulation() -> Non
     coarse = DiscreteLaplaceMean.calibrate(8, RANGE, steps=1)
     found = coarse.interval(coarse.tally([0] * 5), population="superpopulation")
     assert found.high[0] - found.low[0] > 1
+
+
+def test_an_interval_far_out_in_the_tail_is_not_lost_in_round_off() -> None:
+    """Joint over 65,536 values of fifteen million reports: the limit is where the tail itself crosses its level."""
+    mechanism = KaryRandomizedResponse.calibrate(6, Categories(65_536))
+    p, q, reports, level = float(mechanism.p), float(mechanism.q), 15_000_000, 5e-7
+    for count in (189, 230):
+        _, high = _intervals.two_binomials(np.array([count]), reports, 2 * level, p, q)
+        holders = round(float(high[0]) * reports)
+        tails = []
+        for m in (holders, holders + 1):
+            k = np.arange(count + 1)
+            law = np.convolve(stats.binom.pmf(k, m, p), stats.binom.pmf(k, reports - m, q))[: count + 1]
+            tails.append(float(law.sum()))
+        assert tails[0] >= level * (1 - 1e-6)
+        assert tails[1] < level * (1 + 1e-6)

@@ -72,14 +72,20 @@ class Opener:
     """Opens reports with one private key."""
 
     def __init__(self, private_key: bytes) -> None:
+        from cryptography.exceptions import InvalidTag
+
         self._suite = _suite()
         self._key = _load(private_key)
+        self._faults = (InvalidTag, ValueError)
+        self._about: tuple[ReportHeader | None, bytes] = (None, b"")
 
     def open(self, header: ReportHeader, sealed: bytes) -> bytes:
         """The plaintext, or CannotOpen: damaged, or sealed for another key, metric or version."""
-        from cryptography.exceptions import InvalidTag
-
+        about, info = self._about
+        if about is not header:  # a batch is opened under one header
+            info = _info(header)
+            self._about = (header, info)
         try:
-            return self._suite.decrypt(sealed, self._key, _info(header))
-        except (InvalidTag, ValueError) as error:
+            return self._suite.decrypt(sealed, self._key, info)
+        except self._faults as error:
             raise CannotOpen("the report does not open: damaged, or sealed for another key or metric") from error

@@ -12,7 +12,7 @@ from itertools import combinations_with_replacement, permutations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import signal, stats
 
 from hubbub.mechanisms import Amplification, Atom, Pair
 
@@ -36,7 +36,7 @@ class Channel:
         pairs = []
         for x, other in permutations(range(len(self.rows)), 2):
             atoms = tuple(Atom(w, p / w, q / w) for w, p, q in zip(least, self.rows[x], self.rows[other], strict=True))
-            pairs.append(Pair(atoms, symmetric=False))
+            pairs.append(Pair(atoms))
         return Amplification(tuple(pairs))
 
 
@@ -125,6 +125,30 @@ def lonely_coin_delta(epsilon0: float, reports: int, epsilon: float) -> float:
     here, before = law.pmf(t), law.pmf(t - 1)
     zero, one = high * here + low * before, low * here + high * before
     return max(float(np.maximum(zero - power * one, 0).sum()), float(np.maximum(one - power * zero, 0).sum()))
+
+
+def laplace_delta(steps: int, epsilon0: float, reports: int, epsilon: float) -> float:
+    r"""Discrete Laplace on a grid, all others at 0, the victim at 0 rather than 1: from below.
+
+    Under 0 for everyone the likelihood ratio of a batch is (1/n) sum l(y_i) with l = R_1/R_0, so
+    delta = E[(1 - (E/n) sum l(y_i))_+]. Rounding l up to a lattice only lowers it, and the law of the sum
+    is convolved directly (by squaring), cut where the bracket is 0 anyway.
+    """
+    alpha = math.exp(-epsilon0 / steps)
+    y = np.arange(steps + 1)
+    law = np.where((y == 0) | (y == steps), 1.0, 1 - alpha) / (1 + alpha) * alpha**y
+    ratio = alpha ** (steps - 2.0 * y)
+    top = reports / math.exp(epsilon)
+    unit = top / 20_000
+    cells = np.ceil(ratio / unit).astype(int)
+    one = np.zeros(20_001)
+    np.add.at(one, cells[cells <= 20_000], law[cells <= 20_000])
+    crowd, power, left = np.eye(1, 20_001)[0], one, reports
+    while left:
+        if left & 1:
+            crowd = signal.fftconvolve(crowd, power)[:20_001]
+        power, left = signal.fftconvolve(power, power)[:20_001], left >> 1
+    return float(crowd @ np.maximum(1 - np.arange(20_001) / 20_000, 0))
 
 
 def variation_ratio_delta(size: int, epsilon0: float, reports: int, epsilon: float) -> float:

@@ -211,3 +211,11 @@ def test_a_ledger_of_many_batch_sizes_stays_close_and_on_the_safe_side() -> None
         ledger.add("theme", day, KRR, reports)
     total = ledger.total(1e-6).epsilon
     assert compose([(KRR, 52_000, 80)], 1e-6).epsilon <= total <= compose([(KRR, 49_000, 80)], 1e-6).epsilon
+
+
+def test_a_ledger_of_fewer_sizes_is_looser_and_never_below() -> None:
+    fine, coarse = Ledger(), Ledger(most_sizes=3)
+    for day, reports in enumerate(range(20_000, 60_000, 5_000)):
+        fine.add("theme", day, KRR, reports)
+        coarse.add("theme", day, KRR, reports)
+    assert fine.total(1e-6).epsilon <= coarse.total(1e-6).epsilon <= 1.5 * fine.total(1e-6).epsilon

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
 from itertools import pairwise
 
 import pytest
+from scipy import stats
 
 from hubbub.accounting import (
     AnyRandomizer,
@@ -33,6 +34,7 @@ from hubbub.mechanisms import (
     KaryRandomizedResponse,
     MatrixResponse,
     Pair,
+    Table,
 )
 from hubbub.problems import InvalidParameter
 
@@ -147,21 +149,48 @@ def test_the_honest_fraction_rounds_down_and_caps_at_valid_reports() -> None:
 
 def test_atoms_that_are_no_pair_of_laws_are_refused() -> None:
     e, half = Fraction(3), Fraction(1, 2)
-    mixed_up = Pair((Atom(half / e, e, Fraction(1)), Atom(half / e, Fraction(1), e)), symmetric=True)
+    mixed_up = Pair((Atom(half / e, e, Fraction(1)), Atom(half / e, Fraction(1), e)))
     with pytest.raises(InvalidParameter, match="two probability laws"):
         Blankets([mixed_up])
     with pytest.raises(InvalidParameter):
-        Blankets([Pair((), symmetric=True)])
+        Blankets([Pair(())])
 
 
-def test_a_wrong_claim_of_symmetry_changes_nothing() -> None:
+def test_a_pair_is_judged_in_both_directions() -> None:
     low, high = Fraction(336, 10_000), Fraction(1, 10)
     atoms = (
         Atom(1 - high, (1 - low) / (1 - high), Fraction(1)),
         Atom(low, Fraction(1), high / low),
     )
-    claimed, honest = Blankets([Pair(atoms, symmetric=True)]), Blankets([Pair(atoms, symmetric=False)])
-    assert claimed.delta(50, 0.3) == honest.delta(50, 0.3)
+    turned = tuple(Atom(atom.mass, atom.second, atom.first) for atom in atoms)
+    one, other = Blankets([Pair(atoms)]).delta(50, 0.3), Blankets([Pair(turned)]).delta(50, 0.3)
+    assert one == other == pytest.approx(max(_one_way(atoms, 50, 0.3), _one_way(turned, 50, 0.3)), rel=1e-5)
+    assert _one_way(atoms, 50, 0.3) != pytest.approx(_one_way(turned, 50, 0.3), rel=0.1)
+
+
+def _one_way(atoms: tuple[Atom, ...], reports: int, epsilon: float) -> float:
+    """(1/n) E[(G_1 + ... + G_n)_+] for two atoms and the gap, by the multinomial sum."""
+    power = math.exp(epsilon)
+    first, second = (float(atom.mass) for atom in atoms)
+    gains = [float(atom.first) - power * float(atom.second) for atom in atoms]
+    total = 0.0
+    for a in range(reports + 1):
+        for b in range(reports + 1 - a):
+            weight = stats.multinomial.pmf([a, b, reports - a - b], reports, [first, second, 1 - first - second])
+            total += weight * max(0.0, a * gains[0] + b * gains[1])
+    return total / reports
+
+
+def test_a_table_is_judged_as_its_pairs_written_out() -> None:
+    mechanism = DiscreteLaplaceMean.calibrate(2, Bounds(Fraction(0), Fraction(1)), steps=5)
+    table = mechanism.amplification().pairs
+    assert isinstance(table, Table)
+    for epsilon in (0.1, 0.5):
+        assert Blankets(table).delta(300, epsilon) == pytest.approx(Blankets(list(table)).delta(300, epsilon), rel=1e-9)
+    with pytest.raises(InvalidParameter, match="two probability laws"):
+        Blankets(replace(table, ratios=(tuple(2 * ratio for ratio in table.ratios[0]), *table.ratios[1:])))
+    with pytest.raises(InvalidParameter, match="negative ratio"):
+        Blankets(replace(table, masses=(-table.masses[0], *table.masses[1:])))
 
 
 def test_importing_hubbub_loads_no_numerics() -> None:

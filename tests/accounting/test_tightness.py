@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.accounting import AnyRandomizer, ExtremalRandomizer, guarantee
+from hubbub.accounting import AnyRandomizer, ExtremalRandomizer, delta_at, guarantee
 from hubbub.accounting.guarantee import Randomizer
 from hubbub.mechanisms import (
     Amplification,
@@ -20,7 +20,7 @@ from hubbub.mechanisms import (
     DiscreteLaplaceMean,
     KaryRandomizedResponse,
 )
-from tests.accounting.oracles import krr_delta
+from tests.accounting.oracles import krr_delta, laplace_delta
 
 DELTA = 1e-6
 ROWS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors.json").read_text())["rows"]
@@ -67,8 +67,8 @@ def test_krr_is_at_the_reference_blanket(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", _rows("blanket_Laplace_ub"))
-def test_laplace_on_a_fine_grid_is_at_the_reference_blanket(row: dict[str, Any]) -> None:
-    mechanism = DiscreteLaplaceMean.calibrate(row["eps0"], UNIT_INTERVAL, steps=64)
+def test_laplace_is_at_the_reference_blanket_of_continuous_noise(row: dict[str, Any]) -> None:
+    mechanism = DiscreteLaplaceMean.calibrate(row["eps0"], UNIT_INTERVAL)
     assert _epsilon(mechanism, row) <= row["blanket_Laplace_ub"] * 1.001
 
 
@@ -78,6 +78,15 @@ def test_laplace_on_a_fine_grid_is_at_the_reference_blanket(row: dict[str, Any])
 def test_laplace_is_a_tenth_below_variation_ratio_at_epsilon_four(row: dict[str, Any]) -> None:
     mechanism = DiscreteLaplaceMean.calibrate(4, UNIT_INTERVAL)
     assert _epsilon(mechanism, row) <= row["vr_Laplace"] * 0.9
+
+
+@pytest.mark.parametrize("row", [p for p in _rows("vr_Laplace") if (p.values[0]["eps0"], p.values[0]["n"]) == (4, 100)])
+def test_no_bound_can_be_a_tenth_below_variation_ratio_for_a_hundred_laplace_reports(row: dict[str, Any]) -> None:
+    """All 99 others at 0, the victim at 0 or 1: that data set alone loses more than delta there."""
+    mechanism = DiscreteLaplaceMean.calibrate(4, UNIT_INTERVAL)
+    shown = laplace_delta(mechanism.steps, 4.0, 100, 0.9 * row["vr_Laplace"])
+    assert shown > 4e-6  # four times delta
+    assert shown <= delta_at(mechanism, 100, 0.9 * row["vr_Laplace"])
 
 
 @pytest.mark.parametrize("row", _rows("fmt22_stronger_clone_own"))

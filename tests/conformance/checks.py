@@ -343,7 +343,6 @@ def check_amplification_atoms_are_those_of_the_real_law(mechanism: AnyMechanism)
     for pair in mechanism.amplification().pairs:
         atoms = [(float(a.mass), float(a.first), float(a.second)) for a in pair.atoms]
         forward, backward = outline(atoms), outline([(mass, second, first) for mass, first, second in atoms])
-        assert pair.symmetric == np.allclose(forward, backward, rtol=1e-9), "symmetry is not as declared"
         declared += [forward, backward]
         for side in (1, 2):  # E[G] = 1 - e^eps: each input's law sums to one
             assert abs(sum(atom[0] * atom[side] for atom in atoms) - 1) < 1e-12

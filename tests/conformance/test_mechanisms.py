@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,8 +27,16 @@ def label(value: object) -> str:
     return getattr(value, "__name__", str(value)).removeprefix("check_")
 
 
+def of_any_length(mechanisms: list[AnyMechanism]) -> list[ParameterSet]:
+    """A law of thousands of reports takes half a minute to walk through: those are left to `make test-full`."""
+    return [
+        pytest.param(mechanism, marks=[pytest.mark.full] if len(mechanism.outputs()) > 2_000 else [])
+        for mechanism in mechanisms
+    ]
+
+
 @pytest.mark.parametrize("check", checks.EXACT_CHECKS, ids=label)
-@pytest.mark.parametrize("mechanism", examples([0.01, 0.5, 1, 2, 8]), ids=label)
+@pytest.mark.parametrize("mechanism", of_any_length(examples([0.01, 0.05, 0.5, 1, 2, 8])), ids=label)
 def test_exactly(mechanism: AnyMechanism, check: checks.Check) -> None:
     check(mechanism)
 

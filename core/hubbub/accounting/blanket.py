@@ -16,19 +16,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from hubbub.accounting.bracket import smallest_epsilon
 from hubbub.accounting.inversion import RAMP, UNIT, Law, upper_expectation
+from hubbub.mechanisms import Table
 from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from hubbub.mechanisms import Pair
 
 MOST_REPORTS = 10**9
 """Larger batches are counted as this many: fewer reports hide less, so the bound stays valid."""
@@ -37,45 +40,12 @@ _SPREAD, _SHIFT = 1e-7, 1e-13
 """A leading pair is widened by these, so that comparing others with it needs no exact arithmetic."""
 
 
-class Atoms(Protocol):
-    """A pair of inputs as `hubbub.mechanisms` describes it."""
-
-    @property
-    def atoms(self) -> tuple[Atom, ...]: ...
-
-
-class Atom(Protocol):
-    """A class of outputs: the blanket's mass, and R0 and R1 over the blanket."""
-
-    @property
-    def mass(self) -> Fraction: ...
-    @property
-    def first(self) -> Fraction: ...
-    @property
-    def second(self) -> Fraction: ...
-
-
 class Blankets:
     """Every ordered pair of inputs that may be the worst, its atoms rounded to floats on the safe side."""
 
-    def __init__(self, pairs: Iterable[Atoms]) -> None:
-        known = _Known()
-        rows: list[tuple[list[float], list[float], list[float]]] = []
-        for pair in pairs:
-            atoms = [(known(atom.mass), known(atom.first), known(atom.second)) for atom in pair.atoms]
-            masses = [mass.above for mass, _, _ in atoms] + [_gap(atoms)]
-            rows.append((masses, [first.above for _, first, _ in atoms], [second.below for _, _, second in atoms]))
-            # whether the pair is symmetric is seen from the atoms, not taken on trust
-            if Counter(atoms) != Counter((mass, second, first) for mass, first, second in atoms):
-                rows.append((masses, [second.above for _, _, second in atoms], [first.below for _, first, _ in atoms]))
-        width = max(len(masses) for masses, _, _ in rows)
-        self._masses = np.zeros((len(rows), width))
-        self._first = np.zeros((len(rows), width))
-        self._second = np.zeros((len(rows), width))
-        for index, (masses, high, low) in enumerate(rows):
-            self._masses[index, : len(masses)] = masses
-            self._first[index, : len(high)] = high
-            self._second[index, : len(low)] = low
+    def __init__(self, pairs: Iterable[Pair] | Table) -> None:
+        rows = _rows_of_table(pairs) if isinstance(pairs, Table) else _rows_of_pairs(pairs)
+        self._masses, self._first, self._second = rows
         order = np.argsort(-(self._masses * (self._first - self._second) ** 2).sum(axis=1), kind="stable")
         self._masses, self._first, self._second = self._masses[order], self._first[order], self._second[order]
 
@@ -148,11 +118,15 @@ class Blankets:
         result = np.ones(len(others), bool)
         middle = 1 - math.exp(epsilon)
         rounding = 16 * UNIT * (16 + len(kinks) + masses.shape[1])
+        # both directions raised by more than the subtraction below can lose
+        sides = {sign: sign * values + 8 * UNIT * np.abs(values) for sign in (1.0, -1.0)}
+        excess = np.empty_like(values)
         for kink in kinks:
             sign = 1.0 if kink >= middle else -1.0
             allowed = float(lead_masses @ np.maximum(sign * (kinks - kink), 0.0))
-            blur = 8 * UNIT * (np.abs(values) + abs(kink))
-            found = (masses * np.maximum(sign * (values - kink) + blur, 0.0)).sum(axis=1)
+            np.subtract(sides[sign], sign * kink - 8 * UNIT * abs(kink), out=excess)
+            np.maximum(excess, 0.0, out=excess)
+            found = np.einsum("ij,ij->i", masses, excess)
             result &= found * (1 + rounding) <= allowed * (1 - rounding)
         return result
 
@@ -190,15 +164,54 @@ def _rounded(number: Fraction) -> _Number:
     return _Number((number.numerator << _POINT) // number.denominator, below, above)
 
 
-def _gap(atoms: list[tuple[_Number, _Number, _Number]]) -> float:
-    """The mass that the blanket lacks to 1, from above; refuses atoms that are no pair of laws."""
-    if not atoms or any(mass.fixed <= 0 or min(first.fixed, second.fixed) < 0 for mass, first, second in atoms):
-        raise InvalidParameter("the atoms of a pair must have positive masses and no negative ratio")
+_Row: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]"
+"""Masses with the gap last, R0 over the blanket rounded up and R1 rounded down (0 for the gap): one row a pair."""
+
+
+def _rows_of_pairs(pairs: Iterable[Pair]) -> _Row:
+    known = _Known()
+    rows: list[tuple[list[float], list[float], list[float]]] = []
+    for pair in pairs:
+        atoms = [(known(atom.mass), known(atom.first), known(atom.second)) for atom in pair.atoms]
+        masses = [mass for mass, _, _ in atoms]
+        above = [mass.above for mass in masses] + [_gap(masses, [[a for _, a, _ in atoms], [b for _, _, b in atoms]])]
+        rows.append((above, [first.above for _, first, _ in atoms], [second.below for _, _, second in atoms]))
+        # whether the pair is symmetric is seen from the atoms, not taken on trust
+        if Counter(atoms) != Counter((mass, second, first) for mass, first, second in atoms):
+            rows.append((above, [second.above for _, _, second in atoms], [first.below for _, first, _ in atoms]))
+    width = max(len(masses) for masses, _, _ in rows)
+    filled = np.zeros((3, len(rows), width))
+    for index, row in enumerate(rows):
+        for array, values in zip(filled, row, strict=True):
+            array[index, : len(values)] = values
+    return filled[0], filled[1], filled[2]
+
+
+def _rows_of_table(table: Table) -> _Row:
+    """Both directions of every pair: a mirror image costs a comparison, being as bad as the pair itself."""
+    known = _Known()
+    masses = [known(mass) for mass in table.masses]
+    ratios = [[known(ratio) for ratio in row] for row in table.ratios]
+    above = np.array([mass.above for mass in masses] + [_gap(masses, ratios)])
+    first = np.array([[ratio.above for ratio in row] + [0.0] for row in ratios])
+    second = np.array([[ratio.below for ratio in row] + [0.0] for row in ratios])
+    pairs = np.array(table.pairs)
+    one, other = np.concatenate([pairs, pairs[:, ::-1]]).T
+    return np.tile(above, (len(one), 1)), first[one], second[other]
+
+
+def _gap(masses: Sequence[_Number], laws: Iterable[Sequence[_Number]]) -> float:
+    """The mass that the blanket lacks to 1, from above; refuses what is no blanket with laws above it."""
     one = 1 << _POINT
-    for total in (sum(m.fixed * r.fixed for m, r, _ in atoms), sum(m.fixed * r.fixed for m, _, r in atoms)):
+    if not masses or any(mass.fixed <= 0 for mass in masses):
+        raise InvalidParameter("the atoms of a pair must have positive masses and no negative ratio")
+    for law in laws:
+        if any(ratio.fixed < 0 for ratio in law):
+            raise InvalidParameter("the atoms of a pair must have positive masses and no negative ratio")
+        total = sum(mass.fixed * ratio.fixed for mass, ratio in zip(masses, law, strict=True))
         if abs((total >> _POINT) - one) > one >> 100:
             raise InvalidParameter("the atoms of a pair must describe two probability laws")
-    gap = one - sum(mass.fixed for mass, _, _ in atoms)
+    gap = one - sum(mass.fixed for mass in masses)
     if gap < -(one >> 100):
         raise InvalidParameter("the blanket masses of a pair must sum to at most 1")
     return _rounded(Fraction(max(gap, 0), one)).above

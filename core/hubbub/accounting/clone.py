@@ -67,7 +67,7 @@ class ExtremalRandomizer(AnyRandomizer):
 
 
 def _two_atoms(mass: Fraction, likely: Fraction, unlikely: Fraction) -> Amplification:
-    return Amplification((Pair((Atom(mass, likely, unlikely), Atom(mass, unlikely, likely)), symmetric=True),))
+    return Amplification((Pair((Atom(mass, likely, unlikely), Atom(mass, unlikely, likely))),))
 
 
 def exp_above(exponent: Fraction) -> Fraction:

@@ -86,6 +86,8 @@ class Census:
             values = self._all(found)
             if found >= ceiling or all(float(value.max()) <= delta for value in values):
                 return found
+            if any(float(value.max()) >= 1.0 for value in values):  # a sum too small beside its round-off
+                return ceiling
             some = [
                 np.unique(np.concatenate([chosen, self._ones[np.argsort(-value)[:64]]]))
                 for chosen, value in zip(some, values, strict=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hubbub.codebook._numbers import decimal_text
 from hubbub.codebook._values import Category
+from hubbub.period import DAY
 from hubbub.problems import Finding
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ __all__ = ["lint"]
 MUCH = Fraction(8)
 """Above this epsilon a report is nearly the value itself: of two values, right 2,981 times in 2,982."""
 LARGEST_DELTA = Fraction(1, 10**6)
+USUAL_DAY = Fraction(8)
+"""What a device spends in a day at most, unless its app says otherwise (`Client(max_epsilon=...)`)."""
 
 
 def lint(
@@ -40,6 +43,17 @@ def lint(
                 "collection.release.delta",
                 "delta is large: each device's guarantee may fail outright with this chance",
                 "use 1e-8, or less than one in ten times the number of devices",
+            )
+        )
+    periods = max(1, DAY // codebook.collection.calendar.seconds)
+    if (daily := codebook.spent * periods) > USUAL_DAY:
+        found.append(
+            Finding(
+                file,
+                "collection.device_epsilon",
+                f"a device would spend {decimal_text(daily)} a day, and unless its app raises max_epsilon "
+                f"it refuses more than {decimal_text(USUAL_DAY)}",
+                "lower the metrics' epsilon, take a longer period, or agree on max_epsilon with the app",
             )
         )
     for metric in codebook.metrics:

@@ -15,7 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from hubbub.codebook._numbers import decimal_text
+from hubbub.codebook._numbers import decimal_text, exact
 from hubbub.mechanisms import Bounds, Categories, Domain
 from hubbub.problems import InvalidParameter, InvalidValue, did_you_mean
 
@@ -52,6 +52,10 @@ class Values(ABC):
         """What the device keeps of a recorded value, for reducing; InvalidValue if it can keep nothing."""
 
     @abstractmethod
+    def takes(self, value: object) -> bool:
+        """Whether `recorded` keeps it. Quick: nothing is searched for what was meant, nor asked how it is written."""
+
+    @abstractmethod
     def input_of(self, value: object) -> int | Fraction:
         """The mechanism's input for a recorded, reduced or declared value."""
 
@@ -84,6 +88,9 @@ class Boolean(Values):
         if not isinstance(value, bool):
             raise InvalidValue(f"a boolean metric takes True or False, got {value!r}: pass bool(...)")
         return value
+
+    def takes(self, value: object) -> bool:
+        return isinstance(value, bool)
 
     def input_of(self, value: object) -> int:
         return int(self.recorded(value))
@@ -138,6 +145,11 @@ class Category(Values):
             )
         return self.other
 
+    def takes(self, value: object) -> bool:
+        if not isinstance(value, str):
+            return False
+        return self.other is not None or unicodedata.normalize("NFC", value) in self._index
+
     def input_of(self, value: object) -> int:
         return self._index[self.recorded(value)]
 
@@ -182,6 +194,11 @@ class Number(Values):
             return float(self.bounds.upper if number > 0 else self.bounds.lower)
         return number
 
+    def takes(self, value: object) -> bool:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return isinstance(value, int) or not math.isnan(value)  # an integer may be too large to ask
+
     def input_of(self, value: object) -> Fraction:
         number = value if isinstance(value, Fraction) else Fraction(self.recorded(value))
         return min(max(number, self.bounds.lower), self.bounds.upper)
@@ -189,7 +206,7 @@ class Number(Values):
     def declared(self, value: object) -> Fraction:
         if isinstance(value, bool) or not isinstance(value, int | Decimal | Fraction):
             raise InvalidValue(f"expected a number, got {value!r}")
-        number = Fraction(value)
+        number = value if isinstance(value, Fraction) else exact(value)
         if not self.bounds.lower <= number <= self.bounds.upper:
             raise InvalidValue(f"{value} is outside `bounds`")
         return number

@@ -16,6 +16,7 @@ from hubbub.mechanisms._frame import (
     Interval,
     Mechanism,
     Pair,
+    Table,
     Tally,
 )
 from hubbub.mechanisms._registry import choose, mechanism, register, registered
@@ -40,6 +41,7 @@ __all__ = [
     "MatrixResponse",
     "Mechanism",
     "Pair",
+    "Table",
     "Tally",
     "choose",
     "mechanism",

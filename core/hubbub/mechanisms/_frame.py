@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, cast
@@ -95,10 +95,29 @@ class Atom:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The atoms of one pair of inputs. `symmetric`: swapping the inputs gives the same atoms."""
+    """The atoms of one pair of inputs; both directions are meant."""
 
     atoms: tuple[Atom, ...]
-    symmetric: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Many pairs of inputs over the same classes of outputs.
+
+    `masses[y]` is the blanket's; `ratios[x][y]` is R_x(y) divided by it; `pairs` are rows x0, x1 of `ratios`.
+    """
+
+    masses: tuple[Fraction, ...]
+    ratios: tuple[tuple[Fraction, ...], ...]
+    pairs: tuple[tuple[int, int], ...]
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __iter__(self) -> Iterator[Pair]:
+        """Each pair written out."""
+        for a, b in self.pairs:
+            yield Pair(tuple(map(Atom, self.masses, self.ratios[a], self.ratios[b])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +128,7 @@ class Amplification:
     (P[1 | 0], P[1 | 1]) where a report is one bit and every input acts as a mixture of the inputs 0 and 1.
     """
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[Pair, ...] | Table
     binary: tuple[Fraction, Fraction] | None = None
 
 

@@ -24,6 +24,8 @@ from hubbub.mechanisms._frame import Interval
 from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
@@ -99,28 +101,62 @@ def two_binomials(counts: NDArray[np.int64], reports: int, alpha: float, p: floa
     """Frequencies m / reports not rejected by C = Bin(m, p) + Bin(reports - m, q), p > q, at alpha / 2 a side."""
     import numpy as np
 
-    found = [_not_rejected(count, reports, alpha, p, q) for count in counts.tolist()]
-    return np.array([low for low, _ in found]) / reports, np.array([high for _, high in found]) / reports
+    distinct, where = np.unique(counts, return_inverse=True)
+    found = np.array([_not_rejected(count, reports, alpha, p, q) for count in distinct.tolist()]) / reports
+    return found[where, 0], found[where, 1]
 
 
 @lru_cache(maxsize=65_536)
 def _not_rejected(count: int, reports: int, alpha: float, p: float, q: float) -> tuple[int, int]:
-    """The smallest and the largest m. C grows with m, so each tail is monotone in m and can be bisected."""
-    enough = partial(_tail_exceeds, reports, p, q, count, alpha / 2)
-    too_many = partial(_tail_exceeds, reports, p, q, count + 1, 1 - alpha / 2)
-    low = min(bisect_left(range(reports + 1), True, key=enough), reports)
-    high = max(bisect_left(range(reports + 1), True, key=too_many) - 1, 0)
+    """The smallest and the largest m. C grows with m, so each tail is monotone in m: searched from a guess."""
+    enough = partial(_above_is_likely, reports, p, q, count, alpha / 2)
+    too_many = partial(_below_is_unlikely, reports, p, q, count, alpha / 2)
+    share = min(max((count / reports - q) / (p - q), 0.0), 1.0)
+    spread = math.sqrt(reports * (share * p * (1 - p) + (1 - share) * q * (1 - q))) / (p - q)
+    middle, wide = (count - reports * q) / (p - q), normal_quantile(alpha) * spread
+    step = int(spread / 16)
+    low = min(_first(reports, enough, middle - wide, step), reports)
+    high = max(_first(reports, too_many, middle + wide, step) - 1, 0)
     return low, high
 
 
-def _tail_exceeds(reports: int, p: float, q: float, count: int, level: float, holders: int) -> bool:
+def _first(last: int, holds: Callable[[int], bool], guess: float, step: int) -> int:
+    """The first of 0..last for which it holds, and it does for all that follow; last + 1 if there is none."""
+    low, step = min(max(int(guess), 0), last), max(step, 1)
+    if holds(low):
+        while low > 0 and holds(max(low - step, 0)):
+            low, step = max(low - step, 0), 2 * step
+        low, high = max(low - step, 0), low
+    else:
+        high = min(low + step, last)
+        while high < last and not holds(high):
+            low, step = high, 2 * step
+            high = min(high + step, last)
+        high += 1
+    return bisect_left(range(last + 1), True, low, high, key=holds)
+
+
+def _above_is_likely(reports: int, p: float, q: float, count: int, level: float, holders: int) -> bool:
     """Whether P[Bin(holders, p) + Bin(reports - holders, q) >= count] > level."""
+    start, law = _two_binomials(reports, p, q, holders)
+    return bool(law[max(count - start, 0) :].sum() > level)
+
+
+def _below_is_unlikely(reports: int, p: float, q: float, count: int, level: float, holders: int) -> bool:
+    """Whether P[Bin(holders, p) + Bin(reports - holders, q) <= count] < level.
+
+    The tail itself is summed: one minus the other would drown a small level in round-off.
+    """
+    start, law = _two_binomials(reports, p, q, holders)
+    return bool(law[: max(count - start + 1, 0)].sum() < level)
+
+
+def _two_binomials(reports: int, p: float, q: float, holders: int) -> tuple[int, NDArray[np.float64]]:
     import numpy as np
 
     first, held = _binomial(holders, p)
     second, other = _binomial(reports - holders, q)
-    law = np.convolve(held, other)
-    return bool(law[max(count - first - second, 0) :].sum() > level)
+    return first + second, np.convolve(held, other)
 
 
 def _binomial(n: int, p: float) -> tuple[int, NDArray[np.float64]]:

@@ -126,7 +126,7 @@ class DuchiMean(SymbolMechanism):
         """That of randomized response on the two ends: every value acts as a mixture of them."""
         ratio, one = self.p / self.q, Fraction(1)
         atoms = (Atom(self.q, ratio, one), Atom(self.q, one, ratio))
-        return Amplification((Pair(atoms, symmetric=True),), binary=(self.q, self.p))
+        return Amplification((Pair(atoms),), binary=(self.q, self.p))
 
     def influence(self) -> float:
         return float(self.bounds.width / (self.p - self.q))

@@ -119,7 +119,7 @@ class KaryRandomizedResponse(SymbolMechanism, NamesOneItem[int]):
         if self.size > 2:
             atoms.append(Atom((self.size - 2) * self.q, one, one))
         binary = (self.q, self.p) if self.size == 2 else None
-        return Amplification((Pair(tuple(atoms), symmetric=True),), binary)
+        return Amplification((Pair(tuple(atoms)),), binary)
 
     def influence(self) -> float:
         """A report adds (1 - q)/(p - q) to the value it names and takes q/(p - q) from every other."""

@@ -25,7 +25,6 @@ from hubbub.mechanisms import _intervals
 from hubbub.mechanisms._exact import exact_epsilon, exp_below
 from hubbub.mechanisms._frame import (
     Amplification,
-    Atom,
     Bounds,
     Domain,
     Estimate,
@@ -33,8 +32,8 @@ from hubbub.mechanisms._frame import (
     Json,
     Kind,
     Mechanism,
-    Pair,
     Population,
+    Table,
     Tally,
 )
 from hubbub.mechanisms._numbers import position, positions, round_many_to_grid, round_to_grid
@@ -90,11 +89,11 @@ class DiscreteLaplaceMean(Mechanism[int]):
 
     @classmethod
     def calibrate(cls, epsilon: object, domain: Domain, *, steps: int | None = None, **options: Any) -> Self:
-        """`steps` defaults to a grid whose rounding adds at most 0.2 % to the variance for epsilon up to 8."""
+        """`steps` defaults to a grid that is, shuffled, within 0.1 % of continuous noise for epsilon up to 4."""
         refuse_unfit(cls, domain, options)
         exact = exact_epsilon(epsilon)
         if steps is None:
-            steps = min(max(16, 1 << math.ceil(8 * exact - 1).bit_length()), FINEST_GRID)
+            steps = min(max(16, 1 << math.ceil(16 * exact - 1).bit_length()), FINEST_GRID)
         if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= FINEST_GRID:
             raise InvalidParameter(f"laplace: steps must be a whole number from 1 to {FINEST_GRID}, got {steps!r}")
         spent = exact if exact.denominator <= FINEST else Fraction(int(exact * FINEST), FINEST)
@@ -203,11 +202,9 @@ class DiscreteLaplaceMean(Mechanism[int]):
         # y = 0 and y = m stand for the half-lines that end there.
         mass = [(tail if y in (0, m) else density) / rising[far[y]] for y in range(m + 1)]
 
-        def atoms(a: int, b: int) -> tuple[Atom, ...]:
-            return tuple(Atom(mass[y], rising[far[y] - abs(y - a)], rising[far[y] - abs(y - b)]) for y in range(m + 1))
-
-        pairs = [(a, b) for a in range(m + 1) for b in range(a + 1, m + 1) if a + b <= m]
-        return Amplification(tuple(Pair(atoms(a, b), symmetric=a + b == m) for a, b in pairs))
+        ratios = tuple(tuple(rising[far[y] - abs(y - a)] for y in range(m + 1)) for a in range(m + 1))
+        pairs = tuple((a, b) for a in range(m + 1) for b in range(a + 1, m + 1) if a + b <= m)
+        return Amplification(Table(tuple(mass), ratios, pairs))
 
     def influence(self) -> float:
         return float(self.bounds.width * (self.steps + 2 * self.reach) / self.steps)

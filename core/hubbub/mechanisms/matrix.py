@@ -24,15 +24,14 @@ from hubbub.mechanisms import _intervals, _oracle
 from hubbub.mechanisms._exact import exact_epsilon, exact_number, exp_below, float_above, log_above
 from hubbub.mechanisms._frame import (
     Amplification,
-    Atom,
     Categories,
     Domain,
     Estimate,
     Interval,
     Json,
     Kind,
-    Pair,
     Population,
+    Table,
     Tally,
 )
 from hubbub.mechanisms._parameters import categories_of, integer, refuse_unfit
@@ -186,17 +185,14 @@ class MatrixResponse(SymbolMechanism):
 
     def amplification(self) -> Amplification:
         """All pairs of columns, against the least likely value of each report."""
-        blanket = [min(row) for row in zip(*self.columns, strict=True)]
-
-        def pair(first: Sequence[int], second: Sequence[int]) -> Pair:
-            rows = [row for row in zip(blanket, first, second, strict=True) if row[0]]
-            atoms = tuple(Atom(Fraction(w, WORD), Fraction(a, w), Fraction(b, w)) for w, a, b in rows)
-            return Pair(atoms, symmetric=sorted(rows) == sorted((w, b, a) for w, a, b in rows))
-
+        rows = [(min(row), row) for row in zip(*self.columns, strict=True) if min(row)]
+        masses = tuple(Fraction(least, WORD) for least, _ in rows)
+        ratios = tuple(tuple(Fraction(row[x], least) for least, row in rows) for x in range(len(self.columns)))
+        table = Table(masses, ratios, tuple(combinations(range(len(self.columns)), 2)))
         binary = None
         if len(self.columns) == self.symbols == 2:
             binary = (Fraction(self.columns[0][1], WORD), Fraction(self.columns[1][1], WORD))
-        return Amplification(tuple(pair(a, b) for a, b in combinations(self.columns, 2)), binary)
+        return Amplification(table, binary)
 
     def influence(self) -> float:
         """The largest span of one row of the inverse: the most that changing one report moves an estimate."""

@@ -105,7 +105,7 @@ class BinaryRandomizedResponse(SymbolMechanism, NamesOneItem[int]):
     def amplification(self) -> Amplification:
         ratio, one = self.p / self.q, Fraction(1)
         atoms = (Atom(self.q, ratio, one), Atom(self.q, one, ratio))
-        return Amplification((Pair(atoms, symmetric=True),), binary=(self.q, self.p))
+        return Amplification((Pair(atoms),), binary=(self.q, self.p))
 
     def influence(self) -> float:
         """A report adds (1 - q)/(p - q) to the bit it names and takes q/(p - q) from the other."""

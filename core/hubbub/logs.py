@@ -1,0 +1,59 @@
+"""What a service says about itself: one line per event, as text or as JSON, never about a request.
+
+A line has a time, so a line about a request would be the time at which someone reported. Errors are named by their type
+and place; their text is left out, since it may repeat what was sent.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import traceback
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Literal, TextIO, TypeAlias
+
+__all__ = ["LogFormat", "configure", "where"]
+
+LogFormat: TypeAlias = Literal["text", "json"]
+_ExcInfo: TypeAlias = "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]"
+
+
+def configure(kind: LogFormat, service: str, stream: TextIO | None = None) -> None:
+    """Send what this process logs to one stream, in one format. Called once; `service` is the name of its logger."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(_Json() if kind == "json" else _Text("%(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger(service).setLevel(logging.INFO)
+    for name in ("uvicorn", "uvicorn.error"):
+        server = logging.getLogger(name)
+        server.handlers[:], server.propagate = [], True
+        server.setLevel(logging.ERROR)  # its warnings are about requests
+
+
+def where(error: BaseException) -> str:
+    """An error by its type and place, without its text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{place}"
+
+
+class _Text(logging.Formatter):
+    def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802  logging's own name
+        return where(ei[1]) if ei[1] is not None else ""
+
+
+class _Json(_Text):
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line)

@@ -1,13 +1,29 @@
 """The SDK that an app embeds: record values, and nothing but randomized, sealed reports ever leaves the device.
 
     client = Client("https://telemetry.example.com", trust="ed25519:...", consent=settings.telemetry, state_dir=...)
-    client.record("startup_ms", 812)     # never raises, never waits for the network
-    client.flush()                       # sends what is due
+    client.record("startup_ms", 812)     # never raises, never waits; a background thread sends what is due
+    client.preview()                     # what will be sent, and why it is deniable
+    client.disable()                     # the person's choice, from now on
 
-`hubbub_client.testing` drives many simulated devices, for demos and tests.
+`python -m hubbub_client inspect STATE_DIR` shows the same from outside. `hubbub_client.testing` drives many simulated
+devices, for demos and tests.
 """
 
-from hubbub_client.client import Client, Outcome
-from hubbub_client.transport import HttpTransport, Transport
+from typing import TYPE_CHECKING
 
-__all__ = ["Client", "HttpTransport", "Outcome", "Transport"]
+from hubbub_client.client import Client
+from hubbub_client.outcome import Outcome, UnknownMetric, WrongValue
+
+if TYPE_CHECKING:
+    from hubbub_client.transport import HttpTransport, Transport
+
+__all__ = ["Client", "HttpTransport", "Outcome", "Transport", "UnknownMetric", "WrongValue"]
+
+
+def __getattr__(name: str) -> object:
+    """The transport when it is asked for: importing the package does not load an HTTP client."""
+    if name in ("HttpTransport", "Transport"):
+        from hubbub_client import transport
+
+        return getattr(transport, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

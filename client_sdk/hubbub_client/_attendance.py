@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
+from hubbub_client._optout import OptOut
+from hubbub_client._quarantine import damaged_path
 from hubbub_client._state import State
 
-__all__ = ["Attendance", "enabled_since"]
+__all__ = ["Attendance", "enabled_since", "withdraw"]
 
 
 def enabled_since(connection: sqlite3.Connection) -> float | None:
@@ -21,28 +24,52 @@ def enabled_since(connection: sqlite3.Connection) -> float | None:
 class Attendance:
     """The last answer that was acted on."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, state: State, optout: OptOut) -> None:
+        self._state, self._optout = state, optout
         self._given: bool | None = None
         self._withdrawn = False
+        self._generation = 0
 
-    def answer(self, given: bool, now: float) -> None:
-        """Act on the person's answer if it has changed. NoDurableState: not done, and the next answer tries again."""
-        if given == self._given:
+    def answer(self, given: bool, now: float, *, within: float | None = None) -> None:
+        """Act on the person's answer if it has changed, waiting at most `within` seconds for other threads and
+        processes. NoDurableState: not done, and the next answer tries again."""
+        if self._acted_on(given):
             return
-        self._given = None
+        with self._state.alone(within):  # an answer that is acted on is not overtaken by another thread's
+            if not self._acted_on(given):
+                self._act(given, now)
+
+    def _acted_on(self, given: bool) -> bool:
+        return given == self._given and self._generation == self._state.generation
+
+    def _act(self, given: bool, now: float) -> None:
+        self._given, self._generation = None, self._state.generation
         self._withdrawn = self._withdrawn or not given
         if given or self._state.exists():  # if not, then not even an empty file for someone who said no
             with self._state.transaction() as connection:
                 if self._withdrawn:  # also when consent is back before this could be done
                     _forget(connection)
-                if given:
+                if given and not self._optout.given():  # switched off since the answer was asked for?
                     connection.execute("INSERT OR IGNORE INTO facts VALUES ('enabled_since', ?)", (now,))
+            if self._withdrawn and not self._state.scrub(patient=True) and not given:
+                return  # still in the log, as another process is reading: the next answer tries again
+        if self._withdrawn:
+            damaged_path(self._state.path).unlink(missing_ok=True)  # who knows what it holds
         self._given, self._withdrawn = given, False
 
     def doubt(self) -> None:
         """Someone else heard of a withdrawal: act on the next answer even if it is the same."""
         self._given = None
+
+
+def withdraw(directory: Path, now: float) -> None:
+    """Delete every value and unsent report of a directory that no client of this process has open. NoDurableState:
+    not done, and the next client does it."""
+    state = State(directory)
+    try:
+        Attendance(state, OptOut(directory)).answer(False, now)
+    finally:
+        state.close()
 
 
 def _forget(connection: sqlite3.Connection) -> None:

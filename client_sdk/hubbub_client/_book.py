@@ -1,21 +1,23 @@
-"""The bundle as a device uses it: which metric means what in which period, rebuilt and checked on the device."""
+"""The codebooks as a device uses them: which metric means what in which period, rebuilt and checked on the device."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fractions import Fraction
+from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hubbub.codebook import Codebook, Metric
-from hubbub.problems import HubbubError
+from hubbub.problems import HubbubError, InvalidParameter
+from hubbub_client._limits import NO_LIMITS, Limits
 
 if TYPE_CHECKING:
     from hubbub.bundle import Bundle
     from hubbub.bundle_body import Body
+    from hubbub.codebook import Codebook, Metric
     from hubbub.period import Calendar
 
-__all__ = ["Book", "Page", "is_expired"]
+__all__ = ["Book", "Page", "is_expired", "packaged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,8 @@ class Page:
     first_period: int
     codebook: Codebook | None
     """None: this device cannot read it, or it claims what does not hold. It still ends the one before it."""
-    affordable: bool
-    """Whether its spend per period is within what this device allows in a day."""
+    refusal: str | None = None
+    """Why this device's own limits do not let it be used."""
 
     def metric(self, name: str) -> Metric | None:
         metrics = self.codebook.metrics if self.codebook else ()
@@ -35,31 +37,45 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """A verified bundle with its codebooks rebuilt."""
+    """Codebooks in force: of a verified bundle, or the one that came with the app until there is a bundle."""
 
-    bundle: Bundle
+    bundle: Bundle | None
     pages: tuple[Page, ...]
 
     @classmethod
-    def read(cls, bundle: Bundle, max_epsilon: Fraction | None) -> Book:
+    def read(cls, bundle: Bundle, limits: Limits | None) -> Book:
+        from hubbub.codebook import Codebook  # and with it all mechanisms: not before there is something to read
+
         pages: list[Page] = []
         for bundled in bundle.body.codebooks:
             try:
                 codebook = Codebook.from_compiled(bundled.document)
             except HubbubError:
-                pages.append(Page(bundled.first_period, None, affordable=True))
+                pages.append(Page(bundled.first_period, None))
                 continue
-            affordable = max_epsilon is None or codebook.spent <= max_epsilon
-            pages.append(Page(bundled.first_period, codebook, affordable))
+            pages.append(Page(bundled.first_period, codebook, (limits or NO_LIMITS).refusal(codebook)))
         return cls(bundle, tuple(pages))
+
+    @classmethod
+    def before_any_bundle(cls, codebook: Codebook, limits: Limits) -> Book:
+        """Values are recorded by it, and nothing is sent."""
+        return cls(None, (Page(0, codebook, limits.refusal(codebook)),))
 
     @property
     def body(self) -> Body:
+        if self.bundle is None:
+            raise RuntimeError("nothing is sent before there is a bundle")
         return self.bundle.body
+
+    @property
+    def expires(self) -> float:
+        return inf if self.bundle is None else self.bundle.body.expires
 
     @property
     def calendar(self) -> Calendar | None:
         """The one calendar of all codebooks; None when nothing is collected."""
+        if self.bundle is None:
+            return next((page.codebook.collection.calendar for page in self.pages if page.codebook), None)
         return next((metric.calendar for codebook in self.body.codebooks for metric in codebook.metrics), None)
 
     def page(self, period: int) -> Page | None:
@@ -70,6 +86,21 @@ class Book:
         """All metrics that take reports, by id, each as the newest codebook has it, so that switching it off counts."""
         pages = [page for page in self.pages if page.first_period <= period]
         return {metric.id: (page, metric) for page in pages if page.codebook for metric in page.codebook.metrics}
+
+
+def packaged(codebook: Codebook | Path | str) -> Codebook:
+    """The codebook that an app ships: a metrics.toml, or a compiled one. CodebookError says what is wrong with it."""
+    from hubbub.codebook import Codebook
+
+    if isinstance(codebook, Codebook):
+        return codebook
+    path = Path(codebook)
+    if path.suffix == ".toml":
+        return Codebook.load(path)
+    try:
+        return Codebook.from_compiled(path.read_bytes())
+    except OSError as error:
+        raise InvalidParameter(f"codebook={str(path)!r} cannot be read: {error.strerror}") from error
 
 
 def is_expired(metric: Metric, now: float) -> bool:

@@ -21,7 +21,7 @@ class Pace:
     longest: float = 60.0
 
     def backoff(self, attempt: int, rng: Randomness) -> float:
-        """Seconds before the next attempt (from 0): between half and all of a doubling limit, so that a crowd
-        that failed together does not come back together."""
+        """Seconds before the next attempt (from 0): anywhere below a doubling limit, so that a crowd that failed
+        together does not come back together, nor in waves."""
         limit = min(self.first * 2.0 ** min(attempt, 30), self.longest)
-        return limit * (1 + rng.below(1001) / 1000) / 2
+        return limit * rng.below(1001) / 1000

@@ -13,7 +13,7 @@ from hubbub_client._upload import chunks, upload
 from hubbub_client.outbox import Outbox, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from hubbub.bundle_body import Body
     from hubbub_client._state import State
@@ -60,36 +60,42 @@ class Sending:
         return Counter(f"dropped:{reason}" for reason in dropped.values())
 
     def send(self, transport: Transport, body: Body, now: float, *, hurry: bool) -> Round:
-        """Upload what is due by now, with `hurry` without its delay, each report once; to a revoked key none."""
-        revoked = {key.id for key in body.keys if key.state == "revoked"}
+        """Upload what is due by now, with `hurry` without its delay, each report once; to a revoked key none.
+
+        Part by part: what one part needs is sealed, stored, uploaded and settled before the next is looked at, so that
+        a full outbox costs no more at a time, and the first part is safe when the time is over.
+        """
         with self._state.reading() as connection:
             waiting = Outbox.due(connection, now, hurry=hurry)
-        self.seal([report for report in waiting if report.sealed is None or report.key in revoked], body)
-        with self._state.reading() as connection:
-            waiting = Outbox.due(connection, now, hurry=hurry)
-        ready = [
-            (report, report.sealed) for report in waiting if report.sealed is not None and report.key not in revoked
-        ]
         counts: Counter[str] = Counter()
         reseal: list[Waiting] = []
         gone = 0
-        wait = 0.0
-        for part in chunks([sealed for _, sealed in ready], MOST_REPORTS, MOST_BYTES):
-            answer = upload(transport, [sealed for _, sealed in ready[part]])
-            wait = max(wait, answer.retry_after)
-            done: list[bytes] = []
-            for (report, _), verdict in zip(ready[part], answer.verdicts, strict=True):
-                counts[_counter(verdict.action, verdict.reason)] += 1
-                if verdict.action in (None, Action.DROP):
-                    done.append(report.drawn.nonce)
-                elif verdict.action is Action.RESEAL:
-                    reseal.append(report)
-            with self._state.transaction() as connection:
-                Outbox.remove(connection, done)
-            gone += len(done)
-            if answer.retry_after or all(verdict.action is Action.RETRY for verdict in answer.verdicts):
-                break  # the way is blocked: the rest would fare no better
-        return Round(len(waiting) - gone, reseal, counts, wait)
+        for some in _slices(waiting, MOST_REPORTS):
+            ready = self._ready(some, body, now, hurry=hurry)
+            for part in chunks([sealed for _, sealed in ready], MOST_REPORTS, MOST_BYTES):
+                answer = upload(transport, [sealed for _, sealed in ready[part]])
+                done: list[bytes] = []
+                for (report, _), verdict in zip(ready[part], answer.verdicts, strict=True):
+                    counts[_counter(verdict.action, verdict.reason)] += 1
+                    if verdict.action in (None, Action.DROP):
+                        done.append(report.drawn.nonce)
+                    elif verdict.action is Action.RESEAL:
+                        reseal.append(report)
+                with self._state.transaction() as connection:
+                    Outbox.remove(connection, done)
+                gone += len(done)
+                if answer.blocked:
+                    return Round(len(waiting) - gone, reseal, counts, answer.retry_after)
+        return Round(len(waiting) - gone, reseal, counts, 0.0)
+
+    def _ready(self, some: list[Waiting], body: Body, now: float, *, hurry: bool) -> list[tuple[Waiting, bytes]]:
+        """These reports with the bytes to send, as far as there is a key for them that was not revoked."""
+        revoked = {key.id for key in body.keys if key.state == "revoked"}
+        if self.seal([report for report in some if report.sealed is None or report.key in revoked], body):
+            nonces = {report.drawn.nonce for report in some}
+            with self._state.reading() as connection:  # as it is stored: another process may have sealed it first
+                some = [report for report in Outbox.due(connection, now, hurry=hurry) if report.drawn.nonce in nonces]
+        return [(report, report.sealed) for report in some if report.sealed is not None and report.key not in revoked]
 
     def seal(self, reports: Iterable[Waiting], body: Body) -> int:
         """Seal to the key of each period, if there is one and it is another than before. How many were."""
@@ -107,6 +113,11 @@ class Sending:
                 for report, key_id, sealed in made:
                     Outbox.seal(connection, report, key_id, sealed)
         return len(made)
+
+
+def _slices(waiting: list[Waiting], size: int) -> Iterator[list[Waiting]]:
+    for start in range(0, len(waiting), size):
+        yield waiting[start : start + size]
 
 
 def _counter(action: Action | None, reason: str) -> str:

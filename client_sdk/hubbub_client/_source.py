@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 from hubbub.bundle import Bundle, Seen, verify
 from hubbub.problems import InvalidParameter, MalformedBundle
@@ -12,6 +13,9 @@ from hubbub.trust import parse_anchor
 from hubbub_client._state import State
 from hubbub_client._upload import retry_after
 from hubbub_client.transport import CannotReach, Transport, is_loopback
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Codebook
 
 __all__ = ["BundleSource", "fetch_bundle", "trust_anchors"]
 
@@ -40,15 +44,19 @@ def signer_of(raw: bytes) -> str:
         raise MalformedBundle("this is not a bundle: it names no signer") from error
 
 
-def fetch_bundle(transport: Transport, etag: str | None = None) -> tuple[bytes, str | None] | None:
-    """The bundle as it is served and its tag; None when it is still the one of `etag`."""
-    headers = {"if-none-match": etag} if etag else {}
+def fetch_bundle(transport: Transport, kept: bytes | None = None) -> bytes | None:
+    """The bundle as it is served; None when it is still the one that is kept.
+
+    The tag is made from the bundle's own bytes, never taken from the service: one that is echoed could be a name
+    given to this device, to know it again from another address.
+    """
+    headers = {} if kept is None else {"if-none-match": f'"{sha256(kept).hexdigest()}"'}
     status, answered, raw = transport.request("GET", BUNDLE_PATH, headers, b"")
-    if status == 304 and etag:
+    if status == 304 and kept is not None:
         return None
     if status != 200:
         raise CannotReach(f"http-{status}", retry_after(answered))
-    return raw, answered.get("etag")
+    return raw
 
 
 class BundleSource:
@@ -64,6 +72,21 @@ class BundleSource:
         if "bundle" not in facts:
             return None
         return verify(facts["bundle"], self._trusted(facts, facts["bundle"]), _BEGINNING_OF_TIME, _seen(facts))
+
+    def package(self, codebook: Codebook, now: float) -> None:
+        """Keep the codebook that came with the app, for whoever inspects the file. Its metrics are known from now."""
+        raw = codebook.to_bytes()
+        with self._state.reading() as connection:
+            if _facts(connection).get("packaged") == raw:
+                return
+        with self._state.transaction() as connection:
+            _keep(connection, packaged=raw)
+            _know(connection, (metric.name for metric in codebook.metrics), now)
+
+    def stale_at(self, bundle: Bundle) -> float:
+        """From when on a newer one is asked for."""
+        with self._state.reading() as connection:
+            return float(_facts(connection).get("fetched_at", 0.0)) + bundle.body.max_age
 
     def is_fresh(self, bundle: Bundle, now: float) -> bool:
         """Whether there is no need to ask for a newer one."""
@@ -81,23 +104,21 @@ class BundleSource:
         with self._state.reading() as connection:
             facts = _facts(connection)
         kept = usable is not None and facts.get("digest") == usable.digest
-        answer = fetch_bundle(transport, facts.get("etag") if kept else None)
-        if answer is None and usable is not None:
+        raw = fetch_bundle(transport, facts.get("bundle") if kept else None)
+        if raw is None and usable is not None:
             with self._state.transaction() as connection:
                 _keep(connection, fetched_at=now)
             return usable
-        raw, etag = answer if answer is not None else (b"", None)
+        raw = raw or b""
         while True:
             bundle = verify(raw, self._trusted(facts, raw), now, _seen(facts))  # long, so before anyone has to wait
             with self._state.transaction() as connection:
                 judged_by, facts = facts, _facts(connection)
                 if all(facts.get(name) == judged_by.get(name) for name in ("sequence", "digest", "pin")):
-                    _keep(connection, bundle=raw, etag=etag, fetched_at=now, sequence=bundle.body.sequence)
+                    _keep(connection, bundle=raw, fetched_at=now, sequence=bundle.body.sequence)
                     _keep(connection, digest=bundle.digest, pin=bundle.signer)
-                    connection.executemany(
-                        "INSERT OR IGNORE INTO known VALUES (?, ?)",
-                        [(metric.name, now) for codebook in bundle.body.codebooks for metric in codebook.metrics],
-                    )
+                    names = (metric.name for codebook in bundle.body.codebooks for metric in codebook.metrics)
+                    _know(connection, names, now)
                     return bundle
             # Another process has accepted a bundle meanwhile: this one is judged again, by that.
 
@@ -111,6 +132,10 @@ def _facts(connection: sqlite3.Connection) -> dict[str, Any]:
 
 def _keep(connection: sqlite3.Connection, **facts: object) -> None:
     connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", list(facts.items()))
+
+
+def _know(connection: sqlite3.Connection, names: Iterable[str], now: float) -> None:
+    connection.executemany("INSERT OR IGNORE INTO known VALUES (?, ?)", [(name, now) for name in names])
 
 
 def _seen(facts: dict[str, Any]) -> Seen | None:

@@ -1,57 +1,70 @@
-"""What the SDK keeps on disk: one SQLite file, private to its owner, on stable storage before a transaction ends."""
+"""What the SDK keeps on disk: one SQLite file, private to its owner.
+
+Two ways to write. A *transaction* is on stable storage when it ends: spends, draws, what is sent. A *note* survives a
+kill of the app, but perhaps not a power cut, and never waits: recorded values, of which nothing was sent yet.
+"""
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from hubbub_client._counts import Counts
+from hubbub_client._errors import Busy, NoDurableState
 from hubbub_client._fork import Forkable
+from hubbub_client._quarantine import Emptied, Salvaged, damaged_path, is_damage, put_aside, start_closed
+from hubbub_client._schema import VERSION, NewerVersion, create, upgrade
 
-__all__ = ["NoDurableState", "State"]
+__all__ = ["FILE_NAME", "Busy", "NoDurableState", "State"]
 
 FILE_NAME = "hubbub.sqlite3"
-_VERSION = 2
-_BUSY_SECONDS = 1.0
-_SCHEMA = """
-CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE known (metric TEXT PRIMARY KEY, since REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE reductions (
-    id BLOB NOT NULL, period INTEGER NOT NULL, state TEXT NOT NULL, closes_at REAL NOT NULL, PRIMARY KEY (id, period)
-) WITHOUT ROWID;
-CREATE TABLE ledger (
-    metric TEXT NOT NULL, end INTEGER NOT NULL, start INTEGER NOT NULL,
-    decision TEXT NOT NULL, epsilon TEXT, day INTEGER, PRIMARY KEY (metric, end, start)
-) WITHOUT ROWID;
-CREATE INDEX ledger_day ON ledger (day);
-CREATE INDEX ledger_end ON ledger (end);
-CREATE TABLE outbox (
-    nonce BLOB PRIMARY KEY, id BLOB NOT NULL, period INTEGER NOT NULL, payload BLOB NOT NULL,
-    due_at REAL NOT NULL, send_at REAL NOT NULL, closes_at REAL NOT NULL, key INTEGER, sealed BLOB
-) WITHOUT ROWID;
-"""
+_BUSY_SECONDS = 2.0
+"""For so long a transaction waits for another one, of whatever process; and a fork for one of another thread."""
+_A_MOMENT = 0.005
+"""Seconds for which a note waits for another thread's note: none of them waits for a disk."""
+_LONGEST_LOG = 4_000
+"""Pages (16 MB) after which a note has to empty the log itself, as nobody settles."""
 
 
-class NoDurableState(Exception):
-    """Nothing can be kept, so nothing may be reported."""
+class _Link:
+    """One connection, and what is needed to notice that it is no longer the right one."""
+
+    def __init__(self, *, durable: bool) -> None:
+        self.durable = durable
+        self.lock = threading.RLock()
+        self.connection: sqlite3.Connection | None = None
+        self.file: tuple[int, int] | None = None
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
 
 
 class State(Forkable):
-    """One file, many threads and processes.
+    """One file, many threads and processes. `clock` dates the end of a damaged file."""
 
-    A transaction that ended without an error is on disk (WAL, synchronous=FULL); any other left no trace.
-    """
-
-    def __init__(self, directory: Path | str) -> None:
+    def __init__(
+        self, directory: Path | str, clock: Callable[[], float] = time.time, counts: Counts | None = None
+    ) -> None:
         self._path = Path(directory) / FILE_NAME
-        self._lock = threading.RLock()
-        self._connection: sqlite3.Connection | None = None
-        self._owner = 0
-        self._abandoned: list[sqlite3.Connection] = []
+        self._clock, self._counts = clock, counts or Counts()
+        self._durable, self._quick = _Link(durable=True), _Link(durable=False)
+        self._closed = self._had_file = self._lost_in_fork = False
+        self._salvaged: Salvaged | None = None
+        self.generation = 0
+        """Goes up when another file has taken the place of the one that was open."""
+        self._held: list[_Link] = []
+        self._patience = _BUSY_SECONDS
         self._survive_forks()
+
+    @property
+    def path(self) -> Path:
+        return self._path
 
     def exists(self) -> bool:
         """Whether anything was ever kept."""
@@ -60,75 +73,229 @@ class State(Forkable):
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A look without a promise; NoDurableState when there is nothing to look at."""
-        with self._lock:
-            try:
-                yield self._open()
-            except (sqlite3.Error, OSError) as error:
-                raise NoDurableState(str(error)) from error
+        with self._durable.lock, self._judging():
+            connection = self._open(self._durable)
+            _be_patient(connection, self._patience)
+            yield connection
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All or nothing, alone among threads and processes, on disk when it ends; NoDurableState if that fails."""
-        with self.reading() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+        with self.reading() as connection, _transaction(connection):
+            yield connection
 
-    def close(self) -> None:
-        """Empty the log into the file, so that what was deleted is gone from both."""
-        with self._lock:
-            if self._connection is not None and self._owner == os.getpid():
-                try:
-                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                except sqlite3.Error:
-                    pass  # another process is reading: the last one to close does it
-                finally:
-                    self._connection.close()
-            self._connection = None
+    @contextmanager
+    def alone(self, within: float | None = None) -> Iterator[None]:
+        """No other thread reads or writes meanwhile, except for notes; and whatever is done inside waits at most
+        `within` seconds for another process, as this waits for another thread: else Busy. None: as usual."""
+        patience = _BUSY_SECONDS if within is None else within
+        lock = self._durable.lock
+        if not lock.acquire(timeout=max(patience, _A_MOMENT)):
+            raise Busy("another thread is writing")
+        before = self._patience  # what this thread asked for, if it is alone already
+        self._patience = before if within is None else min(before, within)
+        try:
+            yield
+        finally:
+            self._patience = before
+            lock.release()
+
+    @contextmanager
+    def glancing(self) -> Iterator[sqlite3.Connection]:
+        """A look that waits for no disk; Busy when it would have to."""
+        if not self._quick.lock.acquire(timeout=_A_MOMENT):
+            raise Busy("another thread is writing")
+        try:
+            with self._judging():
+                yield self._open(self._quick)
+        finally:
+            self._quick.lock.release()
+
+    @contextmanager
+    def noting(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, now or Busy; safe from a kill of the app, from a power cut only with the next transaction."""
+        with self.glancing() as connection:
+            if connection.in_transaction:  # a signal handler, in the middle of a note
+                raise Busy("this thread is writing")
+            with _transaction(connection):
+                yield connection
+
+    def scrub(self, *, patient: bool = False) -> bool:
+        """Empty the log into the file, so that what was deleted is gone from both; False if others are reading.
+
+        Ends with a small write: the first one into an empty log waits for the disk, and no `record` should.
+        """
+        with suppress(NoDurableState), self.reading() as connection:
+            _be_patient(connection, self._patience if patient else 0.0)
+            (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self.warm()
+            return not busy
+        return False
+
+    def warm(self) -> None:
+        """A write of no meaning, so that the next note finds a log that has been begun."""
+        with self.transaction() as connection:
+            connection.execute(
+                "INSERT INTO facts VALUES ('writes', 1) ON CONFLICT DO UPDATE SET value = (value + 1) % 1000"
+            )
+
+    def log_pages(self) -> int:
+        """How long the log has become, roughly."""
+        try:
+            return self._path.with_name(FILE_NAME + "-wal").stat().st_size // 4096
+        except OSError:
+            return 0
+
+    def close(self, within: float = _BUSY_SECONDS) -> None:
+        """Let go of the file, with an empty log unless another process uses it. From now on there is none.
+
+        A thread that is in the middle of a transaction after so many seconds keeps its connection.
+        """
+        self._closed = True
+        deadline = time.monotonic() + within
+        for link in (self._quick, self._durable):
+            if not link.lock.acquire(timeout=max(deadline - time.monotonic(), _A_MOMENT)):
+                continue
+            try:
+                if link.durable and link.connection is not None:
+                    with suppress(sqlite3.Error):  # another process is using it: the last one to close does this
+                        _be_patient(link.connection, 0.0)
+                        link.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                link.close()
+            finally:
+                link.lock.release()
+
+    # -- forks ----------------------------------------------------------------------------------
 
     def _before_fork(self) -> None:
-        """Let a transaction of another thread end: in a child, SQLite would believe for ever that it goes on."""
-        self._lock.acquire(timeout=_BUSY_SECONDS)
+        """Close the file. SQLite's own notes about locks would go along to the child, who holds none of them: it
+        would write into a log that its parent deletes."""
+        self._held = [link for link in (self._durable, self._quick) if link.lock.acquire(timeout=_BUSY_SECONDS)]
+        for link in self._held:
+            link.close()
 
     def _after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._lock = threading.RLock()
+        held, self._held = self._held, []
+        if not in_child:
+            for link in held:
+                link.lock.release()
             return
-        with suppress(RuntimeError):  # it was not to be had in time
-            self._lock.release()
+        self._patience = _BUSY_SECONDS
+        # A connection that could not be closed in time makes the file unusable here, for as long as this child lives.
+        self._lost_in_fork = self._lost_in_fork or any(
+            link.connection is not None for link in (self._durable, self._quick)
+        )
+        for link in (self._durable, self._quick):
+            link.lock = threading.RLock()
 
-    def _open(self) -> sqlite3.Connection:
-        if self._connection is not None and self._owner != os.getpid():
-            # After a fork the connection is the parent's: using it, or closing it, would break the parent's locks.
-            self._abandoned.append(self._connection)
-            self._connection = None
-        if self._connection is None:
-            self._connection, self._owner = _connect(self._path), os.getpid()
-        return self._connection
+    # -- opening --------------------------------------------------------------------------------
+
+    @contextmanager
+    def _judging(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            if is_damage(error):
+                self._quarantine()
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise Busy(str(error)) from error
+            if isinstance(error, NewerVersion):
+                self._counts.add("state:newer-version")
+            self._counts.say(f"nothing is reported, as nothing can be kept: {type(error).__name__}")
+            raise NoDurableState(str(error)) from error
+        except OSError as error:
+            self._counts.say(f"nothing is reported, as nothing can be kept: {type(error).__name__}")
+            raise NoDurableState(str(error)) from error
+
+    def _open(self, link: _Link) -> sqlite3.Connection:
+        if self._closed:
+            raise NoDurableState("closed")
+        if self._lost_in_fork:
+            raise NoDurableState("forked while another thread was writing")
+        if link.connection is not None and link.file != _identity(self._path):
+            link.close()  # another process has put the file aside, or someone has deleted it
+            self.generation += 1
+        if link.connection is not None:
+            return link.connection
+        try:
+            return self._connect(link)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+        self._quarantine()
+        return self._connect(link)
+
+    def _quarantine(self) -> None:
+        self._counts.add("state:quarantined")
+        self._counts.say("the state file was damaged and is put aside; reporting goes on in the next period and day")
+        self._had_file = True
+        self.generation += 1
+        for link in (self._quick, self._durable):
+            if link.lock.acquire(timeout=_A_MOMENT):
+                link.close()
+                link.lock.release()
+        with suppress(OSError):  # another process was faster
+            self._salvaged = put_aside(self._path)
+
+    def _connect(self, link: _Link) -> sqlite3.Connection:
+        if not self._path.exists():
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            create(self._path, self._begin)
+        connection = sqlite3.connect(self._path, timeout=self._patience, isolation_level=None, check_same_thread=False)
+        try:
+            version = _version(connection)
+            if version == 0:
+                raise Emptied("the file holds nothing, and none was ever made so")
+            synchronous = "FULL" if link.durable else "NORMAL"
+            for setting in ("journal_mode=WAL", f"synchronous={synchronous}", "secure_delete=ON"):
+                connection.execute(f"PRAGMA {setting}")
+            if not link.durable:
+                connection.execute(f"PRAGMA wal_autocheckpoint={_LONGEST_LOG}")
+            if version != VERSION:
+                with _transaction(connection):
+                    version = _version(connection)
+                    if version != VERSION:  # another process may have been faster
+                        upgrade(connection, version)
+            if not link.durable:
+                _be_patient(connection, 0.0)
+            link.file = _identity(self._path)
+        except BaseException:
+            connection.close()
+            raise
+        link.connection, self._had_file = connection, True
+        return connection
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """What a new file holds besides its tables, if it is not the first one here."""
+        if self._had_file or damaged_path(self._path).exists():
+            salvaged, self._salvaged = self._salvaged, None  # of that damage, and not of a later loss
+            start_closed(connection, self._clock(), salvaged)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # before SQLite, which would use the umask
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
     try:
-        for setting in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
-            connection.execute(f"PRAGMA {setting}")
-        connection.execute("BEGIN IMMEDIATE")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version == 0:
-            for statement in _SCHEMA.split(";\n"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version={_VERSION}")
+        yield
         connection.execute("COMMIT")
-        if version not in (0, _VERSION):
-            raise sqlite3.DatabaseError(f"{path.name} was written by another version of the SDK")
     except BaseException:
-        connection.close()
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
-    return connection
+
+
+def _be_patient(connection: sqlite3.Connection, seconds: float) -> None:
+    connection.execute(f"PRAGMA busy_timeout={int(1000 * seconds)}")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

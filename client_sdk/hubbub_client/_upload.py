@@ -1,7 +1,8 @@
 """Uploading reports, and what each answer means for each of them: the rules of `hubbub.refusals`, applied.
 
-Only 202, or 200 with a list of failures, makes a report durable; only a name that the table knows makes the device
-drop one. Whatever else comes back, such as a captive portal's page, is a reason to try again.
+Only an empty 202, or a 200 with a list of failures in JSON, makes a report durable; only a name that the table knows
+makes the device drop one. Whatever else comes back, such as a captive portal's page, is a reason to try again. So is a
+413 that is not ours, of a proxy in front of the service: its reports are sent in smaller parts, and never dropped.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ REPORTS_PATH = "/v1/reports"
 LONGEST_RETRY_AFTER = 3600.0
 """Seconds. A longer wish is cut to this: nobody can silence a device for days with one header."""
 
+_LONGEST_DOCUMENT = 256 * 1024
+"""Bytes. Room to name each of a thousand reports five times; as objects, JSON takes thirty times its length."""
+
 
 class Verdict(NamedTuple):
     """What became of one report: `action` None means that it is durable at the shuffler."""
@@ -36,6 +40,11 @@ class Uploaded:
     verdicts: tuple[Verdict, ...]
     retry_after: float = 0.0
 
+    @property
+    def blocked(self) -> bool:
+        """Whether it is of no use to send more now."""
+        return self.retry_after > 0 or all(verdict.action is Action.RETRY for verdict in self.verdicts)
+
     def __add__(self, other: Uploaded) -> Uploaded:
         return Uploaded(self.verdicts + other.verdicts, max(self.retry_after, other.retry_after))
 
@@ -44,28 +53,40 @@ _DURABLE = Verdict(None, "acknowledged")
 
 
 def upload(transport: Transport, reports: Sequence[bytes]) -> Uploaded:
-    """Send reports in one request, or in halves when the service says that they are too much for one."""
+    """Send reports in one request, or in halves when someone on the way says that they are too much for one."""
+    whole = _judged(transport, reports)
+    if all(verdict.action is not Action.SPLIT for verdict in whole.verdicts):
+        return whole
+    if len(reports) == 1:
+        return Uploaded((_last_resort(whole.verdicts[0]),), whole.retry_after)
+    middle = len(reports) // 2
+    first = upload(transport, reports[:middle])
+    if first.blocked:  # the other half would fare no better
+        return first + Uploaded((Verdict(Action.RETRY, first.verdicts[-1].reason),) * (len(reports) - middle))
+    return first + upload(transport, reports[middle:])
+
+
+def _judged(transport: Transport, reports: Sequence[bytes]) -> Uploaded:
+    """One request, and what its answer says. If it is to be split, all verdicts say so."""
     try:
         status, headers, body = transport.request(
             "POST", REPORTS_PATH, {"content-type": REPORTS_TYPE}, encode_upload(reports)
         )
-    except CannotReach:
-        return Uploaded((Verdict(Action.RETRY, "network"),) * len(reports))
-    if status == 202:
+    except CannotReach as error:
+        return Uploaded((Verdict(Action.RETRY, "network"),) * len(reports), min(error.retry_after, LONGEST_RETRY_AFTER))
+    if status == 202 and not body:
         return Uploaded((_DURABLE,) * len(reports))
-    wait = retry_after(headers)
-    if status == 200:
-        return Uploaded(_one_by_one(body, len(reports)), wait)
-    verdict = _problem(status, headers, body)
-    if verdict.action is Action.SPLIT and len(reports) > 1:
-        middle = len(reports) // 2
-        return upload(transport, reports[:middle]) + upload(transport, reports[middle:])
-    return Uploaded((_last_resort(verdict),) * len(reports), wait)
+    if status == 200 and _media_type(headers) == "application/json":
+        return Uploaded(_one_by_one(body, len(reports)), retry_after(headers))
+    return Uploaded((_problem(status, headers, body),) * len(reports), retry_after(headers))
 
 
 def _last_resort(verdict: Verdict) -> Verdict:
-    """One report cannot be split any further: no size of request will carry it."""
-    return Verdict(Action.DROP, verdict.reason) if verdict.action is Action.SPLIT else verdict
+    """One report cannot be split any further. If it was our service that finds it too large, no request will carry it;
+    anyone else may change their mind."""
+    if verdict.action is not Action.SPLIT:
+        return verdict
+    return Verdict(Action.DROP if refusal_named(verdict.reason) else Action.RETRY, verdict.reason)
 
 
 def chunks(reports: Sequence[bytes], most_reports: int, most_bytes: int) -> Iterator[slice]:
@@ -104,16 +125,22 @@ def _one_by_one(body: bytes, count: int) -> tuple[Verdict, ...]:
 
 def _problem(status: int, headers: Mapping[str, str], body: bytes) -> Verdict:
     """What a whole-request fault says, if it is one of ours."""
-    if headers.get("content-type", "").partition(";")[0].strip().lower() == PROBLEM_TYPE:
+    if _media_type(headers) == PROBLEM_TYPE:
         document = _json(body)
         named = document.get("type") if isinstance(document, dict) else None
         refusal = refusal_named(named) if isinstance(named, str) and named.startswith("urn:") else None
         if refusal is not None:
             return Verdict(refusal.action, refusal.name)
-    return Verdict(Action.RETRY, f"http-{status}")
+    return Verdict(Action.SPLIT if status == 413 else Action.RETRY, f"http-{status}")
+
+
+def _media_type(headers: Mapping[str, str]) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _json(body: bytes) -> Any:
+    if len(body) > _LONGEST_DOCUMENT:
+        return None
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

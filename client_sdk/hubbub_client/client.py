@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
+from math import isfinite
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hubbub.bundle import Bundle
-from hubbub.problems import BundleError, HubbubError
-from hubbub.randomness import Randomness, SystemRandomness
-from hubbub_client._attendance import Attendance
-from hubbub_client._book import Book, is_expired
+from hubbub.problems import HubbubError
+from hubbub_client._counts import Counts
+from hubbub_client._errors import Busy, NoDurableState
+from hubbub_client._exit import close_at_exit
 from hubbub_client._fork import Forkable
-from hubbub_client._pace import Pace
-from hubbub_client._reports import Outcome, Reports
-from hubbub_client._sending import Round, Sending
-from hubbub_client._source import BundleSource, trust_anchors
-from hubbub_client._state import NoDurableState, State
-from hubbub_client.consent import Asking, Consent
-from hubbub_client.ledger import Ledger, daily_limit
-from hubbub_client.outbox import Outbox
-from hubbub_client.transport import CannotReach, HttpTransport, Transport, is_loopback
+from hubbub_client._sender import Sender
+from hubbub_client.outcome import Outcome, UnknownMetric, WrongValue
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Codebook
+    from hubbub.randomness import Randomness
+    from hubbub_client._pace import Pace
+    from hubbub_client.account import Account
+    from hubbub_client.preview import Preview
+    from hubbub_client.transport import Transport
 
 __all__ = ["Client", "Outcome"]
 
-_MOST_EARLY_VALUES = 1_000
+_SOON = 1.0
+"""Seconds after a record within which the sender looks at it."""
+_A_WHILE = 30.0
+"""And those within which it looks at what is recorded after that."""
 
 
 class Client(Forkable):
@@ -36,7 +38,16 @@ class Client(Forkable):
 
     `address` is the shuffler's. `trust` names whose bundles are believed; it may be None for an address on this
     machine only, where the first signer is believed from then on. `consent` is the person's answer, or a function
-    that returns it. `max_epsilon` is the most that this device spends in a UTC day, whatever a codebook asks.
+    that returns it, asked from any thread. The rest is optional:
+
+    - `codebook`: the file (metrics.toml, or compiled) that comes with the app, by which values are recorded before
+      the first bundle; without it they wait in memory. Nothing is sent before a bundle lists the same metrics.
+    - `pin`: id or ids of the only codebooks to use. While another one is in force, nothing is collected.
+    - `max_epsilon`: the most that this device spends in a UTC day, `lifetime_epsilon` ever, over all metrics and
+      codebooks; None for no limit. `min_period`: a codebook with shorter periods is not used.
+    - `strict`: raise UnknownMetric and WrongValue where they would be counted; None: if HUBBUB_STRICT is set.
+    - `background`: send from a daemon thread, started at the first record. Without it, call `flush`.
+    - `ca_file`, `proxy`: for HTTPS with an authority of one's own, and a proxy other than the environment's.
     """
 
     def __init__(
@@ -46,47 +57,74 @@ class Client(Forkable):
         trust: str | Sequence[str] | None,
         consent: bool | Callable[[], bool],
         state_dir: Path | str,
-        max_epsilon: float | None = None,
+        codebook: Codebook | Path | str | None = None,
+        pin: str | Sequence[str] | None = None,
+        max_epsilon: float | None = 8.0,
+        lifetime_epsilon: float | None = None,
+        min_period: str | None = "1h",
+        strict: bool | None = None,
+        background: bool = True,
+        ca_file: Path | str | None = None,
+        proxy: str | None = None,
         clock: Callable[[], float] = time.time,
         rng: Randomness | None = None,
         transport: Transport | None = None,
         pace: Pace | None = None,
     ) -> None:
-        is_loopback(address)  # refuses what is no address
-        self._address, self._clock, self._transport = address, clock, transport
-        self._rng = rng or SystemRandomness()
-        self._pace = pace or Pace()
-        self._consent = Consent(consent, os.environ)
-        self._max_epsilon = daily_limit(max_epsilon)
-        self._state = State(state_dir)
-        self._attendance = Attendance(self._state)
-        self._source = BundleSource(self._state, trust_anchors(trust, address))
-        self._reports = Reports(self._state, Ledger(self._max_epsilon), self._rng)
-        self._sending = Sending(self._state)
-        self._book: Book | None = None
-        self._refetch = self._closed = False
-        self._not_before = 0.0
-        self._early: list[tuple[float, str, bool | str | float]] = []
-        self._counts: Counter[str] = Counter()
-        self._counting, self._flushing = threading.Lock(), threading.Lock()
+        from hubbub_client._parts import assemble  # here: an app imports us faster than it starts us
+
+        self._clock, self._counts = clock, Counts()
+        parts = assemble(
+            address,
+            trust=trust,
+            consent=consent,
+            state_dir=state_dir,
+            codebook=codebook,
+            limits=(max_epsilon, lifetime_epsilon, min_period, pin),
+            clock=clock,
+            rng=rng,
+            pace=pace,
+            way=(transport, ca_file, proxy),
+            attend=lambda: self._attend(self._clock()),
+            start=self._start,
+            counts=self._counts,
+        )
+        self._limits, self._shipped = parts.limits, parts.codebook
+        self._optout, self._consent, self._attendance = parts.optout, parts.consent, parts.attendance
+        self._state, self._intake, self._courier = parts.state, parts.intake, parts.courier
+        self._delivery = parts.delivery
+        self._strict = parts.strict if strict is None else strict
+        self._started = self._closing = self._closed = False
+        self._looked_at = -_A_WHILE
         self._survive_forks()
-        with self._never_raising():
-            now = self._clock()
-            if self._attend(now):
-                self._count_all(self._reports.sweep(now))
-                self._read_cached()
+        self._sender = Sender(self._delivery.work) if background else None
+        if background:
+            close_at_exit(self)
+        with self._counts.guarding():
+            self._start()
+
+    # -- what an app calls ----------------------------------------------------------------------
 
     def record(self, name: str, value: object) -> Outcome:
-        """Note one value. Never raises, never touches the network, keeps nothing without consent."""
+        """Note one value. Never raises unless strict, never touches the network, keeps nothing without consent.
+
+        It waits for no disk: what it writes survives a kill of the app, and where the file is busy the value waits in
+        memory.
+        """
         outcome = Outcome.INVALID
-        with self._never_raising():
+        mistake: HubbubError | None = None
+        with self._counts.guarding():
             try:
                 outcome = self._record(name, value, self._clock())
             except NoDurableState:
                 outcome = Outcome.NO_DURABLE_STATE
+            except (UnknownMetric, WrongValue) as error:
+                mistake = error if self._strict else None
             except HubbubError:
                 outcome = Outcome.INVALID
-        self._count(outcome.value)
+        self._counts.add(outcome.value)
+        if mistake is not None:
+            raise mistake
         return outcome
 
     def flush(self, timeout: float = 10.0, *, now: bool = False) -> bool:
@@ -95,28 +133,82 @@ class Client(Forkable):
         Tries again with growing pauses until `timeout` seconds are over; 0 tries once. `now` also sends what still
         waits for its random delay, which may tell an observer when the value was recorded: for tests and demos.
         """
-        with self._flushing, self._never_raising():
-            deadline = self._pace.monotonic() + timeout
-            with self._carrier(deadline) as transport:
-                asking = Asking(transport, lambda: self._attend(self._clock()))
-                return self._flush(asking, deadline, hurry=now)
-        return False
+        if self._sender is None:
+            return self._delivery.flush(timeout, hurry=now)
+        return self._delivery.flush_in_time(timeout, hurry=now)
+
+    async def aflush(self, timeout: float = 10.0, *, now: bool = False) -> bool:
+        """`flush` from an event loop, which goes on meanwhile."""
+        import asyncio
+
+        return await asyncio.to_thread(self.flush, timeout, now=now)
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Stop recording, randomize what is due, and let go of the file, in so many seconds.
+
+        With the background thread, what is due is also sent once more; what could not be is sent by the next start.
+        """
+        if self._closed:
+            return
+        self._closing = True
+        deadline = time.monotonic() + max(timeout, 0.0)
+        if (self._started or self._intake.waiting()) and self._state.exists():
+            self._delivery.finish(max(timeout, 0.0), sending=self._sender is not None)
+        if self._sender is not None:
+            self._sender.stop(max(deadline - time.monotonic(), 0.0))
+        self._closed = True
+        if waiting := self._intake.waiting():
+            self._counts.add("lost:closed", waiting)
+            self._intake.forget()
+        with self._counts.guarding():
+            self._state.close(max(deadline - time.monotonic(), 0.0))
+
+    def disable(self) -> bool:
+        """Switch off, for good: nothing is kept or sent from now on, and what was is deleted, except the ledger.
+
+        It holds for every client of this state directory, over restarts and upgrades, until `enable`. True: it is on
+        disk. False: that was not possible, and it holds for this client only.
+        """
+        from hubbub_client._attendance import withdraw
+
+        written = self._optout.give()
+        with self._counts.guarding():
+            if self._closed:
+                withdraw(self._state.path.parent, self._clock())
+            self._attendance.doubt()
+            self._attend(self._clock())
+        return written
+
+    def enable(self) -> bool:
+        """Take `disable` back. This is no consent: `consent` and the environment must still say yes. Whether it is
+        switched on now."""
+        taken_back = self._optout.take_back()
+        with self._counts.guarding():
+            self._start()
+            self._wake(urgent=True)
+        return taken_back
 
     def stats(self) -> dict[str, int]:
         """Counters since this client was made: outcomes, verdicts by reason, refused bundles, own errors by type;
         and the number of reports in the outbox."""
-        with self._counting:
-            counts = dict(self._counts)
+        counts = self._counts.snapshot()
         if not self._closed and self._state.exists():
-            with self._never_raising(), self._state.reading() as connection:
-                counts["outbox"] = Outbox.size(connection)
+            with self._counts.guarding():
+                counts["outbox"] = self._courier.queued()
         return counts
 
-    def close(self) -> None:
-        """Let go of the file; from now on nothing is recorded. Sends nothing: the next client's `flush` does."""
-        self._closed = True
-        with self._flushing, self._never_raising():
-            self._state.close()
+    def preview(self) -> Preview:
+        """Exactly what will be sent, when, and why nobody can tell from it what was recorded."""
+        from hubbub_client.preview import preview_of
+
+        taking_part = not self._closing and self._consent.given()
+        return preview_of(self._state, self._courier.book, taking_part=taking_part)
+
+    def ledger(self) -> Account:
+        """What was spent, on what, and what is left."""
+        from hubbub_client.account import account_of
+
+        return account_of(self._state, self._limits, self._clock())
 
     def __enter__(self) -> Client:
         return self
@@ -124,182 +216,65 @@ class Client(Forkable):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._counting, self._flushing = threading.Lock(), threading.Lock()
-            self._early.clear()  # the parent records them
-
     # -- recording ------------------------------------------------------------------------------
 
-    def _attend(self, now: float) -> bool:
-        """Whether there is consent now. When the answer changes, what is kept changes with it."""
-        given = not self._closed and self._consent.given()
+    def _start(self) -> None:
+        """Once there is consent: read what is kept."""
+        if not self._started and self._attend(self._clock()):
+            self._courier.start(self._shipped)
+            self._started = True
+
+    def _attend(self, now: float, *, within: float | None = None) -> bool:
+        """Whether there is consent now. When the answer changes, what is kept changes with it, in so many seconds."""
+        if self._closed:
+            return False
+        given = self._consent.given()
         if not given:
-            self._early.clear()
-        if not self._closed:
-            with nullcontext() if given else self._never_raising():  # without consent there is nothing else to do
-                self._attendance.answer(given, now)
+            self._intake.forget()
+        with nullcontext() if given else self._counts.guarding():  # without consent there is nothing else to do
+            self._attendance.answer(given, now, within=within)
         return given
 
+    def _glance(self, now: float) -> bool:
+        """The same for a `record`, which waits for nobody: what is to be written is left to the next pass then."""
+        try:
+            return self._attend(now, within=0.0)
+        except Busy:
+            return True
+
     def _record(self, name: str, value: object, now: float) -> Outcome:
-        if not self._attend(now):
+        if self._closing or not self._glance(now):
             return Outcome.DISABLED
-        book = self._book
-        if book is None:
-            return self._keep_early(name, value, now)
-        if now >= book.body.expires:
-            return Outcome.EXPIRED
-        return self._record_by(book, name, value, at=now, now=now)
-
-    def _record_by(self, book: Book, name: str, value: object, *, at: float, now: float) -> Outcome:
-        period = book.calendar.at(at) if book.calendar else None
-        page = book.page(period.index) if period else None
-        if period is None or page is None or page.codebook is None:
-            return Outcome.INVALID  # a later bundle will not change what was collected then
-        if not page.affordable:
-            return Outcome.OVER_BUDGET
-        metric = page.metric(name)
-        if metric is None:
+        if not isfinite(now):
             return Outcome.INVALID
-        if not metric.enabled:
-            return Outcome.DISABLED
-        if is_expired(metric, now):
-            return Outcome.EXPIRED
-        outcome = self._reports.record(page.codebook, metric, period, value, at=at, now=now)
-        if outcome is Outcome.DISABLED:
-            self._attendance.doubt()
+        if not self._started and self._sender is None:
+            with suppress(Busy), self._state.alone(within=0.0):
+                self._start()
+        book = self._courier.book
+        outcome = self._intake.take(book, name, value, now)
+        if self._intake.waiting():
+            if not self._glance(now):  # withdrawn, and the room emptied, while this value was on its way into it
+                return Outcome.DISABLED
+            if book is not None:
+                self._intake.hurry(book, now, lambda: self._glance(now))
+        self._wake(urgent=book is not None and self._intake.waiting() > 0)
         return outcome
-
-    def _keep_early(self, name: str, value: object, now: float) -> Outcome:
-        if not isinstance(value, bool | str | int | float):
-            return Outcome.INVALID
-        if len(self._early) >= _MOST_EARLY_VALUES:
-            self._count("lost:no-room")
-            return Outcome.EXPIRED
-        self._early.append((now, name, value))
-        if not self._attend(now):  # withdrawn, and the list emptied, while this value was on its way into it
-            return Outcome.DISABLED
-        return Outcome.WAITING
-
-    def _replay_early(self, book: Book, now: float) -> None:
-        """Record what came before the codebook, each value at its own time."""
-        while (oldest := self._early[:1]) and self._attend(now):
-            ((at, name, value),) = oldest
-            try:
-                outcome = self._record_by(book, name, value, at=at, now=now)
-            except HubbubError:
-                outcome = Outcome.INVALID
-            with suppress(ValueError):  # a withdrawal may have emptied the list meanwhile
-                self._early.remove(oldest[0])  # only now: what could not be written stays
-            self._count(f"late:{outcome.value}")
-
-    # -- sending --------------------------------------------------------------------------------
-
-    def _flush(self, transport: Transport, deadline: float, *, hurry: bool) -> bool:
-        attempt = 0
-        while True:
-            wait = self._not_before - self._pace.monotonic()
-            if wait <= 0:
-                if not self._attend(self._clock()):
-                    return False
-                if self._try_once(transport, hurry=hurry):
-                    return True
-                backoff = self._pace.backoff(attempt, self._rng)
-                wait = max(self._not_before - self._pace.monotonic(), backoff)
-                attempt += 1
-            if self._pace.monotonic() + wait >= deadline:
-                return False
-            self._pace.sleep(wait)
-
-    def _try_once(self, transport: Transport, *, hurry: bool) -> bool:
-        self._count_all(self._reports.sweep(self._clock()))
-        book = self._refreshed(transport)
-        now = self._clock()
-        if book is None or now >= book.body.expires or not self._attend(now):  # it may have been a long wait
-            return False
-        self._replay_early(book, now)
-        for reason, count in self._reports.settle(book, now).items():
-            self._count(f"lost:{reason}", count)
-        self._count_all(self._sending.drop_hopeless(book.body))
-        sent = self._send(transport, book, now, hurry=hurry)
-        if sent.reseal and not sent.retry_after:
-            self._refetch = True
-            book = self._refreshed(transport)
-            if book is not None and self._sending.seal(sent.reseal, book.body):
-                sent = self._send(transport, book, now, hurry=hurry)
-        return sent.left == 0
-
-    def _send(self, transport: Transport, book: Book, now: float, *, hurry: bool) -> Round:
-        sent = self._sending.send(transport, book.body, now, hurry=hurry)
-        self._count_all(sent.counts)
-        self._leave_alone(sent.retry_after)
-        return sent
-
-    def _refreshed(self, transport: Transport) -> Book | None:
-        """The book to work by. None when the bundle that is served is refused: then nothing is sent at all."""
-        now = self._clock()
-        current = self._book or self._read_cached()
-        if current is not None and not self._refetch and self._source.is_fresh(current.bundle, now):
-            return current
-        try:
-            bundle = self._source.fetch(transport, current.bundle if current else None, now)
-        except CannotReach as error:
-            self._count("bundle:CannotReach")
-            self._leave_alone(error.retry_after)
-            return current
-        except BundleError as error:
-            self._count(f"bundle:{type(error).__name__}")
-            return None
-        self._refetch = False
-        if current is None or bundle.digest != current.bundle.digest:
-            self._open_book(bundle)
-        return self._book
-
-    def _read_cached(self) -> Book | None:
-        try:
-            bundle = self._source.cached()
-        except BundleError as error:
-            self._count(f"bundle:{type(error).__name__}")
-            return None
-        if bundle is not None:
-            self._open_book(bundle)
-        return self._book
-
-    def _open_book(self, bundle: Bundle) -> None:
-        self._book = Book.read(bundle, self._max_epsilon)
-        for page in self._book.pages:
-            if page.codebook is None:
-                self._count("codebook:unreadable")
-            elif not page.affordable:
-                self._count("codebook:over_budget")
-
-    def _leave_alone(self, seconds: float) -> None:
-        self._not_before = max(self._not_before, self._pace.monotonic() + seconds)
-
-    @contextmanager
-    def _carrier(self, deadline: float) -> Iterator[Transport]:
-        """The app's transport, or a connection that lasts for this flush only."""
-        if self._transport is not None:
-            yield self._transport
-            return
-        # A flush of no length still tries once, with a second for it.
-        deadline = max(deadline, self._pace.monotonic() + 1.0)
-        with HttpTransport(self._address, deadline=deadline, monotonic=self._pace.monotonic) as transport:
-            yield transport
 
     # -- manners --------------------------------------------------------------------------------
 
-    @contextmanager
-    def _never_raising(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001  telemetry must not crash its host; the type is kept, never the value
-            self._count(f"error:{type(error).__name__}")
+    def _wake(self, *, urgent: bool = False) -> None:
+        """Let the sender look soon, but not again and again where values are recorded all the time."""
+        if self._sender is not None and not self._closing:
+            now = time.monotonic()
+            soon = urgent or now - self._looked_at >= _A_WHILE
+            self._looked_at = now if soon else self._looked_at
+            self._sender.wake(_SOON if soon else _A_WHILE)
 
-    def _count(self, name: str, by: int = 1) -> None:
-        with self._counting:
-            self._counts[name] += by
-
-    def _count_all(self, counts: Counter[str]) -> None:
-        with self._counting:
-            self._counts.update(counts)
+    def _after_fork(self, *, in_child: bool) -> None:
+        if in_child:
+            self._counts.forked()
+            self._intake.forked()
+            self._delivery.forked()
+            self._looked_at = -_A_WHILE
+            if self._sender is not None:
+                self._sender.forget()

@@ -3,26 +3,36 @@
 Spends are kept by the metric's *name* and by the span of time they are for, so that neither a new metric id nor
 another period length reopens a period. For each metric and period one decision is taken, once and for good:
 not in the share, spent, or refused over budget. Nothing is ever refunded.
+
+A clock that is set back meets the decisions that were taken, and the day's spends that were made, before. One that is
+set forward leaves decisions in the future behind it, and those hold for nothing but their own periods and days: when
+it is right again, reporting goes on. Old decisions are merged into spans that are closed as a whole; a span never
+reaches across a long time without any decision, so that such a jump closes nothing in between.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
-from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hubbub.period import DAY
-from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hubbub.period import Period
+    from hubbub_client._limits import Limits
 
-__all__ = ["Decision", "Ledger", "daily_limit"]
+__all__ = ["Decision", "Ledger"]
+
+_KEPT = 60 * DAY
+"""For so long after its end a decision is kept as it was taken."""
+_LONG = 60 * DAY
+"""A time without decisions that a closed span does not cover."""
+_WORTH_MERGING = 100
 
 
 class Decision(Enum):
@@ -33,9 +43,11 @@ class Decision(Enum):
     OUT_OF_SHARE = "out of share"
     SPENT = "spent"
     REFUSED = "refused"
+    CLOSED = "closed"
+    """Too long ago to be kept one by one, or lost with a damaged file: whatever it was, it is over."""
 
 
-_STRONGEST_FIRST = (Decision.SPENT, Decision.REFUSED, Decision.OUT_OF_SHARE)
+_STRONGEST_FIRST = (Decision.SPENT, Decision.CLOSED, Decision.REFUSED, Decision.OUT_OF_SHARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +57,7 @@ class Ledger:
     Entries are looked up by their end (the `+` keeps SQLite from choosing the start): few are recent, many are old.
     """
 
-    max_epsilon: Fraction | None
-    """The most that is spent in one UTC day, over everything."""
+    limits: Limits
 
     def decision(self, connection: sqlite3.Connection, metric: str, period: Period) -> Decision | None:
         """What holds for this period. Anything final about an overlapping one, of whatever length, holds for it too."""
@@ -58,13 +69,40 @@ class Ledger:
         for decision in _STRONGEST_FIRST:
             if decision in found:
                 return decision
+        if period.start < float(_fact(connection, "closed_before", 0)):
+            return Decision.CLOSED
         return Decision.IN_SHARE if any(row[:2] == (period.start, period.end) for row in rows) else None
 
     def enter(self, connection: sqlite3.Connection, metric: str, period: Period, *, in_share: bool) -> Decision:
         """Keep what the coin said."""
         decision = Decision.IN_SHARE if in_share else Decision.OUT_OF_SHARE
-        self._write(connection, metric, period, decision, None, None)
+        _write(connection, metric, period, decision, None, None)
         return decision
+
+    def affords(
+        self, connection: sqlite3.Connection, period: Period, epsilon: Fraction, device_epsilon: Fraction, now: float
+    ) -> bool:
+        """Whether a spend fits the codebook's limit for the period, the device's for today, and its last one."""
+        if not self.has_left(connection, epsilon):
+            return False
+        if self.limits.max_epsilon is not None:
+            if now // DAY <= float(_fact(connection, "closed_before", -DAY)) // DAY:
+                return False  # what was spent on that day before the damage is not known
+            if spent_on(connection, int(now // DAY)) + epsilon > self.limits.max_epsilon:
+                return False
+        in_period = connection.execute(
+            "SELECT epsilon, decision FROM ledger WHERE end > ? AND +start < ?", (period.start, period.end)
+        ).fetchall()
+        if any(decision == Decision.CLOSED.value for _, decision in in_period):
+            return False
+        return _total(row[:1] for row in in_period if row[0] is not None) + epsilon <= device_epsilon
+
+    def has_left(self, connection: sqlite3.Connection, epsilon: Fraction) -> bool:
+        """Whether so much is left of the device's lifetime. Once it is not, it never is again."""
+        if self.limits.lifetime_epsilon is None:
+            return True
+        unknown = _fact(connection, "lifetime_unknown", 0)
+        return not unknown and spent_ever(connection) + epsilon <= self.limits.lifetime_epsilon
 
     def spend(
         self,
@@ -75,50 +113,93 @@ class Ledger:
         device_epsilon: Fraction,
         now: float,
     ) -> bool:
-        """Charge a randomization to its period and to today, or refuse it for good: True when it may be made."""
+        """Charge a randomization to its period, to today and for ever, or refuse it for good: True when it may be
+        made."""
+        if not self.affords(connection, period, epsilon, device_epsilon, now):
+            self.refuse(connection, metric, period)
+            return False
         today = int(now // DAY)
-        in_period = connection.execute(
-            "SELECT epsilon FROM ledger WHERE epsilon IS NOT NULL AND end > ? AND +start < ?",
-            (period.start, period.end),
-        )
-        fits = _total(in_period) + epsilon <= device_epsilon
-        if self.max_epsilon is not None:
-            spent_today = connection.execute("SELECT epsilon FROM ledger WHERE day = ?", (today,))
-            fits = fits and _total(spent_today) + epsilon <= self.max_epsilon
-        if fits:
-            self._write(connection, metric, period, Decision.SPENT, str(epsilon), today)
-        else:
-            self._write(connection, metric, period, Decision.REFUSED, None, None)
-        return fits
+        _write(connection, metric, period, Decision.SPENT, str(epsilon), today)
+        on_day = spent_on(connection, today) + epsilon
+        connection.execute("INSERT OR REPLACE INTO days VALUES (?, ?)", (today, str(on_day)))
+        before = connection.execute("SELECT epsilon, reports FROM totals WHERE metric = ?", (metric,)).fetchone()
+        total, reports = (Fraction(before[0]), before[1]) if before else (Fraction(0), 0)
+        values = metric, str(total + epsilon), reports + 1
+        connection.execute("INSERT OR REPLACE INTO totals VALUES (?, ?, ?)", values)
+        return True
 
-    @staticmethod
-    def _write(
-        connection: sqlite3.Connection,
-        metric: str,
-        period: Period,
-        decision: Decision,
-        epsilon: str | None,
-        day: int | None,
-    ) -> None:
-        written = connection.execute(
-            "INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-            "decision = excluded.decision, epsilon = excluded.epsilon, day = excluded.day "
-            "WHERE decision NOT IN ('spent', 'refused')",
-            (metric, period.end, period.start, decision.value, epsilon, day),
+    def refuse(self, connection: sqlite3.Connection, metric: str, period: Period) -> None:
+        """Decide against a period, for good."""
+        _write(connection, metric, period, Decision.REFUSED, None, None)
+
+    def is_long(self, connection: sqlite3.Connection, now: float) -> bool:
+        """Whether `compact` may be worth while."""
+        old = "SELECT count(*) FROM ledger WHERE end <= ? AND decision <> 'closed'"
+        (count,) = connection.execute(old, (now - _KEPT,)).fetchone()
+        return int(count) >= _WORTH_MERGING
+
+    def compact(self, connection: sqlite3.Connection, now: float) -> int:
+        """Merge what is long over, so that the file does not grow for ever. How many entries became fewer."""
+        before = now - _KEPT
+        old = connection.execute(
+            "SELECT metric, start, end FROM ledger WHERE end <= ? ORDER BY metric, start", (before,)
+        ).fetchall()
+        spans = list(_merged(old))
+        if len(old) - len(spans) < _WORTH_MERGING:
+            return 0
+        connection.execute("DELETE FROM ledger WHERE end <= ?", (before,))
+        connection.executemany(
+            "INSERT INTO ledger VALUES (?, ?, ?, 'closed', NULL, NULL)",
+            [(metric, end, start) for metric, start, end in spans],
         )
-        if written.rowcount != 1:
-            raise RuntimeError("a final decision cannot be taken again")  # a bug of ours: better no report than two
+        return len(old) - len(spans)
+
+
+def spent_on(connection: sqlite3.Connection, day: int) -> Fraction:
+    """What was spent on a UTC day."""
+    return _total(connection.execute("SELECT epsilon FROM days WHERE day = ?", (day,)))
+
+
+def spent_ever(connection: sqlite3.Connection) -> Fraction:
+    return _total(connection.execute("SELECT epsilon FROM totals"))
+
+
+def _merged(rows: Iterable[tuple[str, int, int]]) -> Iterable[tuple[str, int, int]]:
+    """Spans of one metric (sorted by start) that touch, or nearly, as one."""
+    current: tuple[str, int, int] | None = None
+    for metric, start, end in rows:
+        if current is not None and metric == current[0] and start - current[2] < _LONG:
+            current = metric, current[1], max(end, current[2])
+            continue
+        if current is not None:
+            yield current
+        current = metric, start, end
+    if current is not None:
+        yield current
+
+
+def _fact(connection: sqlite3.Connection, name: str, default: Any) -> Any:
+    row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+    return default if row is None else row[0]
+
+
+def _write(
+    connection: sqlite3.Connection,
+    metric: str,
+    period: Period,
+    decision: Decision,
+    epsilon: str | None,
+    day: int | None,
+) -> None:
+    written = connection.execute(
+        "INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+        "decision = excluded.decision, epsilon = excluded.epsilon, day = excluded.day "
+        "WHERE decision NOT IN ('spent', 'refused', 'closed')",
+        (metric, period.end, period.start, decision.value, epsilon, day),
+    )
+    if written.rowcount != 1:
+        raise RuntimeError("a final decision cannot be taken again")  # a bug of ours: better no report than two
 
 
 def _total(rows: Iterable[tuple[str]]) -> Fraction:
     return sum((Fraction(epsilon) for (epsilon,) in rows), Fraction(0))
-
-
-def daily_limit(max_epsilon: float | None) -> Fraction | None:
-    """A device's own limit, exactly as written: 0.3 means three tenths."""
-    if max_epsilon is None:
-        return None
-    limit = Decimal(str(max_epsilon)) if isinstance(max_epsilon, int | float) else Decimal("nan")
-    if not limit.is_finite() or limit <= 0:
-        raise InvalidParameter(f"max_epsilon is a number above 0, such as 4.0, got {max_epsilon!r}")
-    return Fraction(limit)

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 
 from hubbub_client._draw import Draw
 
-__all__ = ["Outbox", "Waiting"]
+__all__ = ["MOST_BYTES", "MOST_REPORTS", "Outbox", "Waiting"]
+
+MOST_REPORTS = 10_000
+MOST_BYTES = 8 * 1024 * 1024
+"""Of reports in the outbox, as they are kept; beyond either limit the oldest go."""
+_BYTES = "(2 * length(payload) + 200)"
+"""What a report takes with its sealed form, which is made later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +46,37 @@ class Outbox:
         )
 
     @staticmethod
+    def drop_oldest(connection: sqlite3.Connection) -> int:
+        """Make room within the limits; the ledger keeps the spends. How many went."""
+        count, size = connection.execute(f"SELECT count(*), total({_BYTES}) FROM outbox").fetchone()  # noqa: S608  ours
+        if count <= MOST_REPORTS and size <= MOST_BYTES:
+            return 0
+        gone: list[bytes] = []
+        rows = connection.execute(f"SELECT nonce, {_BYTES} FROM outbox ORDER BY closes_at, send_at")  # noqa: S608  ours
+        for nonce, bytes_ in rows:
+            if count - len(gone) <= MOST_REPORTS and size <= MOST_BYTES:
+                break
+            gone.append(nonce)
+            size -= bytes_
+        Outbox.remove(connection, gone)
+        return len(gone)
+
+    @staticmethod
     def due(connection: sqlite3.Connection, now: float | None, *, hurry: bool = False) -> list[Waiting]:
         """What may be sent at this time, with `hurry` without its delay; None: everything. In the order of the
         random nonces."""
         rows = connection.execute(
             "SELECT id, period, payload, nonce, closes_at, key, sealed FROM outbox "
-            "WHERE ?1 IS NULL OR CASE WHEN ?2 THEN due_at ELSE send_at END <= ?1 ORDER BY nonce",
-            (now, hurry),
+            "WHERE :now IS NULL OR CASE WHEN :hurry THEN due_at ELSE send_at END <= :now ORDER BY nonce",
+            {"now": now, "hurry": hurry},
         )
         return [Waiting(row[0], row[1], Draw(row[2], row[3]), *row[4:]) for row in rows]
+
+    @staticmethod
+    def next_at(connection: sqlite3.Connection) -> float | None:
+        """When the next report may be sent; None when there is none."""
+        (soonest,) = connection.execute("SELECT min(send_at) FROM outbox").fetchone()
+        return None if soonest is None else float(soonest)
 
     @staticmethod
     def seal(connection: sqlite3.Connection, report: Waiting, key: int, sealed: bytes) -> None:

@@ -1,235 +1,62 @@
-"""For demos and tests: a shuffler's front door in memory, and a fleet of simulated devices over one transport.
+"""For the tests of an app that uses the SDK: a device, a shuffler in memory, a clock, a fleet, and a pytest fixture.
 
-The devices of a fleet keep no ledger and no outbox: each value stands for another device. Everything that protects
-a value is the client's own: the same randomizer, generator, sealing and reading of answers.
+In the project's `conftest.py`:
+
+    pytest_plugins = ["hubbub_client.pytest_plugin"]
+
+and a test asks for the fixture `hubbub`, a `Device`:
+
+    def test_switching_to_the_dark_theme_is_reported_once(hubbub):
+        app = App(telemetry=hubbub.client)
+        app.switch_theme("dark")
+        app.switch_theme("dark")
+
+        assert [record[:2] for record in hubbub.recorded] == [("theme", "dark")] * 2
+        assert len(hubbub.reports_sent("theme")) == 1
+
+- `hubbub.recorded` is what the app recorded, in its own values: assert on this to know *what* was measured.
+- `hubbub.reports_sent()` is what arrived, randomized as it always is. Assert on how many there are, of which metric
+  and period, and never on the value: it may be any, and on the next run another.
+- A metric that takes the first value of a period is due at once, any other when the period is over:
+  `hubbub.next_period()` lets it end; `hubbub.clock.advance(hours=3)` lets time pass.
+- `hubbub.consent = False` is the person's refusal, `hubbub.transport.offline = True` a lost network,
+  `hubbub.restart()` the next start of the app with the same files,
+  `hubbub.transport.publish("new-metrics.toml")` another codebook.
+- The client is strict: a misspelt metric or a value of the wrong type is an exception, not a counter.
+
+The codebook is `metrics.toml` in pytest's root directory. Another one is named in the configuration,
+
+    [tool.pytest.ini_options]
+    hubbub_codebook = "src/app/metrics.toml"
+
+or returned by a fixture `hubbub_codebook` of one's own (a path, TOML, or a `Codebook`). A fixture `hubbub_options` that
+returns a dict gives further arguments to `Client`. Variables that switch telemetry off (DO_NOT_TRACK, HUBBUB_*) are
+unset for the test, so that it does the same on every machine.
+
+Without pytest the same device is
+
+    with Device("metrics.toml", state_dir) as device: ...
+
+and its parts are `MemoryTransport.serving(codebook, clock)` and `FakeClock()`, for a `Client` of one's own:
+
+    clock = FakeClock()
+    transport = MemoryTransport.serving("metrics.toml", clock)
+    client = Client("https://telemetry.example.com", trust=transport.trust, consent=True, state_dir=...,
+                    background=False, transport=transport, clock=clock, pace=clock.pace)
+
+`Fleet` lets each value of a list be reported by a device of its own, to a real shuffler or to one in memory:
+
+    with Fleet("http://127.0.0.1:8080") as fleet:
+        delivered = fleet.report("theme", ["dark"] * 600 + ["light"] * 400, period=20_800)
+
+Nothing here changes what protects a value. The randomness is the operating system's in tests too: there is no seed to
+set, and so none to leave set by mistake.
 """
 
-from __future__ import annotations
-
-import hashlib
-import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
-
-from hubbub.bundle import verify
-from hubbub.codebook import Metric
-from hubbub.period import Period
-from hubbub.problems import InvalidParameter
-from hubbub.randomness import Randomness, SystemRandomness
-from hubbub.refusals import Action
-from hubbub.sealing import Sealer
-from hubbub.wire import ReportHeader, decode_upload
-from hubbub_client._book import Book
-from hubbub_client._draw import Draw, draw, in_share, seal
 from hubbub_client._pace import Pace
-from hubbub_client._source import BUNDLE_PATH, fetch_bundle, signer_of, trust_anchors
-from hubbub_client._upload import REPORTS_PATH, upload
-from hubbub_client.transport import Answer, CannotReach, HttpTransport, Transport
+from hubbub_client._testing.clock import FakeClock
+from hubbub_client._testing.device import Device, Recorded
+from hubbub_client._testing.fleet import Delivered, Fleet
+from hubbub_client._testing.memory import MemoryTransport, Request, SentReport
 
-__all__ = ["Delivered", "Fleet", "MemoryTransport", "Pace", "Request"]
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a transport was asked to send."""
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    body: bytes
-
-
-@dataclass
-class MemoryTransport:
-    """Serves a bundle and takes every report. `script` holds what answers the next requests instead."""
-
-    bundle: bytes
-    reports: list[bytes] = field(default_factory=list)
-    """Reports that were acknowledged, in the order in which they came; a resent one is there twice."""
-    requests: list[Request] = field(default_factory=list)
-    script: deque[Callable[[Request], Answer]] = field(default_factory=deque)
-
-    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        request = Request(method, path, headers, body)
-        self.requests.append(request)
-        return self.script.popleft()(request) if self.script else self.accept(request)
-
-    def accept(self, request: Request) -> Answer:
-        """What a shuffler in good health answers."""
-        if (request.method, request.path) == ("POST", REPORTS_PATH):
-            self.reports += decode_upload(request.body)
-            return 202, {}, b""
-        if (request.method, request.path) == ("GET", BUNDLE_PATH):
-            etag = f'"{hashlib.sha256(self.bundle).hexdigest()[:32]}"'
-            if request.headers.get("if-none-match") == etag:
-                return 304, {"etag": etag}, b""
-            return 200, {"etag": etag}, self.bundle
-        return 404, {}, b""
-
-
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """What became of a fleet's values."""
-
-    acknowledged: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-    """Dropped, by the shuffler's reason."""
-    undelivered: int = 0
-    """Given up after the last attempt."""
-    silent: int = 0
-    """Devices whose coin kept them out, or that had nothing to report."""
-
-    def __add__(self, other: Delivered) -> Delivered:
-        return Delivered(
-            self.acknowledged + other.acknowledged,
-            self.refused + other.refused,
-            self.undelivered + other.undelivered,
-            self.silent + other.silent,
-        )
-
-
-_IMPATIENT = Pace(first=0.2, longest=5.0)
-"""Pauses for a service that someone is restarting, not for one that a crowd must spare."""
-
-
-@dataclass(slots=True)
-class _Report:
-    drawn: Draw
-    key: int
-    sealed: bytes
-
-
-class Fleet:
-    """Many simulated devices, each of which reports one value.
-
-    Give it the bundle, or let it fetch one; without `trust` the bundle's own signer is believed, which an address
-    allows on this machine only. With `remember`, `drawn` maps each nonce to the value that it was drawn for, and
-    `acknowledged` holds the nonces that the shuffler took.
-    """
-
-    def __init__(
-        self,
-        transport: Transport | str,
-        *,
-        bundle: bytes | None = None,
-        trust: str | Sequence[str] | None = None,
-        rng: Randomness | None = None,
-        clock: Callable[[], float] = time.time,
-        pace: Pace | None = None,
-        per_request: int = 1_000,
-        attempts: int = 10,
-        remember: bool = False,
-    ) -> None:
-        self._anchors = trust_anchors(trust, transport if isinstance(transport, str) else "http://localhost")
-        self._transport = HttpTransport(transport, timeout=30.0) if isinstance(transport, str) else transport
-        self._rng, self._clock, self._pace = rng or SystemRandomness(), clock, pace or _IMPATIENT
-        self._per_request, self._attempts, self._remember = per_request, attempts, remember
-        self.drawn: dict[bytes, object] = {}
-        self.acknowledged: set[bytes] = set()
-        try:
-            self._book = self._read(bundle) if bundle is not None else self._fetch()
-        finally:
-            self.close()
-
-    def report(
-        self,
-        metric: str,
-        values: Iterable[object],
-        period: int | Period,
-        progress: Callable[[int], None] | None = None,
-    ) -> Delivered:
-        """Let each value's device report it for this period; None is a device that recorded nothing.
-
-        `progress` is told how many values are done.
-        """
-        index = period.index if isinstance(period, Period) else period
-        page = self._book.page(index)
-        found = page.metric(metric) if page else None
-        if found is None:
-            raise InvalidParameter(f"no codebook in force in period {index} has a metric named {metric!r}")
-        total, done, rest = Delivered(), 0, iter(values)
-        try:
-            while part := list(islice(rest, self._per_request)):
-                reports = list(self._made(found, part, index))
-                total += Delivered(silent=len(part) - len(reports)) + self._deliver(reports, found.id, index)
-                done += len(part)
-                if progress is not None:
-                    progress(done)
-        finally:
-            self.close()
-        return total
-
-    def close(self) -> None:
-        """Let go of the connection, if it is the fleet's own; the next report opens another. Each report ends so."""
-        if isinstance(self._transport, HttpTransport):
-            self._transport.close()
-
-    def __enter__(self) -> Fleet:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _made(self, metric: Metric, values: Iterable[object], period: int) -> Iterator[_Report]:
-        key, sealer = self._sealer(period)
-        header = ReportHeader(metric.id, period, key)
-        for value in values:
-            told = metric.missing if value is None else metric.recorded(value)
-            if told is None or not in_share(metric, self._rng):
-                continue
-            drawn = draw(metric, told, self._rng)
-            if self._remember:
-                self.drawn[drawn.nonce] = value
-            yield _Report(drawn, key, seal(header, drawn, sealer))
-
-    def _deliver(self, pending: list[_Report], metric: bytes, period: int) -> Delivered:
-        acknowledged, refused, wait = 0, Counter[str](), 0.0
-        for attempt in range(self._attempts):
-            if not pending:
-                break
-            if attempt:
-                self._pace.sleep(wait)
-            answer = upload(self._transport, [report.sealed for report in pending])
-            wait = max(answer.retry_after, self._pace.backoff(attempt, self._rng))
-            left: list[_Report] = []
-            reseal: list[_Report] = []
-            for report, verdict in zip(pending, answer.verdicts, strict=True):
-                if verdict.action is None:
-                    acknowledged += 1
-                    if self._remember:
-                        self.acknowledged.add(report.drawn.nonce)
-                elif verdict.action is Action.DROP:
-                    refused[verdict.reason] += 1
-                else:
-                    left.append(report)
-                    if verdict.action is Action.RESEAL:
-                        reseal.append(report)
-            if reseal:
-                self._reseal(reseal, metric, period)
-            pending = left
-        return Delivered(acknowledged, refused, len(pending))
-
-    def _reseal(self, reports: Iterable[_Report], metric: bytes, period: int) -> None:
-        try:
-            self._book = self._fetch()
-        except CannotReach:
-            return
-        key, sealer = self._sealer(period)
-        for report in reports:
-            if report.key != key:
-                report.key, report.sealed = key, seal(ReportHeader(metric, period, key), report.drawn, sealer)
-
-    def _sealer(self, period: int) -> tuple[int, Sealer]:
-        key = self._book.body.key_for(period)
-        if key is None:
-            raise InvalidParameter(f"the bundle has no key for period {period}")
-        return key.id, Sealer(key.public_key)
-
-    def _fetch(self) -> Book:
-        answer = fetch_bundle(self._transport)
-        return self._read(answer[0] if answer else b"")
-
-    def _read(self, raw: bytes) -> Book:
-        return Book.read(verify(raw, self._anchors or (signer_of(raw),), self._clock()), None)
+__all__ = ["Delivered", "Device", "FakeClock", "Fleet", "MemoryTransport", "Pace", "Recorded", "Request", "SentReport"]

@@ -6,6 +6,7 @@ A transport carries bytes and judges nothing; what an answer means is decided in
 from __future__ import annotations
 
 import http.client
+import os
 import ssl
 import time
 from collections.abc import Callable, Mapping
@@ -15,13 +16,25 @@ from urllib.parse import SplitResult, urlsplit
 
 from hubbub.bundle import LARGEST_BUNDLE
 from hubbub.problems import InvalidParameter
+from hubbub_client._connection import Connection, TimeLimit, Way, authority, trusting
+from hubbub_client._lookup import Lookup, system_lookup
+from hubbub_client._proxy import Proxy, proxy_from, proxy_of
 
-__all__ = ["Answer", "CannotReach", "HttpTransport", "Transport", "is_loopback"]
+__all__ = ["Answer", "CannotReach", "HttpTransport", "Transport", "check_address", "is_loopback"]
 
 Answer = tuple[int, Mapping[str, str], bytes]
 """Status, headers by lower-case name, body."""
 
 _PIECE = 65_536
+_LONGEST = 86_400.0
+"""Seconds. More than this, such as infinity, is no time limit that a socket could keep."""
+_SAME_FOR_EVERYONE = {"Accept-Encoding": "identity", "User-Agent": "hubbub"}
+"""No version and no platform: together with an address they would tell devices apart."""
+
+_NO_USER = "the address of the shuffler has a user or a password in it: no one logs in there"
+"""Said without the address, as opposed to anything else that is wrong with it."""
+
+_HUNG_UP = (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
 class CannotReach(Exception):
@@ -43,8 +56,20 @@ def _parsed(address: str) -> SplitResult:
         parts = urlsplit(address)
         _ = parts.port  # refuses what is not a number
     except ValueError as error:
+        if "@" in address:
+            raise InvalidParameter(_NO_USER) from None
         raise InvalidParameter(f"{address!r} is not an address: {error}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
+    if "@" in parts.netloc:
+        raise InvalidParameter(_NO_USER)
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or parts.query
+        or parts.fragment
+        or not parts.path.isascii()
+        or not address.isprintable()  # what urlsplit leaves out in silence, or a request could not carry
+        or " " in address
+    ):
         raise InvalidParameter(
             f"the address of the shuffler is written like https://telemetry.example.com, got {address!r}"
         )
@@ -53,7 +78,10 @@ def _parsed(address: str) -> SplitResult:
 
 def is_loopback(address: str) -> bool:
     """Whether an address can only mean this machine; InvalidParameter when it is none."""
-    host = _parsed(address).hostname or ""
+    return _is_here(_parsed(address).hostname or "")
+
+
+def _is_here(host: str) -> bool:
     if host == "localhost":
         return True
     try:
@@ -62,10 +90,25 @@ def is_loopback(address: str) -> bool:
         return False
 
 
-class HttpTransport:
-    """HTTP/1.1 with one kept connection; TLS with the system's authorities for https.
+def check_address(address: str) -> None:
+    """InvalidParameter for what no request is sent to: no address, or plain http to another machine."""
+    if _parsed(address).scheme == "http" and not is_loopback(address):
+        raise InvalidParameter(
+            f"{address} would carry reports in the clear, and anyone on the way could answer: use https. "
+            "Plain http is for an address on this machine"
+        )
 
-    `timeout` bounds each request as a whole; `deadline`, by `monotonic`, all of them together.
+
+class HttpTransport:
+    """HTTP/1.1 with one kept connection; TLS that is verified for https; plain http on this machine only.
+
+    `timeout` bounds each request as a whole, from looking up the name to the last byte of the answer; `deadline`, by
+    `monotonic`, all of them together. No redirect is followed, no cookie kept, nothing compressed. For one thread at a
+    time; a forked child opens a connection of its own.
+
+    `ca_file` names the authorities to believe instead of the system's. `proxy` is an http:// address to tunnel
+    through, with user and password if needed, or "" for none; without it `environ` is asked (HTTPS_PROXY, ALL_PROXY,
+    NO_PROXY), except for an address on this machine.
     """
 
     def __init__(
@@ -75,21 +118,38 @@ class HttpTransport:
         timeout: float = 10.0,
         deadline: float | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        ca_file: str | os.PathLike[str] | None = None,
+        proxy: str | None = None,
+        environ: Mapping[str, str] | None = None,
+        lookup: Lookup = system_lookup,
     ) -> None:
+        check_address(address)
         parts = _parsed(address)
-        self._host, self._port, self._base = parts.hostname or "", parts.port, parts.path.rstrip("/")
-        self._context = ssl.create_default_context() if parts.scheme == "https" else None
-        self._timeout, self._deadline, self._monotonic = timeout, deadline, monotonic
-        self._connection: http.client.HTTPConnection | None = None
+        self._tls = parts.scheme == "https"
+        self._host, self._base = _ascii(parts.hostname or ""), parts.path.rstrip("/")
+        self._port = parts.port or (443 if self._tls else 80)
+        self._local = is_loopback(address)
+        self._context = _read_authorities(ca_file) if ca_file is not None and self._tls else None
+        self._proxy = proxy_from(proxy) if proxy else None
+        if self._proxy is not None and not self._tls and not _is_here(self._proxy.host):
+            raise InvalidParameter(f"through a proxy, {address} would be an address on another machine: use https")
+        self._environ = {} if proxy is not None else os.environ if environ is None else environ
+        self._timeout, self._deadline, self._monotonic = min(timeout, _LONGEST), deadline, monotonic
+        self._lookup = lookup
+        self._connection: Connection | None = None
+        self._owner = os.getpid()
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """One request. A kept connection that the server closed meanwhile is opened once more."""
         until = self._monotonic() + self._timeout
         until = until if self._deadline is None else min(until, self._deadline)
+        limit = TimeLimit(until, self._monotonic)
+        if self._owner != os.getpid():
+            self.close()  # after a fork it is the parent's, and so are the answers that come in on it
         for kept in (self._connection is not None, False):
             try:
-                return self._exchange(method, path, headers, body, until)
-            except (OSError, http.client.HTTPException) as error:
+                return self._exchange(method, path, headers, body, limit)
+            except (OSError, http.client.HTTPException, ValueError) as error:
                 self.close()
                 if not kept or isinstance(error, TimeoutError):
                     raise CannotReach(f"{type(error).__name__}: {error}") from error
@@ -106,38 +166,73 @@ class HttpTransport:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _exchange(self, method: str, path: str, headers: Mapping[str, str], body: bytes, until: float) -> Answer:
-        connection = self._connection or self._connect()
-        self._connection = connection
-        connection.timeout = self._left(until)
-        if connection.sock is not None:
-            connection.sock.settimeout(connection.timeout)
-        connection.request(method, self._base + path, body or None, dict(headers))
+    def _exchange(self, method: str, path: str, headers: Mapping[str, str], body: bytes, limit: TimeLimit) -> Answer:
+        limit.left()
+        connection = self._connection or Connection(self._way(), limit)
+        self._connection, self._owner = connection, os.getpid()
+        connection.hurry(limit)
+        if connection.sock is not None and not connection.sock.is_quiet():
+            connection.close()
+        if connection.sock is None:
+            connection.connect()
+        everything = {"Host": authority(self._host, self._port), **_SAME_FOR_EVERYONE, **headers}
+        cut_off = False
+        try:
+            connection.request(method, self._base + path, body or None, everything)
+        except _HUNG_UP:  # a server may refuse a large body without reading it: its answer is there all the same
+            cut_off = True
+        socket = connection.sock
         response = connection.getresponse()
-        answer = response.status, {name.lower(): text for name, text in response.getheaders()}
-        pieces: list[bytes] = []
-        size = 0
-        while piece := response.read1(_PIECE):
-            pieces.append(piece)
-            size += len(piece)
-            if size > LARGEST_BUNDLE:
-                raise http.client.HTTPException(f"the answer is longer than {LARGEST_BUNDLE} bytes")
-            if connection.sock is not None:
-                connection.sock.settimeout(self._left(until))
-        if response.length:
-            raise http.client.IncompleteRead(b"", response.length)  # read1 does not say that the body was cut off
-        response.close()  # read1 leaves this open too, and the connection would not take another request
-        if response.will_close:
+        with response:
+            if socket.ended:  # http.client takes this for the end of the headers, and the headers for all there are
+                raise http.client.RemoteDisconnected("the answer was cut off in its head")
+            if response.status < 200:
+                raise http.client.HTTPException(f"{response.status} is not yet an answer")
+            content = _read(response)
+        if cut_off or response.will_close:
             self.close()
-        return *answer, b"".join(pieces)
+        # A value may have been folded over lines; it must be fit to be sent back, as a tag is.
+        return response.status, {name.lower(): " ".join(text.split()) for name, text in response.getheaders()}, content
 
-    def _connect(self) -> http.client.HTTPConnection:
-        if self._context is not None:
-            return http.client.HTTPSConnection(self._host, self._port, context=self._context)
-        return http.client.HTTPConnection(self._host, self._port)
+    def _way(self) -> Way:
+        if self._tls and self._context is None:
+            self._context = trusting(None)
+        proxy = self._proxy
+        if proxy is None and not self._local:
+            proxy = self._proxy_of_environment()
+        return Way(self._host, self._port, self._context, proxy, self._lookup)
 
-    def _left(self, until: float) -> float:
-        left = until - self._monotonic()
-        if left <= 0:
-            raise TimeoutError("not in time")
-        return left
+    def _proxy_of_environment(self) -> Proxy | None:
+        try:
+            return proxy_of(self._environ, self._host, self._port)
+        except InvalidParameter as error:
+            raise OSError(f"the environment's proxy cannot be used: {error}") from error
+
+
+def _ascii(host: str) -> str:
+    try:
+        return host if host.isascii() else host.encode("idna").decode("ascii")
+    except UnicodeError as error:
+        raise InvalidParameter(f"{host!r} is not a host name: {error}") from error
+
+
+def _read_authorities(ca_file: str | os.PathLike[str]) -> ssl.SSLContext:
+    try:
+        return trusting(os.fspath(ca_file))
+    except OSError as error:  # a missing file, or one without a certificate
+        raise InvalidParameter(
+            f"ca_file {os.fspath(ca_file)!r} cannot be used: {error}. It holds certificates in PEM"
+        ) from error
+
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    while piece := response.read1(_PIECE):
+        pieces.append(piece)
+        size += len(piece)
+        if size > LARGEST_BUNDLE:
+            raise http.client.HTTPException(f"the answer is longer than {LARGEST_BUNDLE} bytes")
+    if response.length:
+        raise http.client.IncompleteRead(b"", response.length)  # read1 does not say that the body was cut off
+    return b"".join(pieces)

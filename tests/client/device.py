@@ -1,5 +1,7 @@
 """A device for the tests that kill it: records and sends without end, from the same first period each time it starts.
 
+The client's own thread sends; the device flushes besides, so that both are at work when it is killed.
+
 python -m tests.client.device ADDRESS STATE_DIRECTORY
 """
 
@@ -21,7 +23,9 @@ class Now:
 
 
 def main(address: str, directory: str) -> None:
-    client = Client(address, trust=None, consent=True, state_dir=Path(directory), clock=lambda: Now.time)
+    client = Client(
+        address, trust=None, consent=True, state_dir=Path(directory), clock=lambda: Now.time, max_epsilon=None
+    )
     while not client.flush(0.5):
         pass
     sys.stdout.write("ready\n")
@@ -30,9 +34,13 @@ def main(address: str, directory: str) -> None:
         Now.time = START + step * DAY + 1_000.0
         client.record("theme", "dark")
         client.record("startup_ms", 100 * step)
+        client._sender.wake(0.0)  # type: ignore[union-attr]  # it is there
         client.flush(0.5, now=True)
+    while not client.flush(0.5, now=True):
+        pass
     sys.stdout.write("done\n")
     sys.stdout.flush()
+    sys.stdin.read()  # until it is killed
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ import pytest
 
 from hubbub.period import Calendar
 from hubbub_client import Outcome
+from hubbub_client._limits import NO_LIMITS
 from hubbub_client._state import State
 from hubbub_client.ledger import Decision, Ledger
-from tests.client.world import DAY, HOURLY, START, TOML, World, period_of, signed
+from tests.client.world import DAY, HOURLY, START, TOML, World, period_of, rows, signed
 
 
 @pytest.fixture
@@ -50,11 +51,13 @@ def test_an_edited_metric_has_a_new_id_and_no_new_budget(world: World) -> None:
 def test_another_period_length_does_not_reopen_the_time_that_was_spent(world: World) -> None:
     client = world.ready()
     client.record("theme", "dark")
+    assert client.flush(0)
     renewed(world, HOURLY)
     assert client.flush(0)
 
     for _ in range(5):
         client.record("theme", "dark")
+        assert client.flush(0)
         world.time.now += 3_600
 
     assert len(spends(world)) == 1
@@ -64,9 +67,11 @@ def test_the_device_epsilon_of_a_period_holds_over_renamed_metrics_too(world: Wo
     """Four per period: theme 2 and startup 1 are spent, a renamed theme would make five."""
     client = world.ready()
     assert client.record("theme", "dark") is Outcome.RECORDED
+    assert client.flush(0)
     renewed(world, TOML.replace("metrics.theme", "metrics.look"))
     assert client.flush(0)
     assert client.record("look", "dark") is Outcome.RECORDED
+    assert client.flush(0)
     renewed(world, TOML.replace("metrics.theme", "metrics.style"))
     assert client.flush(0)
 
@@ -81,6 +86,7 @@ def test_max_epsilon_holds_per_utc_day_over_metrics_and_periods(world: World) ->
     outcomes = []
     for _ in range(5):
         outcomes.append(client.record("theme", "dark"))
+        client.flush(0)
         world.time.now += 3_600
 
     assert outcomes == [Outcome.RECORDED] * 3 + [Outcome.OVER_BUDGET] * 2
@@ -94,7 +100,7 @@ def test_a_refusal_over_budget_is_final_for_its_period(world: World) -> None:
     world.time.now += 2 * DAY  # inside a week that goes on tomorrow
     client = world.ready(max_epsilon=4)
     with client._state.transaction() as connection:  # an earlier codebook has spent today's budget
-        connection.execute("INSERT INTO ledger VALUES ('old', 1, 0, 'spent', '4', ?)", (int(world.time.now // DAY),))
+        connection.execute("INSERT INTO days VALUES (?, '4')", (int(world.time.now // DAY),))
     assert client.record("theme", "dark") is Outcome.OVER_BUDGET
     world.time.now += DAY
     assert client.record("theme", "dark") is Outcome.OVER_BUDGET
@@ -140,6 +146,7 @@ def test_a_clock_set_back_does_not_reopen_a_spent_period(world: World) -> None:
 def test_a_dropped_report_refunds_nothing(world: World) -> None:
     client = world.ready()
     client.record("theme", "dark")
+    assert client.flush(0)
     world.time.now += 3 * DAY
     assert client.flush(0, now=True)
     assert client.stats()["dropped:period-closed"] == 1
@@ -149,6 +156,8 @@ def test_a_dropped_report_refunds_nothing(world: World) -> None:
 def test_a_lost_outbox_refunds_nothing(world: World) -> None:
     client = world.ready()
     client.record("theme", "dark")
+    assert client.flush(0)
+    assert len(rows(world, "outbox")) == 1
     with client._state.transaction() as connection:
         connection.execute("DELETE FROM outbox")
     client.record("theme", "dark")
@@ -158,7 +167,7 @@ def test_a_lost_outbox_refunds_nothing(world: World) -> None:
 
 def test_no_final_decision_is_taken_twice(tmp_path: Path) -> None:
     """Even by code that forgot to look first."""
-    state, ledger, period = State(tmp_path), Ledger(None), Calendar(DAY).at(START)
+    state, ledger, period = State(tmp_path), Ledger(NO_LIMITS), Calendar(DAY).at(START)
     with state.transaction() as connection:
         assert ledger.spend(connection, "theme", period, Fraction(1), Fraction(4), START)
     with pytest.raises(RuntimeError), state.transaction() as connection:

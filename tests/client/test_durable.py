@@ -29,12 +29,16 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path / "state")
 
 
-def test_a_transaction_waits_for_the_disk(world: World) -> None:
+def test_a_transaction_waits_for_the_disk_and_a_note_does_not(world: World) -> None:
     """No test here can cut the power; this is what stands between a spend and forgetting it then."""
     client = world.ready()
     with client._state.reading() as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+        assert connection.execute("PRAGMA secure_delete").fetchone() == (1,)
+    with client._state.noting() as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (1,)  # NORMAL
         assert connection.execute("PRAGMA secure_delete").fetchone() == (1,)
 
 
@@ -60,6 +64,7 @@ def test_spend_draw_and_sealed_bytes_are_on_disk_before_the_first_byte_leaves(wo
 def test_of_two_processes_that_seal_one_report_the_first_wins(world: World) -> None:
     client = world.ready()
     client.record("theme", "dark")
+    assert client.flush(0)
     body = verify(world.transport.bundle, [TRUST], START).body
     with client._state.reading() as connection:
         seen_by_both = Outbox.due(connection, None)
@@ -79,7 +84,7 @@ def test_threads_and_clients_that_share_a_directory_randomize_once(world: World)
             world.time.now = START + day * DAY + 1
             outcomes = list(pool.map(lambda index: clients[index % 3].record("theme", "dark"), range(24)))
             assert set(outcomes) == {Outcome.RECORDED}
-            assert all(pool.map(lambda client: client.flush(0, now=True), clients))
+            assert all(pool.map(lambda client: client.flush(5, now=True), clients))
 
     drawn = {(header.period, plaintext.nonce) for header, plaintext in world.opened()}
     assert len(drawn) == len({period for period, _ in drawn}) == 5
@@ -91,6 +96,7 @@ def test_threads_that_reduce_lose_no_value(world: World) -> None:
     clients = [world.ready() for _ in range(2)]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda index: clients[index % 2].record("startup_ms", index), range(40)))
+    assert all(client.flush(0) for client in clients)  # what found the file busy has waited in memory
     with clients[0]._state.reading() as connection:
         ((state,),) = connection.execute("SELECT state FROM reductions").fetchall()
     assert json.loads(state)["count"] == 40
@@ -123,7 +129,7 @@ def test_a_whole_report_from_a_bundle_loads_neither_numpy_nor_any_server_library
         "vector = json.loads(Path(sys.argv[1]).read_bytes())\n"
         "door = MemoryTransport(bytes.fromhex(vector['bundle']))\n"
         "client = Client('http://localhost', trust=vector['trust'], consent=True, state_dir=Path(sys.argv[2]),\n"
-        "                clock=lambda: vector['sequence'] + 1.0, transport=door)\n"
+        "                clock=lambda: vector['sequence'] + 1.0, transport=door, background=False)\n"
         "assert client.flush(0)\n"
         "assert client.record('dark_mode', True).value == 'recorded', client.stats()\n"
         "assert client.record('startup_ms', 812).value in ('recorded', 'not_in_share'), client.stats()\n"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import os
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -17,6 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from hubbub_client import Client
 from hubbub_client.transport import CannotReach, HttpTransport
+from tests.client.servers import Visit, running
 from tests.client.world import World, no_network, served
 
 
@@ -27,7 +31,14 @@ def world(tmp_path: Path) -> World:
 
 def test_the_whole_way_over_http(world: World) -> None:
     with served(world.transport) as address:
-        client = Client(address, trust=None, consent=True, state_dir=world.directory, clock=world.time.clock)
+        client = Client(
+            address,
+            trust=None,
+            consent=True,
+            state_dir=world.directory,
+            clock=world.time.clock,
+            background=False,
+        )
         client.record("theme", "dark")
         assert client.flush(5, now=True)
         client.close()
@@ -42,7 +53,7 @@ def test_a_kept_connection_that_the_server_closed_is_opened_again(world: World) 
         assert transport.request("GET", "/v1/bundle", {}, b"")[0] == 200
 
 
-@pytest.mark.parametrize("address", ["http://127.0.0.1:9", "http://name.invalid"])
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9", "https://name.invalid"])
 def test_no_server_is_no_answer(address: str) -> None:
     with pytest.raises(CannotReach):
         HttpTransport(address, timeout=2).request("GET", "/v1/bundle", {}, b"")
@@ -54,7 +65,45 @@ def test_a_server_that_never_answers_is_left_in_time() -> None:
         began = time.monotonic()
         with pytest.raises(CannotReach):
             transport.request("GET", "/v1/bundle", {}, b"")
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 5
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_forked_child_does_not_share_its_parents_connection() -> None:
+    """Else each could get the answer to the other, and forget a report that was not taken."""
+
+    def who_are_you(visit: Visit) -> None:
+        while request := visit.request():
+            visit.over.wait(0.1)
+            name = request.headers["x-name"].encode()
+            visit.socket.sendall(b"HTTP/1.1 200 x\r\ncontent-length: %d\r\n\r\n" % len(name) + name)
+
+    program = """
+import os, sys
+from hubbub_client.transport import HttpTransport
+
+transport = HttpTransport(sys.argv[1], timeout=20)
+
+def is_answered(name):
+    return transport.request("GET", "/", {"x-name": name}, b"")[2] == name.encode()
+
+assert is_answered("before")
+child = os.fork()
+right = is_answered("parent" if child else "child") and is_answered("parent" if child else "child")
+if not child:
+    os._exit(not right)
+assert os.waitpid(child, 0)[1] == 0
+assert right
+"""
+    with running(who_are_you) as server:
+        finished = subprocess.run([sys.executable, "-c", program, server.address], timeout=60, check=False)
+        assert finished.returncode == 0
+        assert server.visits == 2  # and the parent keeps its own
+
+
+def test_no_time_limit_is_too_long(world: World) -> None:
+    with served(world.transport) as address, HttpTransport(address, timeout=float("inf")) as transport:
+        assert transport.request("GET", "/v1/bundle", {}, b"")[0] == 200
 
 
 def test_an_endless_or_cut_off_answer_is_no_answer() -> None:

@@ -72,9 +72,12 @@ def test_a_metric_switched_off_or_past_its_last_day_is_not_recorded(world: World
     assert START == 20_800 * DAY  # 2026-12-13
 
 
-def test_first_is_randomized_at_once_and_later_values_change_nothing(world: World) -> None:
+def test_first_is_randomized_at_the_next_pass_and_later_values_change_nothing(world: World) -> None:
     client = world.ready()
     assert client.record("theme", "dark") is Outcome.RECORDED
+    assert client.record("theme", "light") is Outcome.RECORDED
+    assert [json.loads(kept[2])["value"] for kept in rows(world, "reductions")] == ["dark"]
+    assert client.flush(0)
     before = rows(world, "outbox"), rows(world, "ledger")
 
     assert client.record("theme", "light") is Outcome.RECORDED
@@ -105,6 +108,7 @@ def test_what_is_due_waits_for_a_delay_within_half_the_grace(world: World) -> No
     recorded = [world.time.now + hour * 3_600 for hour in range(200)]
     for world.time.now in recorded:
         assert client.record("theme", "dark") is Outcome.RECORDED
+        world.settle(client)
 
     sends = sorted(send_at for *_, send_at, _closes_at, _key, _sealed in rows(world, "outbox"))
     delays = [send_at - time for send_at, time in zip(sends, recorded, strict=True)]
@@ -116,6 +120,8 @@ def test_what_is_due_waits_for_a_delay_within_half_the_grace(world: World) -> No
 def test_nothing_is_sent_before_its_delay_is_over(world: World) -> None:
     client = world.ready()
     client.record("theme", "dark")
+    world.transport.script.append(no_network)
+    client.flush(0, now=True)
     ((*_, send_at, _closes_at, _key, _sealed),) = rows(world, "outbox")
 
     world.time.now = send_at - 0.001
@@ -196,6 +202,7 @@ def test_without_a_bundle_nothing_is_kept_beyond_its_grace(world: World, restart
     client = world.ready()
     client.record("startup_ms", 1234.5)
     client.record("theme", "dark")
+    assert client.flush(0)
     world.transport.script.extend([no_network] * 9)
     world.time.now = START + 2 * DAY - 1
     assert not client.flush(0)
@@ -220,20 +227,10 @@ def test_without_a_place_to_write_nothing_is_reported(world: World, tmp_path: Pa
     assert world.transport.requests == []
 
 
-def test_a_damaged_or_foreign_state_file_is_left_alone_and_nothing_is_reported(world: World) -> None:
-    world.directory.mkdir()
-    (world.directory / "hubbub.sqlite3").write_bytes(b"not a database" * 100)
-
-    client = world.client()
-
-    assert client.record("theme", "dark") is Outcome.NO_DURABLE_STATE
-    assert (world.directory / "hubbub.sqlite3").read_bytes() == b"not a database" * 100
-
-
 def test_a_full_disk_stops_reporting_and_no_half_of_a_report_is_kept(world: World) -> None:
     world.transport.bundle = signed(HOURLY)
     client = world.ready()
-    with client._state.reading() as connection:  # a limit of this connection: as good as a small disk
+    with client._state.glancing() as connection:  # a limit of this connection: as good as a small disk
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages}")
     outcomes = []
@@ -243,7 +240,25 @@ def test_a_full_disk_stops_reporting_and_no_half_of_a_report_is_kept(world: Worl
             break
 
     assert outcomes[-1] is Outcome.NO_DURABLE_STATE
-    assert len(rows(world, "outbox")) == len(rows(world, "ledger")) == outcomes.count(Outcome.RECORDED)
+    assert len(rows(world, "reductions")) == len(rows(world, "ledger")) == outcomes.count(Outcome.RECORDED)
+
+
+def test_a_disk_that_is_full_when_values_are_randomized_keeps_no_half_of_a_report(world: World) -> None:
+    world.transport.bundle = signed(HOURLY.replace('period = "1h"', 'period = "1h"\ngrace = "30d"'))
+    client = world.ready()
+    for world.time.now in range(START, START + 60 * 3_600, 3_600):
+        assert client.record("startup_ms", 7) is Outcome.RECORDED
+    with client._state.reading() as connection:  # the last straw, in the middle of the transaction
+        connection.execute(
+            "CREATE TEMP TRIGGER full BEFORE INSERT ON main.outbox WHEN (SELECT count(*) FROM main.outbox) >= 30 "
+            "BEGIN SELECT RAISE(ABORT, 'full'); END"
+        )
+
+    assert not client.flush(0)
+
+    assert rows(world, "outbox") == []
+    assert {row[3] for row in rows(world, "ledger")} == {"in share"}
+    assert len(rows(world, "reductions")) == 60
 
 
 def test_a_read_only_directory_stops_reporting() -> None:
@@ -307,15 +322,13 @@ def in_a_child(act: Callable[[], bool]) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # Python 3.12 warns, apps fork
-def test_a_child_does_not_wait_for_locks_that_threads_of_its_parent_held(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hubbub_client._state._BUSY_SECONDS", 0.05)
-    client = world.ready()
+def test_a_child_does_not_wait_for_locks_that_threads_of_its_parent_held(world: World) -> None:
+    client = world.ready(background=True)
     held, over = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with client._state._lock, client._counting, client._flushing:
+        assert client._sender is not None
+        with client._counts._lock, client._delivery.busy, client._sender._changed:
             held.set()
             over.wait(20)
 

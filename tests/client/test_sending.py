@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from hubbub.randomness import SystemRandomness
 from hubbub.refusals import REFUSALS, Action
 from hubbub.wire import decode_report, decode_upload
-from hubbub_client import Client
-from hubbub_client.testing import MemoryTransport
+from hubbub_client import Client, _sending
+from hubbub_client._upload import upload
+from hubbub_client.testing import MemoryTransport, Pace, Request
+from hubbub_client.transport import Answer, CannotReach
 from tests.client.world import (
     DAY,
     START,
@@ -21,6 +26,7 @@ from tests.client.world import (
     opened,
     page,
     problem,
+    rows,
     sealing_key,
     signed,
 )
@@ -118,9 +124,76 @@ def test_too_large_an_upload_is_halved_until_it_passes(world: World) -> None:
     assert len(world.transport.reports) == 2
 
 
+def test_an_outbox_too_large_for_one_request_goes_in_parts_and_what_arrived_is_gone_from_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sealed part by part, too: when the network breaks, the parts that were never tried have cost nothing."""
+    monkeypatch.setattr(_sending, "MOST_REPORTS", 5)
+    flags = "".join(f'[metrics.flag_{n}]\ntype = "boolean"\nepsilon = 0.3\nmin_batch = 100\n' for n in range(12))
+    world.transport.bundle = signed(TOML[: TOML.index("[metrics")] + flags)
+    client = world.ready()
+    for n in range(12):
+        client.record(f"flag_{n}", True)
+    world.transport.script.extend([world.transport.accept, no_network])
+
+    assert not client.flush(0, now=True)
+
+    assert [len(upload) for upload in world.uploads()] == [5, 5]
+    assert sorted(row[-1] is None for row in rows(world, "outbox")) == [False] * 5 + [True] * 2
+    assert client.flush(0, now=True)
+    assert [len(upload) for upload in world.uploads()[2:]] == [5, 2]
+    assert world.uploads()[1] == world.uploads()[2]
+    assert len({opened(report)[1].nonce for report in world.transport.reports}) == len(world.transport.reports) == 12
+
+
+@pytest.mark.parametrize("answer", [page(413), lambda _: (413, {}, b"")])
+def test_a_413_of_somebody_else_splits_too_and_drops_nothing(world: World, answer: Callable[[Request], Answer]) -> None:
+    """A proxy in front of the shuffler may take less than the shuffler does."""
+    client = two_reports(world)
+    world.transport.script.extend([world.transport.accept, answer])
+    assert client.flush(0, now=True)
+    assert [len(upload) for upload in world.uploads()] == [2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "most"),
+    [(page(413), 11), (problem("too-large"), 1_999), (problem("overloaded", retry_after="1"), 1), (no_network, 1)],
+)
+def test_who_refuses_everything_is_not_asked_for_every_report(answer: Callable[[Request], Answer], most: int) -> None:
+    transport = MemoryTransport(b"")
+    transport.script.extend([answer] * 3_000)
+    uploaded = upload(transport, [b"report"] * 1_000)
+    assert len(uploaded.verdicts) == 1_000
+    assert len(transport.requests) <= most
+
+
+def test_a_network_that_breaks_between_two_halves_is_not_asked_for_the_second() -> None:
+    transport = MemoryTransport(b"")
+    transport.script.extend([problem("too-large"), no_network])
+    uploaded = upload(transport, [b"report"] * 4)
+    assert {verdict.action for verdict in uploaded.verdicts} == {Action.RETRY}
+    assert len(transport.requests) == 2
+
+
+@pytest.mark.parametrize(("asked", "granted"), [(7.0, 7.0), (1e9, 3_600.0)])
+def test_how_long_a_transport_asks_to_be_left_alone_counts(asked: float, granted: float) -> None:
+    def later(_: Request) -> Answer:
+        raise CannotReach("not now", retry_after=asked)
+
+    transport = MemoryTransport(b"")
+    transport.script.append(later)
+    assert upload(transport, [b"report"]).retry_after == granted
+
+
 @pytest.mark.parametrize(
     "answer",
     [
+        page(202),
+        page(202, b'{"status": "accepted"}'),
+        page(200, b'{"failures": []}'),
+        lambda _: (201, {}, b""),
+        lambda _: (204, {}, b""),
+        lambda _: (200, {}, b""),
         page(403),
         page(404),
         page(511),
@@ -128,6 +201,7 @@ def test_too_large_an_upload_is_halved_until_it_passes(world: World) -> None:
         page(302, b""),
         page(200, b'{"failures": 3}'),
         page(200, b"[" * 100_000),
+        lambda _: (200, {"content-type": "application/json"}, b'{"failures": [' + b" " * 2**20 + b"]}"),
         failures((7, "period-closed")),
         failures((0, "never-heard-of")),
         lambda _: (403, {"content-type": "application/problem+json"}, b'{"type": "about:blank"}'),
@@ -212,9 +286,32 @@ def test_failures_are_tried_again_with_growing_pauses_inside_the_time_given(worl
 
     waits = world.time.waits
     assert sum(waits) <= 20
-    assert len(waits) >= 4
+    assert len(waits) >= 5
     for attempt, wait in enumerate(waits):
-        assert 0.25 * 2**attempt <= wait <= 0.5 * 2**attempt
+        assert 0 <= wait <= 0.5 * 2**attempt
+
+
+class Always(SystemRandomness):
+    """Draws the same part of whatever there is to choose from."""
+
+    def __init__(self, part: float) -> None:
+        self.part = part
+
+    def below(self, bound: int) -> int:
+        return int(self.part * (bound - 1))
+
+
+@pytest.mark.parametrize("attempt", [0, 1, 5, 6, 7, 8, 1_000_000])
+def test_a_pause_is_anywhere_below_a_limit_that_doubles_up_to_a_minute(attempt: int) -> None:
+    limit = min(0.5 * 2 ** min(attempt, 10), 60)
+    assert [Pace().backoff(attempt, Always(part)) for part in (0.0, 0.5, 1.0)] == [0, limit / 2, limit]
+
+
+def test_devices_that_failed_together_do_not_come_back_together() -> None:
+    """Of 1000 devices fewer than 200 come back in any tenth of the time: 100 are expected, and ten standard
+    deviations more happen less than once in 1e20 runs."""
+    waits = [Pace().backoff(20, SystemRandomness()) for _ in range(1_000)]
+    assert max(Counter(int(wait // 6) for wait in waits).values()) < 200
 
 
 def test_a_network_that_comes_back_in_time_is_enough(world: World) -> None:
@@ -248,6 +345,8 @@ def test_nobody_can_silence_a_device_for_longer_than_an_hour(world: World) -> No
 def test_a_report_later_than_its_grace_is_dropped_without_asking(world: World) -> None:
     client = world.ready()
     client.record("theme", "dark")
+    client.flush(0)  # randomized, and its random delay not over yet
+    assert client.stats()["outbox"] == 1
     world.time.now = START + 2 * DAY
     assert client.flush(0, now=True)
     assert world.uploads() == []
@@ -258,6 +357,8 @@ def test_a_metric_switched_off_takes_its_unsent_reports_with_it(world: World) ->
     client = world.ready()
     client.record("theme", "dark")
     client.record("startup_ms", 9)
+    client.flush(0)  # the first value is randomized, and its random delay not over yet
+    assert client.stats()["outbox"] == 1
     off = TOML.replace("mechanism", "enabled = false\nmechanism")
     world.time.now += DAY
     world.transport.bundle = signed(off, now=int(world.time.now))

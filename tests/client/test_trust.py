@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,20 @@ def test_the_bundle_is_asked_for_only_when_its_age_is_over_and_by_its_tag(world:
 
     first, second = world.transport.requests
     assert "if-none-match" not in first.headers
-    assert second.headers["if-none-match"].startswith('"')
+    assert second.headers["if-none-match"] == f'"{sha256(world.transport.bundle).hexdigest()}"'
+
+
+def test_a_tag_that_the_service_makes_up_is_never_sent_back(world: World) -> None:
+    """It could be a name for this device, to know it again from another address."""
+    named = {"etag": '"device-1234"'}
+    world.transport.script.append(lambda _: (200, named, world.transport.bundle))
+    client = world.client()
+    client.flush(0)
+    world.time.now += 3_601
+    client.flush(0)
+    asked = world.transport.requests[-1].headers["if-none-match"]
+    assert "device-1234" not in asked
+    assert all("device-1234" not in str(request.headers) for request in world.transport.requests)
 
 
 def test_a_clock_set_back_makes_the_device_ask(world: World) -> None:

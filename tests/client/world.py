@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -129,6 +130,8 @@ class World:
             "clock": self.time.clock,
             "transport": self.transport,
             "pace": self.time.pace,
+            "background": False,
+            "max_epsilon": None,
         }
         return Client(ADDRESS, **{**settings, **changes})
 
@@ -137,6 +140,11 @@ class World:
         client = self.client(**changes)
         assert client.flush(0)
         return client
+
+    def settle(self, client: Client) -> Counter[str]:
+        """Randomize what is due, and send nothing: half a pass."""
+        assert client._courier.book is not None
+        return client._courier.reports.settle(client._courier.book, self.time.now)
 
     def opened(self) -> list[tuple[ReportHeader, Plaintext]]:
         return [opened(report) for report in self.transport.reports]

@@ -1,0 +1,37 @@
+"""The end of the process: all clients together get so long, and no longer."""
+
+from __future__ import annotations
+
+import atexit
+import time
+from functools import cache
+from typing import Protocol
+from weakref import WeakSet
+
+__all__ = ["SECONDS_AT_EXIT", "close_at_exit"]
+
+SECONDS_AT_EXIT = 2.0
+
+
+class Closable(Protocol):
+    def close(self, timeout: float = ...) -> None: ...
+
+
+_open: WeakSet[Closable] = WeakSet()
+
+
+def close_at_exit(client: Closable) -> None:
+    """Close it when the interpreter ends, unless it is gone by then."""
+    _register()
+    _open.add(client)
+
+
+@cache  # once, and not at import
+def _register() -> None:
+    atexit.register(_close_all)
+
+
+def _close_all() -> None:
+    deadline = time.monotonic() + SECONDS_AT_EXIT
+    for client in tuple(_open):
+        client.close(max(deadline - time.monotonic(), 0.0))

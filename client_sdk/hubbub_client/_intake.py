@@ -1,0 +1,236 @@
+"""From a recorded value to the reduced state of its period: a note on disk, without waiting for anything."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
+
+from hubbub.problems import HubbubError, did_you_mean
+from hubbub_client._attendance import enabled_since
+from hubbub_client._book import Book, Page, is_expired
+from hubbub_client._draw import in_share
+from hubbub_client._errors import Busy
+from hubbub_client._waiting import Early, WaitingRoom
+from hubbub_client.ledger import Decision, Ledger
+from hubbub_client.outcome import Outcome, UnknownMetric, WrongValue
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Codebook, Metric
+    from hubbub.period import Period
+    from hubbub.randomness import Randomness
+    from hubbub_client._counts import Counts
+    from hubbub_client._state import State
+
+__all__ = ["Intake"]
+
+_AT_MOST = 16
+"""Waiting values that one `record` writes besides its own; the next pass writes the rest."""
+_LONGEST_WORD = 100
+"""Characters of an unknown name that are looked at and shown: someone may have passed a whole text."""
+_MOST_HINTS = 100
+"""Unknown names for which the nearest known one is looked up, once: that takes far longer than a record."""
+
+_FINAL = {
+    Decision.OUT_OF_SHARE: Outcome.NOT_IN_SHARE,
+    Decision.REFUSED: Outcome.OVER_BUDGET,
+    Decision.CLOSED: Outcome.OVER_BUDGET,
+    Decision.SPENT: Outcome.OVER_BUDGET,
+}
+_REFUSED = {"not_pinned": Outcome.DISABLED}
+"""A codebook that is refused for another reason asks for more than this device allows."""
+
+
+class Intake:
+    """The first two verbs: record and reduce."""
+
+    def __init__(
+        self, state: State, ledger: Ledger, rng: Randomness, counts: Counts, doubt: Callable[[], None]
+    ) -> None:
+        """`doubt` hears when someone else has withdrawn consent."""
+        self._state, self._ledger, self._rng, self._counts, self._doubt = state, ledger, rng, counts, doubt
+        self._waiting = WaitingRoom()
+        self._emptying = threading.Lock()
+        self._hints: dict[str, str] = {}
+
+    def take(self, book: Book | None, name: str, value: object, now: float) -> Outcome:
+        """Take a value, now or into the waiting room. UnknownMetric and WrongValue are for strict clients."""
+        if book is None:
+            return self._wait(name, value, now, Outcome.WAITING)
+        if len(self._waiting) == 0:
+            try:
+                return self._take(book, name, value, at=now, now=now)
+            except Busy:
+                return self._wait(name, value, now, Outcome.RECORDED)
+        found = self._found(book, name, at=now, now=now)
+        if isinstance(found, Outcome):
+            return found
+        return self._wait(name, self._recorded(found[1], value), now, Outcome.RECORDED)
+
+    def empty(self, book: Book, now: float, may: Callable[[], bool], most: int | None = None) -> None:
+        """Write what waits, each value at its own time and in order, as long as one may. One thread at a time."""
+        if not self._emptying.acquire(blocking=False):
+            return
+        try:
+            while (early := self._waiting.first()) and may() and most != 0:
+                try:
+                    outcome = self._take(book, early.name, early.value, at=early.at, now=now)
+                except HubbubError:
+                    outcome = Outcome.INVALID
+                except Busy:
+                    return
+                self._waiting.done(early)  # only now: what could not be written stays
+                self._counts.add(f"late:{outcome}")
+                most = most if most is None else most - 1
+        finally:
+            self._emptying.release()
+
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def hurry(self, book: Book, now: float, may: Callable[[], bool]) -> None:
+        """Write a few of those that wait: what a `record` has time for."""
+        self.empty(book, now, may, _AT_MOST)
+
+    def forget(self) -> None:
+        """Without consent nothing is kept, not even in memory."""
+        self._waiting.clear()
+
+    def forked(self) -> None:
+        """In a child: the parent records what was waiting."""
+        self._waiting = WaitingRoom()
+        self._emptying = threading.Lock()
+
+    # -- one value ------------------------------------------------------------------------------
+
+    def _wait(self, name: str, value: object, now: float, outcome: Outcome) -> Outcome:
+        if not isinstance(value, bool | str | int | float) or not isinstance(name, str):
+            return Outcome.INVALID
+        if not self._waiting.put(Early(now, name, value)):
+            self._counts.add("lost:no-room")
+            return Outcome.EXPIRED
+        return outcome
+
+    def _take(self, book: Book, name: str, value: object, *, at: float, now: float) -> Outcome:
+        found = self._found(book, name, at=at, now=now)
+        if isinstance(found, Outcome):
+            return found
+        codebook, metric, period = found
+        recorded = self._recorded(metric, value)
+        if now >= period.closes_at(codebook.collection.grace):
+            return Outcome.EXPIRED
+        if metric.reduce == "first" and self._comes_later(metric, period):
+            return Outcome.RECORDED
+        with self._state.noting() as connection:
+            if enabled_since(connection) is None:
+                self._doubt()
+                return Outcome.DISABLED
+            decision = self._decide(connection, codebook, metric, period, now)
+            if decision is not Decision.IN_SHARE:
+                return _final(metric, decision)
+            self._reduce(connection, codebook, metric, period, recorded, at)
+            return Outcome.RECORDED
+
+    def _comes_later(self, metric: Metric, period: Period) -> bool:
+        """Whether there is a first value already: then this one changes nothing, and needs no write."""
+        key = metric.id, period.index
+        with self._state.glancing() as connection:
+            kept = connection.execute("SELECT 1 FROM reductions WHERE id = ? AND period = ?", key).fetchone()
+            return kept is not None or self._ledger.decision(connection, metric.name, period) is Decision.SPENT
+
+    def _found(self, book: Book, name: str, *, at: float, now: float) -> Outcome | tuple[Codebook, Metric, Period]:
+        if now >= book.expires:
+            return Outcome.EXPIRED
+        period = book.calendar.at(at) if book.calendar else None
+        page = book.page(period.index) if period else None
+        if period is None or page is None or page.codebook is None:
+            return Outcome.INVALID  # a later bundle will not change what was collected then
+        if page.refusal is not None:
+            return _REFUSED.get(page.refusal, Outcome.OVER_BUDGET)
+        metric = page.metric(name)
+        if metric is None:
+            self._unknown(page, name)
+        if not metric.enabled:
+            return Outcome.DISABLED
+        return Outcome.EXPIRED if is_expired(metric, now) else (page.codebook, metric, period)
+
+    def _unknown(self, page: Page, name: str) -> NoReturn:
+        word = name[:_LONGEST_WORD] if isinstance(name, str) else ""
+        shown = repr(word) if isinstance(name, str) else f"something of type {type(name).__name__}"
+        if word not in self._hints and len(self._hints) < _MOST_HINTS:
+            names = [metric.name for metric in page.codebook.metrics] if page.codebook else []
+            self._hints[word] = did_you_mean(word, names)
+        text = f"no metric is named {shown}: {self._hints.get(word) or 'the codebook in force has none like it'}"
+        self._counts.say(text)
+        raise UnknownMetric(text)
+
+    def _recorded(self, metric: Metric, value: object) -> bool | str | float:
+        if metric.values.takes(value):
+            return metric.recorded(value)
+        text = f"metric {metric.name!r} {_takes(metric)}, and not every {type(value).__name__}"
+        self._counts.say(text)
+        raise WrongValue(text)
+
+    # -- inside a note --------------------------------------------------------------------------
+
+    def _decide(
+        self, connection: sqlite3.Connection, codebook: Codebook, metric: Metric, period: Period, now: float
+    ) -> Decision:
+        """The coin, once per metric and period; and, as soon as that is certain, that there is no budget."""
+        known = self._ledger.decision(connection, metric.name, period)
+        if known is None:
+            known = self._ledger.enter(connection, metric.name, period, in_share=in_share(metric, self._rng))
+        if known is not Decision.IN_SHARE:
+            return known
+        rules = codebook.collection
+        at_once = metric.reduce == "first" and metric.missing is None
+        fits = (
+            self._ledger.affords(connection, period, metric.epsilon, rules.device_epsilon, now)
+            if at_once
+            else self._ledger.has_left(connection, metric.epsilon)
+        )
+        if fits:
+            return known
+        if at_once:
+            self._ledger.refuse(connection, metric.name, period)
+        return Decision.REFUSED
+
+    def _reduce(
+        self,
+        connection: sqlite3.Connection,
+        codebook: Codebook,
+        metric: Metric,
+        period: Period,
+        value: bool | str | float,
+        at: float,
+    ) -> None:
+        key = metric.id, period.index
+        row = connection.execute("SELECT state FROM reductions WHERE id = ? AND period = ?", key).fetchone()
+        if row is not None and metric.reduce == "first":
+            return  # another thread was faster
+        state = json.dumps(metric.reducer.add(json.loads(row[0]) if row else None, value, self._rng))
+        if row is not None:
+            connection.execute("UPDATE reductions SET state = ? WHERE id = ? AND period = ?", (state, *key))
+            return
+        closes_at = period.closes_at(codebook.collection.grace)
+        connection.execute("INSERT INTO reductions VALUES (?, ?, ?, ?, ?)", (*key, state, closes_at, at))
+
+
+def _final(metric: Metric, decision: Decision) -> Outcome:
+    """A later value of a metric that keeps its first one is recorded, and changes nothing."""
+    if decision is Decision.SPENT and metric.reduce == "first":
+        return Outcome.RECORDED
+    return _FINAL[decision]
+
+
+def _takes(metric: Metric) -> str:
+    match metric.type:
+        case "boolean":
+            return "takes True or False"
+        case "category":
+            other = "" if getattr(metric.values, "other", None) is None else " (any string)"
+            return f"takes its declared values as strings{other}"
+        case _:
+            return "takes numbers other than NaN"

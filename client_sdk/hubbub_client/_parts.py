@@ -1,0 +1,95 @@
+"""What a client is made of, put together. Loaded when the first client is made, not when the package is imported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from hubbub.randomness import Randomness, SystemRandomness
+from hubbub_client._attendance import Attendance
+from hubbub_client._book import packaged
+from hubbub_client._courier import Courier
+from hubbub_client._delivery import Delivery
+from hubbub_client._intake import Intake
+from hubbub_client._limits import Limits
+from hubbub_client._optout import OptOut
+from hubbub_client._pace import Pace
+from hubbub_client._reports import Reports
+from hubbub_client._rest import Rest
+from hubbub_client._sending import Sending
+from hubbub_client._source import BundleSource, trust_anchors
+from hubbub_client._state import State
+from hubbub_client.consent import Consent, is_set
+from hubbub_client.ledger import Ledger
+from hubbub_client.transport import check_address
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Codebook
+    from hubbub_client._counts import Counts
+    from hubbub_client.transport import Transport
+
+__all__ = ["Parts", "assemble"]
+
+
+class Parts(NamedTuple):
+    """One client's."""
+
+    limits: Limits
+    pace: Pace
+    codebook: Codebook | None
+    """The one that came with the app."""
+    optout: OptOut
+    consent: Consent
+    attendance: Attendance
+    state: State
+    intake: Intake
+    courier: Courier
+    delivery: Delivery
+    strict: bool
+    """What the environment says about it."""
+
+
+def assemble(
+    address: str,
+    *,
+    trust: str | Sequence[str] | None,
+    consent: bool | Callable[[], bool],
+    state_dir: Path | str,
+    codebook: Codebook | Path | str | None,
+    limits: tuple[float | None, float | None, str | None, str | Sequence[str] | None],
+    clock: Callable[[], float],
+    rng: Randomness | None,
+    pace: Pace | None,
+    way: tuple[Transport | None, Path | str | None, str | None],
+    attend: Callable[[], bool],
+    start: Callable[[], None],
+    counts: Counts,
+) -> Parts:
+    """Everything that is needed to record and send; what an app wrote wrongly is an InvalidParameter here."""
+    check_address(address)
+    anchors = trust_anchors(trust, address)
+    device, shipped = Limits.of(*limits), None if codebook is None else packaged(codebook)
+    rng, pace, optout = rng or SystemRandomness(), pace or Pace(), OptOut(state_dir)
+    asked = Consent(consent, os.environ, optout)
+    state, ledger = State(state_dir, clock, counts), Ledger(device)
+    attendance = Attendance(state, optout)
+    intake = Intake(state, ledger, rng, counts, attendance.doubt)
+    courier = Courier(
+        state=state,
+        source=BundleSource(state, anchors),
+        intake=intake,
+        reports=Reports(state, ledger, rng),
+        sending=Sending(state),
+        counts=counts,
+        limits=device,
+        rng=rng,
+        pace=pace,
+        rest=Rest(state, pace, clock, rng),
+        clock=clock,
+        attend=attend,
+    )
+    delivery = Delivery(address, *way, courier, pace, counts, start)
+    strict = is_set(os.environ, "HUBBUB_STRICT")
+    return Parts(device, pace, shipped, optout, asked, attendance, state, intake, courier, delivery, strict)

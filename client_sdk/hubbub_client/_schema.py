@@ -1,0 +1,103 @@
+"""The tables of the state file, and how a file of an older version becomes one of this."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import closing, suppress
+from fractions import Fraction
+from pathlib import Path
+
+__all__ = ["VERSION", "NewerVersion", "create", "upgrade"]
+
+VERSION = 3
+_OLDEST = 2
+
+_FACTS = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE known (metric TEXT PRIMARY KEY, since REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE reductions (
+    id BLOB NOT NULL, period INTEGER NOT NULL, state TEXT NOT NULL, closes_at REAL NOT NULL,
+    at REAL NOT NULL DEFAULT 0, PRIMARY KEY (id, period)
+) WITHOUT ROWID;
+CREATE TABLE ledger (
+    metric TEXT NOT NULL, end INTEGER NOT NULL, start INTEGER NOT NULL,
+    decision TEXT NOT NULL, epsilon TEXT, day INTEGER, PRIMARY KEY (metric, end, start)
+) WITHOUT ROWID;
+CREATE INDEX ledger_end ON ledger (end);
+CREATE TABLE outbox (
+    nonce BLOB PRIMARY KEY, id BLOB NOT NULL, period INTEGER NOT NULL, payload BLOB NOT NULL,
+    due_at REAL NOT NULL, send_at REAL NOT NULL, closes_at REAL NOT NULL, key INTEGER, sealed BLOB
+) WITHOUT ROWID;
+"""
+_TOTALS = """
+CREATE TABLE days (day INTEGER PRIMARY KEY, epsilon TEXT NOT NULL);
+CREATE TABLE totals (metric TEXT PRIMARY KEY, epsilon TEXT NOT NULL, reports INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+
+class NewerVersion(sqlite3.DatabaseError):
+    """Written by an SDK that knows more than this one: left alone, as what it means by a spend is not known here."""
+
+
+def create(path: Path, begin: Callable[[sqlite3.Connection], None]) -> None:
+    """Make the file, private and whole, unless another process is faster. `begin` adds what it holds at first.
+
+    It is made under another name: a file that is found empty has lost what it held, and is no new one.
+    """
+    made = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}")
+    try:
+        os.close(os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        with closing(sqlite3.connect(made, isolation_level=None)) as connection:
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("BEGIN IMMEDIATE")
+            _run(connection, _FACTS + _TOTALS)
+            begin(connection)
+            connection.execute(f"PRAGMA user_version={VERSION}")
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA journal_mode=WAL")
+        _publish(made, path)  # closed by now: closing any handle of a file gives up SQLite's locks on it
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def _publish(made: Path, path: Path) -> None:
+    try:
+        os.link(made, path)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without links: whoever finds it half written takes it for damaged
+        with suppress(FileExistsError), path.open("xb") as file:
+            path.chmod(0o600)
+            file.write(made.read_bytes())
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def upgrade(connection: sqlite3.Connection, version: int) -> None:
+    """From an older version. Inside a transaction of the caller's: all of it or nothing."""
+    if not _OLDEST <= version < VERSION:
+        raise NewerVersion(f"the state file has version {version}, this SDK reads {_OLDEST} to {VERSION}")
+    connection.execute("ALTER TABLE reductions ADD COLUMN at REAL NOT NULL DEFAULT 0")
+    connection.execute("DROP INDEX IF EXISTS ledger_day")
+    _run(connection, _TOTALS)
+    days: defaultdict[int, Fraction] = defaultdict(Fraction)
+    metrics: defaultdict[str, list[Fraction]] = defaultdict(list)
+    spent = "SELECT metric, day, epsilon FROM ledger WHERE decision = 'spent'"
+    for metric, day, epsilon in connection.execute(spent):
+        days[day] += Fraction(epsilon)
+        metrics[metric].append(Fraction(epsilon))
+    connection.executemany("INSERT INTO days VALUES (?, ?)", [(day, str(total)) for day, total in days.items()])
+    connection.executemany(
+        "INSERT INTO totals VALUES (?, ?, ?)",
+        [(metric, str(sum(epsilons, Fraction(0))), len(epsilons)) for metric, epsilons in metrics.items()],
+    )
+    connection.execute(f"PRAGMA user_version={VERSION}")
+
+
+def _run(connection: sqlite3.Connection, script: str) -> None:
+    for statement in filter(str.strip, script.split(";\n")):  # not executescript, which would commit
+        connection.execute(statement)

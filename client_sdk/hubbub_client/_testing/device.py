@@ -1,0 +1,100 @@
+"""One device under test: a client whose network, clock and consent are in the test's hands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hubbub.codebook import Codebook
+from hubbub_client._testing.clock import FakeClock
+from hubbub_client._testing.memory import MemoryTransport, SentReport, codebook_of
+from hubbub_client.client import Client, Outcome
+
+__all__ = ["Device", "Recorded"]
+
+_ADDRESS = "https://telemetry.example.com"
+
+
+class Recorded(NamedTuple):
+    """One call of `record`, as the app made it."""
+
+    metric: str
+    value: object
+    outcome: Outcome
+
+
+class Device:
+    """A real client with a shuffler in memory, a fake clock and no thread; strict, so that a mistake is an error.
+
+    Everything between `record` and the network is what an app ships: the same file, ledger, randomness and sealing.
+    `options` are further arguments of `Client`.
+    """
+
+    def __init__(self, codebook: Codebook | Path | str, state_dir: Path | str, **options: Any) -> None:
+        book = codebook_of(codebook)
+        self.clock = FakeClock(period=str(book.collection.calendar))
+        self.transport = MemoryTransport.serving(book, self.clock)
+        self.consent = True
+        """What the person answers; a test may change it at any time."""
+        self.recorded: list[Recorded] = []
+        """What the app recorded, in its own values: the one thing to assert on that is not random."""
+        self._settings = {
+            "trust": self.transport.trust,
+            "consent": lambda: self.consent,
+            "state_dir": state_dir,
+            "strict": True,
+            "background": False,
+            "clock": self.clock,
+            "pace": self.clock.pace,
+            "transport": self.transport,
+            **options,
+        }
+        self.client = self._started()
+
+    def reports_sent(self, metric: str | None = None) -> list[SentReport]:
+        """Send whatever is due, without its random delay, and return all reports that ever arrived.
+
+        Metrics that take the first value are due at once; for the others let the period end: `next_period`.
+        """
+        self.client.flush(0, now=True)
+        return self.transport.reports_sent(metric)
+
+    def next_period(self, count: int = 1) -> None:
+        """Let the period end, or several. What is due is sent on the way, as a running app would: reports that wait
+        for longer than their period's grace are dropped. To skip time instead, move the clock."""
+        for _ in range(count):
+            self.client.flush(0, now=True)
+            self.clock.next_period()
+
+    def restart(self) -> Client:
+        """The app ends and starts again, with the same files. Returns the new client, which is `client` from now on."""
+        self.client.close()
+        self.client = self._started()
+        return self.client
+
+    def close(self) -> None:
+        self.client.close()
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _started(self) -> Client:
+        client = _Watched(self.recorded, _ADDRESS, **self._settings)
+        client.flush(0)  # as an app that was started before has its bundle already
+        return client
+
+
+class _Watched(Client):
+    """A client that also writes down what it is told."""
+
+    def __init__(self, recorded: list[Recorded], *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._recorded = recorded
+
+    def record(self, name: str, value: object) -> Outcome:
+        outcome = super().record(name, value)
+        self._recorded.append(Recorded(name, value, outcome))
+        return outcome

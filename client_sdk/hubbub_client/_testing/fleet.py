@@ -1,0 +1,195 @@
+"""Many simulated devices over one transport.
+
+They keep no ledger and no outbox: each value stands for another device. Everything that protects a value is the
+client's own: the same randomizer, generator, sealing and reading of answers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from hubbub.bundle import verify
+from hubbub.codebook import Metric
+from hubbub.period import Period
+from hubbub.problems import InvalidParameter
+from hubbub.randomness import Randomness, SystemRandomness
+from hubbub.refusals import Action
+from hubbub.sealing import Sealer
+from hubbub.wire import ReportHeader
+from hubbub_client._book import Book
+from hubbub_client._draw import Draw, draw, in_share, seal
+from hubbub_client._pace import Pace
+from hubbub_client._source import fetch_bundle, signer_of, trust_anchors
+from hubbub_client._upload import upload
+from hubbub_client.transport import CannotReach, HttpTransport, Transport
+
+__all__ = ["Delivered", "Fleet"]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What became of a fleet's values."""
+
+    acknowledged: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    """Dropped, by the shuffler's reason."""
+    undelivered: int = 0
+    """Given up after the last attempt."""
+    silent: int = 0
+    """Devices whose coin kept them out, or that had nothing to report."""
+
+    def __add__(self, other: Delivered) -> Delivered:
+        return Delivered(
+            self.acknowledged + other.acknowledged,
+            self.refused + other.refused,
+            self.undelivered + other.undelivered,
+            self.silent + other.silent,
+        )
+
+
+_IMPATIENT = Pace(first=0.2, longest=5.0)
+"""Pauses for a service that someone is restarting, not for one that a crowd must spare."""
+
+
+@dataclass(slots=True)
+class _Report:
+    drawn: Draw
+    key: int
+    sealed: bytes
+
+
+class Fleet:
+    """Many simulated devices, each of which reports one value.
+
+    Give it the bundle, or let it fetch one; without `trust` the bundle's own signer is believed, which an address
+    allows on this machine only. With `remember`, `drawn` maps each nonce to the value that it was drawn for, and
+    `acknowledged` holds the nonces that the shuffler took.
+    """
+
+    def __init__(
+        self,
+        transport: Transport | str,
+        *,
+        bundle: bytes | None = None,
+        trust: str | Sequence[str] | None = None,
+        rng: Randomness | None = None,
+        clock: Callable[[], float] = time.time,
+        pace: Pace | None = None,
+        per_request: int = 1_000,
+        attempts: int = 14,
+        remember: bool = False,
+    ) -> None:
+        self._anchors = trust_anchors(trust, transport if isinstance(transport, str) else "http://localhost")
+        self._transport = HttpTransport(transport, timeout=30.0) if isinstance(transport, str) else transport
+        self._rng, self._clock, self._pace = rng or SystemRandomness(), clock, pace or _IMPATIENT
+        self._per_request, self._attempts, self._remember = per_request, attempts, remember
+        self.drawn: dict[bytes, object] = {}
+        self.acknowledged: set[bytes] = set()
+        try:
+            self._book = self._read(bundle) if bundle is not None else self._fetch()
+        finally:
+            self.close()
+
+    def report(
+        self,
+        metric: str,
+        values: Iterable[object],
+        period: int | Period,
+        progress: Callable[[int], None] | None = None,
+    ) -> Delivered:
+        """Let each value's device report it for this period; None is a device that recorded nothing.
+
+        `progress` is told how many values are done.
+        """
+        index = period.index if isinstance(period, Period) else period
+        page = self._book.page(index)
+        found = page.metric(metric) if page else None
+        if found is None:
+            raise InvalidParameter(f"no codebook in force in period {index} has a metric named {metric!r}")
+        total, done, rest = Delivered(), 0, iter(values)
+        try:
+            while part := list(islice(rest, self._per_request)):
+                reports = list(self._made(found, part, index))
+                total += Delivered(silent=len(part) - len(reports)) + self._deliver(reports, found.id, index)
+                done += len(part)
+                if progress is not None:
+                    progress(done)
+        finally:
+            self.close()
+        return total
+
+    def close(self) -> None:
+        """Let go of the connection, if it is the fleet's own; the next report opens another. Each report ends so."""
+        if isinstance(self._transport, HttpTransport):
+            self._transport.close()
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _made(self, metric: Metric, values: Iterable[object], period: int) -> Iterator[_Report]:
+        key, sealer = self._sealer(period)
+        header = ReportHeader(metric.id, period, key)
+        for value in values:
+            told = metric.missing if value is None else metric.recorded(value)
+            if told is None or not in_share(metric, self._rng):
+                continue
+            drawn = draw(metric, told, self._rng)
+            if self._remember:
+                self.drawn[drawn.nonce] = value
+            yield _Report(drawn, key, seal(header, drawn, sealer))
+
+    def _deliver(self, pending: list[_Report], metric: bytes, period: int) -> Delivered:
+        acknowledged, refused, wait = 0, Counter[str](), 0.0
+        for attempt in range(self._attempts):
+            if not pending:
+                break
+            if attempt:
+                self._pace.sleep(wait)
+            answer = upload(self._transport, [report.sealed for report in pending])
+            wait = max(answer.retry_after, self._pace.backoff(attempt, self._rng))
+            left: list[_Report] = []
+            reseal: list[_Report] = []
+            for report, verdict in zip(pending, answer.verdicts, strict=True):
+                if verdict.action is None:
+                    acknowledged += 1
+                    if self._remember:
+                        self.acknowledged.add(report.drawn.nonce)
+                elif verdict.action is Action.DROP:
+                    refused[verdict.reason] += 1
+                else:
+                    left.append(report)
+                    if verdict.action is Action.RESEAL:
+                        reseal.append(report)
+            if reseal:
+                self._reseal(reseal, metric, period)
+            pending = left
+        return Delivered(acknowledged, refused, len(pending))
+
+    def _reseal(self, reports: Iterable[_Report], metric: bytes, period: int) -> None:
+        try:
+            self._book = self._fetch()
+        except CannotReach:
+            return
+        key, sealer = self._sealer(period)
+        for report in reports:
+            if report.key != key:
+                report.key, report.sealed = key, seal(ReportHeader(metric, period, key), report.drawn, sealer)
+
+    def _sealer(self, period: int) -> tuple[int, Sealer]:
+        key = self._book.body.key_for(period)
+        if key is None:
+            raise InvalidParameter(f"the bundle has no key for period {period}")
+        return key.id, Sealer(key.public_key)
+
+    def _fetch(self) -> Book:
+        return self._read(fetch_bundle(self._transport) or b"")
+
+    def _read(self, raw: bytes) -> Book:
+        return Book.read(verify(raw, self._anchors or (signer_of(raw),), self._clock()), None)

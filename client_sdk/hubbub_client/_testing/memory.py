@@ -1,0 +1,191 @@
+"""A shuffler's front door in memory, and the aggregator behind it that knows what the reports say."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hubbub.bundle import BundledCodebook, SealingKey, sign
+from hubbub.codebook import Codebook
+from hubbub.mechanisms import Bounds
+from hubbub.problems import InvalidParameter
+from hubbub.sealing import Opener, new_private_key, public_key_of
+from hubbub.trust import anchor_of
+from hubbub.wire import Plaintext, decode_report, decode_upload
+from hubbub_client._source import BUNDLE_PATH
+from hubbub_client._upload import REPORTS_PATH
+from hubbub_client.transport import Answer, CannotReach
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Metric
+
+__all__ = ["MemoryTransport", "Request", "SentReport", "codebook_of"]
+
+_LIFETIME = 30 * 86_400
+_MIN_BATCH = 100
+_ALL_PERIODS = (0, 2**31)
+_NAMES_A_VALUE = ("rr", "krr")
+"""Mechanisms whose report is the index of a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a transport was asked to send."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SentReport:
+    """One report that arrived, as the aggregator reads it."""
+
+    metric: str
+    period: str
+    """Its start, as 2026-01-05 for a day."""
+    value: Any
+    """The *randomized* value: True, a category or a number where the report names one, else the report as it is.
+    It may be anything, whatever was recorded: do not assert on it."""
+    nonce: bytes = field(repr=False)
+    """The same in every copy of this report, and in no other."""
+
+
+class _Aggregator:
+    """Signs bundles and opens reports, under keys made for the occasion."""
+
+    def __init__(self, codebook: Codebook, clock: Callable[[], float]) -> None:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        self._identity, self._private_key = Ed25519PrivateKey.generate(), new_private_key()
+        self._opener, self._clock = Opener(self._private_key), clock
+        self._last: int | None = None
+        self._metrics: dict[bytes, Metric] = {}
+        self.trust = anchor_of(self._identity)
+        self.publish(codebook)
+
+    def publish(self, codebook: Codebook) -> None:
+        # what the aggregator computes from the release target is of no interest to a device
+        self._codebook = codebook.with_min_batch(lambda _: _MIN_BATCH)
+        self._metrics |= {metric.id: metric for metric in self._codebook.metrics}
+        self._issued, self.bundle = self._sign()
+
+    def renew(self) -> bytes:
+        """The bundle, a new one when it is old or the clock was set back before it."""
+        if not self._issued <= self._clock() < self._issued + _LIFETIME / 2:
+            self._issued, self.bundle = self._sign()
+        return self.bundle
+
+    def _sign(self) -> tuple[int, bytes]:
+        now = int(self._clock())
+        sequence = max(now, 0 if self._last is None else self._last + 1)
+        self._last = sequence
+        return now, sign(
+            self._identity,
+            collection=self._codebook.collection.name,
+            codebooks=[BundledCodebook(0, self._codebook.compiled())],
+            keys=[SealingKey(1, public_key_of(self._private_key), *_ALL_PERIODS)],
+            now=now,
+            lifetime=_LIFETIME,
+            max_age=3_600,
+            last=None,
+            sequence=sequence,
+        )
+
+    def read(self, report: bytes) -> SentReport:
+        header, sealed = decode_report(report)
+        metric = self._metrics[header.metric]
+        plaintext = Plaintext.decode(self._opener.open(header, sealed))
+        period = metric.calendar.period(plaintext.period).label
+        return SentReport(metric.name, period, _on_its_face(metric, plaintext.payload), plaintext.nonce)
+
+
+def _on_its_face(metric: Metric, payload: bytes) -> object:
+    mechanism = metric.mechanism
+    report, domain = mechanism.decode(payload), mechanism.domain
+    if mechanism.name in _NAMES_A_VALUE:
+        return bool(report) if metric.type == "boolean" else metric.label_of(report)
+    if mechanism.name == "laplace" and isinstance(domain, Bounds):
+        return float(domain.lower + domain.width * Fraction(report, int(str(mechanism.parameters()["steps"]))))
+    if mechanism.name == "duchi" and isinstance(domain, Bounds):
+        return float(domain.upper if report else domain.lower)
+    return report
+
+
+@dataclass
+class MemoryTransport:
+    """Serves a bundle and takes every report. Made by `serving` it makes the bundle itself and can read the reports."""
+
+    bundle: bytes
+    reports: list[bytes] = field(default_factory=list)
+    """Reports that were acknowledged, in the order in which they came; a resent one is there twice."""
+    requests: list[Request] = field(default_factory=list)
+    script: deque[Callable[[Request], Answer]] = field(default_factory=deque)
+    """What answers the next requests instead."""
+    offline: bool = False
+    """While True, nothing is reached."""
+    _aggregator: _Aggregator | None = field(default=None, repr=False)
+
+    @classmethod
+    def serving(cls, codebook: Codebook | Path | str, clock: Callable[[], float] = time.time) -> MemoryTransport:
+        """A shuffler of this codebook: a path to metrics.toml, its text, or the codebook itself."""
+        aggregator = _Aggregator(codebook_of(codebook), clock)
+        return cls(aggregator.bundle, _aggregator=aggregator)
+
+    @property
+    def trust(self) -> str:
+        """Whom a client has to trust: `Client(trust=transport.trust)`."""
+        return self._behind.trust
+
+    def publish(self, codebook: Codebook | Path | str) -> None:
+        """Put another codebook in the place of the first; devices hear of it when they next ask for the bundle."""
+        self._behind.publish(codebook_of(codebook))
+
+    def reports_sent(self, metric: str | None = None) -> list[SentReport]:
+        """The reports that arrived, of one metric or of all, each once however often it was sent."""
+        read = {report.nonce: report for report in map(self._behind.read, self.reports)}
+        return [report for report in read.values() if metric in (None, report.metric)]
+
+    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        request = Request(method, path, headers, body)
+        self.requests.append(request)
+        if self.offline:
+            raise CannotReach("the test says that there is no network")
+        return self.script.popleft()(request) if self.script else self.accept(request)
+
+    def accept(self, request: Request) -> Answer:
+        """What a shuffler in good health answers."""
+        if (request.method, request.path) == ("POST", REPORTS_PATH):
+            self.reports += decode_upload(request.body)
+            return 202, {}, b""
+        if (request.method, request.path) == ("GET", BUNDLE_PATH):
+            if self._aggregator is not None:
+                self.bundle = self._aggregator.renew()
+            etag = f'"{hashlib.sha256(self.bundle).hexdigest()}"'  # as the real one has it
+            if request.headers.get("if-none-match") == etag:
+                return 304, {"etag": etag}, b""
+            return 200, {"etag": etag}, self.bundle
+        return 404, {}, b""
+
+    @property
+    def _behind(self) -> _Aggregator:
+        if self._aggregator is None:
+            raise InvalidParameter(
+                "this transport was given a finished bundle and has no key to read reports with: "
+                "make it with MemoryTransport.serving(codebook)"
+            )
+        return self._aggregator
+
+
+def codebook_of(given: Codebook | Path | str) -> Codebook:
+    """A codebook that was given as itself, as a path, or as the text of metrics.toml."""
+    if isinstance(given, Codebook):
+        return given
+    return Codebook.from_toml(given) if isinstance(given, str) and "\n" in given else Codebook.load(given)

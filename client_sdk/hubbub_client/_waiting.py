@@ -1,0 +1,69 @@
+"""Values that wait in memory: for a first codebook, or for a file that another thread or process is writing to."""
+
+from __future__ import annotations
+
+from collections import deque
+from math import inf
+from typing import NamedTuple
+
+__all__ = ["MOST_VALUES", "Early", "WaitingRoom"]
+
+MOST_VALUES = 1_000
+_LONGEST_TEXT = 2_000
+"""Characters. No category and no name of a metric is as long, so what is cut off here is unknown either way."""
+_LONGEST_INTEGER = 1024
+"""Bits. What has more is no float, and so infinite to a metric."""
+
+
+class Early(NamedTuple):
+    """A value, the name it was recorded under, and when."""
+
+    at: float
+    name: str
+    value: bool | str | float
+
+    def __repr__(self) -> str:
+        return f"Early(at={self.at}, name={self.name!r})"  # the value is nobody's business
+
+
+class WaitingRoom:
+    """First in, first out; so many and no more; forgotten with the process."""
+
+    def __init__(self) -> None:
+        self._values: deque[Early] = deque()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def put(self, early: Early) -> bool:
+        """False: no room."""
+        if len(self._values) >= MOST_VALUES:
+            return False
+        self._values.append(Early(early.at, early.name[:_LONGEST_TEXT], _small(early.value)))
+        return True
+
+    def first(self) -> Early | None:
+        try:
+            return self._values[0]
+        except IndexError:
+            return None
+
+    def done(self, early: Early) -> None:
+        """Take it away, unless a withdrawal has emptied the room meanwhile."""
+        try:
+            if self._values[0] is early:
+                self._values.popleft()
+        except IndexError:
+            pass
+
+    def clear(self) -> None:
+        self._values.clear()
+
+
+def _small(value: bool | str | float) -> bool | str | float:
+    """The same to any metric, in little memory."""
+    if isinstance(value, str):
+        return value[:_LONGEST_TEXT]
+    if isinstance(value, int) and value.bit_length() > _LONGEST_INTEGER:
+        return inf if value > 0 else -inf
+    return value

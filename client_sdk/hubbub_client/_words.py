@@ -1,0 +1,68 @@
+"""Times, numbers and reports in words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from hubbub.mechanisms import Bounds
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Metric
+
+__all__ = ["deniability", "input_in_words", "moment", "number", "report_in_words"]
+
+
+def moment(seconds: float) -> str:
+    """A time as people write it, in UTC."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (OverflowError, OSError, ValueError):
+        return "a time that no calendar has"
+
+
+def number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def probability(value: float) -> str:
+    """Two digits, and never 0 or 1 for what is not."""
+    return f"{value:.2g}" if value < 0.99 else f"{value:.4f}".rstrip("0")
+
+
+def input_in_words(metric: Metric, value: int | Fraction) -> str:
+    """A value of the metric, as the mechanism knows it."""
+    return number(float(value)) if isinstance(metric.mechanism.domain, Bounds) else repr(metric.label_of(int(value)))
+
+
+def report_in_words(metric: Metric, payload: bytes) -> str:
+    """What a randomized report says, on its face."""
+    mechanism = metric.mechanism
+    report = mechanism.decode(payload)
+    domain = mechanism.domain
+    if mechanism.name == "laplace" and isinstance(domain, Bounds) and isinstance(report, int):
+        steps = mechanism.parameters()["steps"]
+        return number(float(domain.lower + domain.width * Fraction(report, int(str(steps)))))
+    if isinstance(domain, Bounds) and report in (0, 1):
+        return number(float(domain.upper if report else domain.lower))
+    labels = metric.values.labels()
+    if isinstance(report, int) and 0 <= report < len(labels) and not isinstance(domain, Bounds):
+        return repr(labels[report])
+    return f"the bytes {payload.hex()}"
+
+
+def deniability(metric: Metric, payload: bytes) -> str:
+    """Why this report proves nothing: how likely it is from the value that makes it most likely, and least."""
+    mechanism = metric.mechanism
+    report = mechanism.decode(payload)
+    inputs = list(mechanism.inputs())
+    likelihoods = [mechanism.likelihood(report, value) for value in inputs]
+    most, least = likelihoods.index(max(likelihoods)), likelihoods.index(min(likelihoods))
+    said = report_in_words(metric, payload)
+    ratio = likelihoods[most] / likelihoods[least] if likelihoods[least] else float("inf")
+    return (
+        f"a device whose value is {input_in_words(metric, inputs[least])} sends {said} with probability "
+        f"{probability(likelihoods[least])}, one whose value is {input_in_words(metric, inputs[most])} with "
+        f"{probability(likelihoods[most])}: at most {ratio:.2f} times as likely, whatever the value"
+    )

@@ -1,0 +1,53 @@
+"""A photo server that people host themselves, and that reports to its makers if the administrator agreed.
+
+PHOTOS_TELEMETRY=yes uvicorn examples.fastapi_app:app
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.responses import PlainTextResponse
+
+from hubbub_client import Client
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    began = time.monotonic()
+    app.state.telemetry = client = Client(
+        os.environ.get("PHOTOS_SHUFFLER", "http://127.0.0.1:8701"),
+        trust=os.environ.get("PHOTOS_TRUST"),  # may be unset for an address on this machine only
+        consent=lambda: os.environ.get("PHOTOS_TELEMETRY") == "yes",  # the administrator's answer
+        state_dir=os.environ.get("PHOTOS_STATE", "photos-state"),
+    )
+    client.record("startup_ms", 1000 * (time.monotonic() - began))
+    yield
+    await asyncio.to_thread(client.close)  # at most two seconds, and the loop goes on meanwhile
+
+
+app = FastAPI(lifespan=lifespan)
+
+
+@app.put("/theme/{name}")
+async def choose_theme(name: str, request: Request) -> dict[str, str]:
+    """The theme of this server. A record is quick enough for the event loop: no network, no waiting for a disk."""
+    request.app.state.telemetry.record("theme", name)
+    request.app.state.telemetry.record("dark_mode", name == "dark")
+    return {"theme": name}
+
+
+@app.get("/privacy")
+def privacy(request: Request) -> PlainTextResponse:
+    """What will be sent, why it is deniable, and what was spent so far."""
+    client: Client = request.app.state.telemetry
+    return PlainTextResponse(f"{client.preview()}\n{client.ledger()}")
+
+
+@app.delete("/privacy")
+def opt_out(request: Request) -> dict[str, bool]:
+    """Off for good: also after an update, and for every process that shares the directory."""
+    return {"off": request.app.state.telemetry.disable()}

@@ -1,0 +1,25 @@
+"""Five hundred simulated devices, of which 150 use the dark theme: a number needs a crowd.
+
+python examples/first_number/crowd.py, while `hubbub up` runs beside it.
+"""
+
+import random
+import sys
+import time
+
+from hubbub.period import Calendar
+from hubbub_client.testing import Fleet
+
+DARK, DEVICES = 150, 500
+
+
+def main(address: str = "http://127.0.0.1:8701") -> None:
+    period = Calendar.parse("10s").at(time.time())
+    with Fleet(address) as fleet:
+        delivered = fleet.report("dark_mode", [number < DARK for number in range(DEVICES)], period)
+        fleet.report("startup_ms", [random.gauss(900, 200) for _ in range(DEVICES)], period)
+    print(f"{delivered.acknowledged} devices reported for {period.label}; ask for it in half a minute")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,51 @@
+"""One of several processes of an app that share a state directory, on a clock for which a day is a quarter of a second.
+
+python -m tests.client.crew ADDRESS STATE_DIRECTORY
+
+It is told on its input at which real time its time begins. At the end it prints for which periods it recorded a theme,
+and its counters.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from hubbub_client import Client
+from tests.client.world import DAY, START, period_of
+
+DAYS = 8
+SECONDS_A_DAY = 0.25
+
+
+def main(address: str, directory: str) -> None:
+    began: float | None = None
+
+    def clock() -> float:
+        passed = 0.0 if began is None else time.time() - began
+        return START + 1_000 + passed * DAY / SECONDS_A_DAY
+
+    client = Client(
+        address, trust=None, consent=True, state_dir=Path(directory), clock=clock, max_epsilon=100.0, background=False
+    )
+    client.flush(60)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    began = float(sys.stdin.readline())
+    end = clock() + DAYS * DAY
+    recorded = set()
+    while (now := clock()) < end:
+        if client.record("theme", "dark") == "recorded" and period_of(now) == period_of(clock()):
+            recorded.add(period_of(now))
+        client.record("startup_ms", 7)
+        client.flush(0.2, now=True)
+    client.flush(60, now=True)
+    sys.stdout.write(json.dumps({"recorded": sorted(recorded), "counters": client.stats()}) + "\n")
+    sys.stdout.flush()
+    client.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,167 @@
+"""An app that forks: each way of it as a function, run in an interpreter of its own by `test_forks`.
+
+python -m tests.client.forker WAY ADDRESS STATE_DIRECTORY
+
+Every child records a metric of its own and one that all record, and sends nothing by hand: the background thread does.
+What is printed is one line per process: its number, and how many reports it saw acknowledged.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from hubbub_client import Client
+from tests.client.world import START
+
+CHILDREN = 2
+PATIENCE = 60.0
+"""Seconds; nobody waits so long unless something is wrong, or the machine very busy."""
+TOML = """
+[collection]
+name = "forks"
+period = "1d"
+grace = "1s"
+device_epsilon = 40
+release = { epsilon = 30, delta = 1e-8 }
+
+[metrics.shared]
+type = "boolean"
+epsilon = 4
+min_batch = 100
+""" + "".join(
+    f"""
+[metrics.own{number}]
+type = "boolean"
+epsilon = 4
+min_batch = 100
+"""
+    for number in range(CHILDREN + 1)
+)
+"""A grace of a second: what is recorded is sent within half of one."""
+
+_BEGAN = time.time()
+
+
+def clock() -> float:
+    """Real seconds, from the morning of the day on which every test begins."""
+    return START + 1_000 + time.time() - _BEGAN
+
+
+def make(address: str, directory: str) -> Client:
+    return Client(
+        address, trust=None, consent=True, state_dir=Path(directory), clock=clock, max_epsilon=None, min_period=None
+    )
+
+
+def take_part(client: Client, number: int, patience: float = PATIENCE) -> None:
+    """Record, and wait until this process's own thread has sent something."""
+    before = client.stats().get("acknowledged", 0)
+    client.record("shared", True)
+    client.record(f"own{number}", True)
+    until = time.monotonic() + patience
+    while client.stats().get("acknowledged", 0) == before and time.monotonic() < until:
+        time.sleep(0.02)
+    sent = client.stats().get("acknowledged", 0) - before
+    threads = sum(thread.name == "hubbub-sender" for thread in threading.enumerate())
+    os.write(1, f"{number} {sent} {threads}\n".encode())  # at once, whoever else prints
+
+
+def in_child(act: Callable[[], None]) -> int:
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            act()
+            code = 0
+        finally:
+            os._exit(code)  # as a worker does whose parent is not done yet
+    return child
+
+
+def wait_for(children: list[int]) -> None:
+    for child in children:
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0, "a child failed"
+
+
+def fork_before_use(client: Client) -> None:
+    """The client is made, and forked before anything was recorded. One child after another: only itself can send."""
+    for number in range(CHILDREN):
+        wait_for([in_child(partial(take_part, client, number))])
+    take_part(client, CHILDREN)
+
+
+def fork_in_use(client: Client) -> None:
+    """The parent has a thread and an open file when it forks."""
+    take_part(client, CHILDREN)
+    for number in range(CHILDREN):
+        wait_for([in_child(partial(take_part, client, number))])
+
+
+def fork_in_a_crowd(client: Client) -> None:
+    """Threads of the parent record and flush without a pause while it forks: any lock may be held by any of them.
+
+    Who sends what cannot be told here, so nobody waits long for it.
+    """
+    done = threading.Event()
+
+    def hammer() -> None:
+        while not done.is_set():
+            client.record("shared", True)
+            client.stats()
+            client.flush(0.1)
+
+    crowd = [threading.Thread(target=hammer) for _ in range(6)]
+    for thread in crowd:
+        thread.start()
+    children = []
+    for number in range(CHILDREN):
+        time.sleep(0.03 * number)
+        children.append(in_child(partial(take_part, client, number, 2.5)))
+    wait_for(children)
+    done.set()
+    for thread in crowd:
+        thread.join()
+    take_part(client, CHILDREN, 2.5)
+
+
+_inherited: Client | None = None
+
+
+def _worker(address: str, directory: str, number: int) -> None:
+    client = _inherited or make(address, directory)  # a spawned worker starts from nothing
+    take_part(client, number)
+
+
+def _multiprocessing(way: str, address: str, directory: str) -> None:
+    start = {"fork": multiprocessing.get_context("fork").Process, "spawn": multiprocessing.get_context("spawn").Process}
+    for number in range(CHILDREN):
+        worker = start[way](target=_worker, args=(address, directory, number))
+        worker.start()
+        worker.join(2 * PATIENCE)
+        assert worker.exitcode == 0, "a worker failed"
+
+
+def main(way: str, address: str, directory: str) -> None:
+    global _inherited  # noqa: PLW0603  what a forked worker finds, as in an app
+    ways = {"before": fork_before_use, "in use": fork_in_use, "in a crowd": fork_in_a_crowd}
+    with make(address, directory) as client:
+        assert client.flush(PATIENCE)
+        if way in ways:
+            ways[way](client)
+        else:
+            _inherited = client
+            take_part(client, CHILDREN)
+            _multiprocessing(way, address, directory)
+        assert client.flush(PATIENCE, now=True)  # where several were at it, some may not have had their turn
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,209 @@
+"""A damaged state file: put aside, counted, and never a reason to spend twice."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from hubbub_client import Client, Outcome
+from tests.client.world import DAY, HOURLY, START, World, period_of, rows, signed
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "state")
+
+
+def damaged(world: World) -> Path:
+    return world.directory / "hubbub.sqlite3.damaged"
+
+
+def damage(world: World, start: int = 0, text: bytes = b"not a database" * 100) -> None:
+    """Overwrite a part of the file, as a failing disk would. No client has it open."""
+    with (world.directory / "hubbub.sqlite3").open("r+b") as file:
+        file.seek(start)
+        file.write(text)
+
+
+def spent_today(world: World, **limits: object) -> Client:
+    """A client that has sent a report of today, and whose file is damaged then."""
+    with world.ready(**limits) as client:
+        client.record("theme", "dark")
+        assert client.flush(0, now=True)
+    assert len(world.transport.reports) == 1
+    damage(world)
+    return world.client(**limits)
+
+
+def test_a_damaged_file_is_put_aside_and_counted_and_the_app_goes_on(world: World) -> None:
+    client = spent_today(world)
+    assert client.stats()["state:quarantined"] == 1
+    assert damaged(world).read_bytes().startswith(b"not a database")
+    assert client.flush(0)
+    assert client.record("theme", "dark") is Outcome.OVER_BUDGET  # today
+
+
+def test_what_may_have_been_spent_before_the_damage_is_not_spent_again(world: World) -> None:
+    client = spent_today(world)
+    assert client.flush(0)
+    for world.time.now in range(START + 2_000, START + DAY, 20_000):
+        client.record("theme", "dark")
+        client.record("startup_ms", 3)
+        client.flush(0, now=True)
+    assert len(world.transport.reports) == 1
+
+    world.time.now = START + DAY
+    assert client.record("theme", "dark") is Outcome.RECORDED
+    assert client.flush(0, now=True)
+    assert [header.period for header, _ in world.opened()] == [period_of(START), period_of(START) + 1]
+
+
+def test_with_a_limit_per_day_the_rest_of_the_day_counts_as_spent(world: World) -> None:
+    """Shorter periods begin after the damage, but what the day has spent before is not known."""
+    world.transport.bundle = signed(HOURLY)
+    client = spent_today(world, max_epsilon=100)
+    assert client.flush(0)
+    world.time.now += 2 * 3_600
+    assert client.record("theme", "dark") is Outcome.OVER_BUDGET
+    world.time.now = START + DAY
+    assert client.record("theme", "dark") is Outcome.RECORDED
+
+
+def test_a_lifetime_limit_stays_closed_when_what_was_spent_can_no_longer_be_read(world: World) -> None:
+    client = spent_today(world, lifetime_epsilon=100)
+    assert client.flush(0)
+    world.time.now += 10 * DAY
+    assert client.record("theme", "dark") is Outcome.OVER_BUDGET
+    assert client.ledger().complete is False
+
+
+def test_totals_that_can_still_be_read_are_carried_over(world: World) -> None:
+    with world.ready(lifetime_epsilon=5) as client:
+        client.record("theme", "dark")
+        assert client.flush(0, now=True)
+    path = world.directory / "hubbub.sqlite3"
+    connection = sqlite3.connect(path)
+    (page,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'outbox'").fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.close()
+    damage(world, (page - 1) * size, b"\xff" * size)
+
+    client = world.client(lifetime_epsilon=5)
+    assert client.flush(0) or client.flush(0)
+
+    assert client.stats()["state:quarantined"] == 1
+    account = client.ledger()
+    assert (account.complete, account.spent) == (True, 2.0)
+    world.time.now += DAY
+    assert client.record("theme", "dark") is Outcome.RECORDED
+    assert client.flush(0, now=True)
+    world.time.now += DAY
+    assert client.record("theme", "dark") is Outcome.OVER_BUDGET  # six, of five
+
+
+def test_a_process_that_has_the_damaged_file_open_moves_on_with_the_others(world: World) -> None:
+    first, second = world.ready(), world.ready()
+    (world.directory / "hubbub.sqlite3").rename(damaged(world))
+    for ending in ("-wal", "-shm"):
+        (world.directory / f"hubbub.sqlite3{ending}").unlink(missing_ok=True)
+    world.time.now += 5
+
+    for client in (first, second):
+        client.flush(0)
+        assert client.record("theme", "dark") is Outcome.OVER_BUDGET
+    world.time.now = START + DAY
+    for client in (first, second):
+        assert client.record("theme", "dark") is Outcome.RECORDED
+    assert all(client.flush(5, now=True) for client in (first, second))
+    assert len({plaintext.nonce for _, plaintext in world.opened()}) == 1
+
+
+def test_a_file_that_someone_deletes_while_it_is_open_counts_as_lost(world: World) -> None:
+    client = world.ready()
+    client.record("theme", "dark")
+    assert client.flush(0, now=True)
+    for path in world.directory.iterdir():
+        path.unlink()
+    client.flush(0)
+    client.flush(0, now=True)
+    assert client.record("theme", "dark") is Outcome.OVER_BUDGET
+
+
+@pytest.mark.parametrize("limit", [None, 100])
+def test_a_file_that_is_found_empty_has_lost_what_it_held(world: World, limit: float | None) -> None:
+    with world.ready(lifetime_epsilon=limit) as client:
+        client.record("theme", "dark")
+        assert client.flush(0, now=True)
+    (world.directory / "hubbub.sqlite3").write_bytes(b"")
+
+    client = world.client(lifetime_epsilon=limit)
+    assert client.flush(0)
+    assert client.stats()["state:quarantined"] == 1
+    assert client.record("theme", "dark") is Outcome.OVER_BUDGET
+    world.time.now += DAY
+    assert client.record("theme", "dark") is (Outcome.RECORDED if limit is None else Outcome.OVER_BUDGET)
+
+
+def test_a_new_file_is_private_and_leaves_nothing_beside_it(world: World) -> None:
+    world.ready().close()
+    (path,) = world.directory.iterdir()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_system_without_links_will_do(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr("os.link", refused)
+    with world.ready() as client:
+        assert client.record("theme", "dark") is Outcome.RECORDED
+        assert (world.directory / "hubbub.sqlite3").stat().st_mode & 0o777 == 0o600
+    assert "state:quarantined" not in client.stats()
+
+
+def test_a_crash_between_putting_aside_and_starting_anew_forgets_nothing(world: World) -> None:
+    client = spent_today(world)
+    client.close()
+    for path in world.directory.glob("hubbub.sqlite3*"):
+        if path != damaged(world):
+            path.unlink()
+    client = world.ready()
+    assert client.record("theme", "dark") is Outcome.OVER_BUDGET
+
+
+def test_a_clock_that_was_far_ahead_when_the_file_was_damaged_does_not_silence_for_years(world: World) -> None:
+    world.ready().close()
+    damage(world)
+    world.time.now = START + 3_000 * DAY
+    world.client().close()
+
+    world.time.now = START + 2_000
+    client = world.client()
+    client.flush(0)
+    world.time.now += DAY
+    assert client.flush(0)
+    assert client.record("theme", "dark") is Outcome.RECORDED
+
+
+def test_withdrawing_consent_deletes_the_damaged_file_too(world: World) -> None:
+    client = spent_today(world)
+    assert damaged(world).exists()
+    client.disable()
+    assert not damaged(world).exists()
+
+
+def test_a_file_of_a_newer_version_is_left_alone_and_nothing_is_reported(world: World) -> None:
+    with world.ready() as client:
+        client.record("theme", "dark")
+    connection = sqlite3.connect(world.directory / "hubbub.sqlite3")
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    client = world.client()
+
+    assert client.record("theme", "dark") is Outcome.NO_DURABLE_STATE
+    assert client.flush(0, now=True) is False
+    assert client.stats()["state:newer-version"] >= 1
+    assert not damaged(world).exists()
+    assert len(rows(world, "ledger")) == 1

@@ -1,7 +1,8 @@
 """What it costs to take a report durably, beside an application that does nothing on the same server.
 
-Requests with one report, against a bare ASGI no-op in the same run; then a thousand reports per request. Bounded, on
-loopback, with the client on the same cores: read the ratios, and of these the one per CPU-second of the server.
+Every server runs on one core of its own; the load comes from the other one, where Redis runs too. What counts is
+CPU-seconds of the server, all threads, as the kernel counts them; each round measures everything in turn, since the
+machine is shared, and a ratio is the median of the ratios of the rounds.
 """
 
 from __future__ import annotations
@@ -9,70 +10,104 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
-import socket
 import statistics
+import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from benchmarks.redis_server import redis_server
 from hubbub_cli.table import table
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 CONNECTIONS = 64
-REQUESTS = 6_000
-UPLOADS = 200
-ROUNDS = 3
+REQUESTS = 5_000
+UPLOADS = 150
+ROUNDS = 7
+STORED = 1_000_000
 PERIOD_SECONDS = 86_400
+SERVER_CORE, LOAD_CORE = 0, 1
+
+Address = tuple[str, int]
+
+
+@dataclass
+class Line:
+    """One thing that is measured, in every round."""
+
+    name: str
+    server: Server
+    request: bytes
+    count: int
+    reports: int = 1
+    per_cpu: list[float] = field(default_factory=list)
+    per_second: list[float] = field(default_factory=list)
+    slow: list[float] = field(default_factory=list)
+
+    def measure(self) -> None:
+        before = self.server.cpu()
+        wall, times = send_all(self.server.address, self.request, self.count)
+        self.per_cpu.append(self.count * self.reports / (self.server.cpu() - before))
+        self.per_second.append(self.count * self.reports / wall)
+        self.slow.append(statistics.quantiles(times, n=100)[98])
+
+    def row(self, bare: Line) -> list[str]:
+        of_bare = statistics.median(ours / limit for ours, limit in zip(self.per_cpu, bare.per_cpu, strict=True))
+        return [
+            self.name,
+            f"{statistics.median(self.per_second):,.0f}",
+            f"{statistics.median(self.per_cpu):,.0f}",
+            f"{of_bare:.2f}" if self.reports == 1 else "-",
+            f"{1_000 * statistics.median(self.slow):.1f}",
+        ]
 
 
 def main() -> None:
     """Print the table."""
-    single, thousand = _upload(1), _upload(1_000)
-    bare, ours, large = [], [], []
-    with _server(_bare) as no_op, _server(_shuffler) as shuffler:
-        for _ in range(ROUNDS):  # in turn, since the machine is shared
-            bare.append(_run(no_op, single, REQUESTS))
-            ours.append(_run(shuffler, single, REQUESTS))
-            large.append(_run(shuffler, thousand, UPLOADS))
-    limit, limit_cpu = map(statistics.median, zip(*bare, strict=True))
-    rate, rate_cpu = map(statistics.median, zip(*ours, strict=True))
-    uploads, uploads_cpu = map(statistics.median, zip(*large, strict=True))
-    print(
-        table(
-            ["durable ingest", "per second", "of the no-op", "per CPU-second", "of the no-op"],
-            [
-                ["bare ASGI no-op, requests", f"{limit:,.0f}", "1.00", f"{limit_cpu:,.0f}", "1.00"],
-                [
-                    "one report per upload, requests",
-                    f"{rate:,.0f}",
-                    f"{rate / limit:.2f}",
-                    f"{rate_cpu:,.0f}",
-                    f"{rate_cpu / limit_cpu:.2f}",
-                ],
-                [
-                    "1000 reports per upload, reports",
-                    f"{1_000 * uploads:,.0f}",
-                    "-",
-                    f"{1_000 * uploads_cpu:,.0f}",
-                    "-",
-                ],
-            ],
-        )
-    )
+    pin(os.getpid(), LOAD_CORE)
+    single, thousand = upload(1), upload(1_000)
+    behind_proxy = upload(1, "X-Forwarded-For: 203.0.113.7, 2001:db8::1\r\n")
+    with ExitStack() as running:
+        bare = running.enter_context(server(_bare))
+        sqlite = running.enter_context(server(_shuffler))
+        full = running.enter_context(server(_shuffler, stored=STORED))
+        limit = Line("bare ASGI no-op", bare, single, REQUESTS)
+        proxied = Line("bare ASGI no-op, behind a proxy", bare, behind_proxy, REQUESTS)
+        lines = [
+            limit,
+            Line("SQLite, one report", sqlite, single, REQUESTS),
+            proxied,
+            Line("SQLite, one report, behind a proxy, with limits", sqlite, behind_proxy, REQUESTS),
+            Line(f"SQLite, one report, with {STORED:,} stored", full, single, REQUESTS),
+            Line("SQLite, 1000 reports, counted by report", sqlite, thousand, UPLOADS, 1_000),
+        ]
+        address = running.enter_context(redis_server(LOAD_CORE))
+        if address is not None:
+            redis = running.enter_context(server(_shuffler, storage=address))
+            lines.append(Line("Redis (AOF always), one report", redis, single, REQUESTS))
+            lines.append(Line("Redis, 1000 reports, counted by report", redis, thousand, UPLOADS, 1_000))
+        for line in lines:
+            send_all(line.server.address, line.request, max(20, line.count // 10))
+        for _ in range(ROUNDS):
+            for line in lines:
+                line.measure()
+    heads = ["durable ingest", "per second", "per CPU-second", "of the no-op, per CPU-second", "p99 ms"]
+    print(table(heads, [line.row(proxied if line.request is behind_proxy else limit) for line in lines]))
+    print(f"\n{CONNECTIONS} connections; servers on core {SERVER_CORE}; load and Redis on core {LOAD_CORE}.")
 
 
-def _run(address: tuple[str, int], request: bytes, count: int) -> tuple[float, float]:
-    """Requests per second, and per CPU-second of the server."""
-    before = _cpu(address)
-    rate = _rate(address, request, count)
-    return rate, count / (_cpu(address) - before)
+def pin(process: int, core: int) -> None:
+    """Keep a process on one core, where that can be done and there is more than one."""
+    if sys.platform == "linux" and (os.cpu_count() or 1) > core:
+        for thread in os.listdir(f"/proc/{process}/task"):
+            os.sched_setaffinity(int(thread), {core})
 
 
-def _codebook() -> Any:
+def codebook() -> Any:
     from hubbub.codebook import Codebook
 
     text = """
@@ -88,48 +123,30 @@ def _codebook() -> Any:
     return Codebook.from_toml(text).with_min_batch(lambda _metric: 100)
 
 
-def _upload(reports: int) -> bytes:
+def upload(reports: int, extra: str = "") -> bytes:
     """A request with so many different reports."""
     from hubbub.wire import REPORTS_TYPE, ReportHeader, encode_report, encode_upload, sealed_bytes
 
-    metric = _codebook().metric("dark_mode")
+    metric = codebook().metric("dark_mode")
     header = ReportHeader(metric.id, metric.calendar.index_at(time.time()), 1)
     size = sealed_bytes(metric.mechanism.report_bytes)
     body = encode_upload(encode_report(header, os.urandom(size)) for _ in range(reports))
-    head = (
-        f"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: {REPORTS_TYPE}\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+    head = f"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: {REPORTS_TYPE}\r\nContent-Length: {len(body)}\r\n"
+    return head.encode() + extra.encode() + b"\r\n" + body
 
 
-class _Costed:
-    """An application, and beside it at /cpu how many CPU-seconds its process has used."""
-
-    def __init__(self, app: Any) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["path"] != "/cpu":
-            await self._app(scope, receive, send)
-            return
-        text = str(time.process_time()).encode()
-        headers = [(b"content-length", str(len(text)).encode())]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": text})
-
-
-def _bare(_directory: Path) -> Any:
+def _bare(_directory: Path) -> tuple[Any, Any]:
     async def app(_scope: Any, receive: Any, send: Any) -> None:
         while (await receive()).get("more_body"):
             pass
         await send({"type": "http.response.start", "status": 202, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body", "body": b""})
 
-    return app
+    return app, "httptools"
 
 
-def _shuffler(directory: Path) -> Any:
-    """The application with its real storage; its bundle lies in the state directory, so it asks nobody."""
+def _shuffler(directory: Path, storage: str | None = None) -> tuple[Any, Any]:
+    """The application as the service runs it; its bundle lies in the state directory, so it asks nobody."""
     import httpx
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -137,14 +154,16 @@ def _shuffler(directory: Path) -> Any:
     from hubbub.trust import anchor_of
     from hubbub_shuffler.app import create_app
     from hubbub_shuffler.bundles import Bundles
+    from hubbub_shuffler.guard import Guard
     from hubbub_shuffler.ingest import Ingest
-    from hubbub_shuffler.storage.sqlite import SqliteStorage
+    from hubbub_shuffler.limits import KEY_BYTES, Limits
+    from hubbub_shuffler.storage import open_storage
 
     identity, now = Ed25519PrivateKey.generate(), int(time.time())
     bundle = sign(
         identity,
         collection="benchmark",
-        codebooks=[BundledCodebook(0, _codebook().compiled())],
+        codebooks=[BundledCodebook(0, codebook().compiled())],
         keys=[SealingKey(1, bytes(32), 0, now // PERIOD_SECONDS + 10)],
         now=now,
         lifetime=PERIOD_SECONDS,
@@ -160,76 +179,154 @@ def _shuffler(directory: Path) -> Any:
         state_dir=directory,
         clock=time.time,
     )
-    storage = SqliteStorage(directory / "reports.sqlite", clock=time.time, entropy=os.urandom)
+    limits = Limits(rate=1e6, burst=1e9, hops=1, key=os.urandom(KEY_BYTES), clock=time.monotonic)
+    kept = open_storage(storage or directory / "reports.sqlite", clock=time.time, entropy=os.urandom)
     ingest = Ingest(
-        storage,
+        kept,
         bundles,
         clock=time.time,
         floor=100,
         skew=60,
         max_body=2**20,
+        max_reports=10_000,
         max_pending=2**26,
+        max_uploads=1_000,
+        limits=limits,
+    )
+    guard = Guard(
+        head_timeout=10,
         body_timeout=30,
+        body_rate=1_000,
+        max_body=2**20,
+        max_connections=2_000,
+        max_per_address=None,
+        clock=time.monotonic,
     )
-    return create_app(ingest=ingest, bundles=bundles, storage=storage)
+    return create_app(ingest=ingest, bundles=bundles, storage=kept, limits=limits), guard.protocol()
 
 
-def _serve(make: Any, directory: Path, listener: socket.socket) -> None:
-    import uvicorn
+def fill(path: Path, reports: int) -> None:
+    """So many reports in the bucket that the benchmark adds to, in group commits of 50 as a busy service makes them."""
+    from hubbub.wire import sealed_bytes
+    from hubbub_shuffler.storage import Arrivals, Bucket, Terms, open_storage
 
-    config = uvicorn.Config(
-        _Costed(make(directory)), loop="uvloop", http="httptools", lifespan="off", log_level="warning", access_log=False
-    )
-    uvicorn.Server(config).run([listener])
+    metric = codebook().metric("dark_mode")
+    size, index = sealed_bytes(metric.mechanism.report_bytes), metric.calendar.index_at(time.time())
+    bucket = Bucket(metric.id, index, 1)
+    terms = Terms(metric.name, size, (index + 2) * PERIOD_SECONDS, 100)
+
+    async def add_all() -> None:
+        storage = open_storage(path, clock=time.time, entropy=os.urandom)
+        for _ in range(reports // 50):
+            await storage.add([Arrivals(bucket, terms, [os.urandom(size) for _ in range(50)])])
+        await storage.aclose()
+
+    asyncio.run(add_all())
+
+
+class Server:
+    """A server in a process of its own."""
+
+    def __init__(self, process: int, address: Address) -> None:
+        self.address, self._process = address, process
+
+    def cpu(self) -> float:
+        """CPU-seconds of all its threads."""
+        tasks = Path(f"/proc/{self._process}/task").glob("*/schedstat")
+        return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
 
 @contextmanager
-def _server(make: Any) -> Iterator[tuple[str, int]]:
-    """An application on a free port, in a process of its own, ended in any case."""
-    with socket.create_server(("127.0.0.1", 0), backlog=256) as listener, tempfile.TemporaryDirectory() as directory:
+def server(make: Callable[..., tuple[Any, Any]], stored: int = 0, **options: Any) -> Iterator[Server]:
+    """An application on a free port, ended in any case."""
+    from hubbub_shuffler.serve import listen
+
+    with listen("127.0.0.1", 0) as listener, tempfile.TemporaryDirectory() as directory:
+        if stored:
+            fill(Path(directory) / "reports.sqlite", stored)
+        ready = multiprocessing.get_context("fork").Event()
         process = multiprocessing.get_context("fork").Process(
-            target=_serve, args=(make, Path(directory), listener), daemon=True
+            target=_serve, args=(make, Path(directory), listener, ready, options), daemon=True
         )
         process.start()
         try:
-            yield listener.getsockname()
+            assert ready.wait(20)
+            assert process.pid is not None
+            pin(process.pid, SERVER_CORE)
+            yield Server(process.pid, listener.getsockname()[:2])
         finally:
             process.terminate()
             process.join()
 
 
-def _cpu(address: tuple[str, int]) -> float:
-    async def ask() -> float:
-        reader, writer = await asyncio.open_connection(*address)
-        writer.write(b"GET /cpu HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        answer = await reader.read()
-        writer.close()
-        return float(answer.rpartition(b"\r\n\r\n")[2])
-
-    return asyncio.run(ask())
-
-
-def _rate(address: tuple[str, int], request: bytes, count: int) -> float:
-    """Answered requests per second over connections that stay open; every answer must be 202."""
+def _serve(make: Callable[..., tuple[Any, Any]], directory: Path, listener: Any, ready: Any, options: Any) -> None:
+    """Both kinds of application alike: the service's own server, event loop and care for garbage."""
     import uvloop
 
-    async def send_all() -> float:
-        connections = [await asyncio.open_connection(*address) for _ in range(min(CONNECTIONS, count))]
-        left = iter(range(count))
+    from hubbub_shuffler.main import tune
+    from hubbub_shuffler.serve import Server as Uvicorn
+    from hubbub_shuffler.serve import server_config
 
-        async def device(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            for _ in left:
-                writer.write(request)
-                head = await reader.readuntil(b"\r\n\r\n")
-                assert b" 202 " in head[:20], head
-            writer.close()
-
-        start = time.perf_counter()
-        await asyncio.gather(*(device(*connection) for connection in connections))
-        return count / (time.perf_counter() - start)
+    async def serve() -> None:
+        app, protocol = make(directory, **options)
+        tune()
+        await Uvicorn(server_config(app, http=protocol), listener, lambda _address: ready.set()).run_here()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(send_all())
+        runner.run(serve())
+
+
+class _Device(asyncio.Protocol):
+    """Sends the next request when the last one is answered; every answer must be 202."""
+
+    def __init__(self, request: bytes, left: Iterator[int], times: list[float], done: asyncio.Future[None]) -> None:
+        self._request, self._left, self._times, self._done = request, left, times, done
+        self._answer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: Any = transport
+
+    def next(self) -> None:
+        if next(self._left, None) is None:
+            self._transport.close()
+            self._done.set_result(None)
+            return
+        self._start = time.perf_counter()
+        self._transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        self._answer += data
+        if not self._answer.endswith(b"\r\n\r\n"):
+            return
+        assert self._answer.startswith(b"HTTP/1.1 202 "), self._answer
+        self._times.append(time.perf_counter() - self._start)
+        self._answer = b""
+        self.next()
+
+
+def _itself(device: _Device) -> _Device:
+    return device
+
+
+def send_all(address: Address, request: bytes, count: int) -> tuple[float, list[float]]:
+    """Seconds for so many requests over connections that stay open, and the seconds that each took."""
+    import uvloop
+
+    async def run() -> tuple[float, list[float]]:
+        loop = asyncio.get_running_loop()
+        left, times = iter(range(count)), list[float]()
+        ended = [loop.create_future() for _ in range(min(CONNECTIONS, count))]
+        devices = [_Device(request, left, times, end) for end in ended]
+        for device in devices:
+            await loop.create_connection(partial(_itself, device), *address)
+        start = time.perf_counter()
+        for device in devices:
+            device.next()
+        await asyncio.wait_for(asyncio.gather(*ended), 120)
+        return time.perf_counter() - start, times
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(run())
 
 
 if __name__ == "__main__":

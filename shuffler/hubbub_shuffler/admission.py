@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from hubbub.bundle import Bundle, MetricHeader
@@ -20,28 +19,29 @@ class Admitted:
     bucket: Bucket
     terms: Terms
     length: int
+    closes_at: int
 
 
 class Admission:
     """Decides over reports by one bundle. Only what was admitted is remembered, so no sender can fill memory."""
 
-    def __init__(self, bundle: Bundle, *, floor: int, skew: float, clock: Callable[[], float]) -> None:
+    def __init__(self, bundle: Bundle, *, floor: int, skew: float) -> None:
         self.bundle = bundle
-        self._floor, self._skew, self._clock = floor, skew, clock
+        self._floor, self._skew = floor, skew
         self._known: dict[bytes, Admitted] = {}
 
-    def judge(self, report: bytes) -> Admitted | str:
+    def judge(self, report: bytes, now: float) -> Admitted | str:
         """Where the report belongs, or the reason why it is refused."""
         admitted = self._known.get(report[:REPORT_HEADER_BYTES])
-        if admitted is not None and len(report) == admitted.length and self._clock() < admitted.terms.closes_at:
+        if admitted is not None and len(report) == admitted.length and now < admitted.closes_at:
             return admitted
         try:
             header, sealed = decode_report(report)
         except MalformedReport:
             return "malformed-report"
-        judged = self._judge(header, len(sealed))
+        judged = self._judge(header, len(sealed), now)
         if isinstance(judged, Admitted):
-            self._forget_closed()
+            self._forget_closed(now)
             self._known[report[:REPORT_HEADER_BYTES]] = judged
         return judged
 
@@ -49,7 +49,11 @@ class Admission:
         """Fewest reports of this metric that may leave together."""
         return max(metric.min_batch, self._floor)
 
-    def _judge(self, header: ReportHeader, length: int) -> Admitted | str:
+    def minimums(self) -> dict[str, int]:
+        """The same for every metric, by name."""
+        return {m.name: self.minimum_of(m) for codebook in self.bundle.body.codebooks for m in codebook.metrics}
+
+    def _judge(self, header: ReportHeader, length: int, now: float) -> Admitted | str:
         metric = self.bundle.body.metric(header.metric, header.period)
         if metric is None:
             return "unknown-metric"
@@ -59,16 +63,15 @@ class Admission:
             if not metric.enabled
             else "wrong-length"
             if length != size
-            else self._wrong_time(metric, header.period) or self._wrong_key(header)
+            else self._wrong_time(metric, header.period, now) or self._wrong_key(header)
         )
         if reason:
             return reason
         closes_at = metric.calendar.period(header.period).closes_at(metric.grace)
         terms = Terms(metric.name, size, closes_at, self.minimum_of(metric))
-        return Admitted(Bucket(header.metric, header.period, header.key), terms, REPORT_HEADER_BYTES + size)
+        return Admitted(Bucket(header.metric, header.period, header.key), terms, REPORT_HEADER_BYTES + size, closes_at)
 
-    def _wrong_time(self, metric: MetricHeader, index: int) -> str | None:
-        now = self._clock()
+    def _wrong_time(self, metric: MetricHeader, index: int, now: float) -> str | None:
         try:
             period = metric.calendar.period(index)
         except InvalidParameter:  # beyond the year 9999
@@ -84,6 +87,5 @@ class Admission:
         revoked = any(k.id == header.key and k.state == "revoked" for k in self.bundle.body.keys)
         return "revoked-key" if revoked else "unknown-key"
 
-    def _forget_closed(self) -> None:
-        now = self._clock()
-        self._known = {header: known for header, known in self._known.items() if now < known.terms.closes_at}
+    def _forget_closed(self, now: float) -> None:
+        self._known = {header: known for header, known in self._known.items() if now < known.closes_at}

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel, Field
-from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
 
-from hubbub.refusals import PROBLEM_TYPE, Refused
-from hubbub_shuffler.ingest import PATH, Ingest
+from hubbub.refusals import Refused
+from hubbub.wire import REPORTS_TYPE
+from hubbub_shuffler.answers import create_api, problems
+from hubbub_shuffler.asked import Asked
+from hubbub_shuffler.ingest import PATH, Ingest, send_problem
+from hubbub_shuffler.metrics import hundreds
 from hubbub_shuffler.storage import Storage, StorageError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from hubbub_shuffler.bundles import Bundles
+    from hubbub_shuffler.limits import Limits
 
-__all__ = ["Status", "create_app"]
+__all__ = ["Failures", "Status", "add_health", "create_app", "status_of"]
 
+BUNDLE_TYPE = "application/vnd.hubbub.bundle"
 _RETRY_SECONDS = 2
 
 
@@ -33,45 +39,82 @@ class Waiting(BaseModel):
 class Status(BaseModel):
     """What anyone may know, since anyone who can report can read it.
 
-    Nothing in it depends on how many reports wait or were discarded, not even rounded: a rounded number that one can
-    add to is an exact one. What the storage counts exactly is for the operator.
+    Nothing in it depends on how many reports wait, were discarded or were refused, not even rounded: a rounded number
+    that one can add to is an exact one. What is counted exactly is for the operator.
     """
 
     accepted: int = Field(description="Reports that the aggregator accepted, which knows their number. In hundreds.")
-    refused: dict[str, int] = Field(description="Uploads and reports refused since the start, by reason. In hundreds.")
     buckets: list[Waiting]
     batches: dict[str, int] = Field(description="Batches not settled yet, by state.")
     settled: dict[str, dict[str, int]] = Field(description="Batches settled, by metric and verdict.")
     discarded: dict[str, int] = Field(description="Buckets discarded as too small, or for a revoked key, by metric.")
-    minimum: dict[str, int] = Field(description="Fewest reports that leave together, by metric.")
+    min_batch_floor: int = Field(
+        description="Fewest reports that ever leave together, set by this shuffler's operator."
+    )
+    minimum: dict[str, int] = Field(description="Fewest that leave together, by metric: the floor, or the codebook's.")
     bundle: int | None = Field(description="Sequence of the bundle in use.")
+    codebooks: list[str] = Field(description="Ids of the codebooks in it, by which they can be pinned.")
 
 
-def create_app(*, ingest: Ingest, bundles: Bundles, storage: Storage) -> ASGIApp:
+class Failure(BaseModel):
+    """One report that was refused."""
+
+    index: int = Field(ge=0, description="Its place in the upload, from 0.")
+    reason: str
+
+
+class Failures(BaseModel):
+    """The reports of an upload that were refused; the others are durable."""
+
+    failures: list[Failure]
+
+
+class Health(BaseModel):
+    ok: bool
+
+
+def create_app(*, ingest: Ingest, bundles: Bundles, storage: Storage, limits: Limits | None = None) -> ASGIApp:
     """The whole application. Uploads never pass through the framework: that would halve their rate."""
-    api = _create_api(ingest, bundles, storage)
+    api = _limited(_create_api(ingest, bundles, storage), limits, ingest)
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "http" and scope["path"] == PATH:
-            await ingest(scope, receive, send)
-        else:
-            await api(scope, receive, send)
+            return ingest(scope, receive, send)
+        return api(scope, receive, send)
 
     return app
 
 
-def _create_api(ingest: Ingest, bundles: Bundles, storage: Storage) -> FastAPI:
-    api = FastAPI(
-        title="hubbub shuffler",
-        docs_url=None,  # the pages would load their scripts from elsewhere; /openapi.json is served
-        redoc_url=None,
-        telemetry={"tracing": False, "metrics": False, "logs": False},  # spans would carry addresses and headers
-    )
-    api.add_exception_handler(Refused, _problem)
-    api.add_exception_handler(HTTPException, _http_problem)
-    api.add_exception_handler(Exception, _our_fault)
+def _limited(api: ASGIApp, limits: Limits | None, ingest: Ingest) -> ASGIApp:
+    """Every request takes a token of its address. Errors end here: what uvicorn logs of one could tell who asked."""
 
-    @api.get("/v1/bundle")
+    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
+        source = limits.source(scope) if limits is not None and scope["type"] == "http" else None
+        if source is not None and limits is not None and (wait := limits.take(source)):
+            ingest.refused["rate-limited"] += 1
+            await send_problem(send, Refused("rate-limited", "too much came from this address", retry_after=wait))
+            return
+        with suppress(Exception):  # answered, and logged by its type and place, before it comes here
+            await api(scope, receive, send)
+
+    return limited
+
+
+def _create_api(ingest: Ingest, bundles: Bundles, storage: Storage) -> FastAPI:
+    api, asked = create_api("hubbub shuffler"), Asked(storage)
+
+    @api.get(
+        "/v1/bundle",
+        response_class=Response,
+        responses={
+            200: {
+                "description": "The bundle.",
+                "content": {BUNDLE_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+            },
+            304: {"description": "It is the one that If-None-Match names."},
+            **problems("rate-limited", "no-bundle"),
+        },
+    )
     async def bundle(request: Request) -> Response:
         """The aggregator's signed bundle, byte for byte."""
         relayed = bundles.current
@@ -80,20 +123,28 @@ def _create_api(ingest: Ingest, bundles: Bundles, storage: Storage) -> FastAPI:
         headers = {"ETag": relayed.etag, "Cache-Control": f"max-age={relayed.bundle.body.max_age}"}
         if _matches(request.headers.get("if-none-match", ""), relayed.etag):
             return Response(status_code=304, headers=headers)
-        return Response(relayed.raw, media_type="application/vnd.hubbub.bundle", headers=headers)
+        return Response(relayed.raw, media_type=BUNDLE_TYPE, headers=headers)
 
-    @api.get("/v1/status")
+    @api.get("/v1/status", responses=problems("rate-limited", "overloaded"))
     async def status() -> Status:
-        """What waits, what left and what was refused, in numbers that single out nobody who waits."""
-        return await _status(ingest, storage)
+        """What waits and what left, in numbers that single out nobody who waits."""
+        return await status_of(ingest, bundles, asked)
 
-    @api.get("/healthz")
-    async def healthz() -> dict[str, bool]:
+    add_health(api, bundles, asked, "rate-limited")
+    _describe_upload(api)
+    return api
+
+
+def add_health(api: FastAPI, bundles: Bundles, storage: Asked, *refusals: str) -> None:
+    """/healthz and /readyz. `refusals`: what else the listener that they are on refuses for."""
+
+    @api.get("/healthz", responses=problems(*refusals))
+    async def healthz() -> Health:
         """The process is alive."""
-        return {"ok": True}
+        return Health(ok=True)
 
-    @api.get("/readyz")
-    async def readyz() -> dict[str, bool]:
+    @api.get("/readyz", responses=problems("overloaded", "no-bundle", *refusals))
+    async def readyz() -> Health:
         """Reports would be taken: the storage can be written, a valid bundle is at hand."""
         try:
             await storage.check()
@@ -101,12 +152,51 @@ def _create_api(ingest: Ingest, bundles: Bundles, storage: Storage) -> FastAPI:
             raise Refused("overloaded", "the storage can't be written", retry_after=_RETRY_SECONDS) from error
         if bundles.current is None:
             raise Refused("no-bundle", "the shuffler has no valid bundle yet", retry_after=_RETRY_SECONDS)
-        return {"ok": True}
-
-    return api
+        return Health(ok=True)
 
 
-async def _status(ingest: Ingest, storage: Storage) -> Status:
+def _describe_upload(api: FastAPI) -> None:
+    """The upload in the OpenAPI document, though the framework never sees one."""
+    made = api.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = made()
+        document["paths"][PATH] = {
+            "post": {
+                "summary": "Reports",
+                "description": "One or many sealed reports, each after its length (two bytes, big-endian).",
+                "operationId": "reports",
+                "requestBody": {
+                    "required": True,
+                    "content": {REPORTS_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+                },
+                "responses": {
+                    "202": {"description": "All are durable."},
+                    "200": {
+                        "description": "All are durable but those that are listed.",
+                        "content": {"application/json": {"schema": Failures.model_json_schema()}},
+                    },
+                    **{
+                        str(status): answer
+                        for status, answer in problems(
+                            "malformed-upload",
+                            "too-large",
+                            "unsupported-media-type",
+                            "rate-limited",
+                            "overloaded",
+                            "no-bundle",
+                        ).items()
+                    },
+                },
+            }
+        }
+        return document
+
+    api.openapi = openapi  # type: ignore[method-assign]  # the framework's own way to extend the document
+
+
+async def status_of(ingest: Ingest, bundles: Bundles, storage: Asked) -> Status:
+    """The status, read now."""
     try:
         overview = await storage.overview()
     except StorageError as error:
@@ -123,47 +213,19 @@ async def _status(ingest: Ingest, storage: Storage) -> Status:
             settled.setdefault(name, {})[what] = count.batches
         if what == "accepted":
             accepted += count.reports
-    admission = ingest.admission
+    admission, relayed = ingest.admission, bundles.current
     return Status(
-        accepted=_hundreds(accepted),
-        refused={reason: _hundreds(count) for reason, count in ingest.refused.items() if _hundreds(count)},
+        accepted=hundreds(accepted),
         buckets=[Waiting(metric=b.name, state=b.state) for b in overview.waiting],
         batches=overview.batches,
         settled=settled,
         discarded=discarded,
-        minimum={m.name: admission.minimum_of(m) for c in admission.bundle.body.codebooks for m in c.metrics}
-        if admission
-        else {},
-        bundle=admission.bundle.body.sequence if admission else None,
+        min_batch_floor=ingest.floor,
+        minimum=admission.minimums() if admission else {},
+        bundle=relayed.bundle.body.sequence if relayed else None,
+        codebooks=list(relayed.codebooks) if relayed else [],
     )
-
-
-def _hundreds(count: int) -> int:
-    return count // 100 * 100
 
 
 def _matches(if_none_match: str, etag: str) -> bool:
     return if_none_match.strip() == "*" or etag in (tag.strip().removeprefix("W/") for tag in if_none_match.split(","))
-
-
-async def _problem(_request: Request, refused: Exception) -> Response:
-    assert isinstance(refused, Refused)  # noqa: S101  registered for no other
-    headers = {} if refused.retry_after is None else {"Retry-After": str(refused.retry_after)}
-    return JSONResponse(refused.document(), refused.refusal.status, headers, PROBLEM_TYPE)
-
-
-async def _http_problem(request: Request, error: Exception) -> Response:
-    """The framework's own refusals under our names; nothing of the request is repeated."""
-    method = isinstance(error, HTTPException) and error.status_code == 405
-    name, detail = (
-        ("method-not-allowed", "see Allow for what this address takes")
-        if method
-        else ("not-found", "there is nothing at this address")
-    )
-    response = await _problem(request, Refused(name, detail))
-    response.headers.update((isinstance(error, HTTPException) and error.headers) or {})
-    return response
-
-
-async def _our_fault(request: Request, _error: Exception) -> Response:
-    return await _problem(request, Refused("internal-error", "the shuffler failed here; try again later"))

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
-from hubbub.wire import BatchHeader
+from hubbub.wire import BATCH_HEADER_BYTES, BatchHeader
+from hubbub_shuffler.body import WINDOW_BYTES, in_order, primed
 from hubbub_shuffler.forward import Again, Answer, Final, Forwarder, Taken
-from hubbub_shuffler.permute import SEED_BYTES, Entropy, number_of_parts, ordered, part_of
-from hubbub_shuffler.storage import Batch, Bucket, Claim, Closed, Plan, Storage, StorageError
+from hubbub_shuffler.hold import Hold, Lost, holding
+from hubbub_shuffler.permute import SEED_BYTES, Entropy, number_of_parts, stretch
+from hubbub_shuffler.ranking import rank
+from hubbub_shuffler.storage import Batch, BucketGone, Claim, Closed, Plan, Storage, StorageError
 
 if TYPE_CHECKING:
     from hubbub.bundle import Bundle
@@ -26,7 +31,11 @@ _LOG = logging.getLogger("hubbub_shuffler")
 
 
 class Batcher:
-    """One worker. `tick` does all that is due now; `run` does it again and again."""
+    """One worker. `tick` does all that is due now; `run` does it again and again.
+
+    `forwards`: batches forwarded at the same time, so that a slow one does not hold up the others; `window`: bytes of
+    reports that each of them has in memory at most.
+    """
 
     def __init__(
         self,
@@ -40,103 +49,135 @@ class Batcher:
         lease: float,
         longest_backoff: float,
         poll: float,
+        forwards: int = 2,
+        window: int = WINDOW_BYTES,
     ) -> None:
         self._storage, self._bundles, self._forwarder, self._entropy = storage, bundles, forwarder, entropy
         self._floor, self._max_batch = floor, max_batch
         self._lease, self._longest_backoff, self._poll = lease, longest_backoff, poll
+        self._forwards, self._window = forwards, window
 
     async def run(self, every: float) -> None:
-        """Work until cancelled. What the storage can't do now is tried again at the next tick."""
-        while True:
-            try:
-                await self.tick()
-            except StorageError as error:
-                _LOG.error("the batcher waits for its storage: %s", error)
-            await asyncio.sleep(every)
+        """Work until cancelled, and give back at once what is claimed then.
+
+        Closing, planning and deleting wait for no attempt, and no attempt waits for another.
+        """
+        async with asyncio.TaskGroup() as jobs:
+            for work in (self._tidy, *[self._forward_due] * self._forwards):
+                jobs.create_task(_again_and_again(work, every))
 
     async def tick(self) -> None:
-        """Forward what is due. Before and after each attempt, close, plan and delete what is due for that.
-
-        An attempt may take minutes, and with a slow aggregator there is always a next one: nothing else waits for it.
-        """
+        """Close, plan and forward what is due, and delete what is left over from that."""
         await self._tidy()
-        while claim := await self._storage.claim(self._lease):
-            await self._forward(claim)
-            await self._tidy()
+        async with asyncio.TaskGroup() as jobs:
+            for _ in range(self._forwards):
+                jobs.create_task(self._forward_due())
+        await self._tidy()
 
     async def _tidy(self) -> None:
         """Close and plan what is due, delete what is discarded or was settled."""
         bundle = relayed.bundle if (relayed := self._bundles.current) else None
         revoked = {key.id for key in bundle.body.keys if key.state == "revoked"} if bundle else set()
         for closed in await self._storage.close(revoked):
-            await self._plan(closed, bundle, revoked=closed.revoked or closed.bucket.key in revoked)
+            try:
+                await self._plan(closed, bundle, revoked=closed.revoked or closed.bucket.key in revoked)
+            except StorageError as error:  # one bucket that can't be read must not hold up the others
+                _LOG.error("a bucket of %s can't be planned: %s", closed.terms.name, error)
         await self._storage.forget()
 
     async def _plan(self, closed: Closed, bundle: Bundle | None, *, revoked: bool) -> None:
         """Decide what becomes of a closed bucket. Two workers may decide; the storage keeps one decision."""
-        contents = await self._storage.read(closed.bucket)
-        distinct = len(await asyncio.to_thread(set, contents.reports))
-        parts = number_of_parts(distinct, self._minimum(closed, bundle), self._max_batch)
+        seed = self._entropy(SEED_BYTES)
+        try:
+            ranking = await rank(self._storage.read(closed.bucket), closed.terms.size, seed)
+        except BucketGone:
+            return  # another worker decided, and is done with it
+        parts = number_of_parts(ranking.distinct, self._minimum(closed, bundle), self._max_batch)
         discard = revoked or parts == 0
         plan = Plan(
             ids=tuple(self._entropy(ID_BYTES) for _ in range(1 if discard else parts)),
-            seed=self._entropy(SEED_BYTES),
-            distinct=distinct,
-            duplicates=len(contents.reports) - distinct,
+            seed=seed,
+            distinct=ranking.distinct,
+            duplicates=ranking.duplicates,
             discard=discard,
         )
         await self._storage.plan(closed.bucket, plan)
 
     def _minimum(self, closed: Closed, bundle: Bundle | None) -> int:
-        """The newest codebook's word, or the one under which the bucket was opened; never below the floor."""
+        """The newest codebook's word; never below the floor, nor what held when the bucket was opened."""
         bucket = closed.bucket
         metric = bundle.body.metric(bucket.metric, bucket.period) if bundle else None
-        return max(metric.min_batch if metric else closed.terms.minimum, self._floor)
+        return max(metric.min_batch if metric else 0, closed.terms.minimum, self._floor)
+
+    async def _forward_due(self) -> None:
+        """Forward one batch after the other until none is due."""
+        while claim := await self._storage.claim(self._lease):
+            await self._forward(claim)
 
     async def _forward(self, claim: Claim) -> None:
         """One attempt; the batch is settled, or given back to be tried again."""
         try:
-            answer = await self._attempt(claim.batch)
+            answer = await self._attempt(claim)
         except asyncio.CancelledError:
-            await asyncio.shield(self._storage.postpone(claim, 0.0, sent=claim.batch.sent))
+            with suppress(StorageError):  # the lease runs out by itself, and being stopped comes first
+                await asyncio.shield(self._storage.postpone(claim, 0.0, sent=claim.batch.sent))
             raise
+        except Lost:
+            kept = False
+        else:
+            kept = await self._act_on(answer, claim)
+        if not kept:
+            _LOG.warning("batch %s went to another worker meanwhile", claim.batch.id.hex())
+
+    async def _act_on(self, answer: Answer, claim: Claim) -> bool:
+        """Settle or postpone; False if the batch is another worker's by now."""
+        batch = claim.batch
         match answer:
             case Final(verdict):
-                if not await self._storage.settle(claim, verdict):
-                    _LOG.warning("batch %s went to another worker meanwhile", claim.batch.id.hex())
+                return await self._storage.settle(claim, verdict)
             case Taken():
-                await self._storage.postpone(claim, self._poll_pause(claim.batch), sent=True)
+                return await self._storage.postpone(claim, self._poll_pause(batch), sent=True)
             case Again(why, after, lost, stuck):
-                _LOG.log(
-                    logging.ERROR if stuck else logging.WARNING,
-                    "batch %s is tried again: %s",
-                    claim.batch.id.hex(),
-                    why,
-                )
-                pause = 0.0 if lost else max(self._backoff(claim.batch.attempts), after or 0.0)
-                await self._storage.postpone(claim, pause, sent=claim.batch.sent and not lost)
+                level = logging.ERROR if stuck else logging.WARNING
+                _LOG.log(level, "batch %s is tried again: %s", batch.id.hex(), why)
+                pause = 0.0 if lost else max(self._backoff(batch.attempts), after or 0.0)
+                return await self._storage.postpone(claim, pause, sent=batch.sent and not lost)
 
-    async def _attempt(self, batch: Batch) -> Answer:
+    async def _attempt(self, claim: Claim) -> Answer:
+        batch = claim.batch
         try:
-            # Half the lease, so that it can't run out under a worker that is only slow.
-            async with asyncio.timeout(self._lease / 2):
+            async with holding(self._storage, claim, self._lease) as hold:
                 if batch.sent:
                     return await self._forwarder.verdict(batch.id)
-                return await self._forwarder.put(batch.id, await self._body(batch))
+                length = BATCH_HEADER_BYTES + batch.reports * batch.terms.size
+                async with aclosing(hold.over(await primed(self._body(batch, hold)))) as body:
+                    return await self._forwarder.put(batch.id, length, body)
         except TimeoutError:
             return Again("timeout")
         except StorageError as error:
             return Again(str(error))
 
-    async def _body(self, batch: Batch) -> bytes:
+    async def _body(self, batch: Batch, hold: Hold) -> AsyncIterator[bytes]:
         """The bytes of a batch: the same at every attempt, by whichever worker."""
-        bucket = batch.bucket
+        bucket, size = batch.bucket, batch.terms.size
         if batch.kind == "discard":
-            return BatchHeader(bucket.metric, bucket.period, bucket.key, kind="discard").encode()
-        contents = await self._storage.read(bucket)
-        if contents.seed is None:
-            raise StorageError(f"bucket of batch {batch.id.hex()} was settled by another worker")
-        return await asyncio.to_thread(_encode, batch, bucket, contents.reports, contents.seed)
+            yield BatchHeader(bucket.metric, bucket.period, bucket.key, kind="discard").encode()
+            return
+        seed = await self._storage.seed(bucket)
+        if seed is None:
+            raise BucketGone(f"bucket of batch {batch.id.hex()} was settled by another worker")
+
+        def read() -> AsyncIterator[bytes]:
+            return hold.over(self._storage.read(bucket))
+
+        ranking = await rank(read(), size, seed)
+        members = ranking.places[stretch(ranking.distinct, batch.part, batch.parts)]
+        if len(members) != batch.reports:
+            raise StorageError(f"batch {batch.id.hex()} has {batch.reports} reports, found {len(members)}")
+        head = BatchHeader(bucket.metric, bucket.period, bucket.key, batch.reports, size).encode()
+        async for piece in in_order(read, members, size, seed, self._window):
+            yield head + piece
+            head = b""
 
     def _backoff(self, attempts: int) -> float:
         """Doubling up to the limit; the random half keeps workers from coming back all at once."""
@@ -147,7 +188,11 @@ class Batcher:
         return self._poll if not batch.sent else min(self._longest_backoff, self._poll * 2 ** min(batch.attempts, 10))
 
 
-def _encode(batch: Batch, bucket: Bucket, reports: list[bytes], seed: bytes) -> bytes:
-    members = part_of(ordered(reports, seed), batch.part, batch.parts)
-    header = BatchHeader(bucket.metric, bucket.period, bucket.key, len(members), batch.terms.size)
-    return header.encode() + b"".join(members)
+async def _again_and_again(work: Callable[[], Awaitable[None]], every: float) -> None:
+    """What the storage can't do now is tried again at the next tick."""
+    while True:
+        try:
+            await work()
+        except StorageError as error:
+            _LOG.error("the batcher waits for its storage: %s", error)
+        await asyncio.sleep(every)

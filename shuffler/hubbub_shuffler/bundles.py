@@ -16,11 +16,15 @@ from pathlib import Path
 
 import httpx
 
-from hubbub.bundle import LARGEST_BUNDLE, Bundle, Seen, verify
-from hubbub.problems import BundleError, InvalidParameter, MalformedBundle
+from hubbub.bundle import LARGEST_BUNDLE, Bundle, BundledCodebook, Seen, verify
+from hubbub.canonical import digest
+from hubbub.problems import BundleError, InvalidParameter, MalformedBundle, UntrustedBundle
 from hubbub.trust import parse_anchor
 
-__all__ = ["Bundles", "Relayed"]
+__all__ = ["ID_BYTES", "Bundles", "Relayed"]
+
+ID_BYTES = 16
+"""Of a codebook's id."""
 
 _LOG = logging.getLogger("hubbub_shuffler")
 _FILE = "bundle"
@@ -36,10 +40,16 @@ class Relayed:
     bundle: Bundle
     raw: bytes
     etag: str
+    codebooks: tuple[str, ...]
+    """Ids of the codebooks in it."""
 
 
 class Bundles:
-    """The newest verified bundle. `first_use`: without trust anchors, keep the first signer that is seen."""
+    """The newest verified bundle.
+
+    `first_use`: without trust anchors, keep the first signer that is seen. `codebooks`: ids of the only codebooks that
+    are taken; a bundle with any other is refused as a whole, since it can only be relayed as a whole.
+    """
 
     def __init__(
         self,
@@ -51,13 +61,17 @@ class Bundles:
         state_dir: Path,
         clock: Callable[[], float],
         every: float | None = None,
+        codebooks: Collection[str] = (),
     ) -> None:
         self._client, self._address, self._clock, self._every = client, address, clock, every
         self._trust, self._first_use, self._dir = tuple(trust), first_use, state_dir
+        self._codebooks = frozenset(codebooks)
         self._newest: Relayed | None = None
         self._offered_etag: str | None = None
         self._their_etag: str | None = None
         """The aggregator's name for the bundle at hand: known only once it was fetched by this process."""
+        self._trouble = ""
+        """Why the last fetch failed; empty if it did not."""
         self._unsaved: dict[str, bytes] = {}
         """Files that the disk does not have yet, in the order in which they must get there."""
         self._load()
@@ -78,8 +92,14 @@ class Bundles:
             if raw is not None:
                 self._accept(raw)
         except (httpx.HTTPError, BundleError, InvalidParameter) as error:
-            _LOG.warning("no new bundle: %s: %s", type(error).__name__, error)
+            why = f"{type(error).__name__}: {error}"
+            if why != self._trouble:  # once for each, not once a second
+                _LOG.warning("no new bundle: %s", why)
+            self._trouble = why
             return False
+        if self._trouble:
+            _LOG.warning("bundles are fetched again")
+        self._trouble = ""
         return self._save()
 
     async def run(self) -> None:
@@ -152,7 +172,19 @@ class Bundles:
 
     def _verified(self, raw: bytes, now: float, seen: Seen | None) -> Relayed:
         bundle = verify(raw, self._trust or (_signer_of(raw),), now, seen)
-        return Relayed(bundle, raw, f'"{sha256(raw).hexdigest()}"')
+        ids = tuple(_id_of(codebook) for codebook in bundle.body.codebooks)
+        others = set(ids) - self._codebooks if self._codebooks else ()
+        if others:
+            raise UntrustedBundle(
+                f"codebook {', '.join(sorted(others))} is not pinned here: review it, then add its id"
+            )
+        return Relayed(bundle, raw, f'"{sha256(raw).hexdigest()}"', ids)
+
+
+def _id_of(codebook: BundledCodebook) -> str:
+    """Made from the content here: what a document says of itself would prove nothing."""
+    content = {name: value for name, value in codebook.document.items() if name != "id"}
+    return digest("hubbub-01 codebook", content)[:ID_BYTES].hex()
 
 
 def _signer_of(raw: bytes) -> str:

@@ -2,12 +2,14 @@
 
 Final answers settle the batch: accepted (also when it was there already), or refused for good. Everything else is
 tried again: no network, a wrong token, an overloaded or broken aggregator, anything that is not its own word.
-A request is made afresh here; nothing that a device sent but its sealed reports can be in it.
+A request is made afresh here; nothing that a device sent but its sealed reports can be in it. A batch is sent while
+it is made, under a length that is announced: whatever interrupts it, the aggregator never takes a part for the whole.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import httpx
@@ -74,15 +76,32 @@ class Forwarder:
         self._client, self._address = client, address
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
-    async def put(self, batch_id: bytes, body: bytes) -> Answer:
-        """Hand over a batch, or a notice of a discard, under its id."""
-        return await self._ask("PUT", batch_id, body, {"Content-Type": BATCH_TYPE})
+    async def put(self, batch_id: bytes, length: int, body: AsyncIterator[bytes]) -> Answer:
+        """Hand over a batch, or a notice of a discard, of so many bytes under its id.
+
+        What the body raises comes out of here, and the connection is cut then.
+        """
+        left = length
+
+        async def counted() -> AsyncIterator[bytes]:
+            nonlocal left
+            async for piece in body:
+                yield piece
+                left -= len(piece)
+
+        headers = {"Content-Type": BATCH_TYPE, "Content-Length": str(length)}
+        answer = await self._ask("PUT", batch_id, counted(), headers)
+        if left and answer == Final("malformed-batch"):
+            return Again("cut off")  # of course it was, in the aggregator's eyes; the whole may still be welcome
+        return answer
 
     async def verdict(self, batch_id: bytes) -> Answer:
         """Ask about a batch that was taken before."""
         return await self._ask("GET", batch_id, None, {})
 
-    async def _ask(self, method: str, batch_id: bytes, body: bytes | None, headers: dict[str, str]) -> Answer:
+    async def _ask(
+        self, method: str, batch_id: bytes, body: AsyncIterator[bytes] | None, headers: dict[str, str]
+    ) -> Answer:
         try:
             async with self._client.stream(
                 method,

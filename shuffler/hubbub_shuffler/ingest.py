@@ -1,30 +1,32 @@
 """POST /v1/reports: read, checked, durable, and only then acknowledged.
 
-A plain ASGI callable in front of the framework, since this is the one route that every device uses. What arrives
-while a commit is under way shares the next one, so that many devices pay for one write to disk.
+A plain ASGI callable in front of the framework, since this is the one route that every device uses: whatever is done
+here is done for each report, so nothing is done twice and nothing is made that is not needed.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
+from hubbub.logs import where
 from hubbub.problems import MalformedUpload
 from hubbub.refusals import PROBLEM_TYPE, Refused
 from hubbub.wire import REPORT_HEADER_BYTES, REPORTS_TYPE, decode_upload, sealed_bytes
 from hubbub_shuffler.admission import Admission, Admitted
-from hubbub_shuffler.storage import Arrivals, Bucket, Reason, Storage, StorageError, Terms
+from hubbub_shuffler.commits import Commits
+from hubbub_shuffler.storage import Bucket, Reason, Storage
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from hubbub_shuffler.bundles import Bundles
+    from hubbub_shuffler.limits import Limits, Source
 
-__all__ = ["PATH", "Commits", "Ingest", "send_problem"]
+__all__ = ["PASSED_OVER", "PATH", "Ingest", "send_problem"]
 
 PATH = "/v1/reports"
 _LOG = logging.getLogger("hubbub_shuffler")
@@ -32,6 +34,11 @@ _BUSY_SECONDS = 2
 _SMALLEST_REPORT = REPORT_HEADER_BYTES + sealed_bytes(1)
 _FRAGMENTS = 1_000
 """Pieces too short to be reports that are looked at one by one; a body of nothing else would keep everyone waiting."""
+PASSED_OVER = 4 * 2**20
+"""Bytes of a refused body for which the connection is kept; nothing of them is."""
+_TYPE = REPORTS_TYPE.encode()
+_TAKEN: dict[str, Any] = {"type": "http.response.start", "status": 202, "headers": [(b"content-length", b"0")]}
+_NOTHING: dict[str, Any] = {"type": "http.response.body", "body": b""}
 
 
 class Ingest:
@@ -46,15 +53,22 @@ class Ingest:
         floor: int,
         skew: float,
         max_body: int,
+        max_reports: int,
         max_pending: int,
-        body_timeout: float,
+        max_uploads: int,
+        limits: Limits | None = None,
     ) -> None:
+        self.accepted = 0
+        """Reports made durable since the start."""
         self.refused: Counter[str] = Counter()
         """Uploads and reports refused since the start, by reason."""
         self._commits, self._bundles, self._clock = Commits(storage), bundles, clock
-        self._floor, self._skew = floor, skew
-        self._max_body, self._max_pending, self._body_timeout = max_body, max_pending, body_timeout
-        self._pending = 0
+        self.floor, self._skew = floor, skew
+        self._max_body, self._max_reports = max_body, max_reports
+        self._max_pending, self._max_uploads = max_pending, max_uploads
+        self._limits = limits
+        self._pending = self._uploads = 0
+        """Bytes of bodies held, and uploads that wait for the storage."""
         self._admission: Admission | None = None
 
     @property
@@ -64,171 +78,193 @@ class Ingest:
         if relayed is None:
             return None
         if self._admission is None or self._admission.bundle is not relayed.bundle:
-            self._admission = Admission(relayed.bundle, floor=self._floor, skew=self._skew, clock=self._clock)
+            self._admission = Admission(relayed.bundle, floor=self.floor, skew=self._skew)
         return self._admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one upload. A body that is cut off commits nothing and is answered by nothing."""
-        held = _Held(self)
         try:
+            source = self._admit(scope) if self._limits is not None else None
             _check_request(scope, self._max_body)
             admission = self.admission
             if admission is None:
                 raise Refused("no-bundle", "the shuffler has no valid bundle yet", retry_after=_BUSY_SECONDS)
-            body = await self._read(receive, held)
+            body = await self._read(receive)
             if body is None:
                 return
-            failures = await self._take(admission, body)
+            try:
+                failures = await self._take(admission, body, source)
+            finally:
+                self._pending -= len(body)
         except Refused as refused:
             self.refused[refused.refusal.name] += 1
-            await send_problem(send, refused)
+            await send_problem(send, refused, close=not _goes_on(scope))
             return
-        finally:
-            held.release()
+        except Exception as error:  # noqa: BLE001  uvicorn would log its text, which may tell what was sent
+            _LOG.error("internal error: %s", where(error))
+            self.refused["internal-error"] += 1
+            await send_problem(send, Refused("internal-error", "the shuffler failed here; try again later"))
+            return
         if not failures:
-            await _send(send, 202, b"")
+            await send(_TAKEN)
+            await send(_NOTHING)
             return
         self.refused.update(failures.values())
         listed = [{"index": index, "reason": failures[index]} for index in sorted(failures)]
         await _send(send, 200, json.dumps({"failures": listed}).encode(), (b"content-type", b"application/json"))
 
-    async def _read(self, receive: Receive, held: _Held) -> bytes | None:
-        """The whole body; None when the sender went away first."""
-        chunks: list[bytes] = []
-        more = True
-        try:
-            async with asyncio.timeout(self._body_timeout):
-                while more:
-                    message = await receive()
-                    if message["type"] != "http.request":
-                        return None
-                    chunks.append(message.get("body", b""))
-                    held.take(len(chunks[-1]))
-                    more = message.get("more_body", False)
-        except TimeoutError:
-            raise Refused("overloaded", "the body took too long to arrive", retry_after=_BUSY_SECONDS) from None
-        return b"".join(chunks)
+    def _admit(self, scope: Scope) -> Source | None:
+        assert self._limits is not None  # noqa: S101  asked by who has some
+        source = self._limits.source(scope)
+        if source is not None and (wait := self._limits.take(source)):
+            raise _rate_limited(wait)
+        return source
 
-    async def _take(self, admission: Admission, body: bytes) -> dict[int, str]:
-        """Make durable what can be; why the others were refused, by their index in the upload."""
+    async def _read(self, receive: Receive) -> bytes | None:
+        """The whole body, counted as pending; None when the sender went away first."""
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        body: bytes = message.get("body", b"")
+        if message.get("more_body", False):
+            return await self._read_on(body, receive)
+        self._hold(len(body), len(body), self._max_pending)
+        return body
+
+    async def _read_on(self, first: bytes, receive: Receive) -> bytes | None:
+        """The rest of a body that comes in pieces. How long that may take is up to the connection's guard."""
+        chunks: list[bytes] = []
+        chunk, more, held = first, True, 0
         try:
-            reports = decode_upload(body)
-        except MalformedUpload as error:
-            raise Refused("malformed-upload", str(error)) from error
-        if len(reports) > _FRAGMENTS + len(body) // _SMALLEST_REPORT:
-            raise Refused("malformed-upload", "the upload holds more fragments than there is room for reports")
+            while True:
+                chunks.append(chunk)
+                # Half of the room only: bodies that are never finished must not keep out those that come whole.
+                self._hold(len(chunk), held + len(chunk), self._max_pending // 2)
+                held += len(chunk)
+                if not more:
+                    held = 0  # the caller's from here on
+                    return b"".join(chunks)
+                message = await receive()
+                if message["type"] != "http.request":
+                    return None
+                chunk, more = message.get("body", b""), message.get("more_body", False)
+        finally:
+            self._pending -= held
+
+    def _hold(self, size: int, whole: int, room: int) -> None:
+        """Count it, or refuse: the one body is too large, or all together are."""
+        if whole > self._max_body:
+            raise self._too_large()
+        if self._pending + size > room:
+            raise Refused("overloaded", "too many uploads are in work", retry_after=_BUSY_SECONDS)
+        self._pending += size
+
+    async def _take(self, admission: Admission, body: bytes, source: Source | None) -> dict[int, str]:
+        """Make durable what can be; why the others were refused, by their index in the upload."""
+        reports = _reports(body)
+        count = len(reports)
+        if count > 1:
+            self._check_count(count, len(body))
+            if source is not None and self._limits is not None and (wait := self._limits.charge(source, count - 1)):
+                raise _rate_limited(wait)
+        now = self._clock()
+        judged = [admission.judge(report, now) for report in reports]
         failures: dict[int, str] = {}
-        admitted: dict[Admitted, list[int]] = {}
-        for index, report in enumerate(reports):
-            judged = admission.judge(report)
-            if isinstance(judged, str):
-                failures[index] = judged
+        admitted: dict[Admitted, list[bytes]] = {}
+        for index, place in enumerate(judged):
+            if isinstance(place, str):
+                failures[index] = place
+            elif place in admitted:
+                admitted[place].append(reports[index][REPORT_HEADER_BYTES:])
             else:
-                admitted.setdefault(judged, []).append(index)
+                admitted[place] = [reports[index][REPORT_HEADER_BYTES:]]
         if admitted:
-            closed = await self._commits.add(
-                [
-                    Arrivals(place.bucket, place.terms, [reports[i][REPORT_HEADER_BYTES:] for i in indexes])
-                    for place, indexes in admitted.items()
-                ]
-            )
-            for place, indexes in admitted.items():
-                if place.bucket in closed:
-                    failures.update(dict.fromkeys(indexes, closed[place.bucket]))
+            closed = await self._keep(admitted)
+            if closed:
+                late = {i: closed[place.bucket] for i, place in _places(judged) if place.bucket in closed}
+                failures.update(late)
+        self.accepted += count - len(failures)
         return failures
 
-
-class _Held:
-    """What one upload takes of the memory that all uploads share."""
-
-    __slots__ = ("_ingest", "_size")
-
-    def __init__(self, ingest: Ingest) -> None:
-        self._ingest, self._size = ingest, 0
-
-    def take(self, size: int) -> None:
-        """Count it, or refuse: the one body is too large, or all together are."""
-        ingest = self._ingest
-        self._size += size
-        ingest._pending += size
-        if self._size > ingest._max_body:
-            raise Refused("too-large", f"an upload has at most {ingest._max_body} bytes; send it in parts")
-        if ingest._pending > ingest._max_pending:
-            raise Refused("overloaded", "too many uploads are in work", retry_after=_BUSY_SECONDS)
-
-    def release(self) -> None:
-        self._ingest._pending -= self._size
-
-
-class Commits:
-    """Group commit: all that came while one commit was under way goes into the next, as one."""
-
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
-        self._next: list[tuple[Sequence[Arrivals], asyncio.Future[dict[Bucket, Reason]]]] = []
-        self._task: asyncio.Task[None] | None = None
-
-    async def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
+    async def _keep(self, admitted: dict[Admitted, list[bytes]]) -> dict[Bucket, Reason]:
         """Durable when this returns, except for the buckets that it returns: those were closed."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[dict[Bucket, Reason]] = loop.create_future()
-        self._next.append((arrivals, done))
-        if self._task is None or self._task.done():
-            self._task = loop.create_task(self._work())
-        return await done
+        if self._uploads >= self._max_uploads:
+            raise Refused("overloaded", "too many uploads wait for the storage", retry_after=_BUSY_SECONDS)
+        self._uploads += 1
+        try:
+            for place, sealed in admitted.items():
+                outcome = self._commits.add(place, sealed)
+            closed = await outcome  # one for all: they went into the same commit
+        finally:
+            self._uploads -= 1
+        if closed is None:
+            raise Refused("overloaded", "reports can't be stored now", retry_after=_BUSY_SECONDS)
+        return closed
 
-    async def _work(self) -> None:
-        while self._next:
-            await asyncio.sleep(0)  # let in what the event loop has at hand already
-            group, self._next = self._next, []
-            try:
-                closed = await self._storage.add(_merged(arrivals for each, _ in group for arrivals in each))
-            except Exception as error:  # noqa: BLE001  whatever it was, each waiting upload must be told to try again
-                _LOG.error("reports could not be stored: %s", error if isinstance(error, StorageError) else type(error))
-                for _, done in group:
-                    _fail(done)
-                continue
-            for _, done in group:
-                if not done.done():
-                    done.set_result(closed)
+    def _check_count(self, count: int, size: int) -> None:
+        if count > self._max_reports:
+            raise Refused("too-large", f"an upload has at most {self._max_reports} reports; send it in parts")
+        if count > _FRAGMENTS + size // _SMALLEST_REPORT:
+            raise Refused("malformed-upload", "the upload holds more fragments than there is room for reports")
 
-
-def _fail(done: asyncio.Future[dict[Bucket, Reason]]) -> None:
-    if not done.done():
-        done.set_exception(Refused("overloaded", "reports can't be stored now", retry_after=_BUSY_SECONDS))
+    def _too_large(self) -> Refused:
+        return Refused("too-large", f"an upload has at most {self._max_body} bytes; send it in parts")
 
 
-def _merged(group: Iterable[Arrivals]) -> list[Arrivals]:
-    """One entry per bucket, so that a group commit leaves one blob in each."""
-    terms: dict[Bucket, Terms] = {}
-    sealed: dict[Bucket, list[bytes]] = {}
-    for arrivals in group:
-        terms.setdefault(arrivals.bucket, arrivals.terms)
-        sealed.setdefault(arrivals.bucket, []).extend(arrivals.sealed)
-    return [Arrivals(bucket, terms[bucket], reports) for bucket, reports in sealed.items()]
+def _reports(body: bytes) -> list[bytes]:
+    if len(body) > 2 and int.from_bytes(body[:2]) == len(body) - 2:
+        return [body[2:]]  # as most uploads are
+    try:
+        return decode_upload(body)
+    except MalformedUpload as error:
+        raise Refused("malformed-upload", str(error)) from error
+
+
+def _rate_limited(wait: int) -> Refused:
+    return Refused("rate-limited", "too much came from this address", retry_after=wait)
+
+
+def _places(judged: list[Admitted | str]) -> list[tuple[int, Admitted]]:
+    return [(index, place) for index, place in enumerate(judged) if not isinstance(place, str)]
 
 
 def _check_request(scope: Scope, max_body: int) -> None:
     """Refuse by the head alone what needs no body to be refused."""
     if scope["method"] != "POST":
         raise Refused("method-not-allowed", f"{PATH} takes POST")
-    headers: Mapping[bytes, bytes] = dict(scope["headers"])
-    content_type = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
-    if content_type != REPORTS_TYPE.encode():
+    content_type, length = b"", b""
+    for name, value in scope["headers"]:
+        if name == b"content-type":
+            content_type = value
+        elif name == b"content-length":
+            length = value
+    if content_type != _TYPE and content_type.split(b";")[0].strip().lower() != _TYPE:
         raise Refused("unsupported-media-type", f"send reports as {REPORTS_TYPE}")
-    length = headers.get(b"content-length", b"0")
     if length.isdigit() and int(length[:20]) > max_body:
         raise Refused("too-large", f"an upload has at most {max_body} bytes; send it in parts")
 
 
-async def send_problem(send: Send, refused: Refused) -> None:
-    """A refusal as a problem document. The connection closes after one whose body may not have been read."""
+def _goes_on(scope: Scope) -> bool:
+    """Whether the rest of a refused body is passed over, so that the connection can go on.
+
+    Else it ends, and who is still sending then sees a broken connection instead of our answer.
+    """
+    for name, value in scope["headers"]:
+        if name == b"expect" or (name == b"content-length" and (len(value) > 9 or int(value) > PASSED_OVER)):
+            return False
+    return True
+
+
+async def send_problem(send: Send, refused: Refused, *, close: bool = True) -> None:
+    """A refusal as a problem document. `close`: end the connection, since a body may follow that nobody reads."""
     headers = [(b"content-type", PROBLEM_TYPE.encode())]
     if refused.retry_after is not None:
         headers.append((b"retry-after", str(refused.retry_after).encode()))
     if refused.refusal.name == "method-not-allowed":
         headers.append((b"allow", b"POST"))
-    if refused.refusal.status != 400:
+    if refused.refusal.name == "unauthorized":
+        headers.append((b"www-authenticate", b"Bearer"))
+    if close:
         headers.append((b"connection", b"close"))
     await _send(send, refused.refusal.status, json.dumps(refused.document()).encode(), *headers)
 

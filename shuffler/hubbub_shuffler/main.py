@@ -1,33 +1,44 @@
-"""The shuffler as a process: settings in, one server and one batcher, an orderly end."""
+"""The shuffler as a process: settings in, two listeners and one batcher, an orderly end."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
+import resource
 import signal
-import socket
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 import httpx
-import uvicorn
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
+from hubbub.logs import configure
 from hubbub.problems import InvalidParameter
+from hubbub_shuffler.admin import create_admin
 from hubbub_shuffler.app import create_app
 from hubbub_shuffler.batcher import Batcher
 from hubbub_shuffler.bundles import Bundles
 from hubbub_shuffler.forward import Forwarder
+from hubbub_shuffler.guard import Guard
 from hubbub_shuffler.ingest import Ingest
-from hubbub_shuffler.settings import Settings, is_loopback
-from hubbub_shuffler.storage.sqlite import SqliteStorage
+from hubbub_shuffler.lag import Lag
+from hubbub_shuffler.limits import KEY_BYTES, Limits
+from hubbub_shuffler.metrics import Sources
+from hubbub_shuffler.serve import Server, listen, server_config
+from hubbub_shuffler.settings import Settings, is_loopback, unknown
+from hubbub_shuffler.storage import Storage, StorageError, open_storage
 
-__all__ = ["load", "run"]
+__all__ = ["load", "run", "tune"]
 
+_LOG = logging.getLogger("hubbub_shuffler")
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0)
 _SHORTEST_POLL = 0.2
+_ADMIN_CONNECTIONS = 40
+_OTHER_FILES = 100
+"""Descriptors that are no device's connection, those of the admin listener among them."""
 
 
 def load(**given: object) -> Settings:
@@ -43,122 +54,196 @@ def run(settings: Settings, ready: Callable[[str], None] = lambda _address: None
     """Serve until SIGTERM or SIGINT. `ready` is told the address once uploads are answered."""
     import uvloop
 
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    configure(settings.log_format, "hubbub_shuffler")
+    if names := unknown(os.environ):
+        _LOG.warning("no setting is called %s: is it misspelt?", ", ".join(names))
+    tune()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings, ready))
+
+
+def tune() -> None:
+    """Let the collector of garbage pass over what was loaded once and for all, and come less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 async def _serve(settings: Settings, ready: Callable[[str], None]) -> None:
     settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings.state_dir.chmod(0o700)  # also if it was there before: nobody else may look inside
-    storage = SqliteStorage(
-        settings.state_dir / "reports.sqlite",
-        clock=time.time,
-        entropy=os.urandom,
-        forget_after=settings.forget_after,
-    )
-    token = settings.forward_token.get_secret_value() if settings.forward_token else None
+    storage = _storage(settings)
     # Nothing from the environment: a stray proxy variable must not send batches elsewhere.
     async with httpx.AsyncClient(
         timeout=_TIMEOUT, trust_env=False, headers={"User-Agent": "hubbub-shuffler"}
     ) as client:
-        bundles = Bundles(
-            client,
-            address=settings.aggregator,
-            trust=settings.trust,
-            first_use=is_loopback(settings.aggregator),
-            state_dir=settings.state_dir,
-            clock=time.time,
-            every=settings.bundle_refresh,
-        )
-        ingest = Ingest(
-            storage,
-            bundles,
-            clock=time.time,
-            floor=settings.min_batch_floor,
-            skew=settings.skew,
-            max_body=settings.max_body,
-            max_pending=settings.max_pending,
-            body_timeout=settings.body_timeout,
-        )
-        batcher = Batcher(
-            storage,
-            bundles,
-            Forwarder(client, address=settings.aggregator, token=token),
-            entropy=os.urandom,
-            floor=settings.min_batch_floor,
-            max_batch=settings.max_batch,
-            lease=settings.lease,
-            longest_backoff=settings.longest_backoff,
-            poll=max(_SHORTEST_POLL, settings.tick / 2),
-        )
-        server = _Server(_server_config(settings, create_app(ingest=ingest, bundles=bundles, storage=storage)), ready)
         try:
-            await _together(server, bundles.run(), batcher.run(settings.tick))
+            await _serve_with(settings, storage, client, ready)
         finally:
             await storage.aclose()
 
 
-async def _together(server: _Server, *jobs: Coroutine[None, None, None]) -> None:
-    """Serve, with the jobs beside it. A job that fails takes the process down, so that a supervisor sees it."""
+async def _serve_with(
+    settings: Settings, storage: Storage, client: httpx.AsyncClient, ready: Callable[[str], None]
+) -> None:
+    bundles = _bundles(settings, client)
+    limits = _limits(settings)
+    guards = [_guard(settings)]
+    ingest = Ingest(
+        storage,
+        bundles,
+        clock=time.time,
+        floor=settings.min_batch_floor,
+        skew=settings.skew,
+        max_body=settings.max_body,
+        max_reports=settings.max_reports,
+        max_pending=settings.max_pending,
+        max_uploads=settings.max_uploads,
+        limits=limits,
+    )
+    lag = Lag(time.time)
+    app = create_app(ingest=ingest, bundles=bundles, storage=storage, limits=limits)
+    config = server_config(
+        app,
+        http=guards[0].protocol(),
+        shutdown_timeout=settings.shutdown_timeout,
+        certificate=settings.tls_certificate,
+        key=settings.tls_key,
+    )
+    with ExitStack() as open_:
+        listener = open_.enter_context(listen(settings.host, settings.port, reuse_port=settings.reuse_port))
+        servers = [Server(config, listener, ready)]
+        if settings.admin_port is not None:
+            sources = Sources(ingest, bundles, lag, guards[0], time.time)
+            admin = create_admin(sources, storage, _secret(settings.admin_token))
+            listener = open_.enter_context(listen(settings.admin_host, settings.admin_port))
+            guards.append(_watching(settings, _ADMIN_CONNECTIONS, None))
+            servers.insert(0, Server(server_config(admin, http=guards[1].protocol()), listener, _announce_admin))
+        batcher = _batcher(settings, lag.watch(storage), bundles, client)
+        await _together(servers, bundles.run(), batcher.run(settings.tick), *(guard.run() for guard in guards))
+
+
+async def _together(servers: Sequence[Server], *jobs: Coroutine[None, None, None]) -> None:
+    """Serve, with the jobs beside it. One that ends ends all, so that a supervisor sees it."""
+
+    def stop() -> None:
+        for server in servers:
+            server.stop()
+
     tasks = [asyncio.ensure_future(job) for job in jobs]
-    for task in tasks:
-        task.add_done_callback(lambda _task: setattr(server, "should_exit", True))
+    serving = [asyncio.ensure_future(server.run_here()) for server in servers]
+    for task in [*tasks, *serving]:
+        task.add_done_callback(lambda _task: stop())
     try:
-        await server.serve()
+        with _signals(stop):
+            ended: list[BaseException | None] = await asyncio.gather(*serving, return_exceptions=True)
     finally:
         for task in tasks:
             task.cancel()
-        ended = await asyncio.gather(*tasks, return_exceptions=True)
-    for end in ended:
+        ended_jobs = await asyncio.gather(*tasks, return_exceptions=True)
+    for end in [*ended, *ended_jobs]:
         if isinstance(end, Exception):
             raise end
 
 
-def _server_config(settings: Settings, app: Callable[..., object]) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        host=settings.host,
-        port=settings.port,
-        loop="none",
-        http="httptools",
-        ws="none",
-        lifespan="off",
-        # Who asked for what is exactly what must not be written down.
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        timeout_graceful_shutdown=settings.shutdown_timeout,
+@contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT finish what is in work; a second one does not wait for that."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+def _storage(settings: Settings) -> Storage:
+    try:
+        return open_storage(
+            settings.storage.get_secret_value() if settings.storage else settings.state_dir / "reports.sqlite",
+            clock=time.time,
+            entropy=os.urandom,
+            forget_after=settings.forget_after,
+            replicas=settings.storage_replicas,
+        )
+    except StorageError as error:
+        raise InvalidParameter(f"the shuffler can't start: its storage can't be used: {error}") from None
+
+
+def _bundles(settings: Settings, client: httpx.AsyncClient) -> Bundles:
+    return Bundles(
+        client,
+        address=settings.aggregator,
+        trust=settings.trust,
+        first_use=is_loopback(settings.aggregator),
+        state_dir=settings.state_dir,
+        clock=time.time,
+        every=settings.bundle_refresh,
+        codebooks=settings.codebooks,
     )
 
 
-class _Server(uvicorn.Server):
-    """uvicorn, told to stop by us: its own handlers end the process before the storage is closed."""
+def _batcher(settings: Settings, storage: Storage, bundles: Bundles, client: httpx.AsyncClient) -> Batcher:
+    return Batcher(
+        storage,
+        bundles,
+        Forwarder(client, address=settings.aggregator, token=_secret(settings.forward_token)),
+        entropy=os.urandom,
+        floor=settings.min_batch_floor,
+        max_batch=settings.max_batch,
+        lease=settings.lease,
+        longest_backoff=settings.longest_backoff,
+        poll=max(_SHORTEST_POLL, settings.tick / 2),
+        forwards=settings.forwards,
+    )
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[str], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
-        try:
-            yield
-        finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(number)
+def _limits(settings: Settings) -> Limits | None:
+    if not settings.rate:
+        return None
+    return Limits(
+        rate=settings.rate,
+        burst=settings.burst,
+        hops=settings.proxy_hops,
+        key=os.urandom(KEY_BYTES),
+        clock=time.monotonic,
+    )
 
-    def _stop(self) -> None:
-        self.force_exit = self.should_exit  # the second signal does not wait for uploads in work
-        self.should_exit = True
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            host, port = self.servers[0].sockets[0].getsockname()[:2]
-            self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+def _guard(settings: Settings) -> Guard:
+    """As many connections as the operating system gives us descriptors for, if that is less than was set."""
+    # -1 means that there is no limit
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = settings.max_connections + _OTHER_FILES
+    if 0 <= soft < wanted:
+        soft = wanted if hard < 0 else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    most = settings.max_connections if not 0 <= soft < wanted else max(20, soft - _OTHER_FILES)
+    if most < settings.max_connections:
+        _LOG.warning("only %d connections at once: the limit of open files is %d", most, soft)
+    return _watching(settings, most, None if settings.proxy_hops else settings.max_connections_per_address)
+
+
+def _watching(settings: Settings, most: int, per_address: int | None) -> Guard:
+    return Guard(
+        head_timeout=settings.head_timeout,
+        body_timeout=settings.body_timeout,
+        body_rate=settings.body_rate,
+        max_body=settings.max_body,
+        max_connections=most,
+        max_per_address=per_address,
+        clock=time.monotonic,
+    )
+
+
+def _secret(text: SecretStr | None) -> str | None:
+    return text.get_secret_value() if text else None
+
+
+def _announce_admin(address: str) -> None:
+    _LOG.info("admin listener at %s", address)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,10 @@ import httpx
 import pytest
 
 from hubbub.wire import BATCH_HEADER_BYTES, BATCH_TYPE, BatchHeader
+from hubbub_shuffler.batcher import Batcher
 from hubbub_shuffler.forward import LARGEST_ANSWER, Again, Answer, Final, Forwarder
-from hubbub_shuffler.storage import Count
+from hubbub_shuffler.permute import places
+from hubbub_shuffler.storage import Arrivals, Bucket, Count, StorageError, Terms
 from hubbub_shuffler.storage.sqlite import SqliteStorage
 from tests.shuffler.world import (
     AGGREGATOR,
@@ -183,6 +188,37 @@ def test_a_metric_that_left_the_bundle_keeps_the_minimum_it_was_collected_under(
     run(World(tmp_path, StubAggregator(signed(book=codebook(11)))), scenario)
 
 
+def test_a_codebook_that_comes_later_does_not_lower_the_minimum_of_what_was_collected(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await closed_with(world, unique(10))
+        world.aggregator.bundle = signed(NOW + 1, book=codebook(3))
+        await world.bundles.refresh()
+        await world.settle_all()
+        assert [header.kind for header in world.aggregator.headers()] == ["discard"]
+
+    run(World(tmp_path, StubAggregator(signed(book=codebook(11)))), scenario)
+
+
+def test_a_bucket_that_cannot_be_read_holds_up_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(world: World) -> None:
+        await closed_with(world, unique(10))
+        world.clock.now = NOW
+        other = Arrivals(Bucket(bytes(16), 1, 1), Terms("broken", 64, CLOSES, 2), unique(2, 64))
+        await world.storage.add([other])
+        world.clock.now = CLOSES
+        file = sqlite3.connect(tmp_path / "reports.sqlite")
+        (table,) = file.execute("SELECT waiting FROM buckets WHERE name = 'broken'").fetchone()
+        file.execute(f"DROP TABLE {table}_1")  # where two reports lie
+        file.commit()
+        file.close()
+        await world.batcher.tick()
+        await world.batcher.tick()
+        assert [header.count for header in world.aggregator.headers()] == [10]
+        assert "a bucket of broken can't be planned" in caplog.text
+
+    run(World(tmp_path), scenario)
+
+
 FOR_GOOD = [
     "batch-too-small",
     "batch-conflict",
@@ -319,35 +355,80 @@ def test_a_batch_too_large_for_the_aggregator_is_an_error_for_the_operator_and_w
     run(World(tmp_path), scenario)
 
 
-SLOW = 60.0
-"""Seconds after which an attempt fails: longer than the pause before the next, so that one is always due."""
+@asynccontextmanager
+async def running(worker: Batcher) -> AsyncIterator[None]:
+    task = asyncio.create_task(worker.run(0.01))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
-def test_a_slow_aggregator_holds_up_no_closing_and_no_deletion(tmp_path: Path) -> None:
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(10):
+        while not await condition():
+            await asyncio.sleep(0.01)
+
+
+def test_attempts_without_end_hold_up_no_closing_and_no_deletion(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         await world.post(upload(unique(5)) + upload(unique(5, THEME_SEALED), metric=THEME))
         world.clock.now += HOUR
         (late,) = unique(1)
         await world.post(upload([late], period=PERIOD + 1, key_id=2))
-        world.clock.now = CLOSES + HOUR - 2 * SLOW
-        looked = False
+        world.clock.now = CLOSES
+        hung: set[bytes] = set()
 
-        async def slow(*_call: Any) -> Answer:
-            nonlocal looked
-            if looked:
-                return Final("accepted")
-            world.clock.now += SLOW
-            if world.clock.now > CLOSES + HOUR + SLOW:
-                looked = True
-                assert late not in files_of(tmp_path)
-                assert (await counts(world))["discarded"] == (1, 1)
-            return Again("ReadTimeout")
+        async def hang(batch_id: bytes, *_call: Any) -> Answer:
+            hung.add(batch_id)
+            await asyncio.Event().wait()
+            raise AssertionError
 
-        world.batcher._forwarder.put = slow  # type: ignore[method-assign, assignment]  # a network with a time-out
-        await world.batcher.tick()
-        assert looked
+        world.batcher._forwarder.put = hang  # type: ignore[method-assign, assignment]  # a network that never answers
+
+        async def stuck() -> bool:
+            return len(hung) == 2
+
+        async def forgotten() -> bool:
+            return (await counts(world)).get("discarded") == (1, 1) and late not in files_of(tmp_path)
+
+        async with running(world.batcher):
+            await until(stuck)
+            assert late in files_of(tmp_path)
+            world.clock.now = CLOSES + HOUR
+            await until(forgotten)
 
     run(World(tmp_path), scenario)
+
+
+def test_an_attempt_without_end_holds_up_no_other_batch(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        sealed = unique(40)
+        await closed_with(world, sealed)
+        put, hung = world.batcher._forwarder.put, bytearray()
+
+        async def hang_once(batch_id: bytes, length: int, body: AsyncIterator[bytes]) -> Answer:
+            if not hung or hung == batch_id:
+                hung[:] = batch_id
+                await asyncio.Event().wait()
+            return await put(batch_id, length, body)
+
+        world.batcher._forwarder.put = hang_once  # type: ignore[method-assign]  # a network that fails one batch
+
+        async def others_settled() -> bool:
+            world.clock.now += 1
+            return (await counts(world)).get("accepted") == (30, 3)
+
+        async with running(world.batcher):
+            await until(others_settled)
+            assert hung.hex() not in world.aggregator.batches
+
+    run(World(tmp_path, max_batch=10), scenario)
+
+
+SLOW = 60.0
+"""Seconds after which an attempt fails: longer than the pause before the next, so that one is always due."""
 
 
 def test_batches_that_fail_slowly_starve_no_other(tmp_path: Path) -> None:
@@ -355,7 +436,7 @@ def test_batches_that_fail_slowly_starve_no_other(tmp_path: Path) -> None:
         await closed_with(world, unique(40))
         tried: Counter[bytes] = Counter()
 
-        async def slow(batch_id: bytes, _body: bytes) -> Answer:
+        async def slow(batch_id: bytes, *_call: Any) -> Answer:
             tried[batch_id] += 1
             world.clock.now += SLOW
             return Final("accepted") if tried.total() > 12 else Again("ReadTimeout")
@@ -445,6 +526,30 @@ def test_a_worker_that_is_stopped_gives_its_batch_back_at_once(tmp_path: Path) -
     run(World(tmp_path), scenario)
 
 
+def test_a_worker_can_be_stopped_though_its_storage_is_gone(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await closed_with(world, unique(10))
+        reached = asyncio.Event()
+
+        async def hang(*_call: Any) -> None:
+            reached.set()
+            await asyncio.Event().wait()
+
+        async def gone(*_call: Any, **_named: Any) -> bool:
+            raise StorageError("no such file")
+
+        world.batcher._forwarder.put = hang  # type: ignore[method-assign, assignment]  # a network that never answers
+        task = asyncio.create_task(world.batcher.run(0.01))
+        await reached.wait()
+        world.storage.postpone = gone  # type: ignore[method-assign]  # a disk that failed
+        task.cancel()
+        ended, _ = await asyncio.wait([task], timeout=5)
+        assert ended
+        assert task.cancelled()
+
+    run(World(tmp_path), scenario)
+
+
 def test_an_attempt_ends_before_its_lease_does(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         await closed_with(world, unique(10))
@@ -460,3 +565,27 @@ def test_an_attempt_ends_before_its_lease_does(tmp_path: Path) -> None:
         assert len(world.aggregator.puts) == 1
 
     run(World(tmp_path), scenario)
+
+
+def test_seed_and_ids_come_from_the_generator_that_was_passed_in_and_nowhere_else(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        drawn: list[bytes] = []
+
+        def entropy(count: int) -> bytes:
+            drawn.append(os.urandom(count))
+            return drawn[-1]
+
+        world.batcher._entropy = entropy
+        sealed = unique(30)
+        await closed_with(world, sealed)
+        await world.batcher._tidy()
+        seed = await world.storage.seed(Bucket(METRIC, PERIOD, 1))
+        assert [len(each) for each in drawn] == [32, 16, 16, 16]
+        assert seed == drawn[0]
+        await world.settle_all()
+        assert {bytes.fromhex(batch_id) for batch_id in world.aggregator.batches} == set(drawn[1:4])
+        parts = [dict(world.aggregator.batches)[each.hex()][BATCH_HEADER_BYTES:] for each in drawn[1:4]]
+        expected: list[bytes] = sorted(sealed, key=lambda each: places(each, SEALED, drawn[0]))
+        assert b"".join(parts) == b"".join(expected)
+
+    run(World(tmp_path, max_batch=10), scenario)

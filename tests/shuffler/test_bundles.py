@@ -11,10 +11,25 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from hubbub.bundle import BundledCodebook, sign
 from hubbub.problems import InvalidParameter
 from hubbub.refusals import PROBLEM_TYPE
 from hubbub_shuffler.storage import StorageError
-from tests.shuffler.world import CLOSES, NOW, PERIOD, TRUST, StubAggregator, World, files_of, signed, unique, upload
+from tests.shuffler.world import (
+    CLOSES,
+    IDENTITY,
+    KEYS,
+    NOW,
+    PERIOD,
+    TRUST,
+    StubAggregator,
+    World,
+    codebook,
+    files_of,
+    signed,
+    unique,
+    upload,
+)
 
 STRANGER = Ed25519PrivateKey.from_private_bytes(bytes(32))
 
@@ -210,13 +225,14 @@ def test_the_status_says_what_waits_and_what_left(tmp_path: Path) -> None:
         status = (await world.client.get("/v1/status")).json()
         assert status == {
             "accepted": 0,
-            "refused": {},
             "buckets": [{"metric": "dark_mode", "state": "open"}],
             "batches": {"planned": 0, "sent": 0},
             "settled": {},
             "discarded": {},
+            "min_batch_floor": 200,
             "minimum": {"dark_mode": 200, "old": 200, "theme": 200},
             "bundle": NOW,
+            "codebooks": [codebook().id.hex()],
         }
         world.clock.now += 3 * 3_600
         await world.settle_all()
@@ -246,15 +262,58 @@ def test_nobody_can_count_a_waiting_or_a_discarded_crowd_by_adding_to_it(tmp_pat
     run(World(tmp_path, floor=200), scenario)
 
 
-def test_what_the_aggregator_accepted_and_what_was_refused_is_shown_in_hundreds(tmp_path: Path) -> None:
+def test_what_the_aggregator_accepted_is_shown_in_hundreds_and_what_was_refused_not_at_all(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         await world.post(upload(unique(250)))
-        await world.post(upload(unique(99), period=PERIOD - 5))
-        assert (await world.client.get("/v1/status")).json()["refused"] == {}
-        await world.post(upload(unique(102), period=PERIOD - 5))
-        assert (await world.client.get("/v1/status")).json()["refused"] == {"period-closed": 200}
+        before = (await world.client.get("/v1/status")).text
+        await world.post(upload(unique(201), period=PERIOD - 5))
+        assert (await world.client.get("/v1/status")).text == before
         world.clock.now = CLOSES
         await world.settle_all()
         assert (await world.client.get("/v1/status")).json()["accepted"] == 200
 
     run(World(tmp_path), scenario)
+
+
+def test_the_effective_minimum_is_the_larger_of_codebook_and_floor_and_is_shown(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        status = (await world.client.get("/v1/status")).json()
+        assert (status["min_batch_floor"], status["minimum"]["dark_mode"]) == (2, 3)
+
+    run(World(tmp_path, floor=2), scenario)
+
+
+def test_with_pinned_codebooks_a_bundle_with_another_one_is_refused_as_a_whole(tmp_path: Path) -> None:
+    other = codebook(min_batch=4)
+
+    async def scenario(world: World) -> None:
+        good = world.aggregator.bundle
+        assert (await world.client.get("/v1/bundle")).content == good
+        world.aggregator.bundle = signed(NOW + 5, book=other)
+        assert not await world.bundles.refresh()
+        assert (await world.client.get("/v1/bundle")).content == good
+        async with World(
+            tmp_path, world.aggregator, world.clock, codebooks=[codebook().id.hex(), other.id.hex()]
+        ) as both:
+            assert (await both.client.get("/v1/bundle")).content == world.aggregator.bundle
+
+    run(World(tmp_path, codebooks=[codebook().id.hex()]), scenario)
+
+
+def test_a_codebook_that_lies_about_its_id_is_not_the_pinned_one(tmp_path: Path) -> None:
+    lying = {**codebook(min_batch=4).compiled(), "id": codebook().id.hex()}
+    raw = sign(
+        IDENTITY,
+        collection="photo-app",
+        codebooks=[BundledCodebook(0, lying)],
+        keys=KEYS,
+        now=NOW,
+        lifetime=86_400,
+        max_age=600,
+        last=None,
+    )
+
+    async def scenario(world: World) -> None:
+        assert world.bundles.current is None
+
+    run(World(tmp_path, StubAggregator(raw), codebooks=[codebook().id.hex()]), scenario)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from hubbub_shuffler.storage.sqlite import SqliteStorage
-from tests.shuffler.world import CLOSES, Clock, StubAggregator, World, files_of, unique, upload
+from hubbub_shuffler.storage import Bucket, Storage
+from tests.shuffler.backends import Make, forgotten, on_redis, sqlite
+from tests.shuffler.world import CLOSES, Clock, StubAggregator, World, unique, upload
 
-STEPS = ["add", "close", "read", "plan", "claim", "postpone", "settle", "forget"]
+STEPS = ["add", "close", "seed", "plan", "claim", "postpone", "settle", "forget"]
 
 
 class Crash(Exception):
@@ -24,7 +26,7 @@ class Crash(Exception):
 class CrashingStorage:
     """The real storage; the process dies before or after its n-th step."""
 
-    def __init__(self, storage: SqliteStorage, step: int, *, after: bool) -> None:
+    def __init__(self, storage: Storage, step: int, *, after: bool) -> None:
         self._storage, self._left, self._after = storage, step, after
         self.dead = False
 
@@ -34,18 +36,37 @@ class CrashingStorage:
             return method
 
         async def step(*arguments: Any, **named: Any) -> Any:
-            if self.dead:
-                raise Crash
-            self._left -= 1
-            self.dead = self._left == 0
-            if self.dead and not self._after:
-                raise Crash
+            self._before()
             result = await method(*arguments, **named)
             if self.dead:
                 raise Crash
             return result
 
         return step
+
+    async def read(self, bucket: Bucket) -> AsyncIterator[bytes]:
+        self._before()
+        async for piece in self._storage.read(bucket):
+            yield piece
+            if self.dead:
+                raise Crash
+
+    def _before(self) -> None:
+        if self.dead:
+            raise Crash
+        self._left -= 1
+        self.dead = self._left == 0
+        if self.dead and not self._after:
+            raise Crash
+
+
+@contextmanager
+def suppress_crash() -> Iterator[None]:
+    """From wherever in the process it comes."""
+    try:
+        yield
+    except* Crash:
+        pass
 
 
 async def report_all(world: World, uploads: list[list[bytes]]) -> None:
@@ -57,32 +78,33 @@ async def report_all(world: World, uploads: list[list[bytes]]) -> None:
         uploads.pop(0)
 
 
-def crashed_run(directory: Path, step: int, *, after: bool, lost_answer: bool) -> bool:
+def crashed_run(
+    request: pytest.FixtureRequest, make: Make, directory: Path, step: int, *, after: bool, lost_answer: bool
+) -> bool:
     """One life that ends at a step and the life after it; False when the first one never came so far."""
     directory.mkdir()
     clock, aggregator = Clock(), StubAggregator()
+    backend = make(request, directory, clock)
     sealed = unique(30)
     uploads = [sealed[:20], sealed[20:]]
 
     async def first_life() -> bool:
-        real = SqliteStorage(directory / "reports.sqlite", clock=clock, entropy=os.urandom)
-        storage = CrashingStorage(real, step, after=after)
+        storage = CrashingStorage(backend.open(), step, after=after)
         if lost_answer:
             aggregator.answers = [httpx.ReadError("the answer is lost on its way back")]
         async with World(directory, aggregator, clock, storage, max_batch=20) as world:
-            try:
+            with suppress_crash():
                 await report_all(world, uploads)
                 clock.now = CLOSES
                 await world.settle_all()
-            except Crash:
-                return True
             return storage.dead
 
     async def second_life() -> None:
-        async with World(directory, aggregator, clock, max_batch=20) as world:
+        async with World(directory, aggregator, clock, backend.open(), max_batch=20) as world:
             await report_all(world, uploads)
             clock.now = max(clock.now, CLOSES)
             await world.settle_all()
+            await forgotten(world.storage)
             counts = (await world.storage.overview()).counts
             assert counts["dark_mode", "accepted"] == (30, 2)
             twice = counts.get(("dark_mode", "duplicate"))
@@ -93,21 +115,26 @@ def crashed_run(directory: Path, step: int, *, after: bool, lost_answer: bool) -
     assert Counter(aggregator.delivered()) == Counter(sealed)
     for batch_id, body in aggregator.puts:
         assert aggregator.batches[batch_id] == body
-    assert not [each for each in sealed if each in files_of(directory)]
+    left = backend.files()
+    assert not [each for each in sealed if each in left]
     return died
 
 
 @pytest.mark.parametrize(
-    ("after", "lost_answer"),
+    ("make", "after", "lost_answer"),
     [
-        pytest.param(True, True, id="after, and an answer is lost"),
-        pytest.param(True, False, id="after", marks=pytest.mark.full),
-        pytest.param(False, True, id="before, and an answer is lost", marks=pytest.mark.full),
-        pytest.param(False, False, id="before", marks=pytest.mark.full),
+        pytest.param(sqlite, True, True, id="sqlite: after, and an answer is lost"),
+        pytest.param(sqlite, True, False, id="sqlite: after", marks=pytest.mark.full),
+        pytest.param(sqlite, False, True, id="sqlite: before, and an answer is lost", marks=pytest.mark.full),
+        pytest.param(sqlite, False, False, id="sqlite: before", marks=pytest.mark.full),
+        pytest.param(on_redis("redis_server"), True, True, id="redis: after", marks=pytest.mark.full),
+        pytest.param(on_redis("redis_server"), False, True, id="redis: before", marks=pytest.mark.full),
     ],
 )
-def test_a_crash_at_any_step_loses_and_doubles_nothing(tmp_path: Path, after: bool, lost_answer: bool) -> None:
+def test_a_crash_at_any_step_loses_and_doubles_nothing(
+    request: pytest.FixtureRequest, tmp_path: Path, make: Make, after: bool, lost_answer: bool
+) -> None:
     step = 1
-    while crashed_run(tmp_path / str(step), step, after=after, lost_answer=lost_answer):
+    while crashed_run(request, make, tmp_path / str(step), step, after=after, lost_answer=lost_answer):
         step += 1
     assert step > 14  # two commits, closing, planning, two batches sent, polled and settled, deletion

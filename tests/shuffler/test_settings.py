@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,10 @@ from click.testing import CliRunner
 
 from hubbub.problems import InvalidParameter
 from hubbub_cli.shuffler import shuffler
-from hubbub_shuffler.main import load
-from hubbub_shuffler.settings import Settings, is_loopback
-from tests.shuffler.world import TOKEN, TRUST
+from hubbub_shuffler.main import _serve, load
+from hubbub_shuffler.serve import listen
+from hubbub_shuffler.settings import Settings, is_loopback, table, unknown
+from tests.shuffler.world import TOKEN, TRUST, codebook
 
 PAGE = Path(__file__).parents[2] / "docs" / "shuffler.md"
 FAR = "https://aggregator.example.com"
@@ -62,6 +64,13 @@ def test_options_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
         {"trust": "ed25519:short"},
         {"aggregator": "ftp://x"},
         {"aggregator": "aggregator:8702"},
+        {"aggregator": "http://127.0.0.1:99999"},
+        {"skew": "inf"},
+        {"rate": "nan"},
+        {"rate": 1e-320},
+        {"forward_token": f"{TOKEN}\n"},
+        {"admin_token": f"{TOKEN}\u00e9"},
+        {"storage": f"redis+tls://:{TOKEN}@redis.example.com/0"},
         {"aggregator": f"https://user:{TOKEN}@aggregator.example.com"},
     ],
 )
@@ -93,10 +102,88 @@ def test_loopback_is_recognised_by_its_address(address: str, local: bool) -> Non
 
 def test_every_setting_is_documented_as_it_is() -> None:
     page = PAGE.read_text()
-    for name, field in Settings.model_fields.items():
-        assert field.description, name
-        default = "" if field.default is None or field.default == () else f"`{field.default}`"
-        assert f"| `{name}` | {default} | {field.description} |" in page, name
+    for name, default, text in table():
+        assert text, name
+        assert f"| `{name}` | {f'`{default}`' if default else ''} | {text} |" in page, name
+
+
+def test_help_prints_every_setting_with_its_default_and_meaning_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FORWARD_TOKEN", "ADMIN_TOKEN", "STORAGE"):
+        monkeypatch.setenv(f"HUBBUB_SHUFFLER_{name}", TOKEN)
+    said = CliRunner().invoke(shuffler, ["--help"], terminal_width=200).output
+    words = " ".join(said.split())
+    for name, default, text in table():
+        assert f"HUBBUB_SHUFFLER_{name.upper()} {text} [{default or 'unset'}]" in words, name
+    assert TOKEN not in said
+
+
+def test_a_password_in_the_storage_url_does_not_print() -> None:
+    given = f"redis://:{TOKEN}@redis.example.com/0"
+    assert TOKEN not in repr(load(storage=given)) + str(load(storage=given).model_dump())
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"admin_port": 9_000, "admin_host": "0.0.0.0"}, "admin_token"),  # noqa: S104  it is refused
+        ({"admin_port": 9_000, "admin_host": "::"}, "admin_token"),
+        ({"admin_port": 8_701}, "same port"),
+        ({"tls_key": "key.pem"}, "tls_certificate"),
+        ({"tls_certificate": "chain.pem"}, "tls_key"),
+        ({"codebooks": "not-an-id"}, "hexadecimal"),
+        ({"log_format": "xml"}, "log_format"),
+        ({"proxy_hops": -1}, "proxy_hops"),
+    ],
+)
+def test_what_would_be_unsafe_or_cannot_work_is_refused(given: dict[str, object], wrong: str) -> None:
+    with pytest.raises(InvalidParameter, match=wrong):
+        load(**given)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+def test_the_admin_listener_needs_no_token_on_loopback(host: str) -> None:
+    assert load(admin_port=0, admin_host=host).admin_port == 0
+
+
+def test_codebooks_are_pinned_by_their_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = codebook().id.hex(), codebook(min_batch=9).id.hex()
+    monkeypatch.setenv("HUBBUB_SHUFFLER_CODEBOOKS", ", ".join(ids))
+    assert load().codebooks == ids
+
+
+def test_an_address_that_is_taken_is_named_instead_of_a_traceback() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InvalidParameter, match=f"port {port}"):
+            listen("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"storage": f"redis://:{TOKEN.replace(' ', '')}@127.0.0.1:1/0"}, "storage can't be used"),
+        ({"storage": "nowhere/reports.sqlite"}, "storage can't be used"),
+        ({"tls_certificate": "nowhere.pem", "tls_key": "nowhere.key"}, "TLS with nowhere.pem"),
+    ],
+)
+def test_what_is_not_there_at_the_start_is_one_line_and_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, object], wrong: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidParameter, match=wrong) as caught:
+        asyncio.run(_serve(load(port=0, state_dir=tmp_path / "state", **given), lambda _address: None))
+    assert TOKEN.replace(" ", "") not in str(caught.value)
+
+
+def test_a_misspelt_setting_is_noticed() -> None:
+    names = [
+        "HUBBUB_SHUFFLER_MIN_BATCH_FLOR",
+        "HUBBUB_SHUFFLER_HOST",
+        "hubbub_shuffler_port",
+        "HUBBUB_CLIENT_X",
+        "PATH",
+    ]
+    assert unknown(names) == ["HUBBUB_SHUFFLER_MIN_BATCH_FLOR"]
 
 
 def test_the_command_says_what_is_wrong_instead_of_starting() -> None:
@@ -105,7 +192,11 @@ def test_the_command_says_what_is_wrong_instead_of_starting() -> None:
 
 
 def test_the_shuffler_loads_nothing_that_could_read_a_report() -> None:
-    code = "import sys, hubbub_shuffler.main; print('\\n'.join(sys.modules))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    forbidden = ("hubbub.mechanisms", "hubbub.codebook", "hubbub.accounting", "hubbub.sealing", "numpy")
-    assert not [name for name in run.stdout.split() if name.startswith(forbidden)]
+    """And what devices talk to loads no numpy: that is for preparing a batch."""
+    code = "import sys, hubbub_shuffler.{}; print(*sys.modules); import hubbub_shuffler.main; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code.format("app")], capture_output=True, text=True, check=True)
+    edge, service = run.stdout.splitlines()
+    assert "hubbub_shuffler.ingest" in edge
+    assert not [name for name in edge.split() if name.startswith(("numpy", "scipy"))]
+    forbidden = ("hubbub.mechanisms", "hubbub.codebook", "hubbub.accounting", "hubbub.sealing", "scipy")
+    assert not [name for name in service.split() if name.startswith(forbidden)]

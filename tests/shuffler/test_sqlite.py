@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import subprocess
+import sys
+import time
 from pathlib import Path
 
-from hubbub_shuffler.storage import Arrivals, Bucket, Plan, Terms
+import pytest
+
+from hubbub_shuffler.storage import Arrivals, Bucket, Plan, StorageError, Terms
 from hubbub_shuffler.storage.sqlite import SqliteStorage
+from tests.shuffler.backends import look_random
 from tests.shuffler.world import Clock, files_of
 
 BUCKET = Bucket(bytes(16), 7, 1)
@@ -52,6 +58,44 @@ def test_a_process_knows_of_traces_that_another_one_left_behind(tmp_path: Path) 
     asyncio.run(main())
 
 
+def test_a_reader_that_pauses_keeps_no_trace_of_another_bucket(tmp_path: Path) -> None:
+    """A large batch takes long to leave: meanwhile the log is cut all the same."""
+
+    async def main() -> None:
+        clock, other = Clock(0), Bucket(bytes(16), 7, 2)
+        storage = open_storage(tmp_path, clock)
+        large = [os.urandom(TERMS.size) for _ in range(40_000)]
+        sealed = [os.urandom(TERMS.size) for _ in range(100)]
+        await storage.add([Arrivals(BUCKET, TERMS, large), Arrivals(other, TERMS, sealed)])
+        clock.now = TERMS.closes_at
+        await storage.close(())
+        reader = storage.read(BUCKET)
+        found = [await anext(reader)]
+        assert await storage.plan(other, Plan((os.urandom(16),), b"", 100, 0, discard=True))
+        assert await storage.forget()
+        left = files_of(tmp_path)
+        assert not [each for each in sealed if each in left]
+        found += [piece async for piece in reader]
+        assert len(found) > 2
+        assert b"".join(sorted(large)) == b"".join(sorted(_reports(b"".join(found))))
+        await storage.aclose()
+
+    asyncio.run(main())
+
+
+def _reports(raw: bytes) -> list[bytes]:
+    return [raw[at : at + TERMS.size] for at in range(0, len(raw), TERMS.size)]
+
+
+def test_the_driver_of_redis_is_not_loaded_for_a_file(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, time; from hubbub_shuffler.storage import open_storage;"
+        "open_storage(sys.argv[1], clock=time.time, entropy=os.urandom);"
+        "assert 'redis' not in sys.modules; os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "reports.sqlite")], check=True, timeout=60)
+
+
 def test_files_that_anyone_could_read_are_made_private(tmp_path: Path) -> None:
     def modes() -> set[int]:
         return {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
@@ -66,5 +110,86 @@ def test_files_that_anyone_could_read_are_made_private(tmp_path: Path) -> None:
         assert modes() == {0o600}
         await first.aclose()
         await second.aclose()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("reports", [1, 2, 64])
+def test_where_reports_lie_in_the_file_does_not_predict_the_order_of_their_arrival(
+    tmp_path: Path, reports: int
+) -> None:
+    """In the bytes of the files, among group commits of one size, with others of other sizes between them."""
+    commits = [[os.urandom(TERMS.size) for _ in range(reports)] for _ in range(400)]
+
+    async def main() -> None:
+        storage = open_storage(tmp_path, Clock(0))
+        for at in range(0, 400, 20):  # twenty at once, which is twenty commits but for the wait for the disk
+            between = [Arrivals(BUCKET, TERMS, [os.urandom(TERMS.size)] * (at % 6 + 3))]
+            await storage.add([Arrivals(BUCKET, TERMS, sealed) for sealed in commits[at : at + 20]] + between)
+        assert await storage.forget()
+        raw = files_of(tmp_path)
+        # the first of a commit that is not cut in two by the end of a page
+        places = [next(at for each in sealed if (at := raw.find(each)) >= 0) for sealed in commits]
+        assert all(raw.count(each) <= 1 for sealed in commits for each in sealed[:1])  # nor is there an older copy
+        look_random(sorted(range(400), key=places.__getitem__))
+        await storage.aclose()
+
+    asyncio.run(main())
+
+
+def test_the_log_is_cut_at_every_call_also_when_nothing_was_deleted(tmp_path: Path) -> None:
+    async def main() -> None:
+        storage, log = open_storage(tmp_path, Clock(0)), tmp_path / "reports.sqlite-wal"
+        await storage.add([Arrivals(BUCKET, TERMS, [os.urandom(TERMS.size)])])
+        assert log.stat().st_size
+        assert await storage.forget()
+        assert not log.stat().st_size
+        await storage.aclose()
+
+    asyncio.run(main())
+
+
+def test_a_reader_that_hangs_keeps_uploads_waiting_for_a_moment_only(tmp_path: Path) -> None:
+    """It keeps the log from being cut; whoever cuts must not hold the file for as long as it would wait otherwise."""
+
+    async def main() -> None:
+        storage = open_storage(tmp_path, Clock(0))
+        await storage.add([Arrivals(BUCKET, TERMS, [os.urandom(TERMS.size)])])
+        reader = sqlite3.connect(tmp_path / "reports.sqlite", isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM buckets").fetchone()
+        await storage.add([Arrivals(BUCKET, TERMS, [os.urandom(TERMS.size)])])
+        began = time.monotonic()
+        await asyncio.gather(storage.forget(), storage.add([Arrivals(BUCKET, TERMS, [os.urandom(TERMS.size)])]))
+        assert time.monotonic() - began < 15  # of the thirty seconds that SQLite may wait
+        reader.close()
+        await storage.aclose()
+
+    asyncio.run(main())
+
+
+def test_a_file_of_an_older_layout_is_refused_at_the_start(tmp_path: Path) -> None:
+    old = sqlite3.connect(tmp_path / "reports.sqlite")
+    old.execute("CREATE TABLE buckets (metric BLOB PRIMARY KEY, waiting TEXT NOT NULL)")
+    old.close()
+    with pytest.raises(StorageError, match="older version"):
+        open_storage(tmp_path, Clock(0))
+
+
+def test_a_full_file_is_not_called_ready(tmp_path: Path) -> None:
+    async def main() -> None:
+        storage = open_storage(tmp_path, Clock(0))
+        await storage.check()
+        (pages,) = storage._ingest.db.execute("PRAGMA page_count").fetchone()
+        storage._ingest.db.execute(f"PRAGMA max_page_count = {pages}")
+        full = False
+        while not full:
+            try:
+                await storage.add([Arrivals(BUCKET, TERMS, [os.urandom(TERMS.size) for _ in range(16)])])
+            except StorageError:
+                full = True
+        with pytest.raises(StorageError, match="full"):
+            await storage.check()
+        await storage.aclose()
 
     asyncio.run(main())

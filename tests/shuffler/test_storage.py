@@ -1,35 +1,48 @@
-"""What every storage of the shuffler promises. A backend joins by being added to `BACKENDS`."""
+"""What every storage of the shuffler promises, on each of `BACKENDS`."""
 
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
-from hubbub_shuffler.permute import ordered, part_of
-from hubbub_shuffler.storage import LONGEST_PAUSE, Arrivals, Bucket, Closed, Contents, Plan, Storage, Terms
-from hubbub_shuffler.storage.sqlite import SqliteStorage
-from tests.shuffler.world import Clock, files_of
+from hubbub_shuffler.permute import stretch
+from hubbub_shuffler.storage import (
+    LONGEST_PAUSE,
+    PIECE_BYTES,
+    Arrivals,
+    Bucket,
+    BucketGone,
+    Closed,
+    Plan,
+    Storage,
+    Terms,
+)
+from tests.shuffler.backends import (
+    BACKENDS,
+    BUCKET,
+    LEASE,
+    OTHER,
+    TERMS,
+    Backend,
+    all_of,
+    batch_order,
+    forgotten,
+    look_random,
+)
+from tests.shuffler.storage_processes import bring_out, keep_adding
+from tests.shuffler.world import Clock
 
-BUCKET = Bucket(bytes(16), 7, 1)
-OTHER = Bucket(bytes(16), 7, 2)
-TERMS = Terms("theme", 64, 1_000, 2)
-LEASE = 60.0
 LATE = "period-closed"
 
 Open: TypeAlias = Callable[[], Storage]
 """Another handle on the same storage, as a second process has."""
-
-
-def sqlite(directory: Path, clock: Clock) -> Storage:
-    return SqliteStorage(directory / "reports.sqlite", clock=clock, entropy=os.urandom, forget_after=5_000)
-
-
-BACKENDS = [pytest.param(sqlite, id="sqlite")]
 
 
 @pytest.fixture
@@ -38,8 +51,14 @@ def clock() -> Clock:
 
 
 @pytest.fixture(params=BACKENDS)
-def open_storage(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Open:
-    return lambda: request.param(tmp_path, clock)
+def backend(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Backend:
+    made: Backend = request.param(request, tmp_path, clock)
+    return made
+
+
+@pytest.fixture
+def open_storage(backend: Backend) -> Open:
+    return backend.open
 
 
 def run(open_storage: Open, scenario: Callable[[Storage], Coroutine[Any, Any, None]]) -> None:
@@ -77,9 +96,9 @@ def test_what_was_added_is_read_back_whole(open_storage: Open, clock: Clock) -> 
             assert await storage.add(arrivals([each])) == {}
         clock.now = TERMS.closes_at
         assert await storage.close(()) == [Closed(BUCKET, TERMS, revoked=False)]
-        contents = await storage.read(BUCKET)
-        assert sorted(contents.reports) == sorted(sealed)
-        assert contents.seed is None
+        assert sorted(await all_of(storage)) == sorted(sealed)
+        assert sorted(await all_of(storage)) == sorted(sealed)  # as often as one likes
+        assert await storage.seed(BUCKET) is None
 
     run(open_storage, scenario)
 
@@ -93,8 +112,22 @@ def test_reports_are_not_read_in_the_order_of_their_arrival(open_storage: Open, 
         clock.now = TERMS.closes_at
         await storage.close(())
         # Each is the order of arrival by chance once in 20! = 2.4e18.
-        assert (await storage.read(BUCKET)).reports != singles
-        assert (await storage.read(OTHER)).reports != together
+        assert await all_of(storage) != singles
+        assert await all_of(storage, OTHER) != together
+
+    run(open_storage, scenario)
+
+
+def test_what_is_stored_does_not_predict_the_order_of_arrival(open_storage: Open, clock: Clock) -> None:
+    """Of single reports, one group commit each: the two correlations together fail by chance once in 4 million."""
+
+    async def scenario(storage: Storage) -> None:
+        sealed = unique(500)
+        for each in sealed:
+            await storage.add(arrivals([each]))
+        clock.now = TERMS.closes_at
+        await storage.close(())
+        look_random([sealed.index(each) for each in await all_of(storage)])
 
     run(open_storage, scenario)
 
@@ -108,7 +141,7 @@ def test_a_due_bucket_refuses_and_the_others_of_the_same_commit_are_kept(open_st
         assert late == {BUCKET: LATE}
         clock.now = later.closes_at
         assert await storage.close(()) == [Closed(OTHER, later, revoked=False)]
-        assert sorted((await storage.read(OTHER)).reports) == sorted(kept)
+        assert sorted(await all_of(storage, OTHER)) == sorted(kept)
 
     run(open_storage, scenario)
 
@@ -133,7 +166,7 @@ def test_a_bucket_that_was_settled_and_deleted_stays_closed(open_storage: Open, 
         claim = await storage.claim(LEASE)
         assert claim
         assert await storage.settle(claim, "accepted")
-        assert await storage.forget()
+        await forgotten(storage)
         clock.now = 0
         assert await storage.add(arrivals(unique(1))) == {BUCKET: LATE}
 
@@ -161,15 +194,62 @@ def test_a_report_racing_the_close_is_in_the_bucket_or_refused(open_storage: Ope
                 (each,) = unique(1)
                 (refused if await storage.add(arrivals([each])) else taken).append(each)
 
-        async def close_meanwhile() -> Contents:
+        async def close_meanwhile() -> list[bytes]:
             while len(taken) < 20:
                 await asyncio.sleep(0)
             await other_process.close({BUCKET.key})
-            return await other_process.read(BUCKET)
+            return await all_of(other_process)
 
-        _, contents = await asyncio.gather(keep_adding(), close_meanwhile())
-        assert sorted(contents.reports) == sorted(taken)
+        _, found = await asyncio.gather(keep_adding(), close_meanwhile())
+        assert sorted(found) == sorted(taken)
         await other_process.aclose()
+
+    run(open_storage, scenario)
+
+
+@pytest.mark.parametrize(("commits", "reports"), [(3, 20_000), (700, 3)], ids=["large", "many"])
+def test_a_bucket_is_read_in_pieces_of_bounded_size(
+    open_storage: Open, clock: Clock, commits: int, reports: int
+) -> None:
+    async def scenario(storage: Storage) -> None:
+        terms = Terms("theme", 200, 1_000, 2)
+        for _ in range(commits):
+            body = os.urandom(200 * reports)
+            sealed = [body[at : at + 200] for at in range(0, len(body), 200)]
+            await storage.add([Arrivals(BUCKET, terms, sealed)])
+        clock.now = terms.closes_at
+        await storage.close(())
+        sizes, found = [], set[bytes]()
+        async for piece in storage.read(BUCKET):
+            sizes.append(len(piece))
+            found |= {piece[at : at + 200] for at in range(0, len(piece), 200)}
+        assert max(sizes) <= PIECE_BYTES
+        assert sum(sizes) == commits * reports * 200
+        assert len(found) == commits * reports
+        await storage.plan(BUCKET, Plan((os.urandom(16),), b"", len(found), 0, discard=True))
+        await forgotten(storage)  # the server is others' too
+
+    run(open_storage, scenario)
+
+
+def test_what_is_not_closed_or_not_there_any_more_is_not_read_in_part(open_storage: Open, clock: Clock) -> None:
+    async def scenario(storage: Storage) -> None:
+        with pytest.raises(BucketGone):
+            await all_of(storage)
+        await storage.add(arrivals(unique(1)))
+        with pytest.raises(BucketGone):
+            await all_of(storage)
+        await planned(storage, clock, [os.urandom(TERMS.size) for _ in range(20_000)])
+        reader = storage.read(BUCKET)
+        assert await anext(reader)
+        claim = await storage.claim(LEASE)
+        assert claim
+        assert await storage.settle(claim, "accepted")
+        await forgotten(storage)
+        with pytest.raises(BucketGone):
+            async for _ in reader:
+                pass
+        assert await storage.seed(BUCKET) is None
 
     run(open_storage, scenario)
 
@@ -179,7 +259,7 @@ def test_only_one_of_two_plans_is_kept(open_storage: Open, clock: Clock) -> None
         plan = await planned(storage, clock, unique(3))
         other = Plan((os.urandom(16),), os.urandom(32), 3, 0)
         assert not await storage.plan(BUCKET, other)
-        assert (await storage.read(BUCKET)).seed == plan.seed
+        assert await storage.seed(BUCKET) == plan.seed
         claim = await storage.claim(LEASE)
         assert claim
         assert (claim.batch.id,) == plan.ids
@@ -212,11 +292,12 @@ def test_an_abandoned_batch_comes_back_under_the_same_id_membership_and_order(op
     async def bodies(storage: Storage) -> dict[bytes, list[bytes]]:
         found = {}
         while claim := await storage.claim(LEASE):
-            contents = await storage.read(claim.batch.bucket)
-            assert contents.seed
-            found[claim.batch.id] = list(
-                part_of(ordered(contents.reports, contents.seed), claim.batch.part, claim.batch.parts)
-            )
+            seed = await storage.seed(claim.batch.bucket)
+            assert seed
+            distinct = batch_order(await all_of(storage), seed)
+            members = distinct[stretch(len(distinct), claim.batch.part, claim.batch.parts)]
+            assert len(members) == claim.batch.reports
+            found[claim.batch.id] = members
         return found
 
     run(open_storage, scenario)
@@ -227,8 +308,9 @@ def test_an_abandoned_batch_comes_back_under_the_same_id_membership_and_order(op
     [
         lambda storage, claim: storage.settle(claim, "accepted"),
         lambda storage, claim: storage.postpone(claim, 0.0, sent=True),
+        lambda storage, claim: storage.extend(claim, LEASE),
     ],
-    ids=["settle", "postpone"],
+    ids=["settle", "postpone", "extend"],
 )
 def test_a_worker_that_lost_its_lease_changes_nothing(
     open_storage: Open, clock: Clock, late_act: Callable[[Storage, object], Awaitable[bool]]
@@ -293,9 +375,37 @@ def test_a_pause_is_kept_to_its_end_however_long_it_may_be(open_storage: Open, c
     run(open_storage, scenario)
 
 
+def test_a_lease_is_extended_from_now_on(open_storage: Open, clock: Clock) -> None:
+    async def scenario(storage: Storage) -> None:
+        await planned(storage, clock, unique(3))
+        claim = await storage.claim(LEASE)
+        assert claim
+        clock.now += LEASE - 1
+        assert await storage.extend(claim, LEASE)
+        clock.now += LEASE - 1
+        assert await storage.claim(LEASE) is None
+        clock.now += 1
+        again = await storage.claim(LEASE)
+        assert again
+        assert again.batch == claim.batch  # no attempt was counted, nothing sent
+
+    run(open_storage, scenario)
+
+
+def test_a_batch_that_a_wrong_clock_put_off_comes_back(open_storage: Open, clock: Clock) -> None:
+    async def scenario(storage: Storage) -> None:
+        await planned(storage, clock, unique(3))
+        clock.now += 10 * LONGEST_PAUSE
+        assert await storage.claim(LEASE)
+        clock.now -= 10 * LONGEST_PAUSE
+        assert await storage.claim(LEASE)
+
+    run(open_storage, scenario)
+
+
 @pytest.mark.parametrize("discard", [False, True])
 def test_settled_and_discarded_reports_and_the_seed_are_gone_from_every_file(
-    open_storage: Open, clock: Clock, tmp_path: Path, discard: bool
+    backend: Backend, clock: Clock, discard: bool
 ) -> None:
     """Also while another bucket lives on in the same files."""
 
@@ -309,36 +419,35 @@ def test_settled_and_discarded_reports_and_the_seed_are_gone_from_every_file(
         plan = Plan((os.urandom(16),), os.urandom(32), 400, 0, discard)
         assert await storage.plan(BUCKET, plan)
         if not discard:
-            assert plan.seed in files_of(tmp_path)
-        assert all(each in files_of(tmp_path) for each in sealed[:3])
+            assert plan.seed in backend.files()
+        assert sealed[0] in backend.files()
         claim = await storage.claim(LEASE)
         assert claim
         assert await storage.settle(claim, "accepted")
-        assert await storage.forget()
+        await forgotten(storage)
 
-        left = files_of(tmp_path)
+        left = backend.files()
         assert not [each for each in sealed if each[:16] in left or each[-16:] in left]
         assert plan.seed not in left
         assert all(each in left for each in staying)
 
-    run(open_storage, scenario)
+    run(backend.open, scenario)
 
 
-def test_deletion_that_a_crash_cut_short_is_finished_by_the_next_process(
-    open_storage: Open, clock: Clock, tmp_path: Path
-) -> None:
+def test_deletion_that_a_crash_cut_short_is_finished_by_the_next_process(backend: Backend, clock: Clock) -> None:
     async def scenario(storage: Storage) -> None:
         sealed = unique(100)
         await planned(storage, clock, sealed)
         claim = await storage.claim(LEASE)
         assert claim
         assert await storage.settle(claim, "accepted")  # and the process dies here
-        again = open_storage()
-        assert await again.forget()
-        assert not [each for each in sealed if each in files_of(tmp_path)]
+        again = backend.open()
+        await forgotten(again)
+        left = backend.files()
+        assert not [each for each in sealed if each in left]
         await again.aclose()
 
-    run(open_storage, scenario)
+    run(backend.open, scenario)
 
 
 def test_a_closed_bucket_is_forgotten_only_after_its_time(open_storage: Open, clock: Clock) -> None:
@@ -348,10 +457,10 @@ def test_a_closed_bucket_is_forgotten_only_after_its_time(open_storage: Open, cl
         assert claim
         await storage.settle(claim, "accepted")
         clock.now = TERMS.closes_at + 4_999
-        await storage.forget()
+        await forgotten(storage)
         assert await storage.add([Arrivals(BUCKET, Terms("theme", 64, 99_999, 2), unique(1))]) == {BUCKET: LATE}
         clock.now = TERMS.closes_at + 5_000
-        await storage.forget()
+        await forgotten(storage)
         assert await storage.add([Arrivals(BUCKET, Terms("theme", 64, 99_999, 2), unique(1))]) == {}
 
     run(open_storage, scenario)
@@ -369,3 +478,26 @@ def test_the_counts_add_up(open_storage: Open, clock: Clock) -> None:
         assert counts["theme", "discarded"] == (4, 1)
 
     run(open_storage, scenario)
+
+
+def test_processes_that_add_while_another_closes_and_forwards_lose_and_double_nothing(
+    backend: Backend, tmp_path: Path
+) -> None:
+    """Real processes: two take reports until the bucket is closed under their hands, a third brings it out."""
+    bucket, terms = Bucket(os.urandom(16), 7, 99), Terms("theme", 64, 2**33, 2)
+    spawn = multiprocessing.get_context("spawn")
+    results = [tmp_path / "first", tmp_path / "second", tmp_path / "delivered"]
+    works = (keep_adding, keep_adding, bring_out)
+    processes = [
+        spawn.Process(target=work, args=(backend.where, bucket, terms, result), daemon=True)
+        for work, result in zip(works, results, strict=True)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    first, second, delivered = (
+        [raw[at : at + 64] for at in range(0, len(raw), 64)] for raw in map(Path.read_bytes, results)
+    )
+    assert Counter(delivered) == Counter(first + second)

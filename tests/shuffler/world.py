@@ -234,6 +234,7 @@ class World:
             first_use=settings["first_use"],
             state_dir=state_dir,
             clock=self.clock,
+            codebooks=settings.get("codebooks", ()),
         )
         self.ingest = Ingest(
             self.storage,
@@ -242,11 +243,15 @@ class World:
             floor=settings["floor"],
             skew=60.0,
             max_body=settings.get("max_body", 2**20),
+            max_reports=settings.get("max_reports", 10_000),
             max_pending=settings.get("max_pending", 2**24),
-            body_timeout=settings.get("body_timeout", 5.0),
+            max_uploads=settings.get("max_uploads", 1_000),
+            limits=settings.get("limits"),
         )
         self.batcher = self.worker(self.storage, settings["floor"], settings["max_batch"])
-        self.app = create_app(ingest=self.ingest, bundles=self.bundles, storage=self.storage)
+        self.app = create_app(
+            ingest=self.ingest, bundles=self.bundles, storage=self.storage, limits=settings.get("limits")
+        )
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://shuffler.test")
 
     def worker(self, storage: Storage, floor: int = 2, max_batch: int = 1_000) -> Batcher:

@@ -57,6 +57,11 @@ class Lane:
         await asyncio.get_running_loop().run_in_executor(self._thread, self.db.close)
         self._thread.shutdown()
 
+    def close(self) -> None:
+        """The same before anything was begun."""
+        self.db.close()
+        self._thread.shutdown()
+
 
 @contextmanager
 def as_storage_error() -> Iterator[None]:

@@ -1,13 +1,16 @@
 """The tables of the SQLite backend, and how a connection to them is set up.
 
-    buckets          one row per (metric, period, key): its terms, its state, its number of reports, its table
-    waiting_<name>   the reports of one bucket: one blob per group commit under a random id, and later the seed
-    batches          what is to be forwarded, under which lease
-    counts           sums by metric name and what happened
+    buckets            one row per (metric, period, key): its terms, its state, its number of reports, its tables
+    waiting_<name>_0   the reports of one bucket that lie singly, in slots; _1: in pairs, _2: in fours, ...
+    waiting_<name>_seed
+    batches            what is to be forwarded, under which lease
+    counts             sums by metric name and what happened
+    probe              always empty: written to and emptied again, to see whether that is possible
 
-Every bucket has a table of its own, so that no page of the file ever holds reports of two buckets: dropping the
+Every bucket has tables of its own, so that no page of the file ever holds reports of two buckets: dropping a
 table frees whole pages, and `secure_delete` overwrites freed pages. In a shared table, copies of a row that
-SQLite moved while balancing could stay behind in pages that live on. Nothing has a rowid or a time of arrival.
+SQLite moved while balancing could stay behind in pages that live on. Nothing has a time of arrival, and a slot's
+number says nothing of it.
 """
 
 from __future__ import annotations
@@ -16,7 +19,10 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["connect", "create"]
+__all__ = ["BUSY_SECONDS", "THIS", "connect", "count", "create"]
+
+THIS = "metric = ? AND period = ? AND key = ?"
+"""Of one bucket, whose three fields are the parameters."""
 
 BUSY_SECONDS = 30.0
 
@@ -25,7 +31,7 @@ CREATE TABLE IF NOT EXISTS buckets (
     metric BLOB NOT NULL, period INTEGER NOT NULL, key INTEGER NOT NULL,
     name TEXT NOT NULL, size INTEGER NOT NULL, closes_at INTEGER NOT NULL, minimum INTEGER NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('open', 'closed', 'planned', 'spent', 'gone')),
-    revoked INTEGER NOT NULL, reports INTEGER NOT NULL, waiting TEXT NOT NULL,
+    revoked INTEGER NOT NULL, reports INTEGER NOT NULL, waiting TEXT NOT NULL, filled BLOB NOT NULL,
     PRIMARY KEY (metric, period, key)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS batches (
@@ -38,6 +44,7 @@ CREATE TABLE IF NOT EXISTS counts (
     name TEXT NOT NULL, what TEXT NOT NULL, reports INTEGER NOT NULL, batches INTEGER NOT NULL,
     PRIMARY KEY (name, what)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS probe (body BLOB NOT NULL);
 """
 
 
@@ -50,7 +57,9 @@ def connect(path: Path) -> sqlite3.Connection:
     for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
         with suppress(FileNotFoundError):
             file.chmod(0o600)
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")
@@ -59,5 +68,17 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Make the tables that are missing, all or none."""
+    """Make the tables that are missing, all or none; an error if an older version made others."""
     connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} COMMIT;")
+    if "filled" not in {column[1] for column in connection.execute("PRAGMA table_info(buckets)")}:
+        raise sqlite3.DatabaseError("the file is an older version's: let that one settle what is in it, then remove it")
+
+
+def count(db: sqlite3.Connection, name: str, what: str, *, reports: int, batches: int = 0) -> None:
+    """Add to the sums of a metric."""
+    if reports or batches:
+        db.execute(
+            "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT (name, what) "
+            "DO UPDATE SET reports = reports + excluded.reports, batches = batches + excluded.batches",
+            (name, what, reports, batches),
+        )

@@ -6,7 +6,7 @@ which reports came. Each sentence of `Storage` is held by tests/shuffler/test_st
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
@@ -14,12 +14,13 @@ from hubbub.wire import Kind
 
 __all__ = [
     "LONGEST_PAUSE",
+    "PIECE_BYTES",
     "Arrivals",
     "Batch",
     "Bucket",
+    "BucketGone",
     "Claim",
     "Closed",
-    "Contents",
     "Count",
     "Overview",
     "Plan",
@@ -33,12 +34,22 @@ __all__ = [
 LONGEST_PAUSE = 3_600.0
 """Most seconds for which a batch is leased or postponed: what is due later than that was set by a wrong clock."""
 
+PIECE_BYTES = 2**20
+"""Most bytes of reports that a storage hands out, or keeps under one id, at once."""
+
 Reason: TypeAlias = Literal["period-closed", "revoked-key"]
 """Why a bucket takes nothing: the device drops what is late, and seals again what has a revoked key."""
 
 
 class StorageError(Exception):
-    """The storage cannot do what it was asked now: full, locked, unreachable. Nothing was half done."""
+    """The storage cannot do what it was asked now: full, locked, unreachable.
+
+    Where a connection broke, it may have been done all the same; to ask for it again is safe.
+    """
+
+
+class BucketGone(StorageError):
+    """The reports of this bucket are not here to be read (any more): another worker settled or discarded them."""
 
 
 class Bucket(NamedTuple):
@@ -83,14 +94,6 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
-    """All reports of a closed bucket, duplicates included, in no particular order, and its seed once planned."""
-
-    reports: list[bytes]
-    seed: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """What becomes of a closed bucket: as many batches as there are ids, or with `discard` nothing but a notice."""
 
@@ -111,6 +114,8 @@ class Batch:
     kind: Kind
     part: int
     parts: int
+    reports: int
+    """How many it has, fixed by the plan; none for a notice of a discard."""
     sent: bool
     """Whether the aggregator has taken it and owes a verdict."""
     attempts: int
@@ -156,9 +161,10 @@ class Storage(Protocol):
     """Holds sealed reports by bucket until each bucket is settled, and forgets them then."""
 
     async def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
-        """Keep all of it durably in one step, except for buckets that are closed or due: why, for each of those.
+        """Keep all of it durably, except for buckets that are closed or due: why, for each of those.
 
-        Whether a bucket is open is decided by the storage's clock within the same step.
+        Whether a bucket is open is decided by the storage's clock in the one step that keeps what is for it. After a
+        StorageError some of it may be kept: whoever sends the same bytes again is counted once.
         """
         ...
 
@@ -166,8 +172,18 @@ class Storage(Protocol):
         """Close for good what is due or has a revoked key; all buckets that are closed and not planned."""
         ...
 
-    async def read(self, bucket: Bucket) -> Contents:
-        """What a closed bucket holds."""
+    def read(self, bucket: Bucket) -> AsyncIterator[bytes]:
+        """All reports of a closed or planned bucket, duplicates included, in pieces and in no particular order.
+
+        A piece is a whole number of reports, `terms.size` bytes each, and at most PIECE_BYTES long unless one report
+        is longer; memory stays bounded however large the bucket is. A bucket never changes once it is closed: every
+        iteration that comes to its end gave the same reports. BucketGone if it can't come to its end, or if the
+        bucket is neither closed nor planned.
+        """
+        ...
+
+    async def seed(self, bucket: Bucket) -> bytes | None:
+        """The seed of a planned bucket; None for any other."""
         ...
 
     async def plan(self, bucket: Bucket, plan: Plan) -> bool:
@@ -180,6 +196,10 @@ class Storage(Protocol):
         The one that is due for longest comes first, so none can starve behind others that fail. A clock that was
         ahead for a while and is right again holds up no batch for more than LONGEST_PAUSE.
         """
+        ...
+
+    async def extend(self, claim: Claim, lease: float) -> bool:
+        """Hold the batch for `lease` seconds from now, for an attempt that takes long; False if the claim was lost."""
         ...
 
     async def postpone(self, claim: Claim, seconds: float, *, sent: bool) -> bool:

@@ -1,0 +1,94 @@
+"""Group commits of the shuffler's storages, empty and with a million reports in the bucket: the ratio must be about 1.
+
+They are stored in group commits of 50, as a busy service makes them. Empty and full take turns, since the machine is
+shared. Run as `python -m benchmarks.shuffler_storage`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.redis_server import redis_server
+from hubbub_cli.table import table
+from hubbub_shuffler.storage import Arrivals, Bucket, Storage, Terms, open_storage
+
+STORED = 1_000_000
+COMMIT, AT_ONCE = 50, 20
+COMMITS = 100
+ROUNDS = 5
+TERMS = Terms("benchmark", 84, 2**33, 100)
+LOAD_CORE = 0
+
+
+def main() -> None:
+    """Print the table."""
+    asyncio.run(_compare())
+
+
+async def _compare() -> None:
+    rows: list[list[str]] = []
+    with ExitStack() as running:
+        directory = Path(running.enter_context(tempfile.TemporaryDirectory()))
+        empty: dict[str, Storage] = {"SQLite": _open(directory / "empty")}
+        full: dict[str, Storage] = {"SQLite": _open(directory / "full")}
+        servers = [running.enter_context(redis_server(LOAD_CORE)) for _ in range(2)]
+        if servers[0] and servers[1]:
+            empty["Redis"], full["Redis"] = _open(servers[0]), _open(servers[1])
+        for name, one in empty.items():
+            bucket, other = Bucket(os.urandom(16), 1, 1), full[name]
+            await _fill(other, bucket)
+            rows += [await _row(name, reports, one, other, bucket) for reports in (1, COMMIT)]
+            await one.aclose()
+            await other.aclose()
+    heads = [
+        "group commit",
+        "reports",
+        "empty: µs",
+        "CPU µs",
+        f"{STORED:,} stored: µs",
+        "CPU µs",
+        "slower by",
+        "CPU by",
+    ]
+    print(table(heads, rows))
+
+
+def _open(where: str | Path) -> Storage:
+    return open_storage(where, clock=time.time, entropy=os.urandom)
+
+
+async def _fill(storage: Storage, bucket: Bucket) -> None:
+    for _ in range(STORED // COMMIT // AT_ONCE):
+        commits = [[os.urandom(TERMS.size) for _ in range(COMMIT)] for _ in range(AT_ONCE)]
+        await storage.add([Arrivals(bucket, TERMS, sealed) for sealed in commits])
+
+
+async def _row(name: str, reports: int, empty: Storage, full: Storage, bucket: Bucket) -> list[str]:
+    """Medians over rounds; the ratios are medians of what was measured next to each other."""
+    pairs = []
+    for round_ in range(ROUNDS):
+        fresh = Bucket(bucket.metric, 2 + round_, reports)
+        pairs.append((*await _commits(empty, fresh, reports), *await _commits(full, bucket, reports)))
+    wall, cpu, full_wall, full_cpu = (statistics.median(column) for column in zip(*pairs, strict=True))
+    slower, dearer = (statistics.median(pair[at + 2] / pair[at] for pair in pairs) for at in (0, 1))
+    numbers = [f"{1e6 * each:,.0f}" for each in (wall, cpu, full_wall, full_cpu)]
+    return [name, str(reports), *numbers, f"{slower:.2f}", f"{dearer:.2f}"]
+
+
+async def _commits(storage: Storage, bucket: Bucket, reports: int) -> tuple[float, float]:
+    """Seconds, and CPU-seconds of this process, for one commit."""
+    sealed = [os.urandom(TERMS.size) for _ in range(reports)]
+    start, cpu = time.perf_counter(), time.process_time()
+    for _ in range(COMMITS):
+        assert await storage.add([Arrivals(bucket, TERMS, sealed)]) == {}
+    return (time.perf_counter() - start) / COMMITS, (time.process_time() - cpu) / COMMITS
+
+
+if __name__ == "__main__":
+    main()

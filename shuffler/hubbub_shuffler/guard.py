@@ -1,0 +1,210 @@
+"""Connections that take room and give nothing: none of them lasts.
+
+uvicorn waits for the head of a request for as long as the sender likes, and takes a head of any length. Here the head
+has a time and a size, a body a time and a rate, and an address a number of connections. When all room is taken, the
+connection that has kept us waiting for longest makes room for a new one: whoever sends what he came to send is never
+turned away for those who do not. All are looked at now and then, so that a request pays next to nothing for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from hubbub.refusals import PROBLEM_TYPE, Refused
+from hubbub_shuffler.ingest import PASSED_OVER
+from hubbub_shuffler.limits import network_of
+
+__all__ = ["LARGEST_HEAD", "Guard"]
+
+LARGEST_HEAD = 2**16
+"""Bytes of a request's head, trailers and chunk lengths included; beyond it the connection is cut."""
+_LONGEST_QUEUE = 100
+"""Requests sent ahead on one connection, before the first of them is answered."""
+_NOT_HTTP = json.dumps(
+    {"type": "about:blank", "title": "Bad Request", "status": 400, "detail": "this is not a request of HTTP/1.1"}
+).encode()
+
+_TOO_SLOW = json.dumps(Refused("overloaded", "the body took too long to arrive").document()).encode()
+_FIRST_BYTES = 5.0
+"""Seconds before the rate of a body is looked at."""
+
+
+class Guard:
+    """Watches over the connections of one server."""
+
+    def __init__(
+        self,
+        *,
+        head_timeout: float,
+        body_timeout: float,
+        body_rate: float,
+        max_body: int,
+        max_connections: int,
+        max_per_address: int | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self.cut: Counter[str] = Counter()
+        """Connections cut since the start, by reason."""
+        self.head_timeout, self.body_timeout, self.body_rate = head_timeout, body_timeout, body_rate
+        self.clock = clock
+        self.max_bytes = 2 * max(max_body, PASSED_OVER) + LARGEST_HEAD
+        self._max, self._max_per_address = max_connections, max_per_address
+        self._open: set[Watched] = set()
+        self._per_address: Counter[bytes] = Counter()
+
+    def protocol(self) -> type[HttpToolsProtocol]:
+        """What uvicorn makes one of for each connection."""
+        guard = self
+
+        class Guarded(Watched):
+            def __init__(self, *arguments: Any, **named: Any) -> None:
+                super().__init__(guard, *arguments, **named)
+
+        return Guarded
+
+    @property
+    def connections(self) -> int:
+        return len(self._open)
+
+    async def run(self) -> None:
+        """Look at all connections, again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(min(self.head_timeout, self.body_timeout) / 8)
+            self.look()
+
+    def look(self) -> None:
+        """Cut what has kept us waiting for too long."""
+        now = self.clock()
+        for connection in list(self._open):
+            reason = connection.overdue(now)
+            if reason:
+                self.cut_off(connection, reason)
+
+    def opened(self, connection: Watched) -> None:
+        """A new connection: it stays, or is cut at once, or another one makes room for it."""
+        self._open.add(connection)
+        network = connection.network
+        if network is not None and self._max_per_address is not None:
+            self._per_address[network] += 1
+            if self._per_address[network] > self._max_per_address:
+                self.cut_off(connection, "too-many-from-one-address")
+                return
+        if len(self._open) > self._max:
+            self._make_room(connection)
+
+    def closed(self, connection: Watched) -> None:
+        if connection not in self._open:
+            return
+        self._open.remove(connection)
+        network = connection.network
+        if network is not None and self._max_per_address is not None:
+            self._per_address[network] -= 1
+            if not self._per_address[network]:
+                del self._per_address[network]
+
+    def _make_room(self, newest: Watched) -> None:
+        """Cut the twentieth that has kept us waiting for longest: looking at all for each new one would be dear."""
+        now = self.clock()
+        idle = sorted((c for c in self._open if c is not newest and c.waits(now)), key=lambda c: c.since)
+        for connection in idle[: self._max // 20 + 1]:
+            self.cut_off(connection, "made-room")
+        if not idle:
+            self.cut_off(newest, "no-room")
+
+    def cut_off(self, connection: Watched, reason: str) -> None:
+        """Let go of it at once, and of what was to be sent to it."""
+        self.cut[reason] += 1
+        connection.let_go(answer=reason == "body-timeout")
+        self.closed(connection)
+
+
+class Watched(HttpToolsProtocol):
+    """uvicorn's connection, with what must be known of it to see that it keeps us waiting."""
+
+    def __init__(self, guard: Guard, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._guard = guard
+        self.network: bytes | None = None
+        self.since = 0.0
+        self._seen: tuple[object, str] = (None, "head")
+        self._taken, self._between = 0, True
+        """Bytes of the head or of the rest of a request, and whether we are between two requests."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        self.network = network_of(self.client[0]) if self.client else None
+        self.since = self._guard.clock()
+        self._guard.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._guard.closed(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        before = self.cycle
+        between = _is_over(before)
+        super().data_received(data)
+        if self.cycle is not before:
+            self._taken, self._between = 0, False
+            if len(self.pipeline) > _LONGEST_QUEUE:
+                self._guard.cut_off(self, "too-many-ahead")
+            return
+        if between is not self._between:
+            self._taken, self._between = 0, between
+        self._taken += len(data)
+        if self._taken > (LARGEST_HEAD if between else self._guard.max_bytes):
+            self._guard.cut_off(self, "head-too-large")
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  it may repeat what was sent
+        """As a problem document, like every other refusal."""
+        self._guard.cut["not-http"] += 1
+        self._write("400 Bad Request", _NOT_HTTP)
+        self.transport.close()
+
+    def let_go(self, *, answer: bool) -> None:
+        """End it, with an answer if it waits for one."""
+        if answer and not self.cycle.response_started:
+            self._write("503 Service Unavailable", _TOO_SLOW, "retry-after: 2\r\n")
+            self.transport.close()
+        else:
+            self.transport.abort()
+
+    def _write(self, status: str, problem: bytes, more: str = "") -> None:
+        head = f"HTTP/1.1 {status}\r\ncontent-type: {PROBLEM_TYPE}\r\ncontent-length: {len(problem)}\r\n{more}"
+        self.transport.write(head.encode() + b"connection: close\r\n\r\n" + problem)
+
+    @property
+    def _phase(self) -> str:
+        """What we wait for: the head of the next request, the rest of a body, the reader of an answer; or nothing."""
+        cycle = self.cycle
+        if _is_over(cycle):
+            return "head"
+        return "body" if cycle.more_body else "answer" if self.flow.write_paused else "work"
+
+    def waits(self, now: float) -> bool:
+        """Whether it keeps us waiting, `since` when as far as we have seen."""
+        seen = (self.cycle, self._phase)
+        if seen != self._seen:
+            self._seen, self.since = seen, now
+        return seen[1] != "work"
+
+    def overdue(self, now: float) -> str | None:
+        """The reason to cut it, if there is one."""
+        if not self.waits(now):
+            return None
+        guard, phase = self._guard, self._phase
+        limit = guard.head_timeout if phase == "head" else guard.body_timeout
+        if phase == "body":
+            limit = min(limit, _FIRST_BYTES + self._taken / guard.body_rate)
+        return f"{phase}-timeout" if now - self.since > limit else None
+
+
+def _is_over(cycle: Any) -> bool:
+    """Whether a request is answered and has arrived whole: one that was refused may still be arriving."""
+    return cycle is None or (cycle.response_complete and not cycle.more_body)

@@ -1,0 +1,64 @@
+"""How far forwarding is behind: the age of the oldest closed bucket that still waits for a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from hubbub_shuffler.storage import LONGEST_PAUSE
+
+if TYPE_CHECKING:
+    from hubbub_shuffler.storage import Claim, Storage
+
+__all__ = ["Lag"]
+
+
+class Lag:
+    """Looks on while a batcher works on its storage, and changes nothing."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._open: dict[bytes, tuple[int, float]] = {}
+        """Of batches without a verdict that this process tried to forward: when they closed, when it tried last."""
+
+    def now(self) -> float:
+        """Seconds; 0 when nothing waits for a verdict."""
+        now = self._clock()
+        # What is open comes back within LONGEST_PAUSE; if not to us, another process has it and knows its age.
+        self._open = {id_: tried for id_, tried in self._open.items() if now - tried[1] <= LONGEST_PAUSE}
+        return max((now - closed for closed, _ in self._open.values()), default=0.0)
+
+    def clear(self) -> None:
+        """Nothing waits: another process settled what we had tried."""
+        self._open.clear()
+
+    def watch(self, storage: Storage) -> Storage:
+        """The same storage, seen from here."""
+        return cast("Storage", _Watched(storage, self))
+
+    def claimed(self, claim: Claim) -> None:
+        self._open[claim.batch.id] = claim.batch.terms.closes_at, self._clock()
+
+    def settled(self, claim: Claim) -> None:
+        self._open.pop(claim.batch.id, None)
+
+
+class _Watched:
+    """Every method of the storage; two of them are noted."""
+
+    def __init__(self, storage: Storage, lag: Lag) -> None:
+        self._storage, self._lag = storage, lag
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+    async def claim(self, lease: float) -> Claim | None:
+        claim = await self._storage.claim(lease)
+        if claim is not None:
+            self._lag.claimed(claim)
+        return claim
+
+    async def settle(self, claim: Claim, verdict: str) -> bool:
+        settled = await self._storage.settle(claim, verdict)
+        self._lag.settled(claim)  # by us, or by whoever has the claim now
+        return settled

@@ -1,0 +1,107 @@
+"""Real deletion in Redis: unlinked in memory, and gone from the files once those were written anew.
+
+Every server that had reports of a bucket, and every replica of it, must rewrite its append-only file after the
+deletion; where snapshots are on, the snapshot too. Buckets wait for that in the state `erased`, which survives this
+process. One process at a time asks for rewrites.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from hubbub_shuffler.storage._redis_keys import SHARDS, Keys
+from hubbub_shuffler.storage._redis_link import Link
+from hubbub_shuffler.storage._redis_rewrite import Rewrite, rewrites
+from hubbub_shuffler.storage._redis_scripts import Part, Scripts, command
+from hubbub_shuffler.storage.protocol import StorageError
+
+__all__ = ["Eraser"]
+
+_AT_ONCE = 64
+_TOMBSTONE = 86_400.0
+"""Seconds for which a shard is known as closed after its time: more than clocks of servers differ."""
+_LOG = logging.getLogger("hubbub_shuffler")
+
+
+class Eraser:
+    """Deletes what is spent, and sees to it that no file has it any more."""
+
+    def __init__(
+        self, link: Link, keys: Keys, scripts: Scripts, now: Callable[[], Part], token: str, lease: float
+    ) -> None:
+        self._link, self._keys, self._scripts, self._now = link, keys, scripts, now
+        self._token, self._lease = token, lease
+        self._waiting: list[tuple[bytes, bytes]] = []
+        """Buckets that are gone once the rewrites under way have ended."""
+        self._rewrites: list[Rewrite] = []
+
+    def erase(self) -> None:
+        """Unlink the reports of every spent bucket."""
+        while spent := self._listed("spent"):
+            for member, incarnation in spent:
+                self._erase_shards(member, incarnation, _TOMBSTONE)
+                self._move(member, incarnation, "spent", "erased")
+
+    def rewrite(self) -> bool | None:
+        """True if no trace is left anywhere, False if that can't be achieved now, None while it is under way."""
+        fresh = not self._waiting
+        if fresh:
+            self._waiting = self._listed("erased")
+        if not self._waiting:
+            return True
+        if not self._our_turn():
+            self._waiting = []
+            return False
+        try:
+            if fresh:
+                self._rewrites = rewrites(self._link)
+            ended = [each.step(self._link) for each in self._rewrites]
+        except StorageError as error:
+            _LOG.error("deleted reports may still be in a file of Redis: %s", error)
+            self._waiting = []
+            return False
+        if not all(ended):
+            return None
+        for member, incarnation in self._waiting:
+            self._move(member, incarnation, "erased", "gone")
+        self._waiting = []
+        return None  # look again: more may have been deleted meanwhile
+
+    def forget(self, after: float) -> None:
+        """Of what is gone, not even the name is kept beyond this many seconds after its close."""
+        keys, gone, skip = self._keys, self._keys.listing("gone"), 0
+        while True:
+            call = self._scripts.due((gone,), self._now(), after, skip, _AT_ONCE, "")
+            (members,) = self._link.run([call], again=True, write=False)
+            if not members:
+                return
+            for member in members:
+                bucket = keys.bucket(member.decode())
+                row = command(bucket, "HMGET", bucket, "incarnation", "batches")
+                ((incarnation, batches),) = self._link.run([row], again=True, write=False)
+                if batches == b"0":
+                    self._erase_shards(member, incarnation, 0)
+                    self._link.run([self._scripts.forget((bucket, gone), member)], again=True)
+                else:
+                    skip += 1  # a notice of it is still to be sent
+
+    def _erase_shards(self, member: bytes, incarnation: bytes, margin: float) -> None:
+        name, keys, erase = member.decode(), self._keys, self._scripts.erase_shard
+        shards = [(keys.shard(name, number), keys.blobs(name, number)) for number in range(SHARDS)]
+        self._link.run([erase(shard, self._now(), incarnation, margin) for shard in shards], again=True)
+
+    def _our_turn(self) -> bool:
+        call = self._scripts.tidy((self._keys.place,), self._token, int(self._lease * 1_000))
+        return self._link.run([call], again=True) == [1]
+
+    def _listed(self, state: str) -> list[tuple[bytes, bytes]]:
+        listing, bucket = self._keys.listing(state), self._keys.bucket
+        (members,) = self._link.run([command(listing, "ZRANGE", listing, 0, _AT_ONCE - 1)], again=True, write=False)
+        calls = [command(listing, "HGET", bucket(member.decode()), "incarnation") for member in members]
+        found = zip(members, self._link.run(calls, again=True, write=False), strict=True)
+        return [(member, incarnation) for member, incarnation in found if incarnation is not None]
+
+    def _move(self, member: bytes, incarnation: bytes, before: str, after: str) -> None:
+        keys = (self._keys.bucket(member.decode()), self._keys.listing(before), self._keys.listing(after))
+        self._link.run([self._scripts.move(keys, member, incarnation, before, after)], again=True)

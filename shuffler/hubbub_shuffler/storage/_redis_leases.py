@@ -1,0 +1,84 @@
+"""Batches in Redis, and whose each is for now. Each step is one script in the control slot."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from hubbub_shuffler.permute import Entropy, stretch
+from hubbub_shuffler.storage._redis_keys import Keys, bucket_of, member_of
+from hubbub_shuffler.storage._redis_link import Link
+from hubbub_shuffler.storage._redis_scripts import Part, Scripts
+from hubbub_shuffler.storage.protocol import LONGEST_PAUSE, Batch, Bucket, Claim, Plan, Terms
+
+__all__ = ["Leases"]
+
+_CANDIDATES = 16
+_LOG = logging.getLogger("hubbub_shuffler")
+
+
+class Leases:
+    """What is planned and not settled. No call of these is sent twice, except for looking."""
+
+    def __init__(self, link: Link, keys: Keys, scripts: Scripts, now: Callable[[], Part], entropy: Entropy) -> None:
+        self._link, self._keys, self._scripts, self._now, self._entropy = link, keys, scripts, now, entropy
+
+    def plan(self, bucket: Bucket, plan: Plan) -> bool:
+        member, keys, parts, total = member_of(bucket), self._keys, len(plan.ids), plan.distinct
+        sizes = [0 if plan.discard else len(range(total)[stretch(total, i, parts)]) for i in range(parts)]
+        lists = (
+            keys.bucket(member),
+            keys.listing("closed"),
+            keys.listing("spent" if plan.discard else "planned"),
+            keys.due,
+            keys.counts,
+            *(keys.batch(id_) for id_ in plan.ids),
+        )
+        batches: list[Part] = [part for pair in zip(plan.ids, sizes, strict=True) for part in pair]
+        seed = b"" if plan.discard else plan.seed
+        call = self._scripts.plan(lists, member, seed, total, plan.duplicates, *batches)
+        return self._link.run([call], again=False) == [1]
+
+    def claim(self, lease: float) -> Claim | None:
+        """Try what is due, the oldest first, until one is ours or nothing is left."""
+        while due := self._due():
+            for id_ in due:
+                token = self._entropy(16)
+                keys = (self._keys.batch(id_), self._keys.due)
+                call = self._scripts.claim(keys, self._now(), id_, token, lease, LONGEST_PAUSE)
+                (row,) = self._link.run([call], again=False)
+                if row == []:
+                    _LOG.error("REDIS LOST DATA: batch %s is not there any more", id_.hex())
+                elif row is not None:
+                    member, name, size, closes_at, minimum, kind, *numbers = row
+                    terms = Terms(name.decode(), int(size), int(closes_at), int(minimum))
+                    part, parts, reports, sent, attempts = map(int, numbers)
+                    of = bucket_of(member.decode())
+                    return Claim(
+                        Batch(id_, of, terms, kind.decode(), part, parts, reports, bool(sent), attempts), token
+                    )
+        return None
+
+    def hold(self, claim: Claim, seconds: float, sent: str) -> bool:
+        """Longer, with `sent` empty; else back until then."""
+        keys = (self._keys.batch(claim.batch.id), self._keys.due)
+        call = self._scripts.hold(keys, self._now(), claim.batch.id, claim.token, seconds, sent)
+        return self._link.run([call], again=False) == [1]
+
+    def settle(self, claim: Claim, verdict: str) -> bool:
+        batch, keys = claim.batch, self._keys
+        member = member_of(batch.bucket)
+        what = verdict if batch.kind == "batch" else f"discard-{verdict}"
+        lists = (
+            keys.batch(batch.id),
+            keys.due,
+            keys.bucket(member),
+            keys.listing("planned"),
+            keys.listing("spent"),
+            keys.counts,
+        )
+        return self._link.run([self._scripts.settle(lists, batch.id, claim.token, member, what)], again=False) == [1]
+
+    def _due(self) -> list[bytes]:
+        call = self._scripts.due((self._keys.due,), self._now(), 0, 0, _CANDIDATES, LONGEST_PAUSE)
+        return list(self._link.run([call], again=True, write=False)[0])

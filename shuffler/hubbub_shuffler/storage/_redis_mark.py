@@ -1,0 +1,34 @@
+"""A mark in Redis, by which a process that runs on notices that all it had stored there is gone."""
+
+from __future__ import annotations
+
+import logging
+
+from hubbub_shuffler.permute import Entropy
+from hubbub_shuffler.storage._redis_link import Link
+from hubbub_shuffler.storage._redis_scripts import command
+
+__all__ = ["Mark"]
+
+_LOG = logging.getLogger("hubbub_shuffler")
+
+
+class Mark:
+    """Made once, by the first process that finds none; every process remembers the one that it found."""
+
+    def __init__(self, link: Link, key: bytes, entropy: Entropy) -> None:
+        self._link, self._key, self._entropy = link, key, entropy
+        self._known = self._find()
+
+    def look(self) -> None:
+        """Say so loudly if it is another one: whatever was acknowledged before and had not left is lost."""
+        found = self._find()
+        if found != self._known:
+            _LOG.error("REDIS LOST DATA: IT CAME BACK WITHOUT THE REPORTS THAT WAITED THERE, WHICH WERE ACKNOWLEDGED")
+        self._known = found
+
+    def _find(self) -> bytes:
+        """The mark that is there, a new one if there is none."""
+        make = command(self._key, "HSETNX", self._key, "mark", self._entropy(16))
+        _, found = self._link.run([make, command(self._key, "HGET", self._key, "mark")], again=True, write=False)
+        return bytes(found)

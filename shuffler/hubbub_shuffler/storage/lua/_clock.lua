@@ -1,0 +1,6 @@
+-- Before every script: its time is the server's, unless a test gives one.
+local function clock(given)
+  if given ~= '' then return tonumber(given) end
+  local time = redis.call('TIME')
+  return time[1] + time[2] / 1000000
+end

@@ -1,0 +1,7 @@
+-- Not even that this bucket was closed is known any more, unless a notice of it is still to be sent.
+-- KEYS bucket, gone   ARGV member
+local bucket = redis.call('HMGET', KEYS[1], 'state', 'batches')
+if bucket[1] ~= 'gone' or bucket[2] ~= '0' then return 0 end
+redis.call('DEL', KEYS[1])
+redis.call('ZREM', KEYS[2], ARGV[1])
+return 1

@@ -1,0 +1,85 @@
+"""A batcher in a process of its own, on a storage that others may use too; what it cost is the last line it prints.
+
+python -m tests.shuffler.one_batcher STORAGE AGGREGATOR '{"window": 1000000}'
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from hubbub_shuffler.batcher import Batcher
+from hubbub_shuffler.forward import Forwarder
+from hubbub_shuffler.storage import Storage, open_storage
+from tests.shuffler.world import TOKEN
+
+PATIENCE = 300.0
+
+
+class NoBundle:
+    """A shuffler that has no bundle now forwards what it has."""
+
+    current = None
+
+
+def worker(storage: Storage, address: str, client: httpx.AsyncClient, **options: Any) -> Batcher:
+    settings: dict[str, Any] = {"floor": 2, "max_batch": 10**7, "lease": 600.0, "entropy": os.urandom} | options
+    forwarder = Forwarder(client, address=address, token=TOKEN)
+    return Batcher(storage, NoBundle(), forwarder, longest_backoff=1.0, poll=0.01, **settings)  # type: ignore[arg-type]  # it reads `current` alone
+
+
+def upstream() -> httpx.AsyncClient:
+    """With small buffers below it: a body of some megabytes must not vanish into them at once."""
+    small = [(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)]
+    return httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(socket_options=small), timeout=30.0)
+
+
+async def settle_all(storage: Storage, batcher: Batcher) -> None:
+    """Until nothing is left, whoever did it."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            await batcher.tick()
+            overview = await storage.overview()
+            if not overview.waiting and not any(overview.batches.values()):
+                return
+            await asyncio.sleep(0.01)
+
+
+def run(where: str, address: str, options: dict[str, Any]) -> None:
+    asyncio.run(_run(where, address, options))
+
+
+async def _run(where: str, address: str, options: dict[str, Any]) -> None:
+    storage = open_storage(where, clock=time.time, entropy=os.urandom)
+    async with upstream() as client:
+        batcher = worker(storage, address, client, **options)
+        before = _memory("VmRSS")
+        Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+        start, busy = time.monotonic(), time.process_time()
+        await settle_all(storage, batcher)
+        cost = {
+            "seconds": time.monotonic() - start,
+            "cpu": time.process_time() - busy,
+            "memory": _memory("VmHWM") - before,
+        }
+    await storage.aclose()
+    sys.stdout.write(json.dumps(cost) + "\n")
+
+
+def _memory(what: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{what}:"):
+            return int(line.split()[1]) * 1_024
+    raise AssertionError(f"no {what} on this system")
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))

@@ -1,0 +1,66 @@
+"""What processes do that share one storage: each function is the whole work of one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+from hubbub_shuffler.storage import Arrivals, Bucket, Plan, Storage, Terms, open_storage
+
+LEASE = 60.0
+ENOUGH = 60
+GOING = ".going"
+
+
+def keep_adding(where: str, bucket: Bucket, terms: Terms, result: Path) -> None:
+    """Add reports until the bucket is closed; what was acknowledged is the result. Say when it is well under way."""
+
+    async def main(storage: Storage) -> None:
+        taken = []
+        while True:
+            sealed = [os.urandom(terms.size) for _ in range(3)]
+            if await storage.add([Arrivals(bucket, terms, sealed)]):
+                break
+            taken += sealed
+            if len(taken) == ENOUGH:
+                result.with_suffix(GOING).touch()
+        result.write_bytes(b"".join(taken))
+
+    _run(where, main)
+
+
+def bring_out(where: str, bucket: Bucket, terms: Terms, result: Path) -> None:
+    """Close the bucket under the hands of two that add, and forward, settle and delete it; what left is the result."""
+
+    async def main(storage: Storage) -> None:
+        while len(list(result.parent.glob(f"*{GOING}"))) < 2:
+            await asyncio.sleep(0.01)
+        assert bucket in [closed.bucket for closed in await storage.close({bucket.key})]
+        found = b"".join([piece async for piece in storage.read(bucket)])
+        count = len(found) // terms.size
+        assert await storage.plan(bucket, Plan((os.urandom(16),), os.urandom(32), count, 0))
+        claim = await storage.claim(LEASE)
+        assert claim
+        assert claim.batch.reports == count
+        again = b"".join([piece async for piece in storage.read(bucket)])
+        assert again == found
+        assert await storage.settle(claim, "accepted")
+        while not await storage.forget():
+            await asyncio.sleep(0.05)
+        result.write_bytes(found)
+
+    _run(where, main)
+
+
+def _run(where: str, main: object) -> None:
+    async def work() -> None:
+        assert callable(main)
+        storage = open_storage(where, clock=time.time, entropy=os.urandom)
+        try:
+            await main(storage)
+        finally:
+            await storage.aclose()
+
+    asyncio.run(work())

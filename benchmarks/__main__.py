@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks import accounting, ingest, randomize
+from benchmarks import accounting, batch, client, estimate, ingest, randomize, shuffler_storage
 from benchmarks import open as opening
 
 
 def main() -> None:
     parts: dict[str, Callable[[], None]] = {
         "randomize one value": randomize.main,
+        "SDK: import, record, reduce, randomize, seal": client.main,
         "accounting": accounting.main,
         "shuffler: ingest": ingest.main,
+        "shuffler: storage, empty and full": shuffler_storage.main,
+        "shuffler: prepare a batch": batch.main,
         "aggregator: open and accumulate": opening.main,
+        "aggregator: estimate": estimate.main,
     }
     for title, run in parts.items():
         print(f"\n== {title}\n")

@@ -124,7 +124,7 @@ def main() -> None:
             ["what", "reports per CPU second", "share of bare"],
             [
                 ["bare HPKE open", f"{floor:.0f}", "1.00"],
-                ["open, accumulate, commit", f"{whole:.0f}", f"{whole / floor:.2f}"],
+                ["open, accumulate, commit", f"{whole:.0f}", f"{whole / floor:.2f} (at least 0.85)"],
             ],
         )
     )

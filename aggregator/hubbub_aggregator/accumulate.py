@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ from hubbub.wire import NONCE_BYTES
 from hubbub_aggregator.codebooks import Codebooks, Governed, smallest_batch
 from hubbub_aggregator.opening import Opened, Pool, open_slice, slices, tally_payloads
 from hubbub_aggregator.publish import release_record
-from hubbub_aggregator.storage import Accepted, Batch, Storage
+from hubbub_aggregator.storage import Accepted, Batch, Storage, StorageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,14 +33,28 @@ if TYPE_CHECKING:
     from hubbub_aggregator.keys import KeyRing
     from hubbub_aggregator.spool import Spool
 
-__all__ = ["Accumulator", "distinct"]
+__all__ = ["Accumulator", "Progress", "distinct"]
 
 log = logging.getLogger("hubbub.aggregator")
 
 
 @dataclass(slots=True)
+class Progress:
+    """What this process has done since it started; for its operator."""
+
+    batches: Counter[str] = field(default_factory=Counter)
+    """By verdict: accepted, or the reason of a refusal."""
+    reports: Counter[str] = field(default_factory=Counter)
+    """Of the batches it opened: valid, or why not."""
+    failures: int = 0
+    """Batches that could not be worked on for a reason of ours, each time."""
+    last: float | None = None
+    """When it gave the last verdict."""
+
+
+@dataclass(slots=True)
 class Accumulator:
-    """Works on pending batches until there are none."""
+    """Works on pending batches until there are none. Of several processes one works on a batch at a time."""
 
     storage: Storage
     spool: Spool
@@ -47,6 +63,10 @@ class Accumulator:
     pool: Pool
     clock: Callable[[], float]
     at_once: int = field(default_factory=lambda: os.cpu_count() or 1)
+    lease: float = 30.0
+    """Seconds after which another process goes on with what this one began, if it is gone."""
+    progress: Progress = field(default_factory=Progress)
+    _holder: str = field(default_factory=lambda: secrets.token_hex(8))
     _busy: set[bytes] = field(default_factory=set)
 
     async def drain(self) -> int:
@@ -66,13 +86,34 @@ class Accumulator:
             return True
         self._busy.add(batch.id)
         try:
-            await self._settle_in_time(batch)
+            async with self._leased(batch.id) as is_ours:
+                if is_ours:
+                    await self._settle_in_time(batch)
         except Exception as error:  # noqa: BLE001  one batch must not stop the others; it stays pending
+            self.progress.failures += 1
             log.error("batch %s could not be worked on and stays pending: %s", batch.id.hex(), type(error).__name__)
             return False
         finally:
             self._busy.discard(batch.id)
         return True
+
+    @asynccontextmanager
+    async def _leased(self, id: bytes) -> AsyncIterator[bool]:  # noqa: A002  it is an id
+        """Whether the batch is ours until the block ends. It is never more than work that is saved."""
+        if not await asyncio.to_thread(self.storage.lease, id, self._holder, self.lease):
+            yield False
+            return
+        renewing = asyncio.create_task(self._renew(id))
+        try:
+            yield True
+        finally:
+            renewing.cancel()
+
+    async def _renew(self, id: bytes) -> None:  # noqa: A002  it is an id
+        while True:
+            await asyncio.sleep(self.lease / 3)
+            with suppress(StorageError):  # it may be back in time; if not, another does the same work
+                await asyncio.to_thread(self.storage.lease, id, self._holder, self.lease)
 
     async def _settle_in_time(self, batch: Batch) -> None:
         """Past the horizon a failure is final: a batch that waits keeps keys and nonces from being erased."""
@@ -82,17 +123,17 @@ class Accumulator:
             if self.codebooks.horizon(batch.header.period) > self.clock():
                 raise
             await self._refuse(batch, "batch-too-late")
-            self.spool.remove(batch.spool)
+            await asyncio.to_thread(self.spool.remove, batch.spool)
 
     async def settle(self, batch: Batch) -> None:
         """Give one pending batch its verdict."""
         header = batch.header
-        if batch.spool is not None and not self.spool.path(batch.spool).exists():
+        if batch.spool is not None and not await asyncio.to_thread(self.spool.fetch, batch.spool, header.body_bytes):
             # the shuffler is told that nothing is here, and sends it again
             await asyncio.to_thread(self.storage.drop, batch.id)
             log.error("batch %s is dropped: its file is gone", batch.id.hex())
             return
-        governed = self.codebooks.governing(header.metric, header.period)
+        governed = await asyncio.to_thread(self.codebooks.governing, header.metric, header.period)
         key = await asyncio.to_thread(self.ring.find, header.period, header.key)
         if governed is None or batch.spool is None:
             await self._refuse(batch, "unknown-metric")
@@ -103,7 +144,7 @@ class Accumulator:
         else:
             parts = slices(self.spool.path(batch.spool), header, governed.metric.mechanism, key.private_key)
             await self._release(batch, governed, await self.pool.map(open_slice, parts))
-        self.spool.remove(batch.spool)
+        await asyncio.to_thread(self.spool.remove, batch.spool)
 
     async def _release(self, batch: Batch, governed: Governed, opened: Sequence[Opened]) -> None:
         metric, collection, header = governed.metric, governed.collection, batch.header
@@ -123,6 +164,7 @@ class Accumulator:
             record = release_record(batch, governed, promise, valid=valid, invalid=invalid)
             accepted = Accepted(valid, invalid, tally, nonces, record)
             if await asyncio.to_thread(self.storage.accept, batch.id, pair.version, accepted):
+                self._count("accepted", valid, invalid)
                 log.info("batch %s accepted: %d of %d reports", batch.id.hex(), valid, header.count)
                 return
             # another batch of this metric and period came in between: its nonces count too
@@ -141,7 +183,13 @@ class Accumulator:
         self, batch: Batch, reason: str, valid: int | None = None, invalid: Mapping[str, int] | None = None
     ) -> None:
         await asyncio.to_thread(self.storage.refuse, batch.id, reason, valid, invalid or {})
+        self._count(reason, valid or 0, invalid or {})
         log.info("batch %s refused: %s", batch.id.hex(), reason)
+
+    def _count(self, verdict: str, valid: int, invalid: Mapping[str, int]) -> None:
+        self.progress.batches[verdict] += 1
+        self.progress.reports.update({"valid": valid, **invalid})
+        self.progress.last = self.clock()
 
 
 def distinct(parts: Sequence[bytes], counted: Sequence[bytes]) -> tuple[list[NDArray[np.bool_]], bytes]:

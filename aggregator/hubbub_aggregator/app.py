@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -15,9 +14,13 @@ from starlette.exceptions import HTTPException
 import hubbub
 from hubbub.problems import InvalidParameter
 from hubbub.refusals import PROBLEM_TYPE, Refused
-from hubbub_aggregator.routes import batches, bundle, operate, query
+from hubbub_aggregator.openapi import DocumentedAPI
+from hubbub_aggregator.routes import batches, bundle, operate, query, records
+from hubbub_aggregator.storage import StorageError
+from hubbub_aggregator.warming import warming
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
     from starlette.requests import Request
 
     from hubbub_aggregator.service import Aggregator
@@ -34,10 +37,10 @@ def create_app(service: Aggregator) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with service.running():
+        async with service.running(), warming(service):
             yield
 
-    app = FastAPI(
+    app = DocumentedAPI(
         title="hubbub aggregator",
         version=hubbub.__version__,
         docs_url=None,  # the pages would load their scripts from elsewhere; /openapi.json is served
@@ -46,12 +49,12 @@ def create_app(service: Aggregator) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.service = service
-    for part in (batches, bundle, operate, query):
+    for part in (batches, bundle, operate, query, records):
         app.include_router(part.router)
 
     def answer(refused: Refused, headers: dict[str, str] | None = None) -> JSONResponse:
         service.refused[refused.refusal.name] += 1
-        sent = dict(headers or {})
+        sent = {"Cache-Control": "no-store", **(headers or {})}
         if refused.retry_after is not None:
             sent["Retry-After"] = str(refused.retry_after)
         if refused.refusal.name == "unauthorized":
@@ -76,6 +79,13 @@ def create_app(service: Aggregator) -> FastAPI:
         name = _BY_STATUS.get(error.status_code, "invalid-query" if error.status_code < 500 else "internal-error")
         return answer(Refused(name, f"{error.detail}: see /openapi.json for what is here"), dict(error.headers or {}))
 
+    async def on_storage(_request: Request, error: Exception) -> JSONResponse:
+        try:
+            with service.storage_faults():
+                raise error
+        except Refused as refused:
+            return answer(refused)
+
     async def on_bug(_request: Request, error: Exception) -> JSONResponse:
         log.error("a request failed: %s", type(error).__name__)
         return answer(Refused("internal-error", "the fault is here, not in the request; the log names it"))
@@ -84,5 +94,6 @@ def create_app(service: Aggregator) -> FastAPI:
     app.add_exception_handler(InvalidParameter, on_parameter)
     app.add_exception_handler(RequestValidationError, on_validation)
     app.add_exception_handler(HTTPException, on_http)
+    app.add_exception_handler(StorageError, on_storage)
     app.add_exception_handler(Exception, on_bug)
     return app

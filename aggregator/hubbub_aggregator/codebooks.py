@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,9 +13,12 @@ from hubbub.codebook import Codebook, Collection, Metric, decimal_text
 from hubbub.problems import InvalidParameter
 from hubbub_aggregator.storage import Storage, StoredCodebook
 
-__all__ = ["Codebooks", "Governed", "smallest_batch"]
+__all__ = ["Codebooks", "Governed", "Version", "smallest_batch"]
+
+log = logging.getLogger("hubbub.aggregator")
 
 _LARGEST_MIN_BATCH = 1_000_000
+_ATTEMPTS = 10
 
 
 @dataclass(frozen=True)
@@ -29,8 +33,21 @@ class Version:
         return {metric.id: metric for metric in self.codebook.metrics}
 
     @cached_property
-    def bundled(self) -> BundledCodebook:
-        return BundledCodebook(self.first_period, self.codebook.compiled())
+    def enabled(self) -> frozenset[bytes]:
+        return frozenset(metric.id for metric in self.codebook.metrics if metric.enabled)
+
+    @cached_property
+    def _bundled(self) -> dict[frozenset[bytes], BundledCodebook]:
+        return {}
+
+    def bundled(self, off: frozenset[bytes]) -> BundledCodebook:
+        """As devices get it, with these metrics switched off."""
+        off &= self.enabled
+        if off not in self._bundled:
+            metrics = tuple(replace(m, enabled=m.enabled and m.id not in off) for m in self.codebook.metrics)
+            switched = replace(self.codebook, metrics=metrics)
+            self._bundled[off] = BundledCodebook(self.first_period, switched.compiled())
+        return self._bundled[off]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +59,7 @@ class Governed:
 
 
 class Codebooks:
-    """Every version that was ever in force, oldest first. Read once; a new one comes with a restart."""
+    """Every version that was ever in force, oldest first. `refresh` reads what a command or another process added."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -54,6 +71,13 @@ class Codebooks:
             Version(stored.first_period, Codebook.from_compiled(stored.compiled))
             for stored in self._storage.codebooks()
         ]
+
+    def refresh(self) -> bool:
+        """Read again if there is a codebook that is not known here; whether there was."""
+        if self._storage.starts() == [version.first_period for version in self._versions]:
+            return False
+        self._read()
+        return True
 
     def __bool__(self) -> bool:
         return bool(self._versions)
@@ -75,25 +99,52 @@ class Codebooks:
         return self._versions[0].first_period
 
     def adopt(self, written: Codebook, now: float, backfill: int = 0) -> bool:
-        """Put a codebook in force, with its batch sizes filled in. Whether it is new.
+        """Put a codebook in force that is new here, with its batch sizes filled in. Whether it was.
 
-        The first one starts with the present period (or `backfill` periods before), an edit with the next.
+        The first one starts with the present period (or `backfill` periods before), an edit with the next. One that
+        was in force before stays what it is: a process that starts with an old file must not undo what was published.
         """
         resolved = _with_batch_sizes(self._storage, written)
         compiled = resolved.to_bytes()
-        current = resolved.collection.calendar.index_at(now)
-        first = max(0, current - backfill)
-        if self._versions:
-            if self.newest.to_bytes() == compiled:
+        for _ in range(_ATTEMPTS):
+            self.refresh()
+            known = [version.codebook.to_bytes() for version in self._versions]
+            if compiled in known:
+                if compiled != known[-1]:
+                    log.warning("the codebook given at the start is an older one: what was published stays in force")
                 return False
-            _refuse_another_collection(self.collection, resolved.collection)
-            first = max(current, self._versions[-1].first_period) + 1
-        self._storage.add_codebook(StoredCodebook(first, compiled))
+            current = resolved.collection.calendar.index_at(now)
+            first = self._next_start(resolved, now) if self._versions else max(0, current - backfill)
+            if self._storage.add_codebook(StoredCodebook(first, compiled)):
+                self._read()
+                return True
+        raise InvalidParameter("other processes put codebooks in force at this moment: try again")
+
+    def publish(self, written: Codebook, now: float, start: int | None = None) -> Version:
+        """Put a codebook in force from period `start` on, the next one if it is not given, also one that was before."""
+        resolved = _with_batch_sizes(self._storage, written)
+        self.refresh()
+        if self.newest.to_bytes() == resolved.to_bytes():
+            raise InvalidParameter("this codebook is the newest one already; nothing was changed")
+        soonest = self._next_start(resolved, now)
+        first = soonest if start is None else start
+        if first < soonest:
+            label = resolved.collection.calendar.period(soonest).label
+            raise InvalidParameter(f"a codebook starts with a period that has not begun: {label} is the first possible")
+        if not self._storage.add_codebook(StoredCodebook(first, resolved.to_bytes())):
+            raise InvalidParameter("another codebook came in between, and nothing was changed: try again")
         self._read()
-        return True
+        return self._versions[-1]
+
+    def _next_start(self, resolved: Codebook, now: float) -> int:
+        _refuse_another_collection(self.collection, resolved.collection)
+        return max(resolved.collection.calendar.index_at(now), self._versions[-1].first_period) + 1
 
     def governing(self, metric: bytes, period: int) -> Governed | None:
         """The metric of this id by the newest codebook in force in that period."""
+        return self._governing(metric, period) or (self._governing(metric, period) if self.refresh() else None)
+
+    def _governing(self, metric: bytes, period: int) -> Governed | None:
         for version in reversed(self._versions):
             if version.first_period <= period and metric in version.metrics:
                 return Governed(version.metrics[metric], version.codebook.collection)
@@ -121,15 +172,20 @@ class Codebooks:
         return dict(sorted(names.items()))
 
     def bundled(self, now: float) -> list[BundledCodebook]:
-        """The versions that devices and shufflers still need: each until the last period it ruled is over."""
+        """The versions that devices and shufflers still need: each until the last period it ruled is over.
+
+        What the newest one switches off is off in all of them: the kill switch does not wait for a period.
+        """
         kept: list[BundledCodebook] = []
-        for index, version in enumerate(self._versions):
-            if index + 1 < len(self._versions):
+        versions = self._versions
+        off = frozenset(metric.id for metric in versions[-1].codebook.metrics if not metric.enabled)
+        for index, version in enumerate(versions):
+            if index + 1 < len(versions):
                 c = version.codebook.collection
-                last = c.calendar.period(self._versions[index + 1].first_period - 1)
+                last = c.calendar.period(versions[index + 1].first_period - 1)
                 if last.horizon(c.grace, c.forward_horizon) <= now:
                     continue
-            kept.append(version.bundled)
+            kept.append(version.bundled(off))
         return kept
 
 

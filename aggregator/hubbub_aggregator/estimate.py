@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hubbub.mechanisms import Bounds
 from hubbub.postprocess import base_cut, clip, norm_sub
 from hubbub.refusals import Refused
-from hubbub_aggregator.guarantees import Released, privacy
+from hubbub_aggregator.guarantees import privacy
 from hubbub_aggregator.models import (
     IntervalKind,
     Manipulation,
@@ -23,66 +21,88 @@ from hubbub_aggregator.models import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
     from hubbub.codebook import Metric
     from hubbub.mechanisms import Estimate as Estimated
-    from hubbub.mechanisms import Tally
-    from hubbub_aggregator.storage import Release
+    from hubbub.mechanisms import Interval, Tally
+    from hubbub_aggregator.reading import Crowd
 
-__all__ = ["Query", "mechanism_model", "released", "segment"]
+__all__ = [
+    "Query",
+    "Shown",
+    "label_of",
+    "largest",
+    "manipulation",
+    "mechanism_model",
+    "period_range",
+    "segment",
+    "shown",
+]
+
+SELECTED = (
+    "these values were chosen after seeing all {size} estimates; the intervals hold for all {size} together, "
+    "so they hold for the chosen ones however they were chosen"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What an analyst asked for."""
+    """What an analyst asked for. A selection by size is honest only with intervals that hold for all values."""
 
     confidence: float = 0.95
     postprocess: Postprocess = "none"
     population: Literal["reports", "superpopulation"] = "reports"
     simultaneous: bool = False
+    top: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        confidence: float,
+        postprocess: Postprocess,
+        population: Literal["reports", "superpopulation"],
+        simultaneous: bool | None,
+        top: int | None,
+    ) -> Query:
+        """With `simultaneous` filled in: on where values are selected, else off."""
+        if top is not None and simultaneous is False:
+            raise Refused(
+                "invalid-query",
+                "simultaneous: `top` chooses values by their estimates, and intervals for single values would be too "
+                "narrow for those; leave `simultaneous` out, or `top`",
+            )
+        return cls(confidence, postprocess, population, top is not None if simultaneous is None else simultaneous, top)
 
 
-def released(metric: Metric, releases: Sequence[Release]) -> list[Released]:
-    """The releases of a metric, as accounting sees them."""
-    return [
-        Released(
-            metric.mechanism, release.period, metric.calendar.period(release.period).label, json.loads(release.record)
-        )
-        for release in releases
-    ]
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The values of one crowd that are shown, and how their intervals were made."""
+
+    values: list[ValueModel]
+    interval: IntervalKind
 
 
-def segment(
-    metric: Metric,
-    releases: Sequence[Release],
-    periods: range,
-    query: Query,
-    *,
-    is_complete: bool,
-    single_operator: bool,
-) -> Segment:
-    """The estimate over all releases of one metric id in a range; there must be at least one."""
-    mechanism, calendar = metric.mechanism, metric.calendar
-    tally = mechanism.tally_from_bytes(releases[0].tally)
-    for release in releases[1:]:
-        tally += mechanism.tally_from_bytes(release.tally)
-    interval = mechanism.interval(tally, query.confidence, population=query.population, simultaneous=query.simultaneous)
+def segment(crowd: Crowd, periods: range, query: Query, *, is_complete: bool, single_operator: bool) -> Segment:
+    """The estimate over all releases of one metric id in a range."""
+    metric = crowd.metric
+    found = shown(metric, crowd.tally, query)
     return Segment(
         metric_id=metric.id.hex(),
         type=metric.type,
         mechanism=mechanism_model(metric),
-        reports=tally.reports,
-        periods=PeriodRange(
-            start=calendar.period(periods.start).label,
-            end=calendar.period(periods.stop).label,
-            length=str(calendar),
-            released=len({release.period for release in releases}),
-        ),
+        reports=crowd.tally.reports,
+        periods=period_range(metric, periods, len({release.period for release in crowd.releases})),
         complete=is_complete,
-        interval=IntervalKind(kind=interval.kind, confidence=query.confidence, simultaneous=query.simultaneous),
+        interval=found.interval,
         postprocess=query.postprocess,
-        values=_values(metric, tally, interval.low.tolist(), interval.high.tolist(), query),
-        privacy=privacy(released(metric, releases), single_operator=single_operator),
-        manipulation=Manipulation(per_thousand_fakes=mechanism.influence() / 1000),
+        value_count=len(metric.values.labels()),
+        values=found.values,
+        privacy=privacy(crowd.releases, single_operator=single_operator),
+        manipulation=manipulation(metric),
     )
 
 
@@ -91,49 +111,119 @@ def mechanism_model(metric: Metric) -> MechanismModel:
     return MechanismModel(name=mechanism.name, epsilon=float(mechanism.epsilon), parameters=mechanism.parameters())
 
 
-def _values(metric: Metric, tally: Tally, low: list[float], high: list[float], query: Query) -> list[ValueModel]:
+def manipulation(*metrics: Metric) -> Manipulation:
+    """Of one estimate, or of a difference of several: each may be shifted in the worse direction."""
+    return Manipulation(per_thousand_fakes=math.fsum(metric.mechanism.influence() for metric in metrics) / 1000)
+
+
+def period_range(metric: Metric, periods: range, released: int) -> PeriodRange:
+    calendar = metric.calendar
+    return PeriodRange(
+        start=calendar.period(periods.start).label,
+        end=calendar.period(periods.stop).label,
+        length=str(calendar),
+        released=released,
+    )
+
+
+def shown(metric: Metric, tally: Tally, query: Query, chosen: Sequence[int] | None = None) -> Shown:
+    """Estimates of a tally: the `chosen` values, else the largest if there is a `top`, else all."""
+    found = metric.mechanism.interval(
+        tally, query.confidence, population=query.population, simultaneous=query.simultaneous
+    )
+    size = len(metric.values.labels())
     estimate = metric.mechanism.estimate(tally)
-    raw, errors = estimate.values.tolist(), estimate.stderr.tolist()
-    shown = _postprocessed(metric, estimate, query.postprocess)
+    if chosen is None:
+        chosen = range(size) if query.top is None else largest(estimate.values, query.top)
+    return Shown(
+        _values(metric, estimate, found, query.postprocess, chosen),
+        IntervalKind(
+            kind=found.kind,
+            confidence=query.confidence,
+            simultaneous=query.simultaneous,
+            selection=None if query.top is None else SELECTED.format(size=size),
+        ),
+    )
+
+
+def largest(values: Any, count: int) -> list[int]:
+    """Indexes of the largest values, the largest first; of equals the one that the codebook lists first."""
+    import numpy as np
+
+    order: list[int] = np.argsort(-np.asarray(values), kind="stable")[:count].tolist()
+    return order
+
+
+def _values(
+    metric: Metric, estimate: Estimated, interval: Interval, method: Postprocess, chosen: Sequence[int]
+) -> list[ValueModel]:
+    """All at once, column by column: a list of 65,536 values must not take a second."""
+    import numpy as np
+
+    picked = np.asarray(chosen, np.intp)
+    raw, reports = estimate.values[picked], estimate.reports
+    done = _postprocessed(metric, estimate, method)
+    best = raw if done is None else done[picked]
+    low, high = interval.low[picked], interval.high[picked]
+    nothing = [None] * len(picked)
+    labels, value_of = metric.values.labels(), label_of(metric)
     return [
-        ValueModel(
-            value=_value_of(metric, index),
-            label=label,
-            estimate=raw[index] if shown is None else shown[index],
-            stderr=errors[index] if shown is None else None,
-            low=_finite(low[index]),
-            high=_finite(high[index]),
-            raw_estimate=None if shown is None else raw[index],
+        {
+            "value": value,
+            "label": label,
+            "estimate": estimated,
+            "stderr": error,
+            "low": lower,
+            "high": upper,
+            "raw_estimate": unbiased,
+            "total": total,
+            "total_low": total_lower,
+            "total_high": total_upper,
+        }
+        for value, label, estimated, error, lower, upper, unbiased, total, total_lower, total_upper in zip(
+            map(value_of, chosen),
+            map(labels.__getitem__, chosen),
+            best.tolist(),
+            estimate.stderr[picked].tolist() if done is None else nothing,
+            _finite(low),
+            _finite(high),
+            nothing if done is None else raw.tolist(),
+            (best * reports).tolist(),
+            _finite(low * reports),
+            _finite(high * reports),
+            strict=True,
         )
-        for index, label in enumerate(metric.values.labels())
     ]
 
 
-def _value_of(metric: Metric, index: int) -> bool | str | None:
+def label_of(metric: Metric) -> Any:
+    """A function from the index of an estimated value to the value itself: a boolean, a name, or None for a mean."""
+    labels = metric.values.labels()
     match metric.type:
         case "boolean":
-            return bool(index)
+            return bool
         case "category":
-            return metric.label_of(index)
+            return labels.__getitem__
         case _:
-            return None
+            return lambda _index: None
 
 
-def _postprocessed(metric: Metric, estimate: Estimated, method: Postprocess) -> list[float] | None:
+def _postprocessed(metric: Metric, estimate: Estimated, method: Postprocess) -> NDArray[np.float64] | None:
     domain = metric.mechanism.domain
-    found: list[float]
     if method == "none":
         return None
     if method == "clip":
         limits = (float(domain.lower), float(domain.upper)) if isinstance(domain, Bounds) else (0.0, 1.0)
-        found = clip(estimate.values, *limits).values.tolist()
-        return found
+        return clip(estimate.values, *limits).values
     if isinstance(domain, Bounds):
         raise Refused("invalid-query", f"{method} is for frequencies; {metric.name} is a mean: use clip or none")
     done = norm_sub(estimate.values) if method == "norm_sub" else base_cut(estimate.values, estimate.stderr)
-    found = done.values.tolist()
-    return found
+    return done.values
 
 
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
+def _finite(numbers: NDArray[np.float64]) -> list[float | None]:
+    """With None for what JSON has no number for."""
+    import numpy as np
+
+    found: list[float | None] = numbers.tolist()
+    return found if np.isfinite(numbers).all() else [x if x is not None and math.isfinite(x) else None for x in found]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hubbub.accounting import Composition
     from hubbub.mechanisms import Mechanism
 
-__all__ = ["Released", "privacy"]
+__all__ = ["ASSUMPTIONS", "ONE_OPERATOR", "Released", "privacy", "smallest"]
 
 ASSUMPTIONS = [
     "the shuffler hides who sent which report and does not work together with the aggregator",
@@ -28,7 +28,6 @@ ONE_OPERATOR = (
 )
 _MOST_SIZES = 8
 """Each different batch size costs a loss distribution, up to a second: too long for a year of them in one answer."""
-_KEPT_BITS = (64, 7, 5, 4, 3, 2, 1)
 
 
 class Released(NamedTuple):
@@ -42,10 +41,7 @@ class Released(NamedTuple):
 
 def privacy(releases: Sequence[Released], *, single_operator: bool) -> Privacy:
     """The guarantee for a device that is in all of these releases, with each period's beside it."""
-    # where a period was cut into several batches a device is in one of them, unknown which: the smallest counts
-    from_largest = sorted(releases, key=lambda release: (-release.record["honest_reports"], release.record["epsilon"]))
-    smallest = {(release.period, release.record["metric_id"]): release for release in from_largest}
-    periods = [smallest[place] for place in sorted(smallest)]
+    periods = smallest(releases)
     first = periods[0].record
     epsilon, delta, method = first["epsilon"], first["delta"], first["method"]
     local, unit = first["local_epsilon"], UNIT
@@ -73,22 +69,23 @@ def privacy(releases: Sequence[Released], *, single_operator: bool) -> Privacy:
     )
 
 
+def smallest(releases: Sequence[Released]) -> list[Released]:
+    """Of each period and metric id the smallest release: of several, a device is in one, unknown which."""
+    from_largest = sorted(releases, key=lambda release: (-release.record["honest_reports"], release.record["epsilon"]))
+    found = {(release.period, release.record["metric_id"]): release for release in from_largest}
+    return [found[place] for place in sorted(found)]
+
+
 def _unit(periods: int) -> str:
     return "one device's reports to this metric in " + ("this period" if periods == 1 else f"these {periods} periods")
 
 
 def _together(periods: Sequence[Released]) -> Composition:
     """All of them composed, at the sum of their deltas."""
-    reports = [release.record["honest_reports"] for release in periods]
-    # a batch counted as slightly smaller is worse, so this stays an upper bound
-    for bits in _KEPT_BITS:
-        counted = [_leading(number, bits) for number in reports]
-        if len(set(counted)) <= _MOST_SIZES:
-            break
     return _composed(
         tuple(
-            (release.record["metric_id"], release.period, release.mechanism, number)
-            for release, number in zip(periods, counted, strict=True)
+            (release.record["metric_id"], release.period, release.mechanism, release.record["honest_reports"])
+            for release in periods
         ),
         min(1.0, math.fsum(release.record["delta"] for release in periods)),
     )
@@ -98,12 +95,7 @@ def _together(periods: Sequence[Released]) -> Composition:
 def _composed(batches: tuple[tuple[str, int, Mechanism[Any], int], ...], delta: float) -> Composition:
     from hubbub.accounting import Ledger
 
-    ledger = Ledger()
+    ledger = Ledger(most_sizes=_MOST_SIZES)
     for batch in batches:
         ledger.add(*batch)
     return ledger.total(delta)
-
-
-def _leading(number: int, bits: int) -> int:
-    drop = max(0, number.bit_length() - bits)
-    return number >> drop << drop

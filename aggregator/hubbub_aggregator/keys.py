@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from hubbub.codebook import Collection
     from hubbub_aggregator.codebooks import Codebooks
 
-__all__ = ["KeyRing", "load_identity", "new_identity", "state_directory"]
+__all__ = ["IDENTITY", "KeyRing", "load_identity", "new_identity", "state_directory", "storage_secret"]
 
-_IDENTITY = "identity.key"
+IDENTITY = "identity.key"
 _IDS = 256
 _LIVE = 190
 """Keys that may be alive at once, about; the other ids are for rotation and revocation."""
@@ -43,7 +43,7 @@ def new_identity(state_dir: Path) -> Ed25519PrivateKey:
     """A fresh identity key in the state directory, mode 0600; InvalidParameter if there is one."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    path = state_directory(state_dir) / _IDENTITY
+    path = state_directory(state_dir) / IDENTITY
     key = Ed25519PrivateKey.generate()
     part = path.with_suffix(f".{os.getpid()}")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -64,12 +64,14 @@ def new_identity(state_dir: Path) -> Ed25519PrivateKey:
     return key
 
 
-def load_identity(state_dir: Path) -> Ed25519PrivateKey:
-    """The identity key, made on first use."""
+def load_identity(state_dir: Path, elsewhere: Path | None = None) -> Ed25519PrivateKey:
+    """The identity key, made on first use; a file that is named instead, such as a mounted secret, must be there."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    path = state_directory(state_dir) / _IDENTITY
+    path = elsewhere or state_directory(state_dir) / IDENTITY
     if not path.exists():
+        if elsewhere is not None:
+            raise InvalidParameter(f"{path} does not exist: make an identity with `hubbub keys new` and put it there")
         return new_identity(state_dir)
     raw = path.read_bytes()
     if path.stat().st_mode & 0o077:
@@ -77,6 +79,14 @@ def load_identity(state_dir: Path) -> Ed25519PrivateKey:
     if len(raw) != 32:
         raise InvalidParameter(f"{path} is not an identity key: 32 bytes are needed, it has {len(raw)}; restore it")
     return Ed25519PrivateKey.from_private_bytes(raw)
+
+
+def storage_secret(identity: Ed25519PrivateKey) -> bytes:
+    """What encrypts sealing keys in a storage that others can read: nothing that an identity ever signs with."""
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return HKDF(SHA256(), 16, None, b"hubbub-01 sealing keys in storage").derive(identity.private_bytes_raw())
 
 
 def _sync_directory(path: Path) -> None:
@@ -126,14 +136,17 @@ class KeyRing:
                 return  # a command was faster; the next call reads what it made
             start += self.span
 
-    def rotate(self) -> StoredKey:
-        """A new key, from the next unpublished period on. What is published stays: devices hold it."""
+    def rotate(self, skip: int = 0) -> StoredKey:
+        """A new key, from the next unpublished period on. What is published stays: devices hold it.
+
+        `skip` leaves out so many ids, which others then do not get either.
+        """
         keys = self.storage.sealing_keys()
         if not keys:
             raise InvalidParameter("there are no keys yet: the aggregator makes them when it first starts")
         newest = max(keys, key=lambda key: key.last_period)
         length = newest.last_period - newest.first_period + 1
-        return self._add(newest.last_period + 1, newest.last_period + length)
+        return self._add(newest.last_period + 1, newest.last_period + length, skip=skip)
 
     def revoke(self, id: int) -> StoredKey:  # noqa: A002  it is an id
         """End a key for good: its private part is erased, and a new key seals the same periods."""
@@ -174,18 +187,18 @@ class KeyRing:
             for key in self.storage.sealing_keys()
         ]
 
-    def _add(self, first: int, last: int, *, instead_of: int | None = None) -> StoredKey:
+    def _add(self, first: int, last: int, *, instead_of: int | None = None, skip: int = 0) -> StoredKey:
         private = new_private_key()
-        key = StoredKey(self._free_id(), first, last, public_key_of(private), private)
+        key = StoredKey(self._free_id(skip), first, last, public_key_of(private), private)
         self.storage.add_key(key, instead_of=instead_of)
         return key
 
-    def _free_id(self) -> int:
-        """The id that rested longest: the next one after the newest key's that is free."""
+    def _free_id(self, skip: int = 0) -> int:
+        """The id that rested longest: the next one after the newest key's that is free, or after so many."""
         keys = self.storage.sealing_keys()
         taken = {key.id for key in keys}
         newest = max(keys, key=lambda key: (key.last_period, not key.revoked), default=None)
-        start = 0 if newest is None else newest.id + 1
+        start = 0 if newest is None else newest.id + 1 + skip
         for step in range(_IDS):
             if (start + step) % _IDS not in taken:
                 return (start + step) % _IDS

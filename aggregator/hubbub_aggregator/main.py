@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
 import sys
@@ -10,24 +9,30 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
 from hubbub.codebook import Codebook
+from hubbub.logs import configure
 from hubbub.problems import InvalidParameter
 from hubbub.trust import anchor_of
+from hubbub_aggregator.admin import create_admin
 from hubbub_aggregator.app import create_app
 from hubbub_aggregator.bundles import Publisher
 from hubbub_aggregator.codebooks import Codebooks
-from hubbub_aggregator.keys import KeyRing, load_identity, state_directory
+from hubbub_aggregator.keys import IDENTITY, KeyRing, load_identity, state_directory, storage_secret
 from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.spool import Spool
-from hubbub_aggregator.storage import SqliteStorage
+from hubbub_aggregator.storage import Storage, StorageError, open_storage
 from hubbub_aggregator.tokens import Tokens
 
-__all__ = ["DATABASE", "build", "only_one", "run"]
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+__all__ = ["DATABASE", "build", "only_one", "open_state", "run"]
 
 DATABASE = "aggregator.db"
 
@@ -35,16 +40,15 @@ DATABASE = "aggregator.db"
 def build(settings: Settings, clock: Callable[[], float] = time.time) -> Aggregator:
     """The service that these settings describe, with its codebook in force and its bundle signed."""
     directory = state_directory(settings.state_dir)
-    identity = load_identity(directory)
     written = Codebook.load(settings.codebook)
-    storage = SqliteStorage(directory / DATABASE)
+    identity, storage = open_state(settings)
     try:
         codebooks = Codebooks(storage)
         codebooks.adopt(written, clock(), settings.backfill_periods)
         ring = KeyRing(storage, codebooks, settings.bundle_max_age)
         service = Aggregator(
             storage=storage,
-            spool=Spool(directory / "spool"),
+            spool=Spool(directory / "spool", storage.bodies),
             codebooks=codebooks,
             ring=ring,
             publisher=Publisher(storage, identity, codebooks, ring, settings.bundle_lifetime, settings.bundle_max_age),
@@ -55,6 +59,8 @@ def build(settings: Settings, clock: Callable[[], float] = time.time) -> Aggrega
             anchor=anchor_of(identity),
             max_batch_bytes=settings.max_batch_bytes,
             single_operator=settings.single_operator,
+            lease=settings.lease,
+            retention=None if settings.retention_days is None else settings.retention_days * 86_400,
         )
         service.start()
     except BaseException:
@@ -63,53 +69,54 @@ def build(settings: Settings, clock: Callable[[], float] = time.time) -> Aggrega
     return service
 
 
+def open_state(settings: Settings) -> tuple[Ed25519PrivateKey, Storage]:
+    """The identity and the storage; also for commands beside a running service."""
+    directory = state_directory(settings.state_dir)
+    embedded = settings.storage is None and settings.identity is None
+    if embedded and (directory / DATABASE).exists() and not (directory / IDENTITY).exists():
+        raise InvalidParameter(
+            f"{directory / IDENTITY} is gone, and a new one would silence every device: put the copy of it back"
+        )
+    identity = load_identity(directory, settings.identity)
+    where = directory / DATABASE if settings.storage is None else settings.storage.get_secret_value()
+    try:
+        storage = open_storage(
+            where,
+            anchor=anchor_of(identity),
+            secret=storage_secret(identity),
+            replicas=settings.storage_replicas,
+        )
+    except StorageError as error:
+        raise InvalidParameter(f"the storage can't be used: {error}") from error
+    return identity, storage
+
+
 def run(settings: Settings) -> None:
     """Serve until SIGTERM or Ctrl-C; says on stderr where, and which trust anchor devices need."""
-    import uvicorn
+    from hubbub_aggregator.serving import serve
 
+    configure(settings.log_format, "hubbub.aggregator")
     with only_one(state_directory(settings.state_dir)):
         service = build(settings)
-        config = uvicorn.Config(
+        admin = create_admin(service, Tokens(_secrets(settings.admin_token)))
+        serve(
             create_app(service),
             host=settings.host,
             port=settings.port,
-            loop="uvloop",
-            http="httptools",
-            ws="none",
-            lifespan="on",
-            access_log=False,  # it would write addresses
-            log_level="warning",
-            server_header=False,
-            timeout_graceful_shutdown=10,
+            admin=None if settings.admin_port is None else (admin, settings.admin_host, settings.admin_port),
+            shutdown_timeout=settings.shutdown_timeout,
+            ready=lambda address: _announce(address, service.anchor),
         )
-        server = uvicorn.Server(config)
-        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            runner.run(_serve(server, service, settings.host))
 
 
-async def _serve(server: object, service: Aggregator, host: str) -> None:
-    import uvicorn
-
-    assert isinstance(server, uvicorn.Server)  # noqa: S101  imported late, so that nothing else needs it
-    announcing = asyncio.create_task(_announce(server, service, host))
-    try:
-        await server.serve()
-    finally:
-        announcing.cancel()
-
-
-async def _announce(server: object, service: Aggregator, host: str) -> None:
-    while not getattr(server, "started", False):
-        await asyncio.sleep(0.02)
-    port = server.servers[0].sockets[0].getsockname()[1]  # type: ignore[attr-defined]  # a uvicorn.Server, see above
-    shown = f"[{host}]" if ":" in host else host
-    sys.stderr.write(f"aggregator ready at http://{shown}:{port}\ntrust anchor {service.anchor}\n")
+def _announce(address: str, anchor: str) -> None:
+    sys.stderr.write(f"aggregator ready at {address}\ntrust anchor {anchor}\n")
     sys.stderr.flush()
 
 
 @contextmanager
 def only_one(directory: Path) -> Iterator[None]:
-    """SQLite and the spool belong to one process; the lock ends with it, however it ends."""
+    """A state directory belongs to one process, whatever the storage; the lock ends with it, however it ends."""
     descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypedDict  # pydantic's own, which it asks for before Python 3.12
 
 from hubbub_aggregator.storage import State
 
 __all__ = [
+    "Answer",
     "Collusion",
     "Estimate",
     "IntervalKind",
@@ -68,23 +70,40 @@ class MechanismModel(Answer):
 
 
 class PeriodModel(Answer):
+    """From its start, which is its label, up to, not including, its end."""
+
     index: int
     label: str
+    start: Annotated[str | None, Field(alias="from")] = None
+    end: Annotated[str | None, Field(alias="to")] = None
+
+
+class Scope(Answer):
+    """Whose and which values these are: the devices of a collection, each reduced to one value per period."""
+
+    collection: str
+    type: str
+    reduce: str
 
 
 class ReleaseModel(Answer):
     """The record of one release: immutable."""
 
     id: str
+    scope: Scope | None = Field(default=None, description="Null in records written before there was one.")
     metric: str
     metric_id: str
     period: PeriodModel
     unit: str
+    adjacency: str = Field(default="replacement", description="What may differ between neighbours: one device's value.")
     mechanism: MechanismModel
     local_epsilon: float
     epsilon: float
     delta: float
     honest_reports: int
+    honest_fraction: str | None = Field(
+        default=None, description="Share of reports assumed honest, as the codebook had it; nothing enforces it."
+    )
     method: str
     reports: int
     valid: int
@@ -97,22 +116,36 @@ class ReleaseList(Answer):
     next: str | None = Field(description="Pass as `after` for the next page; null on the last one.")
 
 
-class ValueModel(Answer):
-    value: bool | str | None = Field(description="The value whose share is estimated; null for a mean.")
+class ValueModel(TypedDict):
+    """One value with its estimate. A plain dict: an answer may have 65,536 of them, and objects would take as long
+    to make as the numbers."""
+
+    value: Annotated[bool | str | None, Field(description="The value whose share is estimated; null for a mean.")]
     label: str
     estimate: float
-    stderr: float | None = Field(description="Null after post-processing, which leaves no standard error.")
+    stderr: Annotated[float | None, Field(description="Null after post-processing, which leaves no standard error.")]
     low: float | None
     high: float | None
-    raw_estimate: float | None = Field(
-        default=None, description="The unbiased estimate, where `estimate` is post-processed."
-    )
+    raw_estimate: Annotated[
+        float | None, Field(description="The unbiased estimate, where `estimate` is post-processed.")
+    ]
+    total: Annotated[
+        float,
+        Field(
+            description="Estimate times reports: how many of the reporting devices hold the value; of a mean, the sum."
+        ),
+    ]
+    total_low: float | None
+    total_high: float | None
 
 
 class IntervalKind(Answer):
     kind: str
     confidence: float
-    simultaneous: bool
+    simultaneous: bool = Field(description="Whether the intervals of all values hold together with this confidence.")
+    selection: str | None = Field(
+        default=None, description="Where values were chosen by their estimates: why the intervals hold nonetheless."
+    )
 
 
 class PeriodRange(Answer):
@@ -169,6 +202,7 @@ class Segment(Answer):
     complete: bool
     interval: IntervalKind
     postprocess: Postprocess
+    value_count: int = Field(description="How many values the metric has; with `top`, not all of them are listed.")
     values: list[ValueModel]
     privacy: Privacy
     manipulation: Manipulation
@@ -191,6 +225,7 @@ class MetricVersion(Answer):
     id: str
     type: str
     mechanism: MechanismModel
+    value_count: int = Field(description="How many values are estimated: one for a mean.")
     min_batch: int | None
     enabled: bool
     released_periods: int

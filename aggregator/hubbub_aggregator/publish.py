@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import hubbub
+from hubbub.codebook import decimal_text
 
 if TYPE_CHECKING:
     from hubbub.accounting import Guarantee
@@ -24,12 +25,15 @@ def release_record(
     """The record of one accepted batch, as JSON. `promise` is for the honest reports that are counted on."""
     metric, collection = governed.metric, governed.collection
     period = collection.calendar.period(batch.header.period)
+    after = collection.calendar.period(batch.header.period + 1)
     record: dict[str, Any] = {
         "id": batch.id.hex(),
+        "scope": {"collection": collection.name, "type": metric.type, "reduce": metric.reduce},
         "metric": metric.name,
         "metric_id": metric.id.hex(),
-        "period": {"index": period.index, "label": period.label},
+        "period": {"index": period.index, "label": period.label, "from": period.label, "to": after.label},
         "unit": UNIT,
+        "adjacency": promise.adjacency,
         "mechanism": {
             "name": metric.mechanism.name,
             "epsilon": float(metric.epsilon),
@@ -39,6 +43,7 @@ def release_record(
         "epsilon": promise.epsilon,
         "delta": promise.delta,
         "honest_reports": promise.reports,
+        "honest_fraction": decimal_text(collection.honest_fraction),
         "method": promise.method,
         "reports": batch.header.count,
         "valid": valid,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hubbub.refusals import Refused
 from hubbub_aggregator.accumulate import Accumulator
+from hubbub_aggregator.storage import StorageError
 
 if TYPE_CHECKING:
     from hubbub_aggregator.bundles import Publisher
@@ -27,7 +29,9 @@ log = logging.getLogger("hubbub.aggregator")
 
 _TICK = 1.0
 _PATIENCE = 5.0
-"""Seconds after which a batch that could not be worked on is tried again."""
+"""Seconds after which a batch that could not be worked on, or that another process left, is looked at again."""
+_SWEEP = 60.0
+_RETRY = 5
 
 
 @dataclass(slots=True)
@@ -46,29 +50,76 @@ class Aggregator:
     anchor: str
     max_batch_bytes: int
     single_operator: bool = False
+    lease: float = 30.0
+    retention: int | None = None
+    """Seconds after the end of its period for which a release is kept; None: for ever."""
     refused: Counter[str] = field(default_factory=Counter)
     """Refused requests by problem, since the start."""
+    storage_errors: int = 0
+    """How often the storage failed, since the start."""
     healthy: bool = False
     accumulator: Accumulator = field(init=False)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _swept: float = 0.0
+    _checked: float = float("-inf")
+    _kept_from: int = 0
 
     def __post_init__(self) -> None:
-        self.accumulator = Accumulator(self.storage, self.spool, self.codebooks, self.ring, self.pool, self.clock)
+        self.accumulator = Accumulator(
+            self.storage, self.spool, self.codebooks, self.ring, self.pool, self.clock, lease=self.lease
+        )
 
     def start(self) -> None:
         """Clear what a crash left behind and publish what must be published."""
-        self.spool.sweep({batch.spool for batch in self.storage.pending() if batch.spool is not None})
+        self._sweep()
         self.tick()
 
     def tick(self) -> None:
-        """What time brings: keys that must be published, a bundle that aged, secrets that must be erased."""
+        """What time brings: keys that must be published, a bundle that aged, secrets and releases to be erased."""
         now = self.clock()
+        if self.codebooks.refresh():
+            log.info("a codebook was added: %s", self.codebooks.newest.id.hex())
         self.ring.ensure(now)
         self.publisher.current(now)
         if self.ring.forget(now):
             log.info("keys and nonces past their horizon were erased")
+        self._expire(now)
         self.storage.scrub()
+        if self.storage.bodies is not None and not 0 <= now - self._swept < _SWEEP:
+            self._sweep()
         self.healthy = True
+
+    def _sweep(self) -> None:
+        self._swept = self.clock()
+        self.spool.sweep(lambda: {batch.spool for batch in self.storage.pending()})
+
+    def _expire(self, now: float) -> None:
+        """Delete releases past their retention, none before its horizon: until then its nonces keep others out."""
+        if self.retention is None:
+            return
+        longest = max(c.grace + c.forward_horizon for c in (version.codebook.collection for version in self.codebooks))
+        first = self.codebooks.collection.calendar.index_at(max(0.0, now - max(self.retention, longest)))
+        if first > self._kept_from and (deleted := self.storage.expire(first)):
+            log.info("%d releases past their retention were deleted", deleted)
+        self._kept_from = first
+
+    @contextmanager
+    def storage_faults(self) -> Iterator[None]:
+        """A storage that fails is no fault of the caller, who is told to come back."""
+        try:
+            yield
+        except StorageError as error:
+            self.storage_errors += 1
+            log.error("the storage failed: %s", error)
+            raise Refused("overloaded", "the storage can't be read or written now", retry_after=_RETRY) from error
+
+    def check_storage(self) -> None:
+        """Refused unless the storage could be written a moment ago: whoever may ask must not make it write all day."""
+        with self.storage_faults():
+            if not 0 <= (now := self.clock()) - self._checked < _TICK:
+                self._checked = float("-inf")
+                self.storage.check()
+                self._checked = now
 
     def wake(self) -> None:
         """There is a batch to work on."""
@@ -96,6 +147,7 @@ class Aggregator:
                 await asyncio.to_thread(self.tick)
             except Exception as error:  # noqa: BLE001  a full disk may be emptied; until then /readyz says no
                 self.healthy = False
+                self.storage_errors += isinstance(error, StorageError)
                 log.error("housekeeping failed and is tried again: %s: %s", type(error).__name__, error)
             await asyncio.sleep(_TICK)
 
@@ -108,5 +160,6 @@ class Aggregator:
             except TimeoutError:
                 continue
             except Exception as error:  # noqa: BLE001  as above: batches wait in the spool
+                self.storage_errors += isinstance(error, StorageError)
                 log.error("looking for batches failed and is tried again: %s", type(error).__name__)
                 await asyncio.sleep(_TICK)

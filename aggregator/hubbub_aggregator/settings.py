@@ -1,14 +1,17 @@
-"""Every knob the aggregator has."""
+"""Every knob the aggregator has. docs/aggregator.md shows the same table; a test compares."""
 
 from __future__ import annotations
 
 import ipaddress
 from pathlib import Path
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-__all__ = ["Settings"]
+from hubbub.logs import LogFormat
+from hubbub_aggregator.storage import is_redis
+
+__all__ = ["Settings", "table"]
 
 
 class Settings(BaseSettings):
@@ -19,6 +22,17 @@ class Settings(BaseSettings):
     codebook: Path = Field(default=Path("metrics.toml"), description="The metrics.toml that says what is collected.")
     state_dir: Path = Field(
         default=Path("aggregator-state"), description="Where keys, releases and the spool live; made with mode 0700."
+    )
+    identity: Path | None = Field(
+        default=None, description="File with the identity key, mode 0600. Unset: identity.key in the state directory."
+    )
+    storage: SecretStr | None = Field(
+        default=None,
+        description="Where releases and keys are kept: a redis://, rediss:// or redis+cluster:// URL, for several "
+        "processes. Unset: an SQLite file in the state directory, for one.",
+    )
+    storage_replicas: int = Field(
+        default=0, ge=0, description="Redis only: replicas that must have what is acknowledged."
     )
     host: str = Field(default="127.0.0.1", description="Address to listen on. Anything but loopback needs both tokens.")
     port: int = Field(default=8702, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
@@ -49,16 +63,45 @@ class Settings(BaseSettings):
     )
     processes: int | None = Field(default=None, ge=1, description="Processes that open reports. Unset: one per core.")
     max_batch_bytes: int = Field(default=256 * 2**20, ge=64, description="Largest batch that is taken, in bytes.")
+    lease: float = Field(
+        default=30.0,
+        ge=1,
+        le=3_600,
+        description="Seconds after which another process finishes the batch of one that is gone.",
+    )
+    retention_days: int | None = Field(
+        default=None,
+        ge=1,
+        description="Days after the end of its period for which the counts of a release are kept, at least until its "
+        "horizon. Its record stays. "
+        "Unset: for ever.",
+    )
+    admin_host: str = Field(default="127.0.0.1", description="Address of the admin listener.")
+    admin_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description="Port of the admin listener: /metrics, /healthz, /readyz. Unset: there is none.",
+    )
+    admin_token: SecretStr | None = Field(
+        default=None, description="Bearer token for the admin listener. Needed unless that is on loopback."
+    )
+    log_format: LogFormat = Field(default="text", description="Log lines as text or as json.")
+    shutdown_timeout: int = Field(
+        default=10, ge=1, description="Seconds that requests in work get when the service stops."
+    )
 
     @property
     def on_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return _is_loopback(self.host)
+
+    @field_validator("storage")
+    @classmethod
+    def _an_address(cls, given: SecretStr | None) -> SecretStr | None:
+        if given is not None and not is_redis(given.get_secret_value()):
+            raise ValueError("write redis://user:password@host:port/0, rediss://... or redis+cluster://...")
+        return given
 
     @model_validator(mode="after")
     def _refuse_what_is_unsafe(self) -> Settings:
@@ -68,4 +111,21 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"{self.host} can be reached from elsewhere: set shuffler_token and analyst_token, or host=127.0.0.1"
             )
+        if self.admin_port is not None and self.admin_token is None and not _is_loopback(self.admin_host):
+            raise ValueError(f"{self.admin_host} can be reached from elsewhere: set admin_token, or leave admin_host")
         return self
+
+
+def table() -> list[tuple[str, str, str]]:
+    """Name, default and meaning of every setting: what --help prints and docs/aggregator.md shows."""
+    return [
+        (name, "" if field.default is None else str(field.default), field.description or "")
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,15 +1,25 @@
-"""The spool: bodies of batches that were acknowledged and wait to be opened."""
+"""The spool: bodies of batches that were acknowledged and wait to be opened.
+
+Each process has files of its own. Where several processes share a storage, a body is also kept there before the batch
+is acknowledged, so that any of them can finish it.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from hubbub_aggregator.storage import Bodies
 
 __all__ = ["Spool", "Upload"]
+
+_PIECE = 2**20
+"""Bytes of a body that travel to the shared storage, or back, at once."""
 
 
 class Upload:
@@ -40,34 +50,89 @@ class Upload:
 class Spool:
     """One file per upload under a fresh name, so that two uploads of one batch cannot mix."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, shared: Bodies | None = None) -> None:
         directory.mkdir(mode=0o700, exist_ok=True)
-        self._directory = directory
+        self._directory, self._shared = directory, shared
+        self._incoming: set[str] = set()
 
     @contextmanager
     def upload(self) -> Iterator[Upload]:
         """Room for one body; removed at the end unless it was kept."""
         path = self.path(secrets.token_hex(16))
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            upload = Upload(file, path)
-            try:
-                yield upload
-            finally:
-                if not upload.kept:
-                    path.unlink()
+        self._incoming.add(path.name)
+        try:
+            with self._create(path) as file:
+                upload = Upload(file, path)
+                try:
+                    yield upload
+                finally:
+                    if not upload.kept:
+                        path.unlink()
+        finally:
+            self._incoming.discard(path.name)
+
+    def keep(self, upload: Upload) -> None:
+        """Make a whole body durable, here and where the other processes find it."""
+        upload.sync()
+        if self._shared is not None:
+            self._shared.keep(upload.name, _pieces(self.path(upload.name)))
+
+    def settle_upload(self, upload: Upload, *, kept: bool) -> None:
+        """Say whether a batch names this body now."""
+        upload.kept = kept
+        if self._shared is not None:
+            (self._shared.hold if kept else self._shared.remove)(upload.name)
 
     def path(self, name: str) -> Path:
         return self._directory / name
+
+    def fetch(self, name: str, size: int) -> bool:
+        """Have a body in a file here. False if it is nowhere, or not whole."""
+        path = self.path(name)
+        if path.exists() and path.stat().st_size == size:  # a power cut may have left less of it
+            return True
+        pieces = None if self._shared is None else self._shared.read(name)
+        if pieces is None:
+            return False
+        part = path.with_name(f"{name}.{secrets.token_hex(4)}")
+        self._incoming |= {part.name, name}
+        try:
+            with self._create(part) as file:
+                for piece in pieces:
+                    file.write(piece)
+            whole = part.stat().st_size == size
+            if whole:
+                part.rename(path)
+            return whole
+        finally:
+            part.unlink(missing_ok=True)
+            self._incoming -= {part.name, name}
 
     def remove(self, name: str | None) -> None:
         """Remove a body that was worked on; no error if it is gone already."""
         if name is not None:
             self.path(name).unlink(missing_ok=True)
+            if self._shared is not None:
+                self._shared.remove(name)
 
-    def sweep(self, waiting: Collection[str]) -> int:
-        """Remove what no pending batch names: uploads that were cut off, and bodies settled just before a crash."""
-        stray = [path for path in self._directory.iterdir() if path.name not in waiting]
+    def sweep(self, waiting: Callable[[], Collection[str | None]]) -> int:
+        """Remove what no pending batch names: uploads that were cut off, bodies that were settled elsewhere.
+
+        Files are listed before `waiting` is asked: what is acknowledged in between is not touched.
+        """
+        found = [path for path in self._directory.iterdir() if path.name not in self._incoming]
+        named = waiting() if found else ()
+        stray = [path for path in found if path.name not in named]
         for path in stray:
-            path.unlink()
+            path.unlink(missing_ok=True)
         return len(stray)
+
+    @staticmethod
+    def _create(path: Path) -> BinaryIO:
+        return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            yield piece

@@ -1,4 +1,4 @@
-"""`hubbub aggregator`: run the aggregator in this terminal."""
+"""`hubbub aggregator`: run the aggregator in this terminal; copy its state, and bring a copy back."""
 
 from __future__ import annotations
 
@@ -7,31 +7,109 @@ from typing import Any
 
 import click
 
+from hubbub.problems import InvalidParameter
+from hubbub_cli.beside import STATE, settings_beside, settings_of
+
 __all__ = ["aggregator"]
 
 
-@click.command()
+class _WithSettings(click.Group):
+    """A command whose help ends with every setting of its service, its default and its meaning."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from hubbub_aggregator.settings import table  # the server libraries take a while to load; only --help needs it
+
+        super().format_epilog(ctx, formatter)
+        with formatter.section("Settings, from the environment; options win"):
+            formatter.write_dl(
+                [
+                    (f"HUBBUB_AGGREGATOR_{name.upper()}", f"{text} [{default or 'unset'}]")
+                    for name, default, text in table()
+                ]
+            )
+
+
+@click.group(cls=_WithSettings, invoke_without_command=True)
 @click.option("--codebook", type=click.Path(path_type=Path), help="The metrics.toml to collect by.")
 @click.option("--state-dir", type=click.Path(path_type=Path), help="Where keys, releases and the spool live.")
 @click.option("--host", help="Address to listen on; loopback unless said otherwise.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 picks a free one.")
 @click.option("--single-operator", is_flag=True, default=None, help="One party runs both services: say so in answers.")
-def aggregator(**options: Any) -> None:
+@click.option("--admin-port", type=click.IntRange(0, 65535), help="Port of the admin listener; none without.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), help="Log lines as text or as JSON.")
+@click.pass_context
+def aggregator(context: click.Context, /, **options: Any) -> None:
     """Open shuffled batches and answer queries, until Ctrl-C or SIGTERM.
 
-    Address and trust anchor are printed to stderr. Everything else is set by HUBBUB_AGGREGATOR_* in the
-    environment, tokens always; see docs/aggregator.md.
+    Address and trust anchor are printed to stderr. Options win over HUBBUB_AGGREGATOR_* variables, all of which are
+    listed below. Tokens, and a storage URL with a password in it, come from the environment only: a command line can
+    be read by others.
     """
-    from pydantic import ValidationError
-
-    from hubbub_aggregator.main import run
-    from hubbub_aggregator.settings import Settings
-
     given = {name: value for name, value in options.items() if value is not None}
-    try:
-        settings = Settings(**given)
-    except ValidationError as error:
-        # where and why, never the value: it may be a token
-        found = "; ".join(": ".join([*map(str, fault["loc"]), fault["msg"]]) for fault in error.errors())
-        raise click.UsageError(found) from None
-    run(settings)
+    if context.invoked_subcommand is not None:
+        if given:
+            raise click.UsageError(
+                f"options of the service come without a command; {context.invoked_subcommand} has its own"
+            )
+        return
+    from hubbub_aggregator.main import run
+
+    run(settings_of(**given))
+
+
+@aggregator.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@STATE
+@click.option("--with-keys", is_flag=True, help="Also all private keys and the identity. Whoever has it, has them.")
+def backup(file: Path, state_dir: Path, with_keys: bool) -> None:
+    """Copy the state into FILE, which must be new; the aggregator may run meanwhile.
+
+    Without --with-keys keep identity.key elsewhere, once: it never changes. Let copies expire as fast as the horizon
+    erases nonces and keys here.
+    """
+    from hubbub_aggregator.backup import backup as copy
+    from hubbub_aggregator.keys import IDENTITY
+    from hubbub_aggregator.main import DATABASE
+
+    settings = _embedded(state_dir)
+    copy(
+        state_dir / DATABASE,
+        file,
+        identity=(settings.identity or state_dir / IDENTITY) if with_keys else None,
+    )
+    click.echo(f"{file} written", err=True)
+    if with_keys:
+        click.echo(
+            "warning: it holds every private key, readable by you only (mode 0600): whoever gets it can open reports "
+            "and speak for this aggregator; encrypt it before it leaves this machine",
+            err=True,
+        )
+
+
+@aggregator.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@STATE
+def restore(file: Path, state_dir: Path) -> None:
+    """Bring FILE back into a state directory without a database, before the aggregator is started there.
+
+    What was released after the copy was made is not in it. Sealing keys that are not in it are replaced, and devices
+    seal again what is not acknowledged.
+    """
+    from hubbub_aggregator.backup import restore as bring_back
+    from hubbub_aggregator.keys import state_directory
+    from hubbub_aggregator.main import DATABASE, only_one
+
+    _embedded(state_dir)
+    with only_one(state_directory(state_dir)):
+        replaced = bring_back(file, state_dir, DATABASE)
+    click.echo(f"{file} is in {state_dir}; {replaced} sealing keys were replaced", err=True)
+
+
+def _embedded(state_dir: Path) -> Any:
+    settings = settings_beside(state_dir)
+    if settings.storage is not None:
+        raise InvalidParameter(
+            "HUBBUB_AGGREGATOR_STORAGE names a Redis: copy its append-only file or a snapshot with its own means, and "
+            "keep identity.key; see docs/aggregator.md"
+        )
+    return settings

@@ -1,18 +1,21 @@
-"""`hubbub codebook`: check what would be collected, and what a change of it means."""
+"""`hubbub codebook`: check what would be collected, say what a change of it means, put it in force."""
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from hubbub.codebook import Codebook, decimal_text, diff, lint
 from hubbub.problems import CodebookError, InvalidParameter
+from hubbub_cli.beside import STATE, beside
 from hubbub_cli.table import table
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to stdo
 
 @click.group()
 def codebook() -> None:
-    """Check metrics.toml, and say what a change of it means."""
+    """Check metrics.toml, say what a change of it means, and put it in force."""
 
 
 @codebook.command()
@@ -88,6 +91,34 @@ def diff_command(old: str, new: str, as_json: bool) -> None:
         _print_json({"ok": True, **found.document()})
     else:
         click.echo(found.render())
+
+
+@codebook.command()
+@click.argument("file", type=_FILE)
+@STATE
+@click.option("--from", "start", metavar="DATE", help="First period it is in force for; the next one unless given.")
+@_JSON
+def publish(file: str, state_dir: Path, start: str | None, as_json: bool) -> None:
+    """Put FILE in force at an aggregator, which may be running and then signs it into its bundle within a second.
+
+    It starts with a period that has not begun; until then, and for what is on its way, the versions before it hold.
+    Only a metric that it switches off (enabled = false) stops at once, with the next bundle that devices get.
+    """
+    written = _load(file, as_json=as_json)
+    with beside(state_dir) as state:
+        before = state.codebooks.newest
+        calendar = state.codebooks.collection.calendar
+        version = state.codebooks.publish(written, time.time(), None if start is None else calendar.boundary(start))
+        label = calendar.period(version.first_period).label
+        off = sorted(m.name for m in version.codebook.metrics if not m.enabled)
+    if as_json:
+        found = {"id": version.codebook.id.hex(), "first_period": label, "switched_off": off}
+        _print_json({"ok": True, **found, **diff(before, version.codebook).document()})
+        return
+    click.echo(f"codebook {version.codebook.id.hex()[:8]} is in force from the period {label} on")
+    if off:
+        click.echo(f"switched off at once: {', '.join(off)}")
+    click.echo(diff(before, version.codebook).render(), err=True)
 
 
 def _min_batch(checked: Codebook, metric: Metric) -> int:

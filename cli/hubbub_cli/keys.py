@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hubbub.problems import InvalidParameter
+from hubbub_cli.beside import STATE, beside
 from hubbub_cli.table import table
 
 if TYPE_CHECKING:
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["keys"]
 
-_STATE = click.option(
-    "--state-dir",
-    type=click.Path(path_type=Path),
-    envvar="HUBBUB_AGGREGATOR_STATE_DIR",
-    default=Path("aggregator-state"),
-    show_default=True,
-    help="The aggregator's state directory.",
-)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 
 
@@ -37,7 +29,7 @@ def keys() -> None:
 
 
 @keys.command()
-@_STATE
+@STATE
 @_JSON
 def new(state_dir: Path, as_json: bool) -> None:
     """Make the identity key and print its trust anchor: what devices are configured with.
@@ -52,15 +44,11 @@ def new(state_dir: Path, as_json: bool) -> None:
 
 
 @keys.command("list")
-@_STATE
+@STATE
 @_JSON
 def list_command(state_dir: Path, as_json: bool) -> None:
     """List the sealing keys with the periods they seal. Private halves are never shown."""
-    from hubbub.trust import anchor_of
-    from hubbub_aggregator.keys import load_identity
-
-    with _ring(state_dir) as ring:
-        anchor = anchor_of(load_identity(state_dir))
+    with _ring(state_dir) as (ring, anchor):
         label = ring.collection.calendar.period
         rows: list[dict[str, Any]] = [
             {
@@ -80,17 +68,17 @@ def list_command(state_dir: Path, as_json: bool) -> None:
 
 
 @keys.command()
-@_STATE
+@STATE
 @_JSON
 def rotate(state_dir: Path, as_json: bool) -> None:
     """Make a new key for the next periods that have none yet. A running aggregator publishes it at once."""
-    with _ring(state_dir) as ring:
+    with _ring(state_dir) as (ring, _):
         _show(ring, ring.rotate(), as_json=as_json)
 
 
 @keys.command()
 @click.argument("key_id", type=click.IntRange(0, 255))
-@_STATE
+@STATE
 @_JSON
 def revoke(key_id: int, state_dir: Path, as_json: bool) -> None:
     """End key KEY_ID for good and put a new one in its place.
@@ -98,28 +86,17 @@ def revoke(key_id: int, state_dir: Path, as_json: bool) -> None:
     Its private half is erased: batches sealed with it can't be opened any more. Devices seal again what is
     not acknowledged yet.
     """
-    with _ring(state_dir) as ring:
+    with _ring(state_dir) as (ring, _):
         _show(ring, ring.revoke(key_id), as_json=as_json)
 
 
 @contextmanager
-def _ring(state_dir: Path) -> Iterator[KeyRing]:
-    from hubbub_aggregator.codebooks import Codebooks
+def _ring(state_dir: Path) -> Iterator[tuple[KeyRing, str]]:
+    from hubbub.trust import anchor_of
     from hubbub_aggregator.keys import KeyRing
-    from hubbub_aggregator.main import DATABASE
-    from hubbub_aggregator.storage import SqliteStorage
 
-    path = state_dir / DATABASE
-    if not path.exists():
-        raise InvalidParameter(f"{path} does not exist: start the aggregator once, or check --state-dir")
-    storage = SqliteStorage(path)
-    try:
-        codebooks = Codebooks(storage)
-        if not codebooks:
-            raise InvalidParameter(f"{path} holds no codebook: start the aggregator once")
-        yield KeyRing(storage, codebooks)
-    finally:
-        storage.close()
+    with beside(state_dir) as state:
+        yield KeyRing(state.storage, state.codebooks), anchor_of(state.identity)
 
 
 def _show(ring: KeyRing, key: StoredKey, *, as_json: bool) -> None:

@@ -8,23 +8,38 @@ from urllib.parse import quote
 
 import click
 
-from hubbub_cli import drawing
-from hubbub_cli.asking import ask
-from hubbub_cli.table import table
+from hubbub_cli import answers, drawing
+from hubbub_cli.asking import Refusal, ask, fetch
 
 ADDRESS = "http://127.0.0.1:8702"
+_SHOWN = 20
+"""Values of a long list that fit a screen."""
 
 
 @click.command()
 @click.argument("metric", required=False)
 @click.option("--address", default=ADDRESS, show_default=True, envvar="HUBBUB_ADDRESS", help="The aggregator.")
 @click.option("--token", envvar="HUBBUB_TOKEN", help="Analyst token, where one is set. Better in HUBBUB_TOKEN.")
-@click.option("--from", "since", help="First period, as an ISO date or date-time.")
-@click.option("--to", "until", help="End of the range; the period that starts there is left out.")
+@click.option("--from", "since", metavar="DATE", help="First period, as an ISO date or date-time.")
+@click.option("--to", "until", metavar="DATE", help="End of the range; the period that starts there is left out.")
+@click.option("--series", "as_series", is_flag=True, help="One estimate for each period, with the gaps.")
+@click.option(
+    "--compare",
+    "ranges",
+    nargs=2,
+    metavar="A B",
+    help="Two ranges, each written FROM..TO: how B differs from A, and whether noise alone could do it.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(1, 65_536),
+    help=f"Only so many values, the largest first; their intervals hold for all values. [default: {_SHOWN} of more]",
+)
 @click.option(
     "--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95, show_default=True
 )
 @click.option("--postprocess", type=click.Choice(["none", "norm_sub", "base_cut", "clip"]), default="none")
+@click.option("--csv", "as_csv", is_flag=True, help="Print a table for other programs, one row per value.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as it came.")
 def query(
     metric: str | None,
@@ -32,51 +47,89 @@ def query(
     token: str | None,
     since: str | None,
     until: str | None,
+    as_series: bool,
+    ranges: tuple[str, str] | None,
+    top: int | None,
     confidence: float,
     postprocess: str,
+    as_csv: bool,
     as_json: bool,
 ) -> None:
-    """Print the estimates of METRIC; without one, list what there is to ask for."""
-    if metric is None:
-        answer = ask(address, "/v1/metrics", token=token)
-        click.echo(json.dumps(answer, indent=2) if as_json else _listing(answer))
+    """Print what METRIC's releases say; without one, list what there is to ask for.
+
+    \b
+    hubbub query theme
+    hubbub query theme --from 2027-01-01 --to 2027-02-01 --top 5
+    hubbub query theme --series
+    hubbub query theme --compare 2027-01-01..2027-01-08 2027-01-08..2027-01-15
+
+    The bar is solid up to the lower limit, lighter up to the estimate and lightest up to the upper limit. With --csv
+    and --json all values are printed, unless there is a --top.
+    """
+    _refuse_contradictions(metric, since, until, as_series, ranges, postprocess, as_csv, as_json)
+    path, asked, show = "/v1/metrics", {}, None
+    if metric is not None:
+        kind = "compare" if ranges else "series" if as_series else "estimate"
+        show = {"compare": answers.comparison, "series": answers.course, "estimate": answers.estimate}[kind]
+        path = f"/v1/metrics/{quote(metric, safe='')}/{kind}"
+        asked = {"confidence": str(confidence), "top": None if top is None else str(top)}
+        asked |= _sides(ranges) if ranges else {"from": since, "to": until, "postprocess": postprocess}
+        if top is None and not (as_csv or as_json):
+            asked["top"] = _fitting(ask(address, "/v1/metrics", token=token), metric, as_series=as_series)
+    if as_csv:
+        click.echo(fetch(address, path, asked, token, "text/csv"), nl=False)
         return
-    options = {"from": since, "to": until, "confidence": str(confidence), "postprocess": postprocess}
-    answer = ask(address, f"/v1/metrics/{quote(metric, safe='')}/estimate", options, token)
-    click.echo(
-        json.dumps(answer, indent=2) if as_json else "\n\n".join(_segment(metric, s) for s in answer["segments"])
-    )
+    try:
+        answer = ask(address, path, asked, token)
+    except Refusal as refusal:
+        if refusal.name != "nothing-released":
+            raise
+        hint = f"\nTry `hubbub query {metric} --series`: it shows what became of each period."
+        raise Refusal(refusal.message + hint, refusal.name) from refusal
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    elif show is not None:
+        drawing.echo(show(answer))
+    else:
+        drawing.echo(answers.listing(answer))
+        if not any(version["released_periods"] for one in answer["metrics"] for version in one["versions"]):
+            click.echo(f"\n{answers.empty(answer['metrics'])}", err=True)
 
 
-def _listing(answer: Any) -> str:
-    rows = [
-        [
-            metric["name"],
-            metric["versions"][-1]["type"],
-            metric["versions"][-1]["mechanism"]["name"],
-            str(metric["versions"][-1]["released_periods"]),
-            metric["versions"][-1]["last"] or "nothing yet",
-        ]
-        for metric in answer["metrics"]
+def _refuse_contradictions(
+    metric: str | None,
+    since: str | None,
+    until: str | None,
+    as_series: bool,
+    ranges: tuple[str, str] | None,
+    postprocess: str,
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    if as_csv and as_json:
+        raise click.UsageError("give either --csv or --json")
+    if metric is None and (as_series or ranges or since or until):
+        raise click.UsageError("name a METRIC; `hubbub query` alone lists them")
+    if ranges and (as_series or since or until):
+        raise click.UsageError("--compare has its own ranges: leave out --series, --from and --to")
+    if ranges and postprocess != "none":
+        raise click.UsageError("--compare takes raw estimates, which are unbiased: leave out --postprocess")
+
+
+def _sides(ranges: tuple[str, str]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for side, text in zip("ab", ranges, strict=True):
+        start, dots, end = text.partition("..")
+        if not (start and dots and end):
+            raise click.UsageError(f"{text!r} is not a range: write it FROM..TO, like 2027-01-01..2027-01-08")
+        found |= {f"{side}_from": start, f"{side}_to": end}
+    return found
+
+
+def _fitting(listed: Any, metric: str, *, as_series: bool) -> str | None:
+    """How many values to ask for so that they fit a screen; None: all."""
+    sizes = [
+        version["value_count"] for one in listed["metrics"] if one["name"] == metric for version in one["versions"]
     ]
-    return table(["metric", "type", "mechanism", "releases", "newest"], rows)
-
-
-def _segment(metric: str, segment: Any) -> str:
-    """One id of the metric: what was found, from how many reports, at what cost."""
-    periods = segment["periods"]
-    lines = [
-        f"{metric}, {periods['from']} to {periods['to']}: {segment['reports']:,} reports "
-        f"by {segment['mechanism']['name']}{'' if segment['complete'] else ' (more may still come)'}",
-        drawing.estimates(segment["values"], share=segment["type"] != "mean"),
-        "",
-        f"{segment['interval']['confidence']:.0%} intervals: {segment['interval']['kind']}",
-        f"privacy: {drawing.promise(segment['privacy'])}",
-    ]
-    if segment["postprocess"] != "none":
-        lines.append(f"post-processed by {segment['postprocess']}: biased, for display only")
-    shift = drawing.number(segment["manipulation"]["per_thousand_fakes"], share=segment["type"] != "mean")
-    lines.append(f"if one report in a thousand is made up, an estimate can be off by {shift}")
-    if segment["privacy"].get("note"):
-        lines.append(segment["privacy"]["note"])
-    return "\n".join(lines)
+    most = 3 if as_series else _SHOWN
+    return str(most) if sizes and max(sizes) > most else None

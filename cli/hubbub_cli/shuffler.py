@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from logging import getLogger
 from pathlib import Path
 
 import click
@@ -9,7 +10,23 @@ import click
 __all__ = ["shuffler"]
 
 
-@click.command()
+class _WithSettings(click.Command):
+    """A command whose help ends with every setting of its service, its default and its meaning."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from hubbub_shuffler.settings import table  # the server libraries take a while to load; only --help needs it
+
+        super().format_epilog(ctx, formatter)
+        with formatter.section("Settings, from the environment; options win"):
+            formatter.write_dl(
+                [
+                    (f"HUBBUB_SHUFFLER_{name.upper()}", f"{text} [{default or 'unset'}]")
+                    for name, default, text in table()
+                ]
+            )
+
+
+@click.command(cls=_WithSettings)
 @click.option("--host", help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on; 0 picks a free one.")
 @click.option("--state-dir", type=click.Path(file_okay=False, path_type=Path), help="Where reports wait.")
@@ -19,16 +36,23 @@ __all__ = ["shuffler"]
 )
 @click.option("--min-batch-floor", type=click.IntRange(min=2), help="Fewest reports that ever leave together.")
 @click.option("--max-batch", type=click.IntRange(min=4), help="Most reports in one batch.")
+@click.option("--admin-port", type=click.IntRange(0, 65_535), help="Port of the admin listener; none without.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), help="Log lines as text or as JSON.")
 def shuffler(**options: object) -> None:
     """Take sealed reports, wait for a crowd, forward it in random order.
 
-    Options win over HUBBUB_SHUFFLER_* variables; all settings are in docs/shuffler.md. The token for the
-    aggregator comes from HUBBUB_SHUFFLER_FORWARD_TOKEN only: a command line can be read by others.
+    Options win over HUBBUB_SHUFFLER_* variables, all of which are listed below. Tokens, and a storage URL with a
+    password in it, come from the environment only: a command line can be read by others.
     """
-    from hubbub_shuffler.main import load, run  # the server libraries take a second to load; --help needs none
+    from hubbub_shuffler.main import load, run
 
     settings = load(**{name: value for name, value in options.items() if value not in (None, ())})
-    run(
-        settings,
-        lambda address: click.echo(f"Shuffler ready at {address}, forwarding to {settings.aggregator}", err=True),
-    )
+
+    def announce(address: str) -> None:
+        said = f"Shuffler ready at {address}, forwarding to {settings.aggregator}"
+        if settings.log_format == "json":
+            getLogger("hubbub_shuffler").info(said)  # so that every line is an object
+        else:
+            click.echo(said, err=True)
+
+    run(settings, announce)

@@ -9,6 +9,7 @@ import pytest
 
 from hubbub_aggregator.opening import Pool
 from tests.aggregator.fleet import Site
+from tests.shuffler.redis_server import RedisCluster, RedisServer, one_server, three_nodes
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +25,16 @@ def site(tmp_path: Path, pool: Pool) -> Iterator[Site]:
     site = Site.open(tmp_path, pool)
     yield site
     site.close()
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A server of this suite's own; each test has names of its own on it."""
+    with one_server(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
+    with three_nodes(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster

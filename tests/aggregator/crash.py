@@ -8,12 +8,6 @@ import signal
 import sys
 from pathlib import Path
 
-from hubbub_aggregator.main import build
-from hubbub_aggregator.settings import Settings
-from hubbub_aggregator.spool import Spool
-from hubbub_aggregator.storage import SqliteStorage
-from tests.aggregator.fleet import START
-
 POINTS = {
     "opening": "SELECT nonces",
     "begin": "INSERT INTO releases",
@@ -29,14 +23,20 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class LastSpool(Spool):
-    """Dies instead of removing a body."""
-
-    def remove(self, name: str | None) -> None:  # noqa: ARG002  the signature of what it stands in for
-        die()
-
-
 def main(root: Path, point: str) -> None:
+    # here, since each worker of the service loads this file once more and needs none of it
+    from hubbub_aggregator.main import build
+    from hubbub_aggregator.settings import Settings
+    from hubbub_aggregator.spool import Spool
+    from hubbub_aggregator.storage import SqliteStorage
+    from tests.aggregator.fleet import START
+
+    class LastSpool(Spool):
+        """Dies instead of removing a body."""
+
+        def remove(self, name: str | None) -> None:  # noqa: ARG002  the signature of what it stands in for
+            die()
+
     settings = Settings(codebook=root / "metrics.toml", state_dir=root / "state", processes=1)
     service = build(settings, lambda: START + 3600)
     storage = service.storage

@@ -23,12 +23,12 @@ from hubbub.sealing import Sealer
 from hubbub.simulation import InsecureBulkRandomness
 from hubbub.wire import BATCH_TYPE, BatchHeader, Plaintext, ReportHeader
 from hubbub_aggregator.app import create_app
-from hubbub_aggregator.keys import state_directory
-from hubbub_aggregator.main import DATABASE, build
+from hubbub_aggregator.main import DATABASE, build, open_state
 from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.settings import Settings
-from hubbub_aggregator.storage import SqliteStorage
+from hubbub_aggregator.storage._redis_link import command
+from hubbub_aggregator.storage.redis import RedisStorage
 
 START = 1_800_000_000 // 86_400 * 86_400
 """A midnight; the first period of every test starts here."""
@@ -97,11 +97,15 @@ class Site:
         return cls(root / "state", codebook, Clock(START + 3600), chosen, pool)
 
     def start(self) -> None:
-        if not self.state_dir.exists():
-            remember(self.state_dir)
+        if not self.state_dir.exists() or self.settings.storage is not None:
+            remember(self.settings)
         self.service = build(self.settings, self.clock)
-        with closing(sqlite3.connect(self.state_dir / DATABASE)) as database:
-            ANSWERS.update(database.execute("SELECT question, answer FROM remembered").fetchall())
+        if self.settings.storage is None:
+            with closing(sqlite3.connect(self.state_dir / DATABASE)) as database:
+                ANSWERS.update(database.execute("SELECT question, answer FROM remembered").fetchall())
+        elif isinstance(storage := self.service.storage, RedisStorage):
+            flat = storage._link.one(command("HGETALL", storage._keys.remembered), write=False)
+            ANSWERS.update({name.decode(): int(found) for name, found in zip(flat[::2], flat[1::2], strict=True)})
         self.app = create_app(self.service)
         self.service.pool = self.service.accumulator.pool = self.pool  # shared: starting processes is slow
 
@@ -202,9 +206,9 @@ class Site:
         return found
 
 
-def remember(state_dir: Path) -> None:
-    """A state directory that knows all batch sizes which were worked out before."""
-    storage = SqliteStorage(state_directory(state_dir) / DATABASE)
+def remember(settings: Settings) -> None:
+    """A storage that knows all batch sizes which were worked out before."""
+    _, storage = open_state(settings)
     for question, answer in ANSWERS.items():
         storage.remember(question, answer)
     storage.close()

@@ -19,13 +19,14 @@ from hubbub.codebook import Codebook
 from hubbub.problems import InvalidParameter
 from hubbub.trust import anchor_of
 from hubbub_aggregator.codebooks import Codebooks
-from hubbub_aggregator.keys import KeyRing, load_identity, new_identity
+from hubbub_aggregator.keys import IDENTITY, KeyRing, load_identity, new_identity
 from hubbub_aggregator.main import DATABASE, build
 from hubbub_aggregator.opening import Pool, Slice
 from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.storage import SqliteStorage, StoredCodebook
 from hubbub_aggregator.tokens import Tokens
 from hubbub_cli.aggregator import aggregator
+from hubbub_cli.commands import hubbub
 from hubbub_cli.keys import keys
 from tests.aggregator.fleet import CODEBOOK, DAY, START, Site
 
@@ -55,6 +56,19 @@ def test_the_identity_is_made_once_and_is_private(tmp_path: Path) -> None:
         load_identity(state)
 
 
+def test_an_identity_that_is_lost_is_asked_for_and_never_replaced(site: Site) -> None:
+    identity = (site.state_dir / IDENTITY).read_bytes()
+    (site.state_dir / IDENTITY).unlink()
+    with pytest.raises(InvalidParameter, match="put the copy of it back"):
+        site.reopen()
+    assert not (site.state_dir / IDENTITY).exists()
+    (site.state_dir / IDENTITY).write_bytes(identity)
+    (site.state_dir / IDENTITY).chmod(0o600)
+    before = site.service.anchor
+    site.start()
+    assert site.service.anchor == before
+
+
 def test_everything_in_the_state_directory_is_for_its_owner_only(site: Site) -> None:
     site.put(site.batch("dark_mode", [True] * 120))
     for path in site.state_dir.rglob("*"):
@@ -63,7 +77,7 @@ def test_everything_in_the_state_directory_is_for_its_owner_only(site: Site) -> 
 
 def test_private_keys_are_in_no_log_nor_representation(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        site.settle(site.batch("dark_mode", [True] * 200))
+        assert site.settle(site.batch("dark_mode", [True] * 200))["state"] == "accepted"
         site.service.ring.rotate()
         site.service.tick()
     secrets = [key.private_key for key in site.service.storage.sealing_keys() if key.private_key is not None]
@@ -163,10 +177,10 @@ def test_a_key_that_a_command_adds_meanwhile_leaves_one_live_key_for_each_period
 ) -> None:
     choose, other = KeyRing._free_id, SqliteStorage(site.state_dir / DATABASE)
 
-    def slowly(ring: KeyRing) -> int:
+    def slowly(ring: KeyRing, skip: int) -> int:
         monkeypatch.setattr(KeyRing, "_free_id", choose)
         KeyRing(other, ring.codebooks).rotate()
-        return choose(ring)
+        return choose(ring, skip)
 
     monkeypatch.setattr(KeyRing, "_free_id", slowly)
     site.clock.now += 2 * DAY
@@ -294,6 +308,25 @@ def test_the_command_refuses_bad_settings_without_showing_a_token() -> None:
     assert result.exit_code == 2
     assert "analyst_token" in result.output
     assert secret not in result.output
+
+
+@pytest.mark.parametrize("command", [["keys", "list"], ["keys", "rotate"], ["aggregator", "backup", "copy"]])
+def test_commands_beside_it_refuse_bad_settings_without_showing_a_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.setenv("HUBBUB_AGGREGATOR_STORAGE", "a-secret@somewhere")
+    result = CliRunner().invoke(hubbub, [*command, "--state-dir", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "storage: " in result.output
+    assert "a-secret" not in result.output
+
+
+def test_a_state_that_is_no_database_is_named_and_not_a_traceback(tmp_path: Path) -> None:
+    new_identity(tmp_path)
+    (tmp_path / DATABASE).write_bytes(bytes(range(256)) * 16)
+    result = CliRunner().invoke(hubbub, ["keys", "list", "--state-dir", str(tmp_path)])
+    assert isinstance(result.exception, InvalidParameter)
+    assert "file is not a database" in str(result.exception)
 
 
 def test_keys_are_made_listed_rotated_and_revoked_by_command(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -22,14 +21,15 @@ from hubbub_aggregator.main import only_one
 from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.settings import Settings
 from tests.aggregator.fleet import CODEBOOK, Clock, Site, remember
+from tests.aggregator.waiting import wait_for
 
 RUN = """
 import sys
 from pathlib import Path
-from hubbub_aggregator.main import run
-from hubbub_aggregator.settings import Settings
-if __name__ == "__main__":
-    run(Settings(codebook=Path(sys.argv[1]), state_dir=Path(sys.argv[2]), port=int(sys.argv[3]), processes=2))
+if __name__ == "__main__":  # each worker of the service loads this file once more, and needs none of it
+    from hubbub_aggregator.main import run
+    from hubbub_aggregator.settings import Settings
+    run(Settings(codebook=Path(sys.argv[1]), state_dir=Path(sys.argv[2]), port=int(sys.argv[3]), processes=1))
 """
 CANARY = "canary-4711"
 
@@ -45,7 +45,7 @@ def free_port() -> int:
 def serving(root: Path) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
     (root / "metrics.toml").write_text(CODEBOOK)
     (root / "run.py").write_text(RUN)
-    remember(root / "state")
+    remember(Settings(state_dir=root / "state"))
     log, port = root / "log", free_port()
     with log.open("w") as file:
         process = subprocess.Popen(
@@ -62,13 +62,6 @@ def serving(root: Path) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
     finally:
         process.kill()
         process.wait()
-
-
-def wait_for(condition: Any, seconds: float = 60) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it took too long"
-        time.sleep(0.05)
 
 
 def test_it_serves_survives_kill_9_and_stops_on_sigterm(tmp_path: Path, pool: Pool) -> None:
@@ -97,8 +90,8 @@ def test_it_serves_survives_kill_9_and_stops_on_sigterm(tmp_path: Path, pool: Po
         verify(httpx.get(f"{address}/v1/bundle").content, [anchor], time.time())
         children = children_of(process.pid)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) in (0, -signal.SIGTERM)
-        wait_for(lambda: not any(map(lives, children)), 10)
+        assert process.wait(60) in (0, -signal.SIGTERM)
+        wait_for(lambda: not any(map(lives, children)))
         everything = b"".join(
             path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != "run.py"
         )

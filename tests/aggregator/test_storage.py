@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -15,20 +16,28 @@ from hubbub_aggregator.storage import (
     Accepted,
     Batch,
     KeyTaken,
+    Release,
     SignedBundle,
     SqliteStorage,
     Storage,
+    StorageError,
     StoredCodebook,
     StoredKey,
 )
+from tests.aggregator.backends import BACKENDS, Backend, Make
 
 METRIC, OTHER = b"m" * 16, b"o" * 16
 
 
-@pytest.fixture(params=["sqlite"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
-    backends = {"sqlite": lambda: SqliteStorage(tmp_path / "state.db")}
-    storage = backends[request.param]()
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    make: Make = request.param
+    return make(request, tmp_path)
+
+
+@pytest.fixture
+def storage(backend: Backend) -> Iterator[Storage]:
+    storage = backend.open()
     yield storage
     storage.close()
 
@@ -192,12 +201,109 @@ def test_codebooks_answers_and_counts_are_kept(storage: Storage) -> None:
 
     assert storage.codebooks() == [StoredCodebook(5, b"one"), StoredCodebook(7, b"two")]
     assert (storage.remembered("question"), storage.remembered("other")) == (142, None)
+    assert storage.starts() == [5, 7]
     assert storage.tallied() == {
         "batch:accepted": 1,
         "batch:refused": 1,
         "refused:batch-too-small": 1,
         "invalid:cannot-open": 5,
     }
+
+
+def test_of_two_codebooks_for_the_same_period_the_first_stays(storage: Storage) -> None:
+    assert storage.add_codebook(StoredCodebook(5, b"one"))
+    assert not storage.add_codebook(StoredCodebook(5, b"two"))
+    assert not storage.add_codebook(StoredCodebook(4, b"earlier"))
+    assert storage.codebooks() == [StoredCodebook(5, b"one")]
+
+
+def test_a_discard_is_settled_from_the_start_and_is_no_release(storage: Storage) -> None:
+    name = (1).to_bytes(16)
+    notice = Batch(name, BatchHeader(METRIC, 7, 3, kind="discard"), b"d" * 32, "accepted")
+    for _ in range(2):
+        assert storage.admit(notice) == notice
+    assert (storage.batch(name), storage.pending(), storage.release(name)) == (notice, [], None)
+    assert storage.tallied() == {"discard:accepted": 1}
+    assert storage.releases() == []
+
+
+def test_expired_releases_are_gone_and_their_batches_stay_known(storage: Storage) -> None:
+    for number, period in [(1, 6), (2, 7), (3, 8)]:
+        storage.accept(storage.admit(batch(number, period=period)).id, 0, accepted(number))
+
+    assert storage.expire(8) == 2
+    assert storage.expire(8) == 0
+
+    assert [int.from_bytes(release.id) for release in storage.releases()] == [3]
+    assert storage.release((1).to_bytes(16)) is None
+    assert storage.spans() == {METRIC: (1, 8, 8)}
+    again = storage.admit(batch(1, period=6))
+    assert (again.state, again.valid) == ("accepted", 9)
+    assert storage.tallied()["batch:accepted"] == 3
+
+
+def test_the_records_of_expired_releases_stay_without_their_counts(backend: Backend, storage: Storage) -> None:
+    for number, period in [(1, 7), (2, 6), (3, 8)]:
+        given = Accepted(9, {}, b"TALLY-%d" % number, b"n" * 16, f'{{"id":{number}}}')
+        storage.accept(storage.admit(batch(number, period=period)).id, 0, given)
+    assert storage.expired() == []
+
+    storage.expire(7)
+    storage.expire(8)
+
+    kept = [Release((n).to_bytes(16), METRIC, period, b"", f'{{"id":{n}}}') for n, period in [(2, 6), (1, 7)]]
+    assert storage.expired() == kept
+    other = backend.open()
+    assert other.expired() == kept
+    other.close()
+
+
+def test_the_periods_of_discards_are_told(backend: Backend, storage: Storage) -> None:
+    assert storage.discarded(METRIC, 0, 99) == set()
+    for number, (metric, period) in enumerate([(METRIC, 5), (METRIC, 7), (METRIC, 7), (METRIC, 9), (OTHER, 8)]):
+        notice = BatchHeader(metric, period, 3, kind="discard")
+        storage.admit(Batch(number.to_bytes(16), notice, b"d" * 32, "accepted"))
+    storage.accept(storage.admit(batch(10, period=6)).id, 0, accepted(10))
+    storage.refuse(storage.admit(batch(11, period=6)).id, "batch-too-small", None, {})
+
+    assert storage.discarded(METRIC, 0, 99) == {5, 7, 9}
+    assert storage.discarded(METRIC, 6, 7) == {7}
+    other = backend.open()
+    assert other.discarded(OTHER, 8, 8) == {8}
+    other.close()
+
+
+def test_everything_is_seen_by_another_handle(backend: Backend, storage: Storage) -> None:
+    one, two, three = (storage.admit(batch(number)) for number in (1, 2, 3))
+    storage.accept(one.id, 0, accepted(1))
+    storage.refuse(two.id, "revoked-key", None, {})
+    storage.add_key(StoredKey(0, 5, 6, b"p" * 32, b"s" * 32))
+
+    other = backend.open()
+    assert [b.id for b in other.pending()] == [three.id]
+    assert other.pair(METRIC, 7) == storage.pair(METRIC, 7)
+    assert other.releases() == storage.releases()
+    assert other.sealing_keys() == storage.sealing_keys()
+    assert other.tallied() == storage.tallied()
+    other.check()
+    other.close()
+    with pytest.raises(StorageError):
+        other.check()
+
+
+def test_of_many_threads_that_accept_at_once_each_succeeds_once(storage: Storage) -> None:
+    names = [storage.admit(batch(number)).id for number in range(8)]
+
+    def settle(name: bytes) -> None:
+        while not storage.accept(name, storage.pair(METRIC, 7).version, accepted(0, name)):
+            pass
+
+    with ThreadPoolExecutor(16) as threads:
+        list(threads.map(settle, names * 2))
+    pair = storage.pair(METRIC, 7)
+    assert (pair.version, sorted(pair.nonces)) == (8, sorted(names))
+    assert len(storage.releases(METRIC)) == 8
+    assert storage.tallied()["batch:accepted"] == 8
 
 
 def test_what_was_kept_is_there_after_reopening_and_erased_keys_are_not(tmp_path: Path) -> None:
@@ -266,3 +372,22 @@ def test_what_another_process_erased_and_could_not_wipe_is_wiped(tmp_path: Path)
         assert storage.scrub()
         assert not any(secret in file.read_bytes() for file in tmp_path.iterdir())
     storage.close()
+
+
+def test_a_file_of_the_schema_before_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    storage = SqliteStorage(path)
+    storage.accept(storage.admit(batch(1)).id, 0, accepted(1))
+    storage.close()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("DROP TABLE expired")
+        database.execute("PRAGMA user_version = 1")
+
+    again = SqliteStorage(path)
+    assert again.expire(8) == 1
+    assert [release.id for release in again.expired()] == [(1).to_bytes(16)]
+    again.close()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA user_version = 99")
+    with pytest.raises(StorageError, match="another version"):
+        SqliteStorage(path)

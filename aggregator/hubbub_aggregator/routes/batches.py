@@ -50,12 +50,8 @@ async def take(batch_id: str, request: Request, response: Response, service: Shu
     _refuse_length(request, service)
     stream = request.stream()
     try:
-        header, rest = await _header(stream)
-        batch = await asyncio.to_thread(service.storage.batch, name)
-        if batch is not None:
-            _refuse_conflict(batch, header, await _digest(header, rest, stream))
-        else:
-            batch = await _keep(service, name, header, rest, stream)
+        with service.storage_faults():
+            batch = await _taken(service, name, stream)
     except ClientDisconnect as error:
         raise Refused("malformed-batch", "the body ended before the length it announced") from error
     if batch.state == "pending":
@@ -63,10 +59,22 @@ async def take(batch_id: str, request: Request, response: Response, service: Shu
     return _verdict(batch)
 
 
+async def _taken(service: Aggregator, name: bytes, stream: AsyncIterator[bytes]) -> Batch:
+    """Keep the batch, or find that it is known already."""
+    header, rest = await _header(stream)
+    batch = await asyncio.to_thread(service.storage.batch, name)
+    if batch is None:
+        return await _keep(service, name, header, rest, stream)
+    _refuse_conflict(batch, header, batch.digest)  # before another header makes us read as much as it says
+    _refuse_conflict(batch, header, await _digest(header, rest, stream))
+    return batch
+
+
 @router.get("/v1/batches/{batch_id}", response_model=Verdict)
 def verdict(batch_id: str, service: Shuffler) -> Verdict:
     """Where a batch stands."""
-    batch = service.storage.batch(_id(batch_id, "not-found"))
+    with service.storage_faults():
+        batch = service.storage.batch(_id(batch_id, "not-found"))
     if batch is None:
         raise Refused("not-found", "no batch of this id was kept here")
     return _verdict(batch)
@@ -161,10 +169,10 @@ async def _keep(
 def _admit(service: Aggregator, batch: Batch, upload: Upload | None = None) -> Batch:
     """Keep it, unless another upload of the same id was faster. The body stays only if the batch names it."""
     if upload is not None:
-        upload.sync()
+        service.spool.keep(upload)
     kept = service.storage.admit(batch)
     if upload is not None:
-        upload.kept = kept.spool == upload.name
+        service.spool.settle_upload(upload, kept=kept.spool == upload.name)
     _refuse_conflict(kept, batch.header, batch.digest)
     return kept
 

@@ -22,7 +22,8 @@ router = APIRouter(tags=["devices"], responses=PROBLEMS)
 )
 def bundle(request: Request, service: Service) -> Response:
     """Codebooks and sealing keys, signed by the aggregator's identity."""
-    raw = service.publisher.current(service.clock()).raw
+    with service.storage_faults():
+        raw = service.publisher.current(service.clock()).raw
     tag = f'"{hashlib.sha256(raw).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": f"public, max-age={service.publisher.max_age}"}
     if tag in request.headers.get("if-none-match", ""):

@@ -1,44 +1,60 @@
-"""For analysts: metrics, estimates and the releases they are made from. The same question gets the same bytes."""
+"""For analysts: what the releases of a metric say. The same question gets the same bytes."""
 
 from __future__ import annotations
 
-import json
-import re
-from typing import Annotated, Literal
+from dataclasses import astuple
+from functools import partial
+from typing import Annotated, Literal, TypeAlias
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from hubbub.codebook import Metric
-from hubbub.problems import did_you_mean
 from hubbub.refusals import Refused
+from hubbub_aggregator import compare as comparing
+from hubbub_aggregator import scope
+from hubbub_aggregator import series as courses
+from hubbub_aggregator.answers import Comparison, Series
 from hubbub_aggregator.estimate import Query as Asked
-from hubbub_aggregator.estimate import mechanism_model, released, segment
+from hubbub_aggregator.estimate import mechanism_model, segment
 from hubbub_aggregator.guarantees import privacy
-from hubbub_aggregator.models import (
-    Estimate,
-    MetricList,
-    MetricVersion,
-    NamedMetric,
-    Postprocess,
-    ReleaseList,
-    ReleaseModel,
-)
-from hubbub_aggregator.routes.access import PROBLEMS, Analyst
+from hubbub_aggregator.models import Estimate, MetricList, MetricVersion, NamedMetric, Postprocess
+from hubbub_aggregator.reading import Crowd, over
+from hubbub_aggregator.routes.access import PROBLEMS, Analyst, only_known_parameters
+from hubbub_aggregator.routes.reply import Format, reply
 from hubbub_aggregator.service import Aggregator
-from hubbub_aggregator.storage import Release
 
 __all__ = ["router"]
 
 router = APIRouter(tags=["analysts"], responses=PROBLEMS)
+_KNOWN = [Depends(only_known_parameters)]
 
-_CURSOR = re.compile(r"([0-9]{1,10})-([0-9a-f]{32})")
-_Date = Annotated[str | None, Query(description="ISO date or date-time, at the start of a period.", max_length=64)]
+_Name: TypeAlias = Annotated[str, Path(description="The metric's name, as in /v1/metrics.", max_length=200)]
+_Date: TypeAlias = Annotated[
+    str | None, Query(description="ISO date or date-time, at the start of a period.", max_length=64)
+]
+_Bound: TypeAlias = Annotated[str, Query(description="ISO date or date-time, at the start of a period.", max_length=64)]
+_Confidence: TypeAlias = Annotated[
+    float, Query(ge=0.01, le=0.999_999_999, description="Chance that an interval holds the truth.")
+]
+_Top: TypeAlias = Annotated[
+    int | None, Query(ge=1, le=65_536, description="Only so many values, the largest; intervals hold for all values.")
+]
+_Population: TypeAlias = Literal["reports", "superpopulation"]
 
 
-@router.get("/v1/metrics", response_model=MetricList)
-def metrics(service: Analyst) -> MetricList:
+@router.get("/v1/metrics", response_model=MetricList, dependencies=_KNOWN)
+def metrics(request: Request, service: Analyst, format: Format = None) -> Response:  # noqa: A002  as callers write it
     """Every metric there is or was, with what has been released."""
-    spans, calendar = service.storage.spans(), service.codebooks.collection.calendar
+    codebooks, spans = service.codebooks, service.storage.spans()
+    basis: list[object] = [
+        [version.codebook.id.hex() for version in codebooks],
+        sorted((metric.hex(), span) for metric, span in spans.items()),
+    ]
+    return reply(request, format, basis, partial(_listing, service, spans), name="metrics")
+
+
+def _listing(service: Aggregator, spans: dict[bytes, tuple[int, int, int]]) -> MetricList:
+    calendar = service.codebooks.collection.calendar
     in_force = {metric.id for metric in service.codebooks.newest.metrics}
 
     def version(metric: Metric) -> MetricVersion:
@@ -47,6 +63,7 @@ def metrics(service: Analyst) -> MetricList:
             id=metric.id.hex(),
             type=metric.type,
             mechanism=mechanism_model(metric),
+            value_count=len(metric.values.labels()),
             min_batch=metric.min_batch,
             enabled=metric.enabled,
             released_periods=count,
@@ -69,124 +86,149 @@ def metrics(service: Analyst) -> MetricList:
     )
 
 
-@router.get("/v1/metrics/{name}/estimate", response_model=Estimate)
+@router.get("/v1/metrics/{name}/estimate", response_model=Estimate, dependencies=_KNOWN)
 def estimate(
-    name: str,
+    request: Request,
+    name: _Name,
     service: Analyst,
     since: Annotated[_Date, Query(alias="from")] = None,
     until: Annotated[_Date, Query(alias="to")] = None,
-    confidence: Annotated[float, Query(ge=0.01, le=0.999_999_999)] = 0.95,
+    confidence: _Confidence = 0.95,
     postprocess: Postprocess = "none",
-    population: Literal["reports", "superpopulation"] = "reports",
-    simultaneous: bool = False,
-) -> Estimate:
+    population: _Population = "reports",
+    simultaneous: bool | None = None,
+    top: _Top = None,
+    format: Format = None,  # noqa: A002  as callers write it
+) -> Response:
     """What the releases of a metric say about the periods `from` up to, not including, `to`; unset: all of them."""
-    versions = _versions(service, name)
-    spans = service.storage.spans()
-    periods = _periods(service, [spans[metric.id] for metric in versions if metric.id in spans], since, until)
-    asked = Asked(confidence, postprocess, population, simultaneous)
-    found = [(metric, service.storage.releases(metric.id, periods.start, periods.stop - 1)) for metric in versions]
-    found = [(metric, releases) for metric, releases in found if releases]
+    versions = scope.versions(service, name)
+    asked = Asked.of(confidence, postprocess, population, simultaneous, top)
+    periods = scope.released_periods(service, versions, since, until)
+    # before reading: what is complete now stays so, and what comes while we read can't be missed by a complete answer
+    is_complete = scope.is_complete(service, {metric.id for metric in versions}, periods)
+    found = [crowd for metric in versions if (crowd := over(service.storage, metric, periods)) is not None]
     if not found:
         raise _nothing(name)
-    is_complete = _complete(service, {metric.id for metric in versions}, periods)
+    basis = [astuple(asked), [crowd.ids for crowd in found], (periods.start, periods.stop)]
+    build = partial(_estimate, service, name, found, periods, asked, is_complete=is_complete)
+    return reply(request, format, [*basis, is_complete, service.single_operator], build, name=f"{name}-estimate")
+
+
+def _estimate(
+    service: Aggregator, name: str, found: list[Crowd], periods: range, asked: Asked, *, is_complete: bool
+) -> Estimate:
     return Estimate(
         metric=name,
-        population=population,
+        population=asked.population,
         complete=is_complete,
         segments=[
             segment(
-                metric,
-                releases,
-                periods if len(found) == 1 else _span(releases),
+                crowd,
+                periods if len(found) == 1 else crowd.span,
                 asked,
                 is_complete=is_complete,
                 single_operator=service.single_operator,
             )
-            for metric, releases in found
+            for crowd in found
         ],
-        privacy=privacy(
-            [one for metric, releases in found for one in released(metric, releases)],
-            single_operator=service.single_operator,
-        ),
+        privacy=privacy([one for crowd in found for one in crowd.releases], single_operator=service.single_operator),
     )
 
 
-@router.get("/v1/releases", response_model=ReleaseList)
-def releases(
+@router.get("/v1/metrics/{name}/series", response_model=Series, dependencies=_KNOWN)
+def series(
+    request: Request,
+    name: _Name,
     service: Analyst,
-    metric: str | None = None,
-    after: str | None = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> ReleaseList:
-    """Records of releases by period; with `metric`, those of the id that this name has now."""
-    chosen = None if metric is None else _versions(service, metric)[-1].id
-    found = service.storage.page(chosen, _cursor(after), limit + 1)
-    page = found[:limit]
-    return ReleaseList(
-        releases=[_record(release) for release in page],
-        next=f"{page[-1].period}-{page[-1].id.hex()}" if len(found) > limit else None,
-    )
+    since: Annotated[_Date, Query(alias="from")] = None,
+    until: Annotated[_Date, Query(alias="to")] = None,
+    confidence: _Confidence = 0.95,
+    postprocess: Postprocess = "none",
+    population: _Population = "reports",
+    simultaneous: bool | None = None,
+    top: _Top = None,
+    format: Format = None,  # noqa: A002  as callers write it
+) -> Response:
+    """One estimate for each period, with the gaps: open, discarded or not released. Unset: the newest 400 periods.
 
-
-@router.get("/v1/releases/{release_id}", response_model=ReleaseModel)
-def release(release_id: str, service: Analyst) -> ReleaseModel:
-    """The record of one release."""
-    known = service.storage.release(bytes.fromhex(release_id)) if re.fullmatch("[0-9a-f]{32}", release_id) else None
-    if known is None:
-        raise Refused("not-found", "no release has this id: see /v1/releases")
-    return _record(known)
-
-
-def _record(kept: Release) -> ReleaseModel:
-    return ReleaseModel.model_validate(json.loads(kept.record))
-
-
-def _versions(service: Aggregator, name: str) -> list[Metric]:
-    """Every metric that ever had this name, oldest first."""
-    names = service.codebooks.named()
-    if name not in names:
-        raise Refused("not-found", f"no metric has this name: {did_you_mean(name, names) or 'see /v1/metrics'}")
-    return names[name]
-
-
-def _periods(service: Aggregator, spans: list[tuple[int, int, int]], since: str | None, until: str | None) -> range:
-    """The range that was asked for; where an end is left open, up to what was released."""
-    calendar = service.codebooks.collection.calendar
-    if since is not None and until is not None:
-        return calendar.range(since, until)
-    if not spans:
-        raise Refused("nothing-released", "nothing has been released for this metric yet")
-    first = min(span[1] for span in spans) if since is None else calendar.boundary(since)
-    last = max(span[2] for span in spans) if until is None else calendar.boundary(until) - 1
-    if first > last:
-        raise Refused("nothing-released", "nothing has been released for this metric in this range yet")
-    return range(first, last + 1)
-
-
-def _complete(service: Aggregator, ids: set[bytes], periods: range) -> bool:
-    """Whether nothing more can come.
-
-    Before the horizon nobody here knows: the shuffler may have cut a crowd into several batches, and devices may
-    seal again what a revoked key had sealed.
+    `simultaneous` is over the values of one period, not over periods.
     """
-    if service.codebooks.horizon(periods[-1]) > service.clock():
-        return False
-    waiting = (batch.header for batch in service.storage.pending())
-    return not any(header.metric in ids and header.period in periods for header in waiting)
+    versions = scope.versions(service, name)
+    asked = Asked.of(confidence, postprocess, population, simultaneous, top)
+    periods = scope.recent(service, since, until)
+    complete = scope.complete_periods(service, {metric.id for metric in versions}, periods)
+    course = courses.Course.read(service.storage, versions, periods, complete)
+    basis = [
+        astuple(asked),
+        [metric.id.hex() for metric in versions],
+        sorted(one.hex() for one in course.ids),
+        sorted(course.states.items()),
+        sorted(course.complete),
+        service.single_operator,
+    ]
+    build = partial(courses.series, course, asked, single_operator=service.single_operator)
+    return reply(request, format, basis, build, name=f"{name}-series")
 
 
-def _span(found: list[Release]) -> range:
-    return range(found[0].period, found[-1].period + 1)
+@router.get("/v1/metrics/{name}/compare", response_model=Comparison, dependencies=_KNOWN)
+def compare(
+    request: Request,
+    name: _Name,
+    service: Analyst,
+    a_from: _Bound,
+    a_to: _Bound,
+    b_from: _Bound,
+    b_to: _Bound,
+    confidence: _Confidence = 0.95,
+    simultaneous: bool = True,
+    top: _Top = None,
+    format: Format = None,  # noqa: A002  as callers write it
+) -> Response:
+    """How range b differs from range a, value by value: difference, interval and p-value.
+
+    The ranges may not overlap, and each must lie within one id of the metric. `top` lists the largest changes.
+    """
+    if top is not None and not simultaneous:
+        raise Refused("invalid-query", "simultaneous: `top` chooses values by their change; leave one of the two out")
+    versions = scope.versions(service, name)
+    calendar = service.codebooks.collection.calendar
+    a, b = calendar.range(a_from, a_to), calendar.range(b_from, b_to)
+    comparing.refuse_overlap(a, b, lambda index: calendar.period(index).label)
+    before, after = (_one_id(service, name, versions, periods, side) for side, periods in (("a", a), ("b", b)))
+    comparing.refuse_different_questions(before.crowd.metric, after.crowd.metric)
+    basis = [
+        [confidence, simultaneous, top, service.single_operator],
+        [[side.crowd.ids, side.periods.start, side.periods.stop, side.is_complete] for side in (before, after)],
+    ]
+    build = partial(
+        comparing.comparison,
+        before,
+        after,
+        confidence=confidence,
+        simultaneous=simultaneous,
+        top=top,
+        single_operator=service.single_operator,
+    )
+    return reply(request, format, basis, build, name=f"{name}-compare")
+
+
+def _one_id(service: Aggregator, name: str, versions: list[Metric], periods: range, side: str) -> comparing.Range:
+    """The one id that was released in a range: ids are never merged, so that two can't be one side."""
+    is_complete = scope.is_complete(service, {metric.id for metric in versions}, periods)
+    found = [crowd for metric in versions if (crowd := over(service.storage, metric, periods)) is not None]
+    if not found:
+        raise Refused("nothing-released", f"nothing has been released for {name} in range {side} yet")
+    if len(found) > 1:
+        spans = "; ".join(f"{one.releases[0].label} to {one.releases[-1].label}" for one in found)
+        raise Refused(
+            "invalid-query",
+            f"{side}_from, {side}_to: {name} was edited within range {side}, and releases before and after an edit are "
+            f"never merged; choose a range within one of these (first to last period): {spans}",
+        )
+    return comparing.Range(periods, found[0], is_complete)
 
 
 def _nothing(name: str) -> Refused:
-    return Refused("nothing-released", f"nothing has been released for {name} in this range yet")
-
-
-def _cursor(after: str | None) -> tuple[int, bytes] | None:
-    if after is None:
-        return None
-    if (match := _CURSOR.fullmatch(after)) is None:
-        raise Refused("invalid-query", "after: pass `next` of the page before as it is")
-    return int(match[1]), bytes.fromhex(match[2])
+    return Refused(
+        "nothing-released", f"nothing has been released for {name} in this range yet: /series says what became of it"
+    )

@@ -1,14 +1,20 @@
 """What the aggregator remembers: one Protocol, and the backends that keep its promises."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
 from hubbub_aggregator.storage.protocol import (
     Accepted,
     Batch,
+    Bodies,
     KeyTaken,
     Pair,
     Release,
     SignedBundle,
     State,
     Storage,
+    StorageError,
     StoredCodebook,
     StoredKey,
 )
@@ -17,6 +23,7 @@ from hubbub_aggregator.storage.sqlite import SqliteStorage
 __all__ = [
     "Accepted",
     "Batch",
+    "Bodies",
     "KeyTaken",
     "Pair",
     "Release",
@@ -24,6 +31,29 @@ __all__ = [
     "SqliteStorage",
     "State",
     "Storage",
+    "StorageError",
     "StoredCodebook",
     "StoredKey",
+    "is_redis",
+    "open_storage",
 ]
+
+_SCHEMES = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
+
+
+def is_redis(where: str) -> bool:
+    """Whether this is the address of a Redis."""
+    return where.startswith(_SCHEMES)
+
+
+def open_storage(where: str | Path, *, anchor: str, secret: bytes, replicas: int = 0) -> Storage:
+    """A file's path opens SQLite; `redis://`, `rediss://` and `redis+cluster://` open Redis.
+
+    A Redis belongs to one identity: `anchor` names it, and `secret` encrypts its sealing keys there. `replicas`: how
+    many copies on other Redis servers must have what is acknowledged. The driver of Redis is loaded only for Redis.
+    """
+    if isinstance(where, str) and is_redis(where):
+        from hubbub_aggregator.storage.redis import RedisStorage
+
+        return RedisStorage(where, anchor=anchor, secret=secret, replicas=replicas)
+    return SqliteStorage(Path(where))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -12,12 +12,14 @@ from hubbub.wire import BatchHeader
 __all__ = [
     "Accepted",
     "Batch",
+    "Bodies",
     "KeyTaken",
     "Pair",
     "Release",
     "SignedBundle",
     "State",
     "Storage",
+    "StorageError",
     "StoredCodebook",
     "StoredKey",
 ]
@@ -107,16 +109,39 @@ class SignedBundle:
     raw: bytes
 
 
+class StorageError(Exception):
+    """The storage can't do what it was asked now: full, locked, unreachable. Asking again later is safe."""
+
+
 class KeyTaken(InvalidParameter):
     """The id of a new key, or one of its periods, has a live key by now: read again what there is."""
 
 
+class Bodies(Protocol):
+    """Spooled bodies where every process finds them. They are copies: each process works on a file of its own."""
+
+    def keep(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Keep a body durably. It is forgotten after a month, or after a day unless `hold` was called."""
+
+    def hold(self, name: str) -> None:
+        """A batch names this body now."""
+
+    def read(self, name: str) -> Iterator[bytes] | None:
+        """The whole body in pieces; None if it is not here."""
+
+    def remove(self, name: str) -> None:
+        """Forget a body; no error if it is gone already."""
+
+
 class Storage(Protocol):
-    """Everything durable when a method returns; each method is one transaction.
+    """Everything durable when a method returns, or StorageError; each method happens at once or not at all.
 
     A batch is settled once: from pending to accepted or refused, and never again. Accepting writes verdict,
     tally, nonces and record together, and only if nothing was accepted for the pair since it was read.
     """
+
+    bodies: Bodies | None
+    """Where bodies are kept for all processes; None where there can be one process only."""
 
     # -- batches
 
@@ -141,6 +166,12 @@ class Storage(Protocol):
     def drop(self, id: bytes) -> None:  # noqa: A002  it is an id
         """Forget a pending batch, as if it had never been sent: its body is gone."""
 
+    def lease(self, id: bytes, holder: str, seconds: float) -> bool:  # noqa: A002  it is an id
+        """Whether a pending batch is this holder's to work on for so long; asked again, it is longer.
+
+        It saves work and decides nothing: two that work on one batch still settle it once.
+        """
+
     # -- releases
 
     def releases(self, metric: bytes | None = None, first: int = 0, last: int | None = None) -> list[Release]:
@@ -155,13 +186,27 @@ class Storage(Protocol):
     def release(self, id: bytes) -> Release | None:  # noqa: A002  it is an id
         """The release of this id."""
 
+    def expire(self, before: int) -> int:
+        """Delete the releases of periods before this one, really; how many. The ids of their batches stay known,
+        and so do their records: what a release has cost is not undone by deleting it.
+        """
+
+    def expired(self) -> list[Release]:
+        """What `expire` has deleted, by (period, id): records with empty tallies, for the ledger."""
+
+    def discarded(self, metric: bytes, first: int, last: int) -> set[int]:
+        """The periods, first to last, of which a shuffler reported a discard for this metric."""
+
     # -- codebooks, keys and the bundle
 
     def codebooks(self) -> list[StoredCodebook]:
         """Every codebook that was ever in force, oldest first."""
 
-    def add_codebook(self, codebook: StoredCodebook) -> None:
-        """Keep a codebook that starts after all others."""
+    def starts(self) -> list[int]:
+        """The first period of each codebook, oldest first: tells cheaply whether one was added."""
+
+    def add_codebook(self, codebook: StoredCodebook) -> bool:
+        """Keep a codebook. False, and no change, if there is one that starts as late."""
 
     def sealing_keys(self) -> list[StoredKey]:
         """Every key within its horizon, by first period."""
@@ -200,6 +245,9 @@ class Storage(Protocol):
 
     def remember(self, question: str, answer: int) -> None:
         """Keep such an answer."""
+
+    def check(self) -> None:
+        """StorageError unless something could be written now."""
 
     def close(self) -> None:
         """Nothing may be asked any more."""

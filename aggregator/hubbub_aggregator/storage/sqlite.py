@@ -13,46 +13,22 @@ from threading import RLock
 from typing import Any
 
 from hubbub.wire import BatchHeader
+from hubbub_aggregator.storage._sqlite_schema import SCHEMA, UPGRADES, VERSION
 from hubbub_aggregator.storage.protocol import (
     Accepted,
     Batch,
+    Bodies,
     KeyTaken,
     Pair,
     Release,
     SignedBundle,
+    StorageError,
     StoredCodebook,
     StoredKey,
 )
 
 __all__ = ["SqliteStorage"]
 
-_VERSION = 1
-_SCHEMA = """
-CREATE TABLE batches (
-    id BLOB PRIMARY KEY, header BLOB NOT NULL, digest BLOB NOT NULL, metric BLOB NOT NULL, period INTEGER NOT NULL,
-    kind TEXT NOT NULL, state TEXT NOT NULL, spool TEXT, reason TEXT, valid INTEGER, invalid TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-CREATE INDEX batches_waiting ON batches (state, period);
-CREATE INDEX batches_of ON batches (metric, period);
-CREATE TABLE releases (
-    id BLOB PRIMARY KEY, metric BLOB NOT NULL, period INTEGER NOT NULL, tally BLOB NOT NULL, nonces BLOB,
-    record TEXT NOT NULL
-) STRICT;
-CREATE INDEX releases_of ON releases (metric, period, id);
-CREATE INDEX releases_by_period ON releases (period, id);
-CREATE TABLE pairs (
-    metric BLOB NOT NULL, period INTEGER NOT NULL, version INTEGER NOT NULL, PRIMARY KEY (metric, period)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE codebooks (first_period INTEGER PRIMARY KEY, compiled BLOB NOT NULL) STRICT;
-CREATE TABLE keys (
-    id INTEGER PRIMARY KEY, first_period INTEGER NOT NULL, last_period INTEGER NOT NULL, public_key BLOB NOT NULL,
-    private_key BLOB, revoked INTEGER NOT NULL
-) STRICT;
-CREATE TABLE bundle (
-    sequence INTEGER PRIMARY KEY, issued INTEGER NOT NULL, content BLOB NOT NULL, raw BLOB NOT NULL
-) STRICT;
-CREATE TABLE remembered (question TEXT PRIMARY KEY, answer INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-"""
 _BUSY = 30_000
 _BUSY_SCRUBBING = 200
 """Milliseconds to wait for other processes; scrubbing holds up everything else, and is tried again soon."""
@@ -63,6 +39,8 @@ _RELEASE = "id, metric, period, tally, record"
 class SqliteStorage:
     """One file, readable by its owner only: it holds the private halves of the sealing keys."""
 
+    bodies: Bodies | None = None
+
     def __init__(self, path: Path) -> None:
         # SQLite gives its -wal and -shm files the mode of the database, so it must have it from the start
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -71,16 +49,23 @@ class SqliteStorage:
         self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
         self._traces = True  # a crash may have left some
         self._others = -1
+        try:
+            self._prepare(path)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _prepare(self, path: Path) -> None:
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON", f"busy_timeout = {_BUSY}"):
-            self._connection.execute(f"PRAGMA {pragma}")
+            self._one(f"PRAGMA {pragma}")
         with self._transaction():
             (version,) = self._one("PRAGMA user_version")
-            if version == 0:
-                for statement in _SCHEMA.split(";"):
-                    self._connection.execute(statement)
-                self._connection.execute(f"PRAGMA user_version = {_VERSION}")
-            elif version != _VERSION:
-                raise RuntimeError(f"{path} was written by another version of this software (schema {version})")
+            if version > VERSION:
+                raise StorageError(f"{path} was written by another version of this software (schema {version})")
+            steps = [SCHEMA] if version == 0 else [UPGRADES[old] for old in range(version, VERSION)]
+            for statement in ";".join(steps).split(";"):
+                self._connection.execute(statement)
+            self._connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def close(self) -> None:
         with self._lock:
@@ -88,21 +73,22 @@ class SqliteStorage:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._lock:
+        with self._lock, _named_faults():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._connection.execute("COMMIT")
             except BaseException:
-                self._connection.execute("ROLLBACK")
+                if self._connection.in_transaction:  # a failure may have ended it already
+                    self._connection.execute("ROLLBACK")
                 raise
-            self._connection.execute("COMMIT")
 
     def _all(self, sql: str, *values: object) -> list[Any]:
-        with self._lock, closing(self._connection.execute(sql, values)) as cursor:
+        with self._lock, _named_faults(), closing(self._connection.execute(sql, values)) as cursor:
             return cursor.fetchall()
 
     def _one(self, sql: str, *values: object) -> Any:
-        with self._lock, closing(self._connection.execute(sql, values)) as cursor:
+        with self._lock, _named_faults(), closing(self._connection.execute(sql, values)) as cursor:
             return cursor.fetchone()
 
     # -- batches --------------------------------------------------------------------------------
@@ -140,10 +126,11 @@ class SqliteStorage:
 
     def pair(self, metric: bytes, period: int) -> Pair:
         with self._lock:
+            version = self._version(metric, period)  # first: what is accepted between the two fails the next step
             rows = self._all(
                 "SELECT nonces FROM releases WHERE metric = ? AND period = ? AND nonces IS NOT NULL", metric, period
             )
-            return Pair(self._version(metric, period), tuple(nonces for (nonces,) in rows))
+            return Pair(version, tuple(nonces for (nonces,) in rows))
 
     def _version(self, metric: bytes, period: int) -> int:
         row = self._one("SELECT version FROM pairs WHERE metric = ? AND period = ?", metric, period)
@@ -184,6 +171,9 @@ class SqliteStorage:
         with self._transaction():
             self._connection.execute("DELETE FROM batches WHERE id = ? AND state = 'pending'", (id,))
 
+    def lease(self, id: bytes, holder: str, seconds: float) -> bool:  # noqa: A002, ARG002  there is one process only
+        return True
+
     # -- releases -------------------------------------------------------------------------------
 
     def releases(self, metric: bytes | None = None, first: int = 0, last: int | None = None) -> list[Release]:
@@ -218,14 +208,44 @@ class SqliteStorage:
         row = self._one(f"SELECT {_RELEASE} FROM releases WHERE id = ?", id)  # noqa: S608  as above
         return None if row is None else Release(*row)
 
+    def expire(self, before: int) -> int:
+        with self._transaction():
+            self._connection.execute(
+                "INSERT INTO expired SELECT id, metric, period, record FROM releases WHERE period < ?", (before,)
+            )
+            deleted = self._connection.execute("DELETE FROM releases WHERE period < ?", (before,)).rowcount
+            self._traces |= deleted > 0
+        if deleted:
+            self.scrub()
+        return deleted
+
+    def expired(self) -> list[Release]:
+        rows = self._all("SELECT id, metric, period, x'', record FROM expired ORDER BY period, id")
+        return [Release(*row) for row in rows]
+
+    def discarded(self, metric: bytes, first: int, last: int) -> set[int]:
+        rows = self._all(
+            "SELECT DISTINCT period FROM batches WHERE metric = ? AND period BETWEEN ? AND ? AND kind = 'discard'",
+            metric,
+            first,
+            last,
+        )
+        return {period for (period,) in rows}
+
     # -- codebooks, keys and the bundle ---------------------------------------------------------
 
     def codebooks(self) -> list[StoredCodebook]:
         return [StoredCodebook(*row) for row in self._all("SELECT * FROM codebooks ORDER BY first_period")]
 
-    def add_codebook(self, codebook: StoredCodebook) -> None:
+    def starts(self) -> list[int]:
+        return [first for (first,) in self._all("SELECT first_period FROM codebooks ORDER BY first_period")]
+
+    def add_codebook(self, codebook: StoredCodebook) -> bool:
         with self._transaction():
+            if any(first >= codebook.first_period for first in self.starts()):
+                return False
             self._connection.execute("INSERT INTO codebooks VALUES (?, ?)", (codebook.first_period, codebook.compiled))
+        return True
 
     def sealing_keys(self) -> list[StoredKey]:
         rows = self._all("SELECT * FROM keys ORDER BY first_period, revoked DESC, id")
@@ -316,6 +336,19 @@ class SqliteStorage:
     def remember(self, question: str, answer: int) -> None:
         with self._transaction():
             self._connection.execute("INSERT OR REPLACE INTO remembered VALUES (?, ?)", (question, answer))
+
+    def check(self) -> None:
+        with self._transaction():
+            self._connection.execute("INSERT INTO remembered VALUES ('check', 1) ON CONFLICT DO UPDATE SET answer = 1")
+
+
+@contextmanager
+def _named_faults() -> Iterator[None]:
+    """What the disk or another process does to us, under one name for all backends."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StorageError(f"{type(error).__name__}: {error}") from error
 
 
 def _batch(row: tuple[Any, ...]) -> Batch:

@@ -1,0 +1,144 @@
+"""A copy of the embedded storage, made while the aggregator runs, and bringing one back.
+
+A copy holds releases, verdicts, codebooks and nonces. Private keys are in it only on demand; without them the sealing
+keys are replaced when it is brought back, so that devices seal again. Bodies that wait are never in it: the shuffler
+holds every batch until its verdict, and sends again what is not known.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from hubbub.bundle import verify
+from hubbub.problems import InvalidParameter, UntrustedBundle
+from hubbub.trust import anchor_of
+from hubbub_aggregator.codebooks import Codebooks
+from hubbub_aggregator.keys import IDENTITY, KeyRing, load_identity, state_directory
+from hubbub_aggregator.storage import SqliteStorage
+
+__all__ = ["backup", "restore"]
+
+_MARK = "hubbub aggregator backup 1"
+_SKIPPED = 100
+"""Key ids that are left out: keys made after the copy had the next ones, and devices may have sealed with them."""
+
+
+def backup(database: Path, file: Path, *, identity: Path | None = None) -> None:
+    """Copy a database consistently into a new file, mode 0600.
+
+    Private keys are in it only if the file of the identity key is given, which then is in it too.
+    """
+    if not database.exists():
+        raise InvalidParameter(f"{database} does not exist: start the aggregator once, or check --state-dir")
+    if identity is not None and not identity.exists():
+        raise InvalidParameter(f"{identity} does not exist: this backup could not hold the identity")
+    with _new_file(file) as part, closing(sqlite3.connect(part, isolation_level=None)) as copy:
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as source:
+            # in one step: it holds up no writer, and a copy in several would begin anew after each write in between
+            source.backup(copy)
+        copy.execute("PRAGMA secure_delete = ON")
+        copy.execute("CREATE TABLE backup (mark TEXT NOT NULL, identity BLOB) STRICT")
+        copy.execute("INSERT INTO backup VALUES (?, ?)", (_MARK, None if identity is None else identity.read_bytes()))
+        if identity is None:
+            copy.execute("UPDATE keys SET private_key = NULL")
+        copy.execute("VACUUM")
+        copy.execute("PRAGMA journal_mode = DELETE")
+
+
+def restore(file: Path, state_dir: Path, database: str) -> int:
+    """Bring a copy back into a state directory that has no database. How many sealing keys had to be replaced.
+
+    The next bundle is signed afresh: its sequence is the Unix time at least, and above the one in the copy, so that
+    no device takes it for an old one.
+    """
+    target = state_directory(state_dir) / database
+    if target.exists():
+        raise InvalidParameter(f"{target} exists already: a backup is brought back into an empty state directory")
+    identity = _identity_in(file)
+    kept = state_dir / IDENTITY
+    if identity is None and not kept.exists():
+        raise InvalidParameter(
+            f"this backup holds no keys, and {kept} is not there: put the identity key there first, since devices "
+            "trust no other"
+        )
+    if identity is not None and kept.exists() and kept.read_bytes() != identity:
+        raise InvalidParameter(f"{kept} is another identity than the one in this backup")
+    if identity is None:
+        _refuse_another_identity(file, kept)
+    # the database last and whole: one without its identity or its new keys must never be started from
+    if identity is not None and not kept.exists():
+        with _new_file(kept) as part:
+            part.write_bytes(identity)
+    with _new_file(target) as part:
+        with closing(sqlite3.connect(part, isolation_level=None)) as copy:
+            with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as source:
+                source.backup(copy)
+            copy.execute("PRAGMA secure_delete = ON")
+            copy.execute("DROP TABLE backup")
+            copy.execute("UPDATE bundle SET content = x''")  # true of nothing: signed again, under a higher number
+            copy.execute("VACUUM")
+        return _replace_lost_keys(part)
+
+
+def _replace_lost_keys(database: Path) -> int:
+    storage = SqliteStorage(database)
+    try:
+        lost = [key for key in storage.sealing_keys() if key.private_key is None and not key.revoked]
+        ring = KeyRing(storage, Codebooks(storage))
+        if storage.sealing_keys():
+            ring.rotate(skip=_SKIPPED)
+        for key in lost:
+            ring.revoke(key.id)
+        return len(lost)
+    finally:
+        storage.close()
+
+
+def _refuse_another_identity(file: Path, kept: Path) -> None:
+    """The bundle in a backup says whose it is; another identity would silence every device."""
+    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as source:
+        newest = source.execute("SELECT raw, issued FROM bundle ORDER BY sequence DESC LIMIT 1").fetchone()
+    if newest is not None:
+        try:
+            verify(newest[0], [anchor_of(load_identity(kept.parent))], newest[1])
+        except UntrustedBundle as error:
+            raise InvalidParameter(f"{kept} is another identity than that of this backup") from error
+
+
+def _identity_in(file: Path) -> bytes | None:
+    """The identity in a backup; InvalidParameter if it is none."""
+    if not file.exists():
+        raise InvalidParameter(f"{file} does not exist")
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as source:
+            mark, identity = source.execute("SELECT mark, identity FROM backup").fetchone()
+            (fault,) = source.execute("PRAGMA integrity_check").fetchone()
+    except (sqlite3.Error, TypeError) as error:
+        raise InvalidParameter(f"{file} is no backup of an aggregator: {error}") from error
+    if mark != _MARK or fault != "ok":
+        raise InvalidParameter(f"{file} is damaged, or was made by another version: {fault}")
+    return None if identity is None else bytes(identity)
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[Path]:
+    """A file beside it, mode 0600, that takes its name when all is written; nothing is ever replaced."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        yield part
+        descriptor = os.open(part, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.link(part, path)
+    except FileExistsError as error:
+        raise InvalidParameter(f"{path} exists already, and nothing was changed") from error
+    finally:
+        for left in path.parent.glob(f"{part.name}*"):
+            left.unlink()

@@ -1,0 +1,87 @@
+"""What a question is about: which ids a metric's name has had, which periods, and whether more can still come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hubbub.problems import InvalidParameter, did_you_mean
+from hubbub.refusals import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from hubbub.codebook import Metric
+    from hubbub_aggregator.service import Aggregator
+
+__all__ = ["complete_periods", "is_complete", "recent", "released_periods", "versions"]
+
+MOST_PERIODS = 1_000
+"""Periods in one series: each has an estimate of its own."""
+_RECENT = 400
+"""Periods that a series shows when it is not told where to begin."""
+
+
+def versions(service: Aggregator, name: str) -> list[Metric]:
+    """Every metric that ever had this name, oldest first."""
+    names = service.codebooks.named()
+    if name not in names:
+        raise Refused("not-found", f"no metric has this name: {did_you_mean(name, names) or 'see /v1/metrics'}")
+    return names[name]
+
+
+def released_periods(service: Aggregator, metrics: Sequence[Metric], since: str | None, until: str | None) -> range:
+    """The range that was asked for; where an end is left open, up to what was released."""
+    calendar, spans = service.codebooks.collection.calendar, service.storage.spans()
+    if since is not None and until is not None:
+        return calendar.range(since, until)
+    known = [spans[metric.id] for metric in metrics if metric.id in spans]
+    if not known:
+        raise Refused("nothing-released", "nothing has been released for this metric yet: see /v1/status for what came")
+    first = min(span[1] for span in known) if since is None else calendar.boundary(since)
+    last = max(span[2] for span in known) if until is None else calendar.boundary(until) - 1
+    if first > last:
+        raise Refused("nothing-released", "nothing has been released for this metric in this range yet")
+    return range(first, last + 1)
+
+
+def recent(service: Aggregator, since: str | None, until: str | None) -> range:
+    """The range that was asked for, as far as anything was collected in it; unset: the newest periods.
+
+    The present period is in it; what lies in the future is not.
+    """
+    codebooks = service.codebooks
+    calendar = codebooks.collection.calendar
+    present = calendar.index_at(service.clock())
+    if since is not None and until is not None:
+        calendar.range(since, until)  # refuses one that ends before it starts
+    end = present + 1 if until is None else min(calendar.boundary(until), present + 1)
+    start = end - _RECENT if since is None else calendar.boundary(since)
+    found = range(max(start, codebooks.first_period), end)
+    if not found:
+        raise Refused("nothing-released", "nothing was collected in this range: it is over before, or begins after")
+    if len(found) > MOST_PERIODS:
+        after = calendar.period(found.start + MOST_PERIODS).label
+        raise InvalidParameter(
+            f"from, to: a series has at most {MOST_PERIODS} periods, these are {len(found)}: ask up to to={after}, "
+            f"then again with from={after}"
+        )
+    return found
+
+
+def is_complete(service: Aggregator, ids: Collection[bytes], periods: range) -> bool:
+    """Whether nothing more can come.
+
+    Before the horizon nobody here knows: the shuffler may have cut a crowd into several batches, and devices may
+    seal again what a revoked key had sealed.
+    """
+    if service.codebooks.horizon(periods[-1]) > service.clock():
+        return False
+    waiting = (batch.header for batch in service.storage.pending())
+    return not any(header.metric in ids and header.period in periods for header in waiting)
+
+
+def complete_periods(service: Aggregator, ids: Collection[bytes], periods: range) -> set[int]:
+    """Those periods of a range of which nothing more can come."""
+    now, codebooks = service.clock(), service.codebooks
+    waiting = {batch.header.period for batch in service.storage.pending() if batch.header.metric in ids}
+    return {period for period in periods if codebooks.horizon(period) <= now} - waiting

@@ -1,0 +1,92 @@
+"""The process: one server for everybody, one for the operator, and an orderly end of both."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+__all__ = ["serve"]
+
+
+def serve(
+    app: Callable[..., Any],
+    *,
+    host: str,
+    port: int,
+    admin: tuple[Callable[..., Any], str, int] | None,
+    shutdown_timeout: int,
+    ready: Callable[[str], None],
+) -> None:
+    """Serve until SIGTERM or SIGINT. `ready` is told the address once requests are answered.
+
+    At the signal no connection is taken any more, requests in work get some seconds, then the app's own work ends.
+    """
+    import uvloop
+
+    def config(target: Callable[..., Any], where: str, at: int, *, lifespan: bool) -> uvicorn.Config:
+        return uvicorn.Config(
+            target,
+            host=where,
+            port=at,
+            loop="none",
+            http="httptools",
+            ws="none",
+            lifespan="on" if lifespan else "off",
+            access_log=False,  # it would write addresses
+            log_config=None,
+            server_header=False,
+            timeout_graceful_shutdown=shutdown_timeout,
+        )
+
+    async def run() -> None:
+        servers = [_Server(config(app, host, port, lifespan=True), ready)]
+        if admin is not None:
+            servers.append(_Server(config(*admin, lifespan=False), lambda _address: None))
+        with _stopping(servers):
+            await asyncio.gather(*(server.serve() for server in servers))
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers, which would end the process before the storage is closed."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+
+@contextmanager
+def _stopping(servers: list[_Server]) -> Iterator[None]:
+    """The first signal asks all to end; the second does not wait for requests in work."""
+
+    def stop() -> None:
+        for server in servers:
+            server.force_exit = server.should_exit
+            server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

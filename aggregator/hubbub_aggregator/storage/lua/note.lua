@@ -1,0 +1,13 @@
+-- What a verdict means for the lists, once: no longer pending, counted, listed if it is a release or a discard.
+-- KEYS pending, noted, counts, releases, releases of the metric, discards of the metric
+-- ARGV member, id, release or '', period of a discard or '', name, number, ...
+if redis.call('SADD', KEYS[2], ARGV[2]) == 1 then
+  for i = 5, #ARGV, 2 do redis.call('HINCRBY', KEYS[3], ARGV[i], ARGV[i + 1]) end
+  if ARGV[3] ~= '' then
+    redis.call('ZADD', KEYS[4], 0, ARGV[3])
+    redis.call('ZADD', KEYS[5], 0, ARGV[3])
+  end
+  if ARGV[4] ~= '' then redis.call('ZADD', KEYS[6], ARGV[4], ARGV[4]) end
+end
+redis.call('ZREM', KEYS[1], ARGV[1])
+return 1

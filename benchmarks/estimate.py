@@ -1,0 +1,132 @@
+"""An estimate over a long list and many batches, in CPU time of one process, against the limit of one second.
+
+The store is a real one: a hundred periods of 65,536-valued randomized response, each batch of another size. Asked over
+HTTP, as an analyst does. A hundred guarantees are composed in the background as they are released: that is shown by
+itself, and whoever asks before it is done waits for it. How much memory the answer takes beside the same question
+about one batch says whether tallies are summed as they are read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from hubbub.accounting import guarantee
+from hubbub.mechanisms import Tally
+from hubbub.wire import BatchHeader
+from hubbub_aggregator.app import create_app
+from hubbub_aggregator.main import build
+from hubbub_aggregator.publish import release_record
+from hubbub_aggregator.service import Aggregator
+from hubbub_aggregator.settings import Settings
+from hubbub_aggregator.storage import Accepted, Batch
+from hubbub_aggregator.warming import warm
+from hubbub_cli.table import table
+
+VALUES, BATCHES, LIMIT = 65_536, 100, 1.0
+CODEBOOK = f"""
+[collection]
+name = "bench"
+period = "1d"
+device_epsilon = 6.0
+release = {{ epsilon = 0.5, delta = 1e-6 }}
+
+[metrics.long]
+type = "category"
+mechanism = "krr"
+values = {json.dumps([f"value {index}" for index in range(VALUES)])}
+epsilon = 6.0
+"""
+
+
+def fill(service: Aggregator) -> None:
+    """A release for each period, with counts drawn from the law of the mechanism."""
+    metric = service.codebooks.newest.metric("long")
+    first = service.codebooks.first_period
+    governed = service.codebooks.governing(metric.id, first)
+    assert governed is not None
+    rng = np.random.default_rng(1)
+    shares = 1 / np.arange(1, VALUES + 1)
+    law = float(metric.mechanism.q) + shares / shares.sum() * float(metric.mechanism.p - metric.mechanism.q)  # type: ignore[attr-defined]  # krr has both
+    for number in range(BATCHES):
+        reports = 100_000 + 997 * number
+        cells = rng.multinomial(reports, law / law.sum()).astype(np.int64)
+        header = BatchHeader(metric.id, first + number, 0, reports, 70)
+        batch = Batch(os.urandom(16), header, os.urandom(32), "pending")
+        promise = guarantee(metric.mechanism, reports * 9 // 10, 1e-6)
+        record = release_record(batch, governed, promise, valid=reports, invalid={})
+        tally = Tally(metric.mechanism.fingerprint, reports, cells).to_bytes()
+        service.storage.admit(batch)
+        assert service.storage.accept(batch.id, 0, Accepted(reports, {}, tally, b"", record))
+
+
+def ask(app: Any, path: str, **headers: str) -> tuple[float, httpx.Response]:
+    """CPU seconds of one answer, and the answer."""
+
+    async def go() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://aggregator") as http:
+            return await http.get(path, headers=headers)
+
+    start = time.process_time()
+    answer = asyncio.run(go())
+    return time.process_time() - start, answer
+
+
+def peak(app: Any, path: str) -> int:
+    """Bytes that Python and numpy hold at most while answering."""
+    tracemalloc.start()
+    ask(app, path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return most
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        codebook = Path(folder) / "metrics.toml"
+        codebook.write_text(CODEBOOK)
+        service = build(Settings(codebook=codebook, state_dir=Path(folder) / "state", processes=1))
+        try:
+            fill(service)
+            app = create_app(service)
+            path = "/v1/metrics/long/estimate"
+            label = service.codebooks.collection.calendar.period
+            first = service.codebooks.first_period
+            single = f"{path}?from={label(first).label}&to={label(first + 1).label}"
+            ask(app, f"{single}&top=1")  # libraries load
+            questions = {
+                "first answer": path,
+                "asked again": path,
+                "other confidence": f"{path}?confidence=0.99",
+                "ten largest": f"{path}?top=10",
+                "as CSV": f"{path}?format=csv",
+            }
+            start = time.process_time()
+            warm(service, set(service.storage.spans()))
+            rows = [["composing, in the background", f"{time.process_time() - start:.2f}", "-", "-"]]
+            for name, question in questions.items():
+                seconds, answer = ask(app, question)
+                assert answer.status_code == 200, answer.text
+                rows.append([name, f"{seconds:.2f}", f"{seconds / LIMIT:.2f}", f"{len(answer.content) / 2**20:.1f}"])
+            seconds, answer = ask(app, path, **{"If-None-Match": ask(app, path)[1].headers["etag"]})
+            assert answer.status_code == 304
+            rows.append(["nothing has changed", f"{seconds:.2f}", f"{seconds / LIMIT:.2f}", "0.0"])
+            many, one = peak(app, path), peak(app, single)
+        finally:
+            service.close()
+    print(f"{VALUES:,} values, {BATCHES} batches\n")
+    print(table(["what", "CPU seconds", "of limit", "MiB sent"], rows))
+    print(f"\npeak memory over that for one batch: {many / one:.2f} ({many / 2**20:.0f} MiB)")
+
+
+if __name__ == "__main__":
+    main()

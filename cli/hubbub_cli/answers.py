@@ -1,0 +1,176 @@
+"""An aggregator's answers as text: the numbers, then what they rest on and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import fill
+from typing import Any
+
+import click
+
+from hubbub_cli import drawing
+from hubbub_cli.table import table
+
+__all__ = ["comparison", "course", "estimate", "listing"]
+
+
+def listing(answer: Any) -> str:
+    """What there is to ask for."""
+    rows = [
+        [
+            metric["name"],
+            metric["versions"][-1]["type"],
+            metric["versions"][-1]["mechanism"]["name"],
+            str(metric["versions"][-1]["released_periods"]),
+            metric["versions"][-1]["last"] or "nothing yet",
+        ]
+        for metric in answer["metrics"]
+    ]
+    return table(["metric", "type", "mechanism", "releases", "newest"], rows)
+
+
+def estimate(answer: Any) -> str:
+    """Every id of the metric: what was found, from how many reports, at what cost."""
+    return "\n\n".join("\n".join(_segment(answer, segment)) for segment in answer["segments"])
+
+
+def _segment(answer: Any, segment: Any) -> Iterator[str]:
+    periods, share = segment["periods"], segment["type"] != "mean"
+    more = "" if segment["complete"] else " (more may still come)"
+    yield _title(
+        answer["metric"],
+        f"{periods['from']} to {periods['to']}: {segment['reports']:,} reports by {segment['mechanism']['name']}{more}",
+    )
+    yield drawing.estimates(segment["values"], share=share)
+    if (left := segment["value_count"] - len(segment["values"])) > 0:
+        yield f"and {left:,} smaller ones"
+    yield ""
+    yield from _interval(segment["interval"])
+    yield from _postprocessed(segment["postprocess"])
+    yield from _cost(segment["privacy"], segment["manipulation"], share=share, what="an estimate")
+
+
+def course(answer: Any) -> str:
+    """One row per period, one block per value; of a boolean, `true` says all."""
+    found = [point for point in answer["points"] if point["values"]]
+    kinds = {segment["metric_id"]: segment["type"] for segment in answer["segments"]}
+    share, drawn = "mean" not in kinds.values(), drawing.signs()
+    periods = answer["periods"]
+    lines = [_title(answer["metric"], f"{periods['from']} to {periods['to']} by periods of {periods['length']}")]
+    labels = list(dict.fromkeys(row["label"] for point in found for row in point["values"]))
+    if set(kinds.values()) == {"boolean"}:
+        labels = ["true"]
+    for label in labels:
+        rows: list[Mapping[str, Any]] = [
+            next((row for row in point["values"] if row["label"] == label), {}) for point in answer["points"]
+        ]
+        names = [_period(point) for point in answer["points"]]
+        lines += [
+            f"{drawing.short(label, drawn)}:",
+            drawing.estimates(rows, share=share, names=names, first="period"),
+            "",
+        ]
+    if not labels:
+        lines += [table(["period", "state"], [[p["period"], p["state"]] for p in answer["points"]]), ""]
+    states = {point["state"] for point in answer["points"]}
+    lines += [f"{state}: {meaning}" for state, meaning in _STATES.items() if state in states]
+    if found:
+        lines += [*_interval(found[-1]["interval"]), *_postprocessed(answer["postprocess"])]
+        lines += _cost(answer["privacy"], answer["segments"][-1]["manipulation"], share=share, what="an estimate")
+    return "\n".join(lines)
+
+
+_STATES = {
+    "open": "something may still come for this period",
+    "deleted": "it was released, and is past its retention",
+    "discarded": "too few devices reported; `hubbub plan` says how many are enough",
+    "not-released": "the period is over and nothing was released",
+}
+
+
+def _period(point: Mapping[str, Any]) -> str:
+    return point["period"] if point["state"] == "released" else f"{point['period']} {point['state']}"
+
+
+def comparison(answer: Any) -> str:
+    """A row for each value: before, after, the difference, and how surprising it would be by noise alone."""
+    share, a, b = answer["type"] != "mean", answer["a"], answer["b"]
+    drawn = drawing.signs()
+    head = ["value", "a", "b", "b - a", "low", "high", "p"]
+    rows = [
+        [
+            drawing.short(drawing.name_of(row["value"]), drawn),
+            *(drawing.number(row[key], share=share) for key in ("a", "b", "difference", "low", "high")),
+            _p_value(row["adjusted_p_value"]),
+        ]
+        for row in answer["values"]
+    ]
+    limits: list[list[float]] = [
+        [row["difference"] if row[key] is None else row[key] for key in ("low", "difference", "high")]
+        for row in answer["values"]
+    ]
+    width = drawing.room(head, rows)
+    ends = (min(0.0, *(limit[0] for limit in limits)), max(0.0, *(limit[2] for limit in limits)))
+    drawings = [drawing.whisker(low, middle, high, ends, width, drawn) for low, middle, high in limits]
+    lines = [
+        click.style(answer["metric"], bold=True) + ": b against a",
+        *(_side(name, side) for name, side in (("a", a), ("b", b))),
+        table([*head, ""], [[*row, line] for row, line in zip(rows, drawings, strict=True)]),
+        "",
+        _wrapped(f"p: how often noise alone would do this. Correction: {answer['correction']}"),
+        *_interval(answer["interval"]),
+        _wrapped(f"about {answer['estimand']}"),
+        *_cost(answer["privacy"], answer["manipulation"], share=share, what="a difference"),
+    ]
+    return "\n".join(lines)
+
+
+def _side(name: str, side: Any) -> str:
+    more = "" if side["complete"] else " (more may still come)"
+    return f"{name}: {side['periods']['from']} to {side['periods']['to']}, {side['reports']:,} reports{more}"
+
+
+def _p_value(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
+
+
+def _title(metric: str, rest: str) -> str:
+    # wrapped before it is styled: what makes letters bold takes no room
+    return _wrapped(f"{metric}, {rest}").replace(metric, click.style(metric, bold=True), 1)
+
+
+def _interval(interval: Any) -> Iterator[str]:
+    yield _wrapped(f"{100 * interval['confidence']:.10g} % intervals: {interval['kind']}")
+    if interval.get("selection"):
+        yield _wrapped(interval["selection"])
+
+
+def _postprocessed(method: str) -> Iterator[str]:
+    if method != "none":
+        yield f"post-processed by {method}: biased, for display only"
+
+
+def _cost(privacy: Any, manipulation: Any, *, share: bool, what: str) -> Iterator[str]:
+    """The two guarantees, whom they are for, and how far fakes could shift what is shown."""
+    yield f"privacy: eps {privacy['epsilon']:.3g} at delta {privacy['delta']:g} ({privacy['method']}),"
+    yield f"         for {privacy['unit']};"
+    yield f"         {privacy['honest_reports']:,} honest reports assumed, and a shuffler that does not collude"
+    yield f"if shuffler and aggregator collude: eps {privacy['if_collusion']['epsilon']:g}"
+    shift = drawing.number(manipulation["per_thousand_fakes"], share=share)
+    yield f"if one report in a thousand is made up, {what} can be off by {shift}"
+    if privacy.get("note"):
+        yield _wrapped(privacy["note"])
+
+
+def _wrapped(text: str) -> str:
+    return fill(text, drawing.columns())
+
+
+def empty(metrics: Sequence[Any]) -> str:
+    """What to do while there is nothing to see."""
+    if not metrics:
+        return "no metric is collected: write one into metrics.toml, and check it with `hubbub codebook check`"
+    return (
+        "nothing has been released yet: a period is released once it and its grace are over and enough devices "
+        "reported; `hubbub plan` says how many are enough, `hubbub query METRIC --series` what became of each period"
+    )

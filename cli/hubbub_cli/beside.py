@@ -1,0 +1,81 @@
+"""The state of an aggregator, for commands that work beside a running one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from hubbub.problems import InvalidParameter
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from hubbub_aggregator.codebooks import Codebooks
+    from hubbub_aggregator.settings import Settings
+    from hubbub_aggregator.storage import Storage
+
+__all__ = ["STATE", "Beside", "beside", "settings_beside", "settings_of"]
+
+STATE = click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path),
+    envvar="HUBBUB_AGGREGATOR_STATE_DIR",
+    default=Path("aggregator-state"),
+    show_default=True,
+    help="The aggregator's state directory. With HUBBUB_AGGREGATOR_STORAGE set, only its identity key is used.",
+)
+
+
+class Beside(NamedTuple):
+    """What such a command works on."""
+
+    identity: Ed25519PrivateKey
+    storage: Storage
+    codebooks: Codebooks
+
+
+def settings_of(**given: Any) -> Settings:
+    """The settings in the environment, with these instead; UsageError says what is wrong with them."""
+    from pydantic import ValidationError
+
+    from hubbub_aggregator.settings import Settings
+
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        # where and why, never the value: it may be a token
+        found = "; ".join(": ".join([*map(str, fault["loc"]), fault["msg"]]) for fault in error.errors())
+        raise click.UsageError(found) from None
+
+
+def settings_beside(state_dir: Path) -> Settings:
+    """Where the state is, from the environment as for the service; where that listens is no matter here."""
+    return settings_of(state_dir=state_dir, host="127.0.0.1", admin_port=None)
+
+
+@contextmanager
+def beside(state_dir: Path) -> Iterator[Beside]:
+    """The identity, storage and codebooks of an aggregator that was started once."""
+    from hubbub_aggregator.codebooks import Codebooks
+    from hubbub_aggregator.keys import IDENTITY
+    from hubbub_aggregator.main import DATABASE, open_state
+    from hubbub_aggregator.storage import StorageError
+
+    settings = settings_beside(state_dir)
+    needed = state_dir / DATABASE if settings.storage is None else settings.identity or state_dir / IDENTITY
+    if not needed.exists():
+        raise InvalidParameter(f"{needed} does not exist: start the aggregator once, or check --state-dir")
+    identity, storage = open_state(settings)
+    try:
+        codebooks = Codebooks(storage)
+        if not codebooks:
+            raise InvalidParameter(f"{state_dir} holds no codebook: start the aggregator once")
+        yield Beside(identity, storage, codebooks)
+    except StorageError as error:
+        raise InvalidParameter(f"the storage failed, and what was asked may or may not be done: {error}") from error
+    finally:
+        storage.close()

@@ -1,0 +1,354 @@
+"""What only Redis has to promise: a crash between any two commands, lost connections, replicas, secrets at rest."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubbub.problems import InvalidParameter
+from hubbub.wire import BatchHeader
+from hubbub_aggregator.spool import Spool
+from hubbub_aggregator.storage import (
+    Accepted,
+    Batch,
+    SignedBundle,
+    Storage,
+    StorageError,
+    StoredCodebook,
+    StoredKey,
+)
+from hubbub_aggregator.storage._redis_link import Call
+from hubbub_aggregator.storage.redis import RedisStorage
+from tests.aggregator.backends import ANCHOR, SECRET
+from tests.aggregator.waiting import wait_for
+from tests.shuffler.redis_server import RedisServer, one_server
+
+METRIC = b"m" * 16
+ONE, TWO = (1).to_bytes(16), (2).to_bytes(16)
+Open = Callable[[], RedisStorage]
+
+
+class PowerCut(BaseException):
+    """The process is gone: nothing catches this."""
+
+
+@contextmanager
+def opened_at(url: str) -> Iterator[Callable[[], Open]]:
+    """Ways to open storages, each with names of its own."""
+    opened: list[RedisStorage] = []
+
+    def fresh() -> Open:
+        prefix = os.urandom(8).hex()
+
+        def open_() -> RedisStorage:
+            opened.append(RedisStorage(url, anchor=ANCHOR, secret=SECRET, prefix=prefix))
+            return opened[-1]
+
+        return open_
+
+    yield fresh
+    for storage in opened:
+        storage.close()
+
+
+@pytest.fixture
+def opening(redis_server: RedisServer) -> Iterator[Callable[[], Open]]:
+    with opened_at(redis_server.url) as fresh:
+        yield fresh
+
+
+@pytest.fixture(params=["redis_server", pytest.param("redis_cluster", marks=pytest.mark.full)])
+def opening_anywhere(request: pytest.FixtureRequest) -> Iterator[Callable[[], Open]]:
+    with opened_at(request.getfixturevalue(request.param).url) as fresh:
+        yield fresh
+
+
+def batch(name: bytes, period: int = 7) -> Batch:
+    return Batch(name, BatchHeader(METRIC, period, 3, 10, 70), name * 2, "pending", f"file-{name[-1]}")
+
+
+def accepted(nonces: bytes) -> Accepted:
+    return Accepted(9, {"cannot-open": 1}, b"tally", nonces, '{"id":1}')
+
+
+def prepare(storage: Storage) -> None:
+    """One batch that is released, one that waits, keys, a codebook and a bundle."""
+    storage.admit(batch(ONE, 6))
+    storage.accept(ONE, 0, accepted(b"1" * 16))
+    storage.admit(batch(TWO))
+    storage.add_key(StoredKey(0, 5, 6, b"p" * 32, b"s" * 32))
+    storage.add_key(StoredKey(1, 7, 8, b"q" * 32, b"t" * 32))
+    storage.add_codebook(StoredCodebook(5, b"one"))
+    storage.publish(SignedBundle(10, 1, b"c", b"raw"), None)
+
+
+def everything(storage: Storage) -> dict[str, Any]:
+    """All that anyone can ask, twice: asking changes nothing."""
+    for _ in range(2):
+        found = {
+            "batches": [storage.batch(name) for name in (ONE, TWO)],
+            "pending": storage.pending(),
+            "pairs": [storage.pair(METRIC, period) for period in (6, 7)],
+            "releases": [storage.releases(), storage.page(None, None, 9), storage.spans()],
+            "release": [storage.release(name) for name in (ONE, TWO)],
+            "keys": storage.sealing_keys(),
+            "codebooks": storage.codebooks(),
+            "bundle": storage.bundle(),
+            "tallied": storage.tallied(),
+            "expired": storage.expired(),
+            "discarded": storage.discarded(METRIC, 0, 99),
+        }
+    return found
+
+
+def accept_two(storage: Storage) -> None:
+    assert storage.accept(TWO, storage.pair(METRIC, 7).version, accepted(b"2" * 16))
+
+
+def publish(storage: Storage) -> None:
+    newest = storage.bundle()
+    assert newest is not None
+    storage.publish(SignedBundle(12, 1, b"d", b"newer"), 10)
+
+
+STEPS: dict[str, Callable[[Storage], object]] = {
+    "admit": lambda storage: storage.admit(batch((3).to_bytes(16))),
+    "accept": accept_two,
+    "refuse": lambda storage: storage.refuse(TWO, "batch-too-small", 3, {"cannot-open": 4}),
+    "drop": lambda storage: storage.drop(TWO),
+    "discard": lambda storage: storage.admit(
+        Batch((4).to_bytes(16), BatchHeader(METRIC, 7, 3, kind="discard"), b"d" * 32, "accepted")
+    ),
+    "revoke": lambda storage: storage.add_key(StoredKey(2, 7, 8, b"r" * 32, b"u" * 32), instead_of=1),
+    "forget": lambda storage: storage.forget(6),
+    "expire": lambda storage: storage.expire(7),
+    "codebook": lambda storage: storage.add_codebook(StoredCodebook(9, b"two")),
+    "publish": publish,
+}
+
+
+def cut_after(storage: RedisStorage, commands: int) -> None:
+    """The process ends after so many commands, also between two that are sent together."""
+    run, left = storage._link.run, [commands]
+
+    def dying(calls: Sequence[Call], *, write: bool = True) -> list[Any]:
+        answers = []
+        for call in calls:
+            if left[0] == 0:
+                raise PowerCut
+            left[0] -= 1
+            answers += run([call], write=write)
+        return answers
+
+    storage._link.run = dying  # type: ignore[method-assign]  # the only way in between
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_cut_off_after_any_command_happened_at_once_or_not_at_all(
+    opening_anywhere: Callable[[], Open], name: str
+) -> None:
+    """What is seen after the crash is the state before or the state after; doing it again leads to the state after."""
+    step, open_ = STEPS[name], opening_anywhere()
+    whole = open_()
+    prepare(whole)
+    before = everything(whole)
+    step(whole)
+    after = everything(whole)
+    assert before != after or name in ("admit", "discard")  # those two show in the lists of a third batch only
+
+    for commands in itertools.count():
+        open_ = opening_anywhere()
+        prepare(open_())
+        dying = open_()
+        cut_after(dying, commands)
+        try:
+            step(dying)
+        except PowerCut:
+            found = everything(open_())
+            if name in ("forget", "expire"):  # what is listed goes first; what it stands for, at the next tick
+                assert found["keys"] in (before["keys"], after["keys"])
+                assert found["releases"] in (before["releases"], after["releases"])
+                open_().scrub()
+                found = everything(open_())
+            assert found in (before, after), commands
+            step(open_())
+            assert everything(open_()) == after
+        else:
+            assert everything(open_()) == after
+            assert commands >= 1
+            return
+
+
+def test_counts_of_a_verdict_that_never_came_go_by_themselves(opening: Callable[[], Open]) -> None:
+    open_ = opening()
+    prepare(open_())
+    dying = open_()
+    cut_after(dying, 6)  # the version, the batches and their nonces, where the batch is; then two blobs
+    with pytest.raises(PowerCut):
+        accept_two(dying)
+    storage = open_()
+    tag = storage._keys.pair(METRIC, 7).tag
+    client = _client(storage)
+    names = [name for name in client.keys(tag + b"*") if b":counts:" in name or b":nonces:" in name]
+    assert names
+    assert all(0 < client.ttl(name) <= 86_400 for name in names)
+    accept_two(storage)
+    kept = [name for name in client.keys(tag + b"*") if client.ttl(name) == -1]
+    assert len([name for name in kept if b":counts:" in name or b":nonces:" in name]) == 2
+    client.close()
+
+
+def _client(storage: RedisStorage) -> Any:
+    import redis
+
+    return redis.Redis(port=storage._link._seed[1], protocol=2)
+
+
+def test_a_batch_that_comes_while_its_period_is_forgotten_still_gets_its_verdict(opening: Callable[[], Open]) -> None:
+    open_ = opening()
+    storage, other = open_(), open_()
+    storage.add_key(StoredKey(0, 5, 6, b"p" * 32, b"s" * 32))
+    one, entering = storage._link.one, storage._lua["admit"]
+
+    def crossed(call: Call, *, write: bool = True) -> Any:
+        if call.in_full is not None and call.in_full[1] == entering:
+            assert other.forget(6)  # listed and nowhere: it is taken off the list, and the key goes
+        return one(call, write=write)
+
+    storage._link.one = crossed  # type: ignore[method-assign]  # the only way in between
+    storage.admit(batch(ONE, 6))
+    assert [waiting.id for waiting in other.pending()] == [ONE]
+
+
+def test_a_body_that_a_power_cut_shortened_is_fetched_again(opening: Callable[[], Open], tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool", opening()().bodies)
+    with spool.upload() as upload:
+        upload.write(b"whole" * 10)
+        spool.keep(upload)
+        spool.settle_upload(upload, kept=True)
+    path = spool.path(upload.name)
+    path.write_bytes(b"who")
+    assert spool.fetch(upload.name, 50)
+    assert path.read_bytes() == b"whole" * 10
+
+
+def test_a_connection_that_was_cut_is_made_again(opening: Callable[[], Open]) -> None:
+    storage = opening()()
+    prepare(storage)
+    client = _client(storage)
+    client.client_kill_filter(_type="normal", skipme=True)
+    accept_two(storage)
+    client.client_kill_filter(_type="normal", skipme=True)
+    assert len(storage.releases()) == 2
+    client.close()
+
+
+def test_what_was_acknowledged_survives_a_server_that_is_killed(tmp_path: Path) -> None:
+    with one_server(tmp_path / "redis") as server:
+        storage = RedisStorage(server.url, anchor=ANCHOR, secret=SECRET, timeout=2.0)
+        prepare(storage)
+        before = everything(storage)
+        server.stop()
+        with pytest.raises(StorageError):
+            storage.batch(ONE)
+        with pytest.raises(StorageError):
+            storage.check()
+        server.start()
+        assert everything(storage) == before
+        storage.close()
+
+
+def test_without_the_replicas_that_were_asked_for_nothing_is_acknowledged(tmp_path: Path) -> None:
+    with one_server(tmp_path / "primary") as primary:
+        storage = RedisStorage(primary.url, anchor=ANCHOR, secret=SECRET)
+        with pytest.raises(StorageError, match="0 of 1 replicas"):
+            RedisStorage(primary.url, anchor=ANCHOR, secret=SECRET, replicas=1, timeout=0.5)
+        follow = ("--replicaof", "127.0.0.1", str(primary.port), "--repl-diskless-sync", "no")
+        with one_server(tmp_path / "replica", *follow) as replica:
+            wait_for(lambda: b"state=online" in storage._link.ask(storage._link._seed, "INFO", "replication"))
+            safe = RedisStorage(primary.url, anchor=ANCHOR, secret=SECRET, replicas=1)
+            prepare(safe)
+            assert len(safe.releases()) == 1
+            wait_for(lambda: b"1" * 16 in replica.files())  # it writes its own log a moment later
+            assert safe.forget(6)
+            wait_for(safe.scrub)
+            assert b"1" * 16 not in primary.files() + replica.files()  # erased is erased everywhere
+        safe._link._wait = 200
+        for name in (ONE, TWO):
+            with pytest.raises(StorageError, match="0 of 1 replicas"):
+                safe.batch(name)  # it is known here, and a verdict that could be lost is none
+        with pytest.raises(StorageError, match="0 of 1 replicas"):
+            safe.admit(batch(TWO))
+        safe.close()
+        storage.close()
+
+
+def test_a_redis_that_could_lose_or_double_reports_is_named_loudly(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = ("--appendfsync", "everysec", "--maxmemory-policy", "allkeys-lru")
+    with one_server(tmp_path / "redis", *options) as server, caplog.at_level(logging.WARNING):
+        RedisStorage(server.url, anchor=ANCHOR, secret=SECRET).close()
+    assert "LOSES ACKNOWLEDGED BATCHES" in caplog.text
+    assert "REPORTS WOULD COUNT TWICE" in caplog.text
+
+
+def test_no_error_shows_a_credential(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    secret = "a-password-" + os.urandom(4).hex()
+    with one_server(tmp_path / "redis") as server, caplog.at_level(logging.DEBUG):
+        client = server.client()
+        client.config_set("requirepass", secret)
+        client.close()
+        where = f"127.0.0.1:{server.port}"
+        for url in (f"redis://:{secret}x@{where}", f"redis://{secret}@{where}", f"redis://:{secret}@{where}x/0"):
+            with pytest.raises(StorageError) as refused:
+                RedisStorage(url, anchor=ANCHOR, secret=SECRET)
+            assert secret not in f"{refused.value!r} {refused.value.__cause__!r} {refused.value.__context__!r}"
+        storage = RedisStorage(f"redis://:{secret}@{where}", anchor=ANCHOR, secret=SECRET)
+        prepare(storage)
+        assert secret not in repr(storage) + repr(storage._link) + caplog.text
+        storage.close()
+
+
+def test_a_redis_belongs_to_one_identity(redis_server: RedisServer) -> None:
+    prefix = os.urandom(8).hex()
+    storage = RedisStorage(redis_server.url, anchor=ANCHOR, secret=SECRET, prefix=prefix)
+    prepare(storage)
+    with pytest.raises(InvalidParameter, match="belongs to the aggregator with the trust anchor"):
+        RedisStorage(redis_server.url, anchor="ed25519:another", secret=SECRET, prefix=prefix)
+    other = RedisStorage(redis_server.url, anchor=ANCHOR, secret=b"another secret!!", prefix=prefix)
+    with pytest.raises(StorageError, match="another identity"):
+        other.sealing_keys()
+    other.close()
+    storage.close()
+
+
+def test_private_keys_are_stored_encrypted_and_what_was_erased_leaves_the_files(tmp_path: Path) -> None:
+    secret, nonces = os.urandom(32), os.urandom(16)
+    with one_server(tmp_path / "redis") as server:
+        storage = RedisStorage(server.url, anchor=ANCHOR, secret=SECRET)
+        storage.add_key(StoredKey(0, 5, 6, b"p" * 32, secret))
+        storage.admit(batch(ONE, 6))
+        storage.accept(ONE, 0, accepted(nonces))
+        (key,) = storage.sealing_keys()
+        assert key.private_key == secret
+        kept = storage._link.one(Call(storage._keys.keys, ("HGET", storage._keys.keys, 0)), write=False)
+        assert nonces in server.files()
+        for form in (secret, secret.hex().encode()):
+            assert form not in server.files()
+        encrypted = kept.split(b'"private": "')[1].split(b'"')[0]
+        assert encrypted in server.files()
+
+        storage.forget(6)
+        wait_for(storage.scrub)
+        assert nonces not in server.files()
+        assert encrypted not in server.files()
+        assert storage.release(ONE) is not None
+        storage.close()

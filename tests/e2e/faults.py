@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import cycle
 
 from hubbub_client.transport import Answer, CannotReach, HttpTransport
 
@@ -37,21 +36,23 @@ class Unreliable:
 def unreliable_proxy(target: int) -> Iterator[tuple[int, dict[str, int]]]:
     """A proxy on a port of its own: of three PUTs the first answer is lost, the second PUT is sent twice, the third
     passes. Yields the port and what it did."""
-    fates, lock, did = cycle(["swallow", "repeat", "pass"]), threading.Lock(), {"repeated": 0, "swallowed": 0}
+    fates, lock, did = ["swallow", "repeat", "pass"], threading.Lock(), {"repeated": 0, "swallowed": 0, "arrived": 0}
 
     class Handler(BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             with lock:
-                fate = next(fates)
+                fate = fates[did["arrived"] % len(fates)]
             try:
                 if fate == "repeat":
                     did["repeated"] += 1
                     self._forward(body)
                 status, headers, answer = self._forward(body)
-            except OSError:
+            except OSError:  # the aggregator is down: the next one has this fate
                 self.close_connection = True
                 return
+            with lock:
+                did["arrived"] += 1
             if fate == "swallow":
                 did["swallowed"] += 1
                 self.close_connection = True

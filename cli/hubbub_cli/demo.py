@@ -16,7 +16,7 @@ import click
 from hubbub.codebook import Codebook
 from hubbub_cli import demo_data, drawing
 from hubbub_cli.asking import ask
-from hubbub_cli.services import Services, free_port
+from hubbub_cli.services import Services, held_ports
 from hubbub_cli.up import stop_on_sigterm
 
 if TYPE_CHECKING:
@@ -71,16 +71,18 @@ def demo(devices: int, codebook: Path | None, once: bool | None, as_json: bool) 
 def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json: bool) -> None:
     loaded = Codebook.load(path)
     _say("starting shuffler and aggregator; batch sizes are worked out first ...")
-    services = Services(
-        home,
-        path,
-        shuffler_port=free_port(),
-        aggregator_port=free_port(),
-        aggregator_settings={"BACKFILL_PERIODS": str(PERIODS - 1)},
-        shuffler_settings={"TICK": "0.5"},
-        log=log,
-    )
-    with services:
+    with (
+        held_ports(2) as (shuffler_port, aggregator_port),
+        Services(
+            home,
+            path,
+            shuffler_port=shuffler_port,
+            aggregator_port=aggregator_port,
+            aggregator_settings={"BACKFILL_PERIODS": str(PERIODS - 1)},
+            shuffler_settings={"TICK": "0.5"},
+            log=log,
+        ) as services,
+    ):
         periods = _periods(loaded)
         crowds = _crowds(loaded, devices, periods, flights=loaded.collection.name == "flights-demo")
         _report(services, loaded, crowds, periods)

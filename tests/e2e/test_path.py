@@ -24,9 +24,11 @@ from hubbub.codebook import Codebook
 from hubbub.wire import REPORTS_TYPE
 from hubbub_cli.asking import ask
 from hubbub_cli.demo_data import flights_codebook
-from hubbub_cli.services import Services, free_port
+from hubbub_cli.services import Services
 from hubbub_client.testing import Fleet
 from tests.e2e.faults import Unreliable, unreliable_proxy
+from tests.patience import PATIENCE, wait_for
+from tests.ports import reserved_port
 
 UNIQUE = """
 [collection]
@@ -69,8 +71,8 @@ def stack(
         Services(
             folder,
             path,
-            shuffler_port=free_port(),
-            aggregator_port=aggregator_port or free_port(),
+            shuffler_port=reserved_port(),
+            aggregator_port=aggregator_port or reserved_port(),
             aggregator_settings=aggregator,
             shuffler_settings={**QUICK, **(shuffler or {})},
             log=log,
@@ -99,7 +101,7 @@ def exactly_once(tmp_path: Path, *, devices: int, kills: int, period: int, grace
     """
     rng = random.Random(seed)
     text = unique_codebook(devices, f"{period}s", f"{grace}s")
-    port = free_port()
+    port = reserved_port()
     with (
         unreliable_proxy(port) as (proxy, did),
         stack(tmp_path, text, shuffler={"AGGREGATOR": f"http://127.0.0.1:{proxy}"}, aggregator_port=port) as services,
@@ -132,7 +134,7 @@ def exactly_once(tmp_path: Path, *, devices: int, kills: int, period: int, grace
             services.start(name)  # type: ignore[arg-type]  # as above
         sender.join(timeout=max(10.0, closes - time.time()))
         assert done.is_set()
-        status = wait_until_settled(services, 1, closes + 90)
+        status = wait_until_settled(services, 1, closes + PATIENCE)
         acknowledged = {fleet.drawn[nonce] for nonce in fleet.acknowledged}
         assert len(acknowledged) > devices // 2, "too little was acknowledged for the test to mean anything"
         assert status["discards"] == 0
@@ -164,7 +166,7 @@ def test_the_demo_goes_from_devices_to_estimates_with_the_accountants_guarantee(
         [sys.executable, "-m", "hubbub_cli", "demo", "--json", "--devices", "2400"],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=280,
         check=False,
     )
     assert run.returncode == 0, run.stderr
@@ -194,16 +196,11 @@ def test_ending_the_demo_leaves_no_process_behind(sign: signal.Signals) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    until = time.monotonic() + 60
-    while len(children := _children(demo.pid)) < 2 and time.monotonic() < until:
-        time.sleep(0.2)
-    assert len(children) == 2, "the services did not start"
+    wait_for(lambda: len(_children(demo.pid)) == 2)
+    children = _children(demo.pid)
     demo.send_signal(sign)
-    demo.wait(timeout=40)
-    until = time.monotonic() + 20
-    while any(map(_alive, children)) and time.monotonic() < until:
-        time.sleep(0.2)
-    assert not [child for child in children if _alive(child)]
+    demo.wait(timeout=PATIENCE)
+    wait_for(lambda: not any(map(_alive, children)))
 
 
 def _children(parent: int) -> list[int]:
@@ -232,7 +229,8 @@ ADDRESS = "127.66.77.88"
 
 
 def test_nothing_about_a_sender_is_stored_logged_or_shown(tmp_path: Path) -> None:
-    text = unique_codebook(300, "5s", "5s").replace('"v0"', '"canary-value-1234"')
+    grace = 10
+    text = unique_codebook(300, "5s", f"{grace}s").replace('"v0"', '"canary-value-1234"')
     with stack(tmp_path, text) as services:
         host, port = services.shuffler.removeprefix("http://").split(":")
 
@@ -256,7 +254,7 @@ def test_nothing_about_a_sender_is_stored_logged_or_shown(tmp_path: Path) -> Non
         FromElsewhere().request("POST", "/v1/reports", {"content-type": "canary/type-88dd"}, b"x")
         FromElsewhere().request("GET", "/canary-path-99ee?canary-query-11ff", {}, b"")
         _search(tmp_path, services, "while reports wait")
-        wait_until_settled(services, 1, period.closes_at(5) + 40)
+        wait_until_settled(services, 1, period.closes_at(grace) + PATIENCE)
         _search(tmp_path, services, "after the release")
 
 
@@ -287,31 +285,37 @@ def post(address: str, path: str, body: bytes, content_type: str, method: str = 
     return answer.status, kind, json.loads(raw) if raw else None
 
 
-def test_bad_requests_to_running_services_get_a_problem_that_says_why(tmp_path: Path) -> None:
-    batch = "/v1/batches/" + "0" * 32
-    with stack(tmp_path, unique_codebook(300, "1h", "1h")) as services:
-        asked = [
-            (services.shuffler, "POST", "/v1/reports", b"", REPORTS_TYPE, 400, "malformed-upload"),
-            (services.shuffler, "POST", "/v1/reports", b"\x00\x09abc", REPORTS_TYPE, 400, "malformed-upload"),
-            (services.shuffler, "POST", "/v1/reports", b"x", "text/plain", 415, "unsupported-media-type"),
-            (services.shuffler, "POST", "/v1/reports", bytes(2**20 + 1), REPORTS_TYPE, 413, "too-large"),
-            (services.shuffler, "GET", "/nothing", b"", "", 404, "not-found"),
-            (services.shuffler, "DELETE", "/v1/bundle", b"", "", 405, "method-not-allowed"),
-            (services.aggregator, "PUT", batch, b"", "application/vnd.hubbub.batch", 401, "unauthorized"),
-            (services.aggregator, "GET", batch, b"", "", 401, "unauthorized"),
-            (services.aggregator, "GET", "/v1/metrics/valu/estimate", b"", "", 404, None),
-            (services.aggregator, "GET", "/v1/metrics/value/estimate", b"", "", 404, "nothing-released"),
-            (services.aggregator, "GET", "/v1/metrics/value/estimate?confidence=7", b"", "", 422, "invalid-query"),
-            (services.aggregator, "GET", "/nothing", b"", "", 404, "not-found"),
-        ]
-        for address, method, path, body, content_type, status, name in asked:
-            found = post(address, path, body, content_type, method)
-            assert (found[0], found[1]) == (status, "application/problem+json"), (path, found)
-            assert found[2]["type"] == f"urn:hubbub:problem:{name}" or name is None, (path, found)
-            assert found[2]["detail"]
-        # reports that cannot count are refused one by one, each with its reason
-        refused = post(services.shuffler, "/v1/reports", b"\x00\x19" + b"\x01" + bytes(24), REPORTS_TYPE)
-        assert (refused[0], refused[2]["failures"][0]["reason"]) == (200, "unknown-metric")
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    """Services to which nobody reports."""
+    with stack(tmp_path_factory.mktemp("idle"), unique_codebook(300, "1h", "1h")) as services:
+        yield services
+
+
+def test_bad_requests_to_running_services_get_a_problem_that_says_why(idle: Services) -> None:
+    services, batch = idle, "/v1/batches/" + "0" * 32
+    asked = [
+        (services.shuffler, "POST", "/v1/reports", b"", REPORTS_TYPE, 400, "malformed-upload"),
+        (services.shuffler, "POST", "/v1/reports", b"\x00\x09abc", REPORTS_TYPE, 400, "malformed-upload"),
+        (services.shuffler, "POST", "/v1/reports", b"x", "text/plain", 415, "unsupported-media-type"),
+        (services.shuffler, "POST", "/v1/reports", bytes(2**20 + 1), REPORTS_TYPE, 413, "too-large"),
+        (services.shuffler, "GET", "/nothing", b"", "", 404, "not-found"),
+        (services.shuffler, "DELETE", "/v1/bundle", b"", "", 405, "method-not-allowed"),
+        (services.aggregator, "PUT", batch, b"", "application/vnd.hubbub.batch", 401, "unauthorized"),
+        (services.aggregator, "GET", batch, b"", "", 401, "unauthorized"),
+        (services.aggregator, "GET", "/v1/metrics/valu/estimate", b"", "", 404, None),
+        (services.aggregator, "GET", "/v1/metrics/value/estimate", b"", "", 404, "nothing-released"),
+        (services.aggregator, "GET", "/v1/metrics/value/estimate?confidence=7", b"", "", 422, "invalid-query"),
+        (services.aggregator, "GET", "/nothing", b"", "", 404, "not-found"),
+    ]
+    for address, method, path, body, content_type, status, name in asked:
+        found = post(address, path, body, content_type, method)
+        assert (found[0], found[1]) == (status, "application/problem+json"), (path, found)
+        assert found[2]["type"] == f"urn:hubbub:problem:{name}" or name is None, (path, found)
+        assert found[2]["detail"]
+    # reports that cannot count are refused one by one, each with its reason
+    refused = post(services.shuffler, "/v1/reports", b"\x00\x19" + b"\x01" + bytes(24), REPORTS_TYPE)
+    assert (refused[0], refused[2]["failures"][0]["reason"]) == (200, "unknown-metric")
 
 
 @pytest.mark.full
@@ -369,12 +373,11 @@ mechanism = "laplace"
         assert sum(misses.values()) <= 20, misses
 
 
-def test_a_killed_parent_cannot_leave_services_in_the_way(tmp_path: Path) -> None:
-    """The same ports and state can be used again at once."""
-    with stack(tmp_path, unique_codebook(300, "1h", "1h")) as services:
-        anchor = services.anchor
-        os.kill(services._running["shuffler"].pid, signal.SIGKILL)
-        services._running["shuffler"].wait()
-        services.start("shuffler")
-        assert services.anchor == anchor
-        assert ask(services.shuffler, "/v1/status")
+def test_a_service_that_was_killed_comes_back_at_once(idle: Services) -> None:
+    """The same ports and state can be used again."""
+    anchor = idle.anchor
+    os.kill(idle._running["shuffler"].pid, signal.SIGKILL)
+    idle._running["shuffler"].wait()
+    idle.start("shuffler")
+    assert idle.anchor == anchor
+    assert ask(idle.shuffler, "/v1/status")

@@ -152,7 +152,7 @@ def test_a_forked_child_draws_its_own_randomness() -> None:
     children = [context.Process(target=_draw, args=(rng, queue)) for _ in range(2)]
     for child in children:
         child.start()
-    streams = [queue.get(timeout=20) for _ in children] + [rng.words(4).tolist()]
+    streams = [queue.get(timeout=120) for _ in children] + [rng.words(4).tolist()]
     for child in children:
         child.join()
     assert len({tuple(stream) for stream in streams}) == 3

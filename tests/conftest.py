@@ -1,8 +1,14 @@
-"""How hypothesis draws: the same examples each time in `make test`, new ones in `make test-full`."""
+"""What no test decides for itself: how hypothesis draws, and how long a client of ours waits for a service.
+
+Hypothesis draws the same examples each time in `make test`, and new ones in `make test-full`.
+"""
 
 from __future__ import annotations
 
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
+
+from tests.patience import PATIENCE
 
 settings.register_profile(
     "steady",
@@ -13,3 +19,6 @@ settings.register_profile(
 )
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("steady")
+
+# Five seconds, where nothing else is said: too little for a service on a busy machine that computes a guarantee.
+DEFAULT_TIMEOUT_CONFIG.read = PATIENCE

@@ -105,7 +105,7 @@ def running(command: list[str], environment: Mapping[str, str], port: int) -> It
                     time.sleep(0.05)
             yield asking
         server.send_signal(signal.SIGINT if "uvicorn" in command else signal.SIGTERM)
-        assert server.wait(15) in (0, -signal.SIGINT)
+        assert server.wait(PATIENCE) in (0, -signal.SIGINT)
     finally:
         server.kill()
         server.wait()

@@ -19,6 +19,7 @@ from hubbub_client.testing import MemoryTransport
 from tests.client.forker import CHILDREN, PATIENCE, TOML
 from tests.client.test_processes import check_one_randomization
 from tests.client.world import opened, served, signed
+from tests.patience import within
 from tests.ports import reserved_port
 
 ROOT = Path(__file__).parent.parent.parent
@@ -92,12 +93,12 @@ def gunicorn(address: str, state: Path, workers: int) -> Iterator[str]:
     finally:
         server.send_signal(signal.SIGTERM)
         try:
-            server.wait(10)
-        except subprocess.TimeoutExpired:
+            with within(10):
+                server.wait(PATIENCE)
+        finally:
             with suppress(ProcessLookupError):
-                os.killpg(server.pid, signal.SIGKILL)
+                os.killpg(server.pid, signal.SIGKILL)  # whoever is left
             server.wait()
-            pytest.fail("gunicorn did not end within ten seconds of SIGTERM")
 
 
 def get(address: str) -> str:

@@ -199,6 +199,14 @@ def test_the_demo_goes_from_devices_to_estimates_with_the_accountants_guarantee(
         assert answer["privacy"]["method"] == promised.method
 
 
+IN_THE_FOREGROUND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs the tests in its background ignores it
+from hubbub_cli.main import main
+main()
+"""
+
+
 @pytest.mark.parametrize(
     "sign",
     [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full), signal.SIGKILL],
@@ -206,15 +214,19 @@ def test_the_demo_goes_from_devices_to_estimates_with_the_accountants_guarantee(
 )
 def test_ending_the_demo_leaves_no_process_behind(sign: signal.Signals) -> None:
     demo = subprocess.Popen(
-        [sys.executable, "-m", "hubbub_cli", "demo", "--stay", "--devices", "200"],
+        [sys.executable, "-c", IN_THE_FOREGROUND, "demo", "--stay", "--devices", "200"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    wait_for(lambda: len(_children(demo.pid)) == 2)
-    children = _children(demo.pid)
-    demo.send_signal(sign)
-    demo.wait(timeout=PATIENCE)
-    wait_for(lambda: not any(map(_alive, children)))
+    try:
+        wait_for(lambda: len(_children(demo.pid)) == 2)
+        children = _children(demo.pid)
+        demo.send_signal(sign)
+        demo.wait(timeout=PATIENCE)
+        wait_for(lambda: not any(map(_alive, children)))
+    finally:
+        demo.kill()
+        demo.wait()
 
 
 def _children(parent: int) -> list[int]:

@@ -4,7 +4,9 @@
 set -u
 cd "$(dirname "$0")/.."
 said=$(mktemp)
-trap 'rm -f "$said"; kill "$checks" 2>/dev/null' EXIT
+checks=
+trap 'rm -f "$said"; [ -z "$checks" ] || kill "$checks" 2>/dev/null' EXIT
+trap 'exit 130' INT TERM
 "${MAKE:-make}" --no-print-directory check >"$said" 2>&1 &
 checks=$!
 
@@ -17,7 +19,7 @@ fi
 tests=$?
 
 wait "$checks"
-checked=$?
+checked=$? checks=
 echo
 cat "$said"
 [ "$checked" -eq 0 ] || echo "The checks failed (exit code $checked): see above." >&2

@@ -58,7 +58,7 @@ def demo(devices: int, codebook: Path | None, once: bool | None, as_json: bool) 
     once = once if once is not None else as_json or not sys.stdout.isatty()
     text = codebook.read_text() if codebook else demo_data.flights_codebook()
     metrics = len(Codebook.from_toml(text, file=str(codebook or "flights.toml")).metrics)
-    grace = 25 + math.ceil(devices * metrics * PERIODS / min(USUAL, _sealed_a_second() / 4))
+    grace = 25 + math.ceil(devices * metrics * PERIODS / min(USUAL, _sealed_a_second() / 3))
     stop_on_sigterm()
     with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as folder:
         home = Path(folder)

@@ -19,7 +19,8 @@ from hubbub.mechanisms._frame import (
     Table,
     Tally,
 )
-from hubbub.mechanisms._registry import choose, mechanism, register, registered
+from hubbub.mechanisms._registry import mechanism, register, registered
+from hubbub.mechanisms._select import REPORT_BYTES, Candidate, Choice, choose, explain, select
 from hubbub.mechanisms.duchi import DuchiMean
 from hubbub.mechanisms.krr import KaryRandomizedResponse
 from hubbub.mechanisms.laplace import DiscreteLaplaceMean
@@ -27,11 +28,14 @@ from hubbub.mechanisms.matrix import MatrixResponse
 from hubbub.mechanisms.rr import BinaryRandomizedResponse
 
 __all__ = [
+    "REPORT_BYTES",
     "Amplification",
     "Atom",
     "BinaryRandomizedResponse",
     "Bounds",
+    "Candidate",
     "Categories",
+    "Choice",
     "DiscreteLaplaceMean",
     "Domain",
     "DuchiMean",
@@ -44,7 +48,9 @@ __all__ = [
     "Table",
     "Tally",
     "choose",
+    "explain",
     "mechanism",
     "register",
     "registered",
+    "select",
 ]

@@ -201,7 +201,8 @@ class Mechanism(ABC, Generic[Report]):
     regime: ClassVar[str]
     """When to choose it, in half a line."""
     automatic: ClassVar[bool] = True
-    """Whether `choose` may pick it; False for one that needs options only a person can give."""
+    """Whether `select` may pick it; False for one that a person has to name, for the reason in `reserved`."""
+    reserved: ClassVar[str] = "needs options that only you can give; name it"
 
     epsilon: Fraction
     """The local epsilon that was asked for; what is realised is never above."""

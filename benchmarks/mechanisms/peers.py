@@ -2,8 +2,8 @@
 
     peers/bin/python peers.py work.json values.npz answers.npz
 
-`work.json` holds a list of jobs, `values.npz` the devices' values by name. `answers.npz` gets one array of estimates a job
-(repeats by items), and a JSON text of what each job took, in CPU seconds of this process.
+`work.json` holds a list of jobs, `values.npz` the devices' values by name. `answers.npz` gets one array of estimates
+a job (repeats by items), and a JSON text of what each job took, in CPU seconds of this process.
 """
 
 from __future__ import annotations
@@ -98,13 +98,15 @@ def multi_freq_ldpy(protocol: str, size: int, epsilon: float) -> Oracle:
     """Its aggregators clip at zero and rescale; the unclipped shares are caught on the way."""
     from multi_freq_ldpy.pure_frequency_oracles import GRR, LH, SS, UE
 
-    module, client, aggregate = {
+    known: dict[str, tuple[Any, Any, Any]] = {
         "GRR": (GRR, GRR.GRR_Client, lambda reports: GRR.GRR_Aggregator_MI(reports, size, epsilon)),
         "SS": (SS, SS.SS_Client, lambda reports: SS.SS_Aggregator_MI(reports, size, epsilon)),
         "OUE": (UE, UE.UE_Client, lambda reports: UE.UE_Aggregator_MI(reports, epsilon)),
         "OLH": (LH, LH.LH_Client, lambda reports: LH.LH_Aggregator_MI(reports, size, epsilon)),
-    }[protocol]
-    clip, caught = module.MI, []
+    }
+    module, client, aggregate = known[protocol]
+    clip = module.MI
+    caught: list[Any] = []
 
     def catch(counts: Any, n: int, p: float, q: float) -> Any:
         caught[:] = [(np.asarray(counts) / n - q) / (p - q)]
@@ -191,10 +193,10 @@ def noise(library: str, protocol: str, epsilon: float) -> Callable[[float], floa
         dp.enable_features("contrib")
         space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
         if protocol == "laplace":
-            measure: Callable[[float], float] = dp.m.make_laplace(*space, scale=2 / epsilon * (1 + 1e-12))
-            return measure
-        measure = dp.m.make_canonical_noise(*space, d_in=2.0, d_out=(epsilon, 1e-9))
-        return measure
+            laplace: Callable[[float], float] = dp.m.make_laplace(*space, scale=2 / epsilon * (1 + 1e-12))
+            return laplace
+        canonical: Callable[[float], float] = dp.m.make_canonical_noise(*space, d_in=2.0, d_out=(epsilon, 1e-9))
+        return canonical
     from diffprivlib import mechanisms as dm
 
     bounds = {"lower": -1.0, "upper": 1.0}
@@ -246,33 +248,27 @@ def estimate_numbers(job: dict[str, Any], values: Any) -> tuple[dict[str, Any], 
 
 
 def look_for_defects() -> dict[str, float]:
-    """Measured, each from 20,000 draws: whether what readers reported of these versions is so."""
-    from diffprivlib.mechanisms import LaplaceTruncated
+    """Measured: whether what readers of these libraries reported is so in the installed versions."""
+    from diffprivlib.mechanisms import LaplaceBoundedDomain, LaplaceTruncated
     from multi_freq_ldpy.long_freq_est.L_GRR import L_GRR_Client
     from pure_ldp.frequency_oracles import FastLHServer, RAPPORClient
 
-    draws, size = 20_000, 32
+    draws, devices, size = 20_000, 20, 16
     rappor = RAPPORClient(0.5, size, [[lambda _text: 3]], num_of_cohorts=1, index_mapper=lambda index: index)
-    always = np.mean([rappor.privatise(0)[0][3] for _ in range(draws)])
-    asked = 1.0
-    f = rappor.convert_eps_to_f(asked)
-    over = rappor.convert_f_to_eps(f, 1) - asked
     hashing = FastLHServer(1.0, 4, 8, use_olh=True)
     hashing.aggregate((0, 0))
     hashing.reset()
-    repeated = [L_GRR_Client(5, 16, 1.0, 0.5) for _ in range(draws)]
-    counts = np.bincount(np.asarray(repeated, np.int64), minlength=16)
-    truncated = LaplaceTruncated(epsilon=1.0, sensitivity=2.0, lower=-1.0, upper=1.0)
+    repeated = [[L_GRR_Client(5, size, 1.0, 0.5) for _ in range(4000)] for _ in range(devices)]
+    told = [np.bincount(np.asarray(answers, np.int64), minlength=size).argmax() == 5 for answers in repeated]
+    bounds = {"epsilon": 1.0, "sensitivity": 2.0, "lower": -1.0, "upper": 1.0}
+    truncated, bounded = LaplaceTruncated(**bounds), LaplaceBoundedDomain(**bounds)
     return {
-        "pure-ldp RAPPOR: P[bit = 1 | it is set], which must be 0.75": float(always),
-        "pure-ldp RAPPOR: epsilon realised above 1 after convert_eps_to_f(1)": float(over),
-        "pure-ldp FastLHServer: reports still counted after reset()": float(hashing.hash_counts.sum()),
-        "multi-freq-ldpy L_GRR_Client, one device asked 20,000 times: the commonest answer is the truth": float(
-            counts.argmax() == 5
-        ),
-        "diffprivlib LaplaceTruncated, epsilon 1: bias at the upper end of [-1, 1]": float(
-            np.mean([truncated.randomise(1.0) for _ in range(draws)]) - 1
-        ),
+        "rappor": float(np.mean([rappor.privatise(0)[0][3] for _ in range(draws)])),
+        "rappor_epsilon": float(rappor.convert_f_to_eps(rappor.convert_eps_to_f(3.0), 1)),
+        "reset": float(hashing.hash_counts.sum()),
+        "memory": float(np.mean(told)),
+        "truncated": float(np.mean([truncated.randomise(1.0) for _ in range(draws)]) - 1),
+        "bounded": float(np.mean([bounded.randomise(1.0) for _ in range(draws)]) - 1),
     }
 
 

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.mechanisms.work import REPEATS
+from benchmarks.mechanisms.work import EPSILONS, REPEATS, SIZES
 from hubbub.mechanisms import Bounds, Categories, Mechanism, choose
+from hubbub.mechanisms._optimum import frequencies
 from hubbub.randomness import SystemRandomness
 from hubbub.simulation import InsecureBulkRandomness
+from hubbub_cli.table import table
 
 UNIT = Bounds(Fraction(-1), Fraction(1))
 MORE = 5
@@ -64,6 +66,28 @@ def _median(call: Callable[[], object], rounds: int = 5) -> float:
         call()
         found.append(time.process_time() - start)
     return statistics.median(found)
+
+
+def main() -> None:
+    """The short form, without other libraries: stated error over the optimum, and what a report costs."""
+    rows = []
+    for size in SIZES:
+        for epsilon in EPSILONS:
+            made = choose(Categories(size), epsilon)
+            ratio = made.typical_variance() / frequencies(size, epsilon)
+            device, server = one_report(made, 1, 100), server_seconds(size, epsilon, 100_000)[1]
+            rows.append(
+                (
+                    f"{size:,}",
+                    f"{epsilon:g}",
+                    made.name,
+                    f"{made.report_bytes}",
+                    f"{ratio:.2f}",
+                    f"{device:.1f}",
+                    f"{server:.3f}",
+                )
+            )
+    print(table(["values", "epsilon", "choice", "bytes", "of optimum", "us a report", "s per 100k"], rows))
 
 
 def numbers(values: NDArray[np.float64], epsilon: float) -> tuple[str, NDArray[np.float64]]:

@@ -201,8 +201,9 @@ class Mechanism(ABC, Generic[Report]):
     regime: ClassVar[str]
     """When to choose it, in half a line."""
     automatic: ClassVar[bool] = True
-    """Whether `select` may pick it; False for one that a person has to name, for the reason in `reserved`."""
-    reserved: ClassVar[str] = "needs options that only you can give; name it"
+    """Whether it can be made for a domain alone; False for one that needs options only a person can give."""
+    reserved: ClassVar[str] = ""
+    """Why `select` never takes it though it could, such as its cost to the server; a person may name it."""
 
     epsilon: Fraction
     """The local epsilon that was asked for; what is realised is never above."""

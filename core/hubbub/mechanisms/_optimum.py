@@ -1,11 +1,11 @@
 r"""The least variance that any local randomizer can have, to say how far a choice is from it.
 
-Frequencies: Ye and Barg (IEEE Trans. Inf. Theory 64, 2018, arXiv 1702.00610) show that no randomizer has, at the uniform
-population, a smaller total squared error, times n and for many reports, than
+Frequencies: for many reports no randomizer has, at the uniform population, a smaller total squared error times n than
 
     min over k of  (d - 1)^2 (k z + d - k)^2 / (d (z - 1)^2 k (d - k)),        z = e^eps
 
-which subset selection attains. That counts the sampling of n devices out of a population, 1 - 1/d in all; without it,
+which subset selection attains (Ye and Barg, IEEE Trans. Inf. Theory 64, 2018, arXiv 1702.00610, and for the constant
+arXiv 1708.00059). That counts the sampling of n devices out of a population, 1 - 1/d in all; without it,
 and by item, it is the exact variance of subset selection at the best k. This stricter figure is given here.
 """
 

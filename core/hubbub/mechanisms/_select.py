@@ -25,6 +25,8 @@ REPORT_BYTES = 32
 TIE = 1.02
 """Variances within two per cent count as equal; then the smaller report wins."""
 
+BY_HAND = "needs options that only you can give"
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -85,15 +87,16 @@ def select(domain: Domain, epsilon: object, report_bytes: int | None = REPORT_BY
     made = [cls.calibrate(exact, domain) for cls in fitting.values() if cls.automatic]
     if not made:
         raise InvalidParameter(f"no mechanism fits {domain}")
-    small = [one for one in made if report_bytes is None or one.report_bytes <= report_bytes]
+    free = [one for one in made if not one.reserved]
+    small = [one for one in free if report_bytes is None or one.report_bytes <= report_bytes]
     if not small:
-        _refuse_all(domain, made, report_bytes)
+        _refuse_all(domain, free, report_bytes)
     best = min(one.typical_variance() for one in small)
     chosen = min((one for one in small if one.typical_variance() <= TIE * best), key=_merit)
     candidates = [_candidate(one, chosen, report_bytes) for one in made]
     candidates.sort(key=lambda one: (one.variance or 0.0, one.name != chosen.name))
-    reserved = [Candidate(name, None, None, None, cls.reserved) for name, cls in fitting.items() if not cls.automatic]
-    return Choice(chosen, report_bytes, (*candidates, *reserved), optimum(domain, float(exact)))
+    by_hand = [Candidate(name, None, None, None, BY_HAND) for name, cls in fitting.items() if not cls.automatic]
+    return Choice(chosen, report_bytes, (*candidates, *by_hand), optimum(domain, float(exact)))
 
 
 def choose(domain: Domain, epsilon: object, report_bytes: int | None = REPORT_BYTES) -> AnyMechanism:
@@ -134,6 +137,8 @@ def _candidate(one: AnyMechanism, chosen: AnyMechanism, limit: int | None) -> Ca
     more = variance / least
     if one is chosen:
         against = ""
+    elif one.reserved:
+        against = one.reserved
     elif limit is not None and one.report_bytes > limit:
         against = f"above the limit of {limit}"
     elif more < 1:

@@ -27,7 +27,7 @@ SIGMAS = 5.0
 """Six in ten million for a normal error, both sides."""
 EPSILONS = (0.5, 1, 2, 4)
 DRAWS = {2: (400, 8000), 16: (400, 4000), 128: (1000, 500), 1024: (4000, 60), 65_536: (20_000, 2)}
-"""Reports and repeats by length of the list: a standard error of one per cent in the mean square, two for two values."""
+"""Reports and repeats by length of the list: a standard error of one per cent of the mean square, or two."""
 UNIT = Bounds(Fraction(-1), Fraction(1))
 
 

@@ -32,7 +32,9 @@ class Largest(NamedTuple):
 
     who: str
     epsilon: float
-    found: int
+    draws: int
+    """Over which the next three are averaged."""
+    found: float
     """How many of the ten largest are among the ten largest estimates."""
     error: float
     """Mean absolute error of their shares, as a part of their mean share."""
@@ -71,13 +73,16 @@ def accuracy(
 
 
 def largest(
-    who: str, values: NDArray[np.int64], estimate: NDArray[Any], size: int, epsilon: float, client: float, server: float
+    who: str, values: NDArray[np.int64], estimates: NDArray[Any], epsilon: float, client: float, server: float
 ) -> Largest:
-    truth = true_shares(values, size)
+    """`estimates` by repeat and item."""
+    truth = true_shares(values, estimates.shape[1])
     top = np.argsort(-truth, kind="stable")[:TOP]
-    found = len(set(top.tolist()) & set(np.argsort(-estimate, kind="stable")[:TOP].tolist()))
-    error = float(np.abs(estimate[top] - truth[top]).mean() / truth[top].mean())
-    return Largest(who, epsilon, found, error, float(estimate[top[0]] / truth[top[0]]), client, server)
+    leading = np.argsort(-estimates, axis=1, kind="stable")[:, :TOP]
+    found = float(np.isin(leading, top).sum(1).mean())
+    error = float(np.abs(estimates[:, top] - truth[top]).mean() / truth[top].mean())
+    most = float(estimates[:, top[0]].mean() / truth[top[0]])
+    return Largest(who, epsilon, len(estimates), found, error, most, client, server)
 
 
 def noise(who: str, values: NDArray[np.float64], found: NDArray[Any], epsilon: float, client: float) -> Noise:

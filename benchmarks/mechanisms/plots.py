@@ -10,9 +10,9 @@ import altair as alt
 from benchmarks.mechanisms.least import least_mean_variance
 from benchmarks.mechanisms.run import OURS, Found
 
-LIBRARIES = ["hubbub", "pure-ldp", "multi-freq-ldpy", "opendp", "diffprivlib"]
-COLOURS = ["#111111", "#1f77b4", "#d95f02", "#7b3294", "#1b9e77"]
-DIM = 0.85
+LIBRARIES = ["hubbub", "pure-ldp", "multi-freq-ldpy", "opendp"]
+COLOURS = ["#111111", "#1f77b4", "#d95f02", "#7b3294"]
+LEAST = "as a multiple of the least possible"
 
 
 def draw(found: Found, folder: Path) -> None:
@@ -22,51 +22,45 @@ def draw(found: Found, folder: Path) -> None:
 
 
 def accuracy(found: Found) -> Any:
-    """Error over the optimum against the length of the list, a panel an epsilon."""
+    """Error over the optimum, a row a protocol and a column a length of the list."""
     rows = [
-        {
-            "library": one.who.split()[0],
-            "protocol": _protocol(one.who),
-            "size": one.size,
-            "epsilon": f"epsilon {one.epsilon:g}",
-            "ratio": one.ratio,
-        }
+        {"who": _ours_as_one(one.who), "size": one.size, "epsilon": f"{one.epsilon:g}", "ratio": one.ratio}
         for one in found.shares
+        if one.size > 2
     ]
-    base = alt.Chart(_data(rows)).encode(
-        x=alt.X(
-            "size:Q", scale=alt.Scale(type="log", base=2), axis=alt.Axis(values=[2, 16, 128, 1024, 65536], format="~s")
-        ).title("values in the list"),
-        y=alt.Y("ratio:Q", scale=alt.Scale(type="log"), title="error, as a multiple of the least possible"),
-        color=_colour(),
-        detail="protocol:N",
-        strokeWidth=alt.condition(f"datum.library == '{OURS}'", alt.value(3.5), alt.value(1.2)),
-        opacity=alt.condition(f"datum.library == '{OURS}'", alt.value(1), alt.value(DIM)),
+    ticks = alt.Axis(values=[1, 10, 100, 1000], format="~s", gridOpacity=0.5)
+    dots = alt.Chart(_data(rows)).mark_point(filled=True, size=55, opacity=0.9, aria=False)
+    dots = dots.encode(
+        x=alt.X("ratio:Q", scale=alt.Scale(type="log", domain=[0.7, 10_000]), axis=ticks, title="error / least"),
+        y=alt.Y("who:N", sort=list(dict.fromkeys(_ours_as_one(one.who) for one in reversed(found.shares))), title=None),
+        color=alt.Color("epsilon:O", scale=alt.Scale(scheme="viridis"), title="epsilon"),
     )
-    points = base.mark_point(filled=True, size=26).encode(strokeWidth=alt.value(0))
-    panel = (base.mark_line() + points).properties(width=190, height=230)
-    return panel.facet(facet=alt.Facet("epsilon:N", title=None), columns=4)
+    header = alt.Header(labelExpr="format(datum.value, ',') + ' values'", labelFontWeight="bold")
+    return dots.properties(width=170, height=230).facet(column=alt.Column("size:O", title=None, header=header))
 
 
 def cost(found: Found) -> Any:
     """Error against the server's time at 1024 values, one point a protocol."""
     errors = {one.who: one.ratio for one in found.shares if one.size == 1024 and one.epsilon == 1}
     rows = [
-        {"library": one.who.split()[0], "protocol": one.who, "server": one.server, "ratio": errors[one.who]}
+        {"library": one.who.split()[0], "name": one.who.split()[1], "server": one.server, "ratio": errors[one.who]}
         for one in found.crowd
         if one.epsilon == 1 and one.who in errors
     ]
+    colour = alt.Color("library:N", scale=alt.Scale(domain=LIBRARIES, range=COLOURS), title=None)
+    times, errors_axis = (
+        alt.Axis(values=[0.01, 0.1, 1, 10, 100, 1000], format="~g"),
+        alt.Axis(values=[1, 2, 5, 10, 100]),
+    )
     base = alt.Chart(_data(rows)).encode(
-        x=alt.X("server:Q", scale=alt.Scale(type="log", nice=True), axis=alt.Axis(format="~g", tickCount=6)).title(
+        x=alt.X("server:Q", scale=alt.Scale(type="log", domain=[0.01, 3000]), axis=times).title(
             "CPU microseconds a report on the server"
         ),
-        y=alt.Y("ratio:Q", scale=alt.Scale(type="log", domain=[0.8, 200]), axis=alt.Axis(format="~g")).title(
-            "error, as a multiple of the least possible"
-        ),
-        color=_colour(),
+        y=alt.Y("ratio:Q", scale=alt.Scale(type="log", domain=[0.8, 200]), axis=errors_axis, title=f"error, {LEAST}"),
+        color=colour,
     )
-    label = base.mark_text(align="left", dx=8, dy=-6, angle=330).encode(text="protocol:N")
-    return (base.mark_point(filled=True, size=80) + label).properties(width=620, height=320)
+    label = base.mark_text(align="left", dx=7, dy=-7, angle=315, aria=False).encode(text="name:N")
+    return (base.mark_point(filled=True, size=80, opacity=1, aria=False) + label).properties(width=560, height=300)
 
 
 def means(found: Found) -> Any:
@@ -74,24 +68,23 @@ def means(found: Found) -> Any:
     biased = biased_noises(found)
     rows = [
         {
-            "library": one.who.split()[0],
-            "protocol": one.who if one.who.split()[0] != OURS else OURS,
+            "who": _ours_as_one(one.who),
             "epsilon": one.epsilon,
             "ratio": one.variance / least_mean_variance(one.epsilon),
         }
         for one in found.numbers
         if one.who not in biased
     ]
+    whos = sorted({str(row["who"]) for row in rows}, key=lambda who: (who != OURS, who))
+    colours = alt.Scale(domain=whos, range=[COLOURS[0], "#1b9e77", "#66c2a5", "#7b3294", "#c2a5cf"])
     base = alt.Chart(_data(rows)).encode(
         x=alt.X("epsilon:Q", scale=alt.Scale(type="log", base=2), axis=alt.Axis(values=[0.5, 1, 2, 4])),
-        y=alt.Y("ratio:Q", title="variance, as a multiple of the least worst case"),
-        color=_colour(),
-        detail="protocol:N",
-        strokeWidth=alt.condition(f"datum.library == '{OURS}'", alt.value(3.5), alt.value(1.2)),
+        y=alt.Y("ratio:Q", scale=alt.Scale(zero=True), title=f"variance, {LEAST}"),
+        color=alt.Color("who:N", scale=colours, title=None),
+        strokeWidth=alt.condition(f"datum.who == '{OURS}'", alt.value(3.5), alt.value(1.5)),
     )
-    last = base.transform_filter("datum.epsilon == 4").mark_text(align="left", dx=8).encode(text="protocol:N")
-    points = base.mark_point(filled=True, size=40).encode(strokeWidth=alt.value(0))
-    return (base.mark_line() + points + last.encode(strokeWidth=alt.value(0))).properties(width=460, height=260)
+    points = base.mark_point(filled=True, size=45, opacity=1, aria=False).encode(strokeWidth=alt.value(0))
+    return (base.mark_line() + points).properties(width=460, height=260)
 
 
 def biased_noises(found: Found) -> set[str]:
@@ -99,13 +92,9 @@ def biased_noises(found: Found) -> set[str]:
     return {one.who for one in found.ends if abs(one.bias) > 6 * one.doubt}
 
 
-def _protocol(who: str) -> str:
-    """Ours is one line whatever it chose."""
+def _ours_as_one(who: str) -> str:
+    """Ours is one row or line, whatever was chosen."""
     return OURS if who.startswith(OURS) else who
-
-
-def _colour() -> Any:
-    return alt.Color("library:N", scale=alt.Scale(domain=LIBRARIES, range=COLOURS), title=None)
 
 
 def _data(rows: list[dict[str, Any]]) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.mechanisms import figures, ours
 from benchmarks.mechanisms.figures import Accuracy, Largest, Noise
-from benchmarks.mechanisms.work import CROWD, EPSILONS, SIZES, jobs, values
+from benchmarks.mechanisms.work import CROWD, DRAWS, EPSILONS, SIZES, jobs, values
 from hubbub.mechanisms import choose
 from hubbub.mechanisms._optimum import frequencies
 
@@ -90,9 +90,9 @@ def _enter(found: Found, job: dict[str, Any], took: dict[str, Any], arrays: dict
         found.shares.append(figures.accuracy(who, inputs, estimates if raw is None else raw, size, epsilon, least))
     else:
         cost = took["client"] * each, took["server"] * each
-        found.crowd.append(figures.largest(who, inputs, estimates[0], size, epsilon, *cost))
+        found.crowd.append(figures.largest(who, inputs, estimates, epsilon, *cost))
         if raw is not None:
-            found.crowd.append(figures.largest(f"{who}, unclipped by us", inputs, raw[0], size, epsilon, *cost))
+            found.crowd.append(figures.largest(f"{who}, unclipped by us", inputs, raw, epsilon, *cost))
 
 
 def own(found: Found) -> None:
@@ -105,10 +105,10 @@ def own(found: Found) -> None:
             found.shares.append(figures.accuracy(who, data[f"values-{size}"], made.estimates, size, epsilon, least))
             found.server.append((size, epsilon, *ours.server_seconds(size, epsilon)))
     for epsilon in (1.0, 4.0):
-        made = ours.shares(data["crowd"], 1024, epsilon, repeats=5)
+        made = ours.shares(data["crowd"], 1024, epsilon, repeats=DRAWS)
         cost = made.client, made.server / CROWD * 1e6
         who = f"{OURS} {made.mechanism.name}"
-        found.crowd.append(figures.largest(who, data["crowd"], made.estimates[0], 1024, epsilon, *cost))
+        found.crowd.append(figures.largest(who, data["crowd"], made.estimates, epsilon, *cost))
     for epsilon in EPSILONS:
         name, numbers = ours.numbers(data["numbers"], epsilon)
         client = ours.one_report(choose(ours.UNIT, epsilon), 0.25)

@@ -12,9 +12,9 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0)
 SIZES = (2, 16, 128, 1024, 65_536)
 REPEATS = {2: 100, 16: 40, 128: 10, 1024: 2, 65_536: 1}
 REPORTS = 1000
-CROWD, TOP = 20_000, 10
-"""Reports over 1024 values in the comparison of costs and of the ten largest."""
-NUMBERS, SECONDS = 10_000, 3.0
+CROWD, TOP, DRAWS = 20_000, 10, 10
+"""Reports over 1024 values in the comparison of costs and of the ten largest, drawn so often if time allows."""
+NUMBERS, SECONDS = 20_000, 3.0
 """Draws of a noisy number; CPU seconds after which a job starts no further repeat."""
 
 PEERS = {
@@ -44,7 +44,7 @@ def values() -> dict[str, NDArray[Any]]:
         found[f"values-65536-{reports}"] = found["values-65536"][:reports]
     found["crowd"] = zipf(1024, CROWD, 7)
     found["numbers"] = 2 * np.random.default_rng(9).beta(2, 5, NUMBERS) - 1
-    found["ends"] = np.ones(NUMBERS // 2)
+    found["ends"] = np.ones(NUMBERS // 4)
     return found
 
 
@@ -60,7 +60,7 @@ def jobs() -> Iterator[dict[str, Any]]:
     for library, protocols in PEERS.items():
         for protocol in protocols:
             for epsilon in (1.0, 4.0):
-                yield _job("crowd", library, protocol, epsilon, "crowd", 1024, 1)
+                yield _job("crowd", library, protocol, epsilon, "crowd", 1024, DRAWS)
     for library, protocols in NOISES.items():
         for protocol in protocols:
             for epsilon in EPSILONS:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from benchmarks.mechanisms import figures, peers, work
 
@@ -34,7 +35,7 @@ def test_an_exact_estimate_has_no_error_and_a_shifted_one_has_its_square() -> No
     values = np.array([0, 0, 1, 2])
     truth = np.array([[0.5, 0.25, 0.25]])
     assert figures.accuracy("a", values, truth, 3, 1, least=1).error == 0
-    assert figures.accuracy("a", values, truth + 0.1, 3, 1, least=2).ratio == np.float64(4 * 0.1**2 / 2).round(12)
+    assert figures.accuracy("a", values, truth + 0.1, 3, 1, least=2).ratio == pytest.approx(4 * 0.1**2 / 2)
 
 
 def test_shrinking_shows_in_the_ten_largest() -> None:

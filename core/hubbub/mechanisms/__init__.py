@@ -19,12 +19,16 @@ from hubbub.mechanisms._frame import (
     Table,
     Tally,
 )
+from hubbub.mechanisms._grid import GridMean
 from hubbub.mechanisms._registry import choose, mechanism, register, registered
 from hubbub.mechanisms.duchi import DuchiMean
+from hubbub.mechanisms.hybrid import HybridMean
 from hubbub.mechanisms.krr import KaryRandomizedResponse
 from hubbub.mechanisms.laplace import DiscreteLaplaceMean
 from hubbub.mechanisms.matrix import MatrixResponse
+from hubbub.mechanisms.piecewise import PiecewiseMean
 from hubbub.mechanisms.rr import BinaryRandomizedResponse
+from hubbub.mechanisms.table import TableMean
 
 __all__ = [
     "Amplification",
@@ -36,12 +40,16 @@ __all__ = [
     "Domain",
     "DuchiMean",
     "Estimate",
+    "GridMean",
+    "HybridMean",
     "Interval",
     "KaryRandomizedResponse",
     "MatrixResponse",
     "Mechanism",
     "Pair",
+    "PiecewiseMean",
     "Table",
+    "TableMean",
     "Tally",
     "choose",
     "mechanism",

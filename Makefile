@@ -1,5 +1,5 @@
 # Every target sets itself up: a fresh clone needs python >= 3.11, pip and make.
-.PHONY: setup demo test test-full check bench load soak lock clean
+.PHONY: setup demo test test-full check bench bench-mechanisms load soak lock clean
 
 RUN := .venv/bin/
 
@@ -32,14 +32,19 @@ test-full: check  ## everything that is claimed, no time limit
 bench: setup  ## measured ratios to limits and peers
 	$(RUN)python -m benchmarks
 
+bench-mechanisms: setup  ## the mechanisms beside other libraries': renews docs/mechanism-comparison.md (ten minutes)
+	sh benchmarks/mechanisms/setup.sh
+	$(RUN)python -m benchmarks.mechanisms --write
+
 load: setup  ## Locust against both services on loopback: make load USERS=20 MINUTES=1
 	$(RUN)python -m tests.load.run
 
 soak: setup  ## memory of a shuffler under mixed load: make soak MINUTES=10
 	$(RUN)python -m tests.load.soak
 
-lock: setup  ## renew requirements.lock from pyproject.toml
+lock: setup  ## renew requirements.lock from pyproject.toml, and the other libraries' lock
 	$(RUN)uv pip compile pyproject.toml --extra server --extra dev --upgrade --generate-hashes --universal --no-emit-index-url --no-header --quiet --output-file requirements.lock
+	$(RUN)uv pip compile benchmarks/mechanisms/peers.in --python-version 3.11 --generate-hashes --upgrade --no-emit-index-url --no-header --quiet --output-file benchmarks/mechanisms/peers.lock
 
 clean:
-	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .venv-peers dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

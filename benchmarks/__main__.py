@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 from benchmarks import accounting, batch, client, estimate, ingest, randomize, shuffler_storage
 from benchmarks import open as opening
+from benchmarks.mechanisms import ours as mechanisms
 
 
 def main() -> None:
     parts: dict[str, Callable[[], None]] = {
         "randomize one value": randomize.main,
+        "mechanisms by default (`make bench-mechanisms`: beside other libraries)": mechanisms.main,
         "SDK: import, record, reduce, randomize, seal": client.main,
         "accounting": accounting.main,
         "shuffler: ingest": ingest.main,

@@ -240,3 +240,8 @@ def test_impossible_draws_are_refused(draw: Callable[[Randomness], object]) -> N
 def test_impossible_bulk_draws_are_refused(draw: Callable[[BulkRandomness], object]) -> None:
     with pytest.raises(ValueError, match=r"\d"):
         draw(SystemBulkRandomness())
+
+
+@pytest.mark.parametrize("places", [[], [0], [1023], [3, 700, 701], list(range(0, 1024, 2))])
+def test_the_places_of_few_and_of_many_ones_are_found(places: list[int]) -> None:
+    assert ones(sum(1 << place for place in places)) == places

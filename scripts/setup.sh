@@ -16,5 +16,8 @@ install() {
   .venv/bin/uv pip sync --quiet --require-hashes --python .venv/bin/python "$@" requirements.lock
 }
 # uv brings its own list of authorities. A network that has another in between is known to the system, as pip sees it.
-install || install --system-certs
+install || {
+  echo "once more, with the authorities that this system trusts ..." >&2
+  install --system-certs
+}
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .

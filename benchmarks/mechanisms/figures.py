@@ -51,6 +51,7 @@ class Noise(NamedTuple):
 
     who: str
     epsilon: float
+    reports: int
     variance: float
     bias: float
     doubt: float
@@ -88,4 +89,4 @@ def largest(
 def noise(who: str, values: NDArray[np.float64], found: NDArray[Any], epsilon: float, client: float) -> Noise:
     errors = np.asarray(found, np.float64) - values
     spread = float(errors.var())
-    return Noise(who, epsilon, spread, float(errors.mean()), math.sqrt(spread / len(errors)), client)
+    return Noise(who, epsilon, len(errors), spread, float(errors.mean()), math.sqrt(spread / len(errors)), client)

@@ -13,7 +13,7 @@ from benchmarks.mechanisms.figures import Largest
 from benchmarks.mechanisms.least import least_mean_variance
 from benchmarks.mechanisms.plots import biased_noises
 from benchmarks.mechanisms.run import OURS, Found
-from benchmarks.mechanisms.work import CROWD, EPSILONS, NUMBERS, REPORTS, SIZES
+from benchmarks.mechanisms.work import CROWD, EPSILONS, REPORTS, SIZES
 
 WIDTH = 118
 
@@ -132,8 +132,8 @@ def _means(found: Found) -> Iterator[str]:
     biased, ends = biased_noises(found), {one.who: one for one in found.ends}
     yield "## A mean on [-1, 1]"
     yield _prose(
-        f"""Variance of one report on {NUMBERS:,} values (a skewed Beta law), as a multiple of the least worst-case
-        variance of an unbiased randomizer, found by linear programme on 9 inputs
+        f"""Variance of one report on {found.numbers[0].reports:,} values (a skewed Beta law), as a multiple of the
+        least worst-case variance of an unbiased randomizer, found by linear programme on 9 inputs
         (`benchmarks/mechanisms/least.py`). Bias is at the upper end of the range at epsilon 1, ± one standard error:
         noise that is cut at the bounds has little variance and a large bias, which more reports do not remove, so the
         biased rows are no competitors for a mean."""

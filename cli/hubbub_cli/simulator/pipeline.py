@@ -137,7 +137,7 @@ class Pipeline:
             trust=(self._service.anchor,),
             forwards=_FORWARDS,
         )
-        shuffling.state_dir.mkdir(mode=0o700)
+        shuffling.state_dir.mkdir(mode=0o700, parents=True)
         storage = open_reports(shuffling, self._clock)
         self._open.push_async_callback(storage.aclose)
         self._parts = build_shuffler(shuffling, storage, self._client, clock=self._clock)

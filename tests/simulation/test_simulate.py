@@ -156,7 +156,7 @@ def test_plots_are_drawn_and_refused_before_the_work(files: list[str], tmp_path:
 
 
 def test_a_codebook_without_an_enabled_metric_has_nothing_to_simulate(files: list[str], tmp_path: Path) -> None:
-    (tmp_path / "metrics.toml").write_text(TEXT.split("[metrics.dark]")[0] + TEXT[TEXT.index("[metrics.off]") :])
+    (tmp_path / "metrics.toml").write_text(TEXT[: TEXT.index("[metrics.dark]")] + TEXT[TEXT.index("[metrics.off]") :])
     assert "nothing to simulate" in str(simulate(*files).exception)
 
 

@@ -82,7 +82,7 @@ class _Driver(Randomness):
         return choice
 
     def bits(self, count: int) -> int:
-        raise AssertionError(f"a sampler drew {count} raw bits; use below, coin, pick, coin_exp or retry")
+        raise AssertionError(f"a sampler drew {count} raw bits; use below, coin, coins, pick, coin_exp or retry")
 
     def below(self, bound: int) -> int:
         assert 1 <= bound <= 10_000, f"below({bound}) has too many outcomes to enumerate; use a smaller example"
@@ -92,6 +92,9 @@ class _Driver(Randomness):
         assert 0 <= numerator <= denominator
         chance = Fraction(numerator, denominator)
         return bool(self._branch([1 - chance, chance]))
+
+    def coins(self, count: int, numerator: int, places: int) -> int:
+        return sum(self.coin(numerator, 2**places) << place for place in range(count))
 
     def pick(self, cumulative: Sequence[int]) -> int:
         return self._branch([Fraction(b - a, cumulative[-1]) for a, b in pairwise([0, *cumulative])])

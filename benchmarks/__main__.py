@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks import accounting, batch, client, estimate, ingest, randomize, shuffler_storage
+from benchmarks import accounting, batch, client, estimate, ingest, randomize, shuffler_storage, simulate
 from benchmarks import open as opening
 
 
@@ -13,6 +13,7 @@ def main() -> None:
         "randomize one value": randomize.main,
         "SDK: import, record, reduce, randomize, seal": client.main,
         "accounting": accounting.main,
+        "simulate": simulate.main,
         "shuffler: ingest": ingest.main,
         "shuffler: storage, empty and full": shuffler_storage.main,
         "shuffler: prepare a batch": batch.main,

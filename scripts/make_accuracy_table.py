@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
+import hashlib
 import json
 import re
 import sys
@@ -47,14 +48,14 @@ fewer rows than devices. Made by `scripts/make_accuracy_table.py`; the codebooks
 - **coverage** is the share of 95 % intervals that hold the truth of the devices that reported. Intervals of one release
   share its noise, so that over few repeats it may stray from 95 % by a point or two. A mean's interval allows for the
   worst spread of the values and so may hold more often than it says.
-- **eps** is the certified shuffle guarantee of one release at delta 1e-8, with 90 % of the reports assumed honest; † marks
-  numbers that would not be released since their batch misses eps 1.
+- **eps** is the certified shuffle guarantee of one release at delta 1e-8, with 90 % of the reports assumed honest;
+  † marks numbers that would not be released since their batch misses eps 1.
 - **top** is the share of the ten largest values that are among the ten largest estimates (half of shorter lists).
 - The mechanism is the codebook's own choice. {repeats} repeats each; {fewer} where every report must be drawn, {fewest}
   for the words.
 
-Lists and bounds here were written down with the data at hand, which a real codebook must not do; the lists are complete,
-the bounds round numbers.
+Lists and bounds here were written down with the data at hand, which a real codebook must not do; the lists are
+complete, the bounds round numbers.
 """
 
 
@@ -81,7 +82,7 @@ def number(text: str) -> float | None:
 def adult(folder: Path) -> Dataset:
     found = list(rows(folder, "adult"))
     return Dataset(
-        "UCI Adult (Census Income), 48,842 rows, as in the repository hharcolezi/multi-freq-ldpy (MIT; CC BY 4.0 at UCI)",
+        "UCI Adult (Census Income), 48,842 rows, from the repository hharcolezi/multi-freq-ldpy (MIT; CC BY 4.0 at UCI)",
         {
             "high_income": [row["income"] == ">50K" for row in found],
             "education": [row["education"] for row in found],
@@ -175,7 +176,8 @@ def repeats_of(metric: Metric, size: int, most: int) -> int:
 
 
 def measure(book: Codebook, metric: Metric, column: Column, weights: object, size: int, most: int) -> Outcome:
-    scores, rng = Scores(metric), InsecureBulkRandomness(1)
+    seed = f"{metric.collection} {metric.name} {metric.epsilon} {size}"
+    scores, rng = Scores(metric), InsecureBulkRandomness(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8]))
     for _ in range(repeats_of(metric, size, most)):
         scores.add(run(column, weights, rng, CONFIDENCE))  # type: ignore[arg-type]  # as Crowd.draw makes them
     assert scores.first is not None  # noqa: S101  for the type checker

@@ -22,8 +22,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hubbub.codebook import Codebook, Metric
-from hubbub.mechanisms import Mechanism
 from hubbub.simulation import Column, Crowd, InsecureBulkRandomness, Scores, run
 from hubbub_cli.simulator.outcome import Outcome
 from hubbub_cli.simulator.release import verdict
@@ -32,7 +34,8 @@ ROOT = Path(__file__).parent.parent
 EPSILONS = (1, 2, 4)
 SIZES = (10_000, 100_000, 1_000_000)
 REPEATS, FEWER, FEWEST = 200, 20, 3
-"""Periods; where every report must be drawn; and where that is done for 65,536 values."""
+"""Periods; with more than MANY values, of which each has its interval; and with 65,536 of them."""
+MANY = 50
 CONFIDENCE = 0.95
 MONTH = "1997-03"
 LONGEST = 65_536
@@ -51,8 +54,8 @@ fewer rows than devices. Made by `scripts/make_accuracy_table.py`; the codebooks
 - **eps** is the certified shuffle guarantee of one release at delta 1e-8, with 90 % of the reports assumed honest;
   † marks numbers that would not be released since their batch misses eps 1.
 - **top** is the share of the ten largest values that are among the ten largest estimates (half of shorter lists).
-- The mechanism is the codebook's own choice. {repeats} repeats each; {fewer} where every report must be drawn, {fewest}
-  for the words.
+- The mechanism is the codebook's own choice. {repeats} repeats each; {fewer} for lists of more than {many} values,
+  {fewest} for the words.
 
 Lists and bounds here were written down with the data at hand, which a real codebook must not do; the lists are
 complete, the bounds round numbers.
@@ -82,7 +85,7 @@ def number(text: str) -> float | None:
 def adult(folder: Path) -> Dataset:
     found = list(rows(folder, "adult"))
     return Dataset(
-        "UCI Adult (Census Income), 48,842 rows, from the repository hharcolezi/multi-freq-ldpy (MIT; CC BY 4.0 at UCI)",
+        "UCI Adult (Census Income), 48,842 rows, from hharcolezi/multi-freq-ldpy (MIT; CC BY 4.0 at UCI)",
         {
             "high_income": [row["income"] == ">50K" for row in found],
             "education": [row["education"] for row in found],
@@ -163,23 +166,21 @@ def codebook(name: str, epsilon: float, lists: Mapping[str, Sequence[str]]) -> C
     text = re.sub(r"(?m)^epsilon = 1\.0$", f"epsilon = {epsilon}", text)
     for metric, values in lists.items():
         head, mark, tail = text.partition(f"[metrics.{metric}]\n")
-        whole = json.dumps([*values, "other"], ensure_ascii=False)
-        text = head + mark + re.sub(r"(?m)^values = .*$", lambda _, whole=whole: f"values = {whole}", tail, count=1)
+        before, after = re.split(r"(?m)^values = .*$", tail, maxsplit=1)
+        text = f"{head}{mark}{before}values = {json.dumps([*values, 'other'], ensure_ascii=False)}{after}"
     return Codebook.from_toml(text, file=f"{name}.toml")
 
 
-def repeats_of(metric: Metric, size: int, most: int) -> int:
-    mechanism = metric.mechanism
-    if type(mechanism).simulate is not Mechanism.simulate:
-        return most
-    return FEWEST if len(metric.values.labels()) == LONGEST else min(most, FEWER if size > SIZES[0] else most)
+def repeats_of(metric: Metric, most: int) -> int:
+    values = len(metric.values.labels())
+    return FEWEST if values == LONGEST else min(most, FEWER) if values > MANY else most
 
 
-def measure(book: Codebook, metric: Metric, column: Column, weights: object, size: int, most: int) -> Outcome:
+def measure(book: Codebook, metric: Metric, column: Column, held: NDArray[np.int64], size: int, most: int) -> Outcome:
     seed = f"{metric.collection} {metric.name} {metric.epsilon} {size}"
     scores, rng = Scores(metric), InsecureBulkRandomness(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8]))
-    for _ in range(repeats_of(metric, size, most)):
-        scores.add(run(column, weights, rng, CONFIDENCE))  # type: ignore[arg-type]  # as Crowd.draw makes them
+    for _ in range(repeats_of(metric, most)):
+        scores.add(run(column, held, rng, CONFIDENCE))
     assert scores.first is not None  # noqa: S101  for the type checker
     return Outcome(metric, scores, verdict(metric, book, scores.first.reports), CONFIDENCE, "fast")
 
@@ -202,11 +203,12 @@ def table(name: str, data: Dataset, most: int) -> Iterator[str]:
     for metric in data.values:
         for epsilon, book in books.items():
             started, found = time.time(), book.metric(metric)
-            crowd = Crowd([Column.of(found, data.values[metric])])
+            column = Column.of(found, data.values[metric])
+            crowd = Crowd([column])
             cells = []
             for size in SIZES:
-                weights = crowd.draw(size, InsecureBulkRandomness(size), data.chances)
-                cells.append(cell(measure(book, found, crowd.columns[0], weights, size, most)))
+                held = column.held(crowd.draw(size, InsecureBulkRandomness(size), data.chances))
+                cells.append(cell(measure(book, found, column, held, size, most)))
             print(f"{name} {metric} {epsilon}: {time.time() - started:.1f} s", file=sys.stderr)
             yield f"| `{metric}` | {epsilon} | `{found.mechanism.name}` | " + " | ".join(cells) + " |"
 
@@ -217,7 +219,7 @@ def main() -> None:
     parser.add_argument("--only", choices=list(DATASETS), action="append", help="some data sets, to stdout")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="fewer for a quick look")
     given = parser.parse_args()
-    lines = [INTRODUCTION.format(repeats=given.repeats, fewer=FEWER, fewest=FEWEST).rstrip()]
+    lines = [INTRODUCTION.format(repeats=given.repeats, fewer=FEWER, fewest=FEWEST, many=MANY).rstrip()]
     for name in given.only or DATASETS:
         lines += table(name, DATASETS[name](given.folder), given.repeats)
     page = "\n".join(lines) + "\n"

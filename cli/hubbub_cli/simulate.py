@@ -132,9 +132,9 @@ def _fast(
     with click.progressbar(length=repeat * len(crowd.columns), label="simulating", file=sys.stderr) as shown:
         for column in crowd.columns:
             rng = InsecureBulkRandomness(_seed(seed, f"metric {column.metric.name}"))
-            scores = Scores(column.metric, top)
+            scores, held = Scores(column.metric, top), column.held(weights)
             for _ in range(repeat):
-                trial = run(column, weights, rng, confidence)
+                trial = run(column, held, rng, confidence)
                 scores.add(trial)
                 shown.update(1)
             found = verdict(column.metric, codebook, (scores.first or trial).reports)

@@ -145,7 +145,7 @@ def test_more_devices_draw_their_rows_anew() -> None:
 
 def test_a_share_of_the_devices_reports() -> None:
     column = Column.of(metric("few"), [True, False])
-    found = run(column, np.array([600_000, 200_000]), InsecureBulkRandomness(3))
+    found = run(column, column.held([600_000, 200_000]), InsecureBulkRandomness(3))
     assert abs(found.reports - 200_000) < 5.5 * math.sqrt(800_000 * 0.1875)
     assert 0 < abs(found.truth[1] - 0.75) < 5.5 * math.sqrt(0.1875 / 200_000)
 
@@ -153,7 +153,7 @@ def test_a_share_of_the_devices_reports() -> None:
 def test_a_column_without_anything_to_report_says_what_to_do() -> None:
     column = Column.of(metric("flag"), [None, None])
     with pytest.raises(InvalidParameter, match="missing"):
-        run(column, np.ones(2, np.int64), InsecureBulkRandomness(1))
+        run(column, column.held([1, 1]), InsecureBulkRandomness(1))
     with pytest.raises(InvalidParameter, match="at least one row"):
         Crowd([Column.of(metric("flag"), [])])
     with pytest.raises(InvalidParameter, match="at least 1"):

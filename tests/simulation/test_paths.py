@@ -69,7 +69,7 @@ def one_per_cent_low(mechanism: Any) -> float:
 def fast(codebook: Codebook, name: str, value: object) -> float:
     """Chance of the truth on the fast path, from so many reports that its own error does not count."""
     column = Column.of(codebook.metric(name), [value])
-    found = run(column, np.array([FAST]), InsecureBulkRandomness(1))
+    found = run(column, column.held([FAST]), InsecureBulkRandomness(1))
     index = int(column.inputs[0])
     return kept(FAST, float(found.estimate[index]), codebook.metric(name).mechanism) / FAST
 

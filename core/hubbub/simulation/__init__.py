@@ -2,8 +2,9 @@
 
 rng = InsecureBulkRandomness(seed)
 crowd = Crowd([Column.of(metric, values)])            # one value a device; None: nothing was recorded
-weights = crowd.draw(1_000_000, rng)                  # how often each row takes part
-trial = run(crowd.columns[0], weights, rng)           # one period, as the aggregator would publish it
+weights = crowd.draw(1_000_000, rng)                  # for how many devices each row stands
+column = crowd.columns[0]
+trial = run(column, column.held(weights), rng)        # one period, as the aggregator would publish it
 scores = Scores(metric); scores.add(trial)            # error, recall and coverage over many
 """
 

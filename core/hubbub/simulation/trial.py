@@ -43,9 +43,9 @@ class Trial:
         return np.asarray((self.low - slack <= self.truth) & (self.truth <= self.high + slack))
 
 
-def run(column: Column, weights: NDArray[np.int64], rng: CrowdRandomness, confidence: float = 0.95) -> Trial:
-    """A period in which each row stands for so many devices: their coins, reports, and what is made of them."""
-    metric, held = column.metric, column.held(weights)
+def run(column: Column, held: NDArray[np.int64], rng: CrowdRandomness, confidence: float = 0.95) -> Trial:
+    """A period in which so many devices hold each input (`Column.held`): their coins, their reports, an estimate."""
+    metric = column.metric
     if metric.share < 1:
         held = rng.binomial(held, metric.share_threshold / WORD)
     reports = int(held.sum())

@@ -13,8 +13,11 @@ from hubbub.problems import HubbubError
 from hubbub.simulation import InsecureBulkRandomness
 from tests.simulation.laws import at_once, check_covariances, check_means, check_whole_law, one_by_one
 
-DEVICES = 4_000_000
-"""At epsilon 1 this many show a lie that comes 1 % too seldom at more than eight deviations, also in `rr`."""
+DEVICES = 400_000_000
+"""Of those that draw a crowd at once, for whom it is no more work: at epsilon 1 noise that is 1 % low moves a count by
+30 deviations, also where it is spread over many symbols."""
+REPORTS = 8_000_000
+"""Of the others: at least eight deviations."""
 NAMES = sorted(registered())
 PATHS = [pytest.param(at_once, id="at-once"), pytest.param(one_by_one, id="one-by-one")]
 
@@ -39,7 +42,7 @@ def test_most_mechanisms_draw_a_crowd_at_once() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_large_crowd_has_the_declared_mean(name: str) -> None:
     for seed, mechanism in enumerate(registered()[name].examples(1.0)):
-        check_means(mechanism, probes(mechanism), DEVICES if name in OWN else DEVICES // 10, at_once, seed)
+        check_means(mechanism, probes(mechanism), DEVICES if name in OWN else REPORTS // 20, at_once, seed)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -60,7 +63,8 @@ def test_the_tallies_of_two_devices_have_the_declared_law(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_all_laws_at_length(name: str, epsilon: float, simulate: Any) -> None:
     for seed, mechanism in enumerate(registered()[name].examples(epsilon)):
-        check_means(mechanism, list(mechanism.inputs())[:6] + probes(mechanism), DEVICES, simulate, 300 + seed)
+        devices = DEVICES if simulate is at_once and name in OWN else REPORTS // 4
+        check_means(mechanism, list(mechanism.inputs())[:6] + probes(mechanism), devices, simulate, 300 + seed)
         check_covariances(mechanism, probes(mechanism), 20_000, simulate, 400 + seed)
         check_whole_law(mechanism, probes(mechanism), 40_000, simulate, 500 + seed)
 
@@ -76,7 +80,7 @@ def test_noise_that_is_one_per_cent_low_is_seen(name: str) -> None:
             return at_once(bad, values, counts, rng)
 
         with pytest.raises(AssertionError, match="deviations"):
-            check_means(honest, probes(honest), DEVICES if name in OWN else 2 * DEVICES, simulate, 600 + index)
+            check_means(honest, probes(honest), DEVICES if name in OWN else REPORTS, simulate, 600 + index)
 
 
 def _with_less_noise(cls: type[Mechanism[Any]], index: int, honest: Mechanism[Any]) -> Mechanism[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks import accounting, batch, client, estimate, ingest, randomize, shuffler_storage
+from benchmarks import accounting, batch, client, estimate, ingest, randomize, shuffler_storage, simulate
 from benchmarks import open as opening
 from benchmarks.mechanisms import ours as mechanisms
 
@@ -15,6 +15,7 @@ def main() -> None:
         "mechanisms by default (`make bench-mechanisms`: beside other libraries)": mechanisms.main,
         "SDK: import, record, reduce, randomize, seal": client.main,
         "accounting": accounting.main,
+        "simulate": simulate.main,
         "shuffler: ingest": ingest.main,
         "shuffler: storage, empty and full": shuffler_storage.main,
         "shuffler: prepare a batch": batch.main,

@@ -15,6 +15,7 @@ from hubbub_cli.privacy import privacy
 from hubbub_cli.query import query
 from hubbub_cli.select import select
 from hubbub_cli.shuffler import shuffler
+from hubbub_cli.simulate import simulate
 from hubbub_cli.up import up
 
 
@@ -27,5 +28,5 @@ def hubbub() -> None:
     """
 
 
-for command in (aggregator, codebook, demo, keys, mechanisms, plan, privacy, query, select, shuffler, up):
+for command in (aggregator, codebook, demo, keys, mechanisms, plan, privacy, query, select, shuffler, simulate, up):
     hubbub.add_command(command)

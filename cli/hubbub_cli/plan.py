@@ -13,6 +13,7 @@ import click
 
 from hubbub.codebook import Codebook
 from hubbub.problems import InvalidParameter
+from hubbub_cli import plotting
 from hubbub_cli.table import table
 
 if TYPE_CHECKING:
@@ -26,17 +27,14 @@ POINTS = 13
 @click.argument("codebook", type=click.Path(dir_okay=False))
 @click.option("--devices", type=click.IntRange(min=1), required=True, help="Devices that report in a period.")
 @click.option("--periods", type=click.IntRange(min=1), default=1, show_default=True, help="Periods to plan for.")
-@click.option(
-    "--plot", type=click.Path(dir_okay=False), help="Draw error and epsilon against devices: FILE.svg or .png."
-)
+@plotting.option("Draw error and epsilon against devices")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 def plan(codebook: str, devices: int, periods: int, plot: str | None, as_json: bool) -> None:
     """Work out CODEBOOK for a number of devices: batch sizes, errors, guarantees, and what to change.
 
     Nothing is collected and no data is looked at: all of it follows from the codebook.
     """
-    if plot and Path(plot).suffix not in (".svg", ".png"):
-        raise click.BadParameter("name a file that ends in .svg or .png", param_hint="--plot")
+    picture = plotting.target(plot)
     from hubbub.accounting import plan as planning
 
     loaded = Codebook.load(codebook)
@@ -46,8 +44,8 @@ def plan(codebook: str, devices: int, periods: int, plot: str | None, as_json: b
         click.echo(json.dumps(_document(made), indent=2))
     else:
         click.echo(_render(made))
-    if plot:
-        _draw(loaded, devices, Path(plot))
+    if picture:
+        _draw(loaded, devices, picture)
         click.echo(f"drew {plot}", err=True)
 
 
@@ -124,12 +122,12 @@ def _draw(codebook: Codebook, devices: int, path: Path) -> None:
 
     rows = _points(codebook, devices)
     axis = alt.Axis(format="~s", labelOverlap=True)
-    base = alt.Chart(_data(rows)).encode(
+    base = alt.Chart(plotting.as_data(rows)).encode(
         x=alt.X("devices:Q", scale=alt.Scale(type="log", nice=False), axis=axis, title="devices per period"),
         color=alt.Color("metric:N", scale=alt.Scale(scheme="tableau10")),
     )
     marks = alt.Scale(domain=["released", "discarded"], range=["circle", "cross"])
-    planned = alt.Chart(_data([{"devices": devices}])).mark_rule(strokeDash=[4, 4]).encode(x="devices:Q")
+    planned = alt.Chart(plotting.as_data([{"devices": devices}])).mark_rule(strokeDash=[4, 4]).encode(x="devices:Q")
 
     def panel(field: str, title: str) -> Any:
         y = alt.Y(f"{field}:Q", scale=alt.Scale(type="log"), title=title)
@@ -171,9 +169,3 @@ def _points(codebook: Codebook, devices: int) -> list[dict[str, Any]]:
                         }
                     )
     return rows
-
-
-def _data(rows: list[dict[str, Any]]) -> Any:
-    import altair as alt
-
-    return alt.Data(values=rows)  # type: ignore[no-untyped-call]  # altair leaves this one constructor untyped

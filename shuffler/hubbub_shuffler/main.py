@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
 import httpx
 from pydantic import SecretStr, ValidationError
@@ -31,7 +32,10 @@ from hubbub_shuffler.serve import Server, listen, server_config
 from hubbub_shuffler.settings import Settings, is_loopback, unknown
 from hubbub_shuffler.storage import Storage, StorageError, open_storage
 
-__all__ = ["load", "run", "tune"]
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+__all__ = ["Shuffler", "build", "load", "open_reports", "run", "tune"]
 
 _LOG = logging.getLogger("hubbub_shuffler")
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0)
@@ -72,7 +76,7 @@ def tune() -> None:
 async def _serve(settings: Settings, ready: Callable[[str], None]) -> None:
     settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings.state_dir.chmod(0o700)  # also if it was there before: nobody else may look inside
-    storage = _storage(settings)
+    storage = open_reports(settings)
     # Nothing from the environment: a stray proxy variable must not send batches elsewhere.
     async with httpx.AsyncClient(
         timeout=_TIMEOUT, trust_env=False, headers={"User-Agent": "hubbub-shuffler"}
@@ -86,23 +90,10 @@ async def _serve(settings: Settings, ready: Callable[[str], None]) -> None:
 async def _serve_with(
     settings: Settings, storage: Storage, client: httpx.AsyncClient, ready: Callable[[str], None]
 ) -> None:
-    bundles = _bundles(settings, client)
     limits = _limits(settings)
     guards = [_guard(settings)]
-    ingest = Ingest(
-        storage,
-        bundles,
-        clock=time.time,
-        floor=settings.min_batch_floor,
-        skew=settings.skew,
-        max_body=settings.max_body,
-        max_reports=settings.max_reports,
-        max_pending=settings.max_pending,
-        max_uploads=settings.max_uploads,
-        limits=limits,
-    )
     lag = Lag(time.time)
-    app = create_app(ingest=ingest, bundles=bundles, storage=storage, limits=limits)
+    app, ingest, bundles, batcher = build(settings, storage, client, limits=limits, watched=lag.watch(storage))
     config = server_config(
         app,
         http=guards[0].protocol(),
@@ -119,8 +110,43 @@ async def _serve_with(
             listener = open_.enter_context(listen(settings.admin_host, settings.admin_port))
             guards.append(_watching(settings, _ADMIN_CONNECTIONS, None))
             servers.insert(0, Server(server_config(admin, http=guards[1].protocol()), listener, _announce_admin))
-        batcher = _batcher(settings, lag.watch(storage), bundles, client)
         await _together(servers, bundles.run(), batcher.run(settings.tick), *(guard.run() for guard in guards))
+
+
+class Shuffler(NamedTuple):
+    """The service without its listeners."""
+
+    app: ASGIApp
+    ingest: Ingest
+    bundles: Bundles
+    batcher: Batcher
+
+
+def build(
+    settings: Settings,
+    storage: Storage,
+    client: httpx.AsyncClient,
+    *,
+    clock: Callable[[], float] = time.time,
+    limits: Limits | None = None,
+    watched: Storage | None = None,
+) -> Shuffler:
+    """The parts that these settings describe. `watched`: the storage as the batcher sees it, if someone looks on."""
+    bundles = _bundles(settings, client, clock)
+    ingest = Ingest(
+        storage,
+        bundles,
+        clock=clock,
+        floor=settings.min_batch_floor,
+        skew=settings.skew,
+        max_body=settings.max_body,
+        max_reports=settings.max_reports,
+        max_pending=settings.max_pending,
+        max_uploads=settings.max_uploads,
+        limits=limits,
+    )
+    app = create_app(ingest=ingest, bundles=bundles, storage=storage, limits=limits)
+    return Shuffler(app, ingest, bundles, _batcher(settings, watched or storage, bundles, client))
 
 
 async def _together(servers: Sequence[Server], *jobs: Coroutine[None, None, None]) -> None:
@@ -159,11 +185,12 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-def _storage(settings: Settings) -> Storage:
+def open_reports(settings: Settings, clock: Callable[[], float] = time.time) -> Storage:
+    """The storage in which reports wait; InvalidParameter if it can't be used."""
     try:
         return open_storage(
             settings.storage.get_secret_value() if settings.storage else settings.state_dir / "reports.sqlite",
-            clock=time.time,
+            clock=clock,
             entropy=os.urandom,
             forget_after=settings.forget_after,
             replicas=settings.storage_replicas,
@@ -172,14 +199,14 @@ def _storage(settings: Settings) -> Storage:
         raise InvalidParameter(f"the shuffler can't start: its storage can't be used: {error}") from None
 
 
-def _bundles(settings: Settings, client: httpx.AsyncClient) -> Bundles:
+def _bundles(settings: Settings, client: httpx.AsyncClient, clock: Callable[[], float]) -> Bundles:
     return Bundles(
         client,
         address=settings.aggregator,
         trust=settings.trust,
         first_use=is_loopback(settings.aggregator),
         state_dir=settings.state_dir,
-        clock=time.time,
+        clock=clock,
         every=settings.bundle_refresh,
         codebooks=settings.codebooks,
     )

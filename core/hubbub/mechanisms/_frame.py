@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from hubbub.mechanisms._crowds import CrowdRandomness
     from hubbub.randomness import BulkRandomness, Randomness
 
 Report = TypeVar("Report")
@@ -315,6 +316,19 @@ class Mechanism(ABC, Generic[Report]):
     @abstractmethod
     def tally(self, reports: ArrayLike) -> Tally:
         """Counts of many reports (the first axis runs over reports)."""
+
+    def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
+        """A tally with the law of randomizing every value of a crowd: `counts[i]` devices hold `values[i]`.
+
+        Default: the reports themselves, in parts that fit into memory. A mechanism whose counts have a law that can be
+        drawn at once overrides it; tests/simulation holds either to `likelihood`.
+        """
+        from hubbub.mechanisms._crowds import AT_ONCE, in_parts
+
+        total = self.tally([])
+        for part in in_parts(values, counts, max(1, AT_ONCE // (8 * self.report_bytes))):
+            total += self.tally(self.randomize_many(part, rng))
+        return total
 
     def decode_many(self, payloads: NDArray[np.uint8]) -> tuple[ArrayLike, NDArray[np.bool_]]:
         """The reports among many payloads, one a row, as `tally` takes them, and which rows those are.

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from hubbub.mechanisms._crowds import CrowdRandomness
     from hubbub.randomness import BulkRandomness, Randomness
 
 FINEST_GRID = 64
@@ -97,6 +98,13 @@ class GridMean(SymbolMechanism):
             mine = points == point
             reports[mine] = np.searchsorted(np.array(cumulative[:-1], np.int64), drawn[mine], side="right")
         return reports
+
+    def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
+        """Devices at each grid point after rounding, and of each how often every symbol comes."""
+        from hubbub.mechanisms._crowds import per_grid_point
+
+        points = per_grid_point(values, counts, self.bounds, self.steps, self.name, rng)
+        return self._simulate_columns(points, self._law.chances, rng)
 
     # -- the claim ------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from hubbub.mechanisms import _intervals
-from hubbub.mechanisms._frame import Categories, Estimate, Interval, Kind, Mechanism, Population, Report
+from hubbub.mechanisms._frame import Categories, Estimate, Interval, Kind, Mechanism, Population, Report, Tally
 from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from hubbub.mechanisms._frame import Tally
+    from hubbub.mechanisms._crowds import CrowdRandomness
 
 
 class PureOracle(Mechanism[Report]):
@@ -113,6 +113,19 @@ class NamesOneItem(PureOracle[Report]):
     __slots__ = ()
 
     complementary: ClassVar[bool] = True
+
+    def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
+        """A report is the truth with p - q, else any of all d items alike: p + (d - 1) q = 1."""
+        import numpy as np
+
+        from hubbub.mechanisms._crowds import per_item
+
+        assert isinstance(self.domain, Categories)  # noqa: S101  as above
+        held = per_item(values, counts, self.domain.size, self.name)
+        kept = rng.binomial(held, float(self.p - self.q))
+        reports = int(held.sum())
+        drawn = rng.multinomial(reports - int(kept.sum()), np.ones(self.domain.size))
+        return Tally(self.fingerprint, reports, kept + drawn)
 
     def covariance(self, tally: Tally) -> NDArray[np.float64]:
         r"""Covariance of all estimates, for differences and sums of items.

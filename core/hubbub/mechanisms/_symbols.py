@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from hubbub.mechanisms._crowds import CrowdRandomness
+
 
 class SymbolMechanism(Mechanism[int]):
     """One symbol, as a big-endian integer of the least number of bytes that holds them all."""
@@ -64,6 +66,16 @@ class SymbolMechanism(Mechanism[int]):
         symbols = whole_numbers(reports, self.symbols, f"a {self.name} report")
         counts = np.bincount(symbols, minlength=self.symbols)
         return Tally(self.fingerprint, len(symbols), counts.astype(np.int64))
+
+    def _simulate_columns(self, held: NDArray[np.int64], columns: ArrayLike, rng: CrowdRandomness) -> Tally:
+        """`held[x]` devices act as input x, whose report is y with a chance in proportion to `columns[x][y]`."""
+        import numpy as np
+
+        weights = np.asarray(columns, np.float64)
+        cells = np.zeros(self.symbols, np.int64)
+        for x in np.flatnonzero(held):
+            cells += rng.multinomial(int(held[x]), weights[x])
+        return Tally(self.fingerprint, int(held.sum()), cells)
 
 
 def whole_numbers(values: ArrayLike, size: int, what: str) -> NDArray[np.int64]:

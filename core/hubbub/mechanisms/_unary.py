@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from hubbub.mechanisms._crowds import CrowdRandomness
     from hubbub.randomness import BulkRandomness, Randomness
 
 _AT_ONCE = 2**25
@@ -120,6 +121,15 @@ class UnaryEncoding(PackedMechanism, UncorrelatedItems[bytes]):
         mask = (1 << (held & 7)).astype(np.uint8)
         rows[place] = rows[place] & ~mask | mask * rng.coin(self.keep, len(held))
         return joined(rows)
+
+    def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
+        """Bits are independent: of each, those that are kept and those that are flipped."""
+        from hubbub.mechanisms._crowds import per_item
+
+        held = per_item(values, counts, self.size, self.name)
+        reports = int(held.sum())
+        ones = rng.binomial(held, float(self.p)) + rng.binomial(reports - held, float(self.q))
+        return Tally(self.fingerprint, reports, ones)
 
     def inputs(self) -> range:
         return range(self.size)

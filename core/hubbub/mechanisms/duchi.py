@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from hubbub.mechanisms._crowds import CrowdRandomness
     from hubbub.randomness import BulkRandomness, Randomness
 
 
@@ -111,6 +112,14 @@ class DuchiMean(SymbolMechanism):
     def randomize_many(self, values: ArrayLike, rng: BulkRandomness) -> NDArray[np.int64]:
         ends = round_many_to_grid(values, self.bounds, 1, "duchi", rng)
         return ends ^ ~rng.coin(self.keep, len(ends))
+
+    def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
+        """Devices at either end, and of each how many send it."""
+        from hubbub.mechanisms._crowds import per_grid_point
+
+        ends = per_grid_point(values, counts, self.bounds, 1, "duchi", rng)
+        p, q = float(self.p), float(self.q)
+        return self._simulate_columns(ends, [[p, q], [q, p]], rng)
 
     def inputs(self) -> tuple[Fraction, Fraction]:
         return self.bounds.lower, self.bounds.upper

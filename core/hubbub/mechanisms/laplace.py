@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from hubbub.mechanisms._crowds import CrowdRandomness
     from hubbub.randomness import BulkRandomness, Randomness
 
 CLAMPED = Fraction(2_772_588_722_240, 10**11)
@@ -228,6 +229,27 @@ class DiscreteLaplaceMean(Mechanism[int]):
         if len(array) * (self.steps + self.reach) ** 2 >= 2**63:
             raise MalformedTally("too many reports for one 64-bit sum of squares; tally them in parts")
         return Tally(self.fingerprint, len(array), np.array([array.sum(), (array * array).sum()], np.int64))
+
+    def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
+        """Devices at each grid point, and of each how often every report comes."""
+        import numpy as np
+
+        from hubbub.mechanisms._crowds import per_grid_point
+
+        points = per_grid_point(values, counts, self.bounds, self.steps, "laplace", rng)
+        reports, cells = np.array(self.outputs()), np.zeros(2, np.int64)
+        for point in np.flatnonzero(points):
+            seen = rng.multinomial(int(points[point]), self._noise_law(int(point)))
+            cells += [seen @ reports, seen @ reports**2]
+        return Tally(self.fingerprint, int(points.sum()), cells)
+
+    def _noise_law(self, point: int) -> NDArray[np.float64]:
+        """`_noise` of every report."""
+        import numpy as np
+
+        law = np.exp(-np.abs(np.array(self.outputs()) - point) * (self.rate / self.scale))
+        law[1:-1] *= -math.expm1(-self.rate / self.scale)
+        return np.asarray(law / (1 + self.alpha))
 
     def _refuse_impossible(self, tally: Tally) -> None:
         total, squares = int(tally.cells[0]), int(tally.cells[1])

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from hubbub.mechanisms._crowds import CrowdRandomness
     from hubbub.randomness import BulkRandomness, Randomness
 
 LARGEST = 64
@@ -171,6 +172,13 @@ class MatrixResponse(SymbolMechanism):
             steps = np.array([c for c in accumulate(column) if c < WORD], np.uint64)
             reports[mine] = np.searchsorted(steps, words[mine], side="right")
         return reports
+
+    def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
+        """Each value's reports are one multinomial draw from its column."""
+        from hubbub.mechanisms._crowds import per_item
+
+        held = per_item(values, counts, len(self.columns), "matrix")
+        return self._simulate_columns(held, self.columns, rng)
 
     def inputs(self) -> range:
         return range(len(self.columns))

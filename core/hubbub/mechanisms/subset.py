@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from hubbub.mechanisms._crowds import CrowdRandomness
     from hubbub.randomness import BulkRandomness, Randomness
 
 _AT_ONCE = 2**22
@@ -223,6 +224,34 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         bits = np.zeros((n, d), np.uint8)
         np.put_along_axis(bits, places, 1, axis=1)
         return self._joined_bits(bits)
+
+    def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
+        """Place by place: who needs r more of the m places that are left takes this one with chance r / m.
+
+        That is a uniform set of the others, drawn for all devices of one value at once. Few devices draw one by one.
+        """
+        import numpy as np
+
+        from hubbub.mechanisms._crowds import per_item
+
+        every = per_item(values, counts, self.size, self.name)
+        some, reports = np.flatnonzero(every), int(every.sum())
+        if len(some) * self.size > reports:
+            return super(SubsetSelection, self).simulate(values, counts, rng)
+        cells, need = np.zeros(self.size, np.int64), np.zeros((len(some), self.count + 1), np.int64)
+        kept = rng.binomial(every[some], float(self.p))
+        cells[some] = kept
+        need[:, self.count - 1] += kept
+        need[:, self.count] += every[some] - kept
+        left, more = np.full((len(some), 1), self.size - 1), np.arange(self.count + 1)
+        for place in range(self.size):
+            others = some != place
+            taken = rng.binomial(need[others], np.minimum(more / left[others], 1))
+            cells[place] += taken.sum()
+            need[others] -= taken
+            need[others, :-1] += taken[:, 1:]
+            left[others] -= 1
+        return Tally(self.fingerprint, reports, cells)
 
     def _places(self, rows: NDArray[np.uint8]) -> NDArray[np.int64]:
         """The listed values, one report a row."""

@@ -1,0 +1,36 @@
+"""Pictures that commands draw: where they go, and data as the chart library takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["as_data", "option", "target"]
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def option(meaning: str) -> Callable[[Command], Command]:
+    """The `--plot` of a command."""
+    return click.option("--plot", type=click.Path(dir_okay=False), help=f"{meaning}: FILE.svg or .png.")
+
+
+def target(plot: str | None) -> Path | None:
+    """Where to, or a usage error: better before the work than after it."""
+    if plot is None:
+        return None
+    if Path(plot).suffix not in (".svg", ".png"):
+        raise click.BadParameter("name a file that ends in .svg or .png", param_hint="--plot")
+    if not Path(plot).absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no folder {Path(plot).absolute().parent}", param_hint="--plot")
+    return Path(plot)
+
+
+def as_data(rows: list[dict[str, Any]]) -> Any:
+    import altair as alt
+
+    return alt.Data(values=rows)  # type: ignore[no-untyped-call]  # altair leaves this one constructor untyped

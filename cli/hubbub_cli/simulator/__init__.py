@@ -1,0 +1,1 @@
+"""The parts of `hubbub simulate`, one concept each."""

@@ -1,0 +1,61 @@
+"""Truth and estimates of a simulation as a picture, one panel a metric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hubbub_cli import drawing, plotting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hubbub_cli.simulator.outcome import Outcome
+
+__all__ = ["draw"]
+
+MOST = 25
+"""Values in one panel; of more, the largest."""
+_WIDTH, _ROW = 420, 22
+_LEGEND = {"known": "truth", "found": "estimate and interval"}
+
+
+def draw(outcomes: Sequence[Outcome], path: Path) -> None:
+    """Estimates with their intervals, and a mark where the truth is."""
+    import altair as alt
+
+    panels = [_panel(outcome) for outcome in outcomes]
+    columns = 1 if len(panels) == 1 else 2
+    chart = alt.concat(*panels, columns=columns).resolve_scale(x="independent", y="independent", color="shared")
+    chart.configure_axis(labelLimit=160, grid=True, gridOpacity=0.4).configure_view(stroke=None).save(
+        str(path), scale_factor=2
+    )
+
+
+def _panel(outcome: Outcome) -> Any:
+    import altair as alt
+
+    chosen = outcome.largest(MOST)
+    rows = [{**row, "name": drawing.name_of(row["value"]), **_LEGEND} for row in outcome.rows(chosen)]
+    marks = alt.Scale(domain=list(_LEGEND.values()), range=["#d6604d", "#2166ac"])
+    y = alt.Y("name:N", sort=None, title=None)
+    format_ = "~%" if outcome.share else "~g"
+    base = alt.Chart(plotting.as_data(rows)).encode(y=y)
+    axis = alt.Axis(format=format_, title="share of devices" if outcome.share else "mean")
+    scale = alt.Scale(zero=outcome.share, nice=True)
+    bars = base.mark_rule(strokeWidth=2).encode(
+        x=alt.X("low:Q", axis=axis, scale=scale), x2="high:Q", color=alt.Color("found:N", scale=marks, title=None)
+    )
+    dots = base.mark_point(filled=True, size=50).encode(x=alt.X("estimate:Q"), color=alt.Color("found:N", scale=marks))
+    truth = base.mark_tick(thickness=3, size=16).encode(x=alt.X("truth:Q"), color=alt.Color("known:N", scale=marks))
+    metric = outcome.metric
+    left = len(outcome.first.truth) - len(chosen)
+    subtitle = [
+        f"{metric.mechanism.name}, {outcome.first.reports:,} reports, {100 * outcome.confidence:.10g} % intervals"
+        + (f", the {len(chosen)} largest of {len(outcome.first.truth):,}" if left else ""),
+        "; ".join(outcome.promises()),
+    ]
+    if not outcome.verdict.released:
+        subtitle.append("would NOT be released: too few reports")
+    title = alt.TitleParams(metric.name, subtitle=subtitle, anchor="start")
+    return (bars + dots + truth).properties(title=title, width=_WIDTH, height=max(60, _ROW * len(rows)))

@@ -1,0 +1,165 @@
+"""The whole path in one process: real devices, shuffler and aggregator, under a clock that is set.
+
+Nothing is left out but the network and the waiting: every report is drawn by the SDK's code, sealed, uploaded to the
+shuffler's application, kept, permuted and forwarded to the aggregator's, opened, counted, published and asked for.
+Since the clock is set, a period is over as soon as everyone has reported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlencode
+
+import httpx
+
+from hubbub_aggregator.app import create_app
+from hubbub_aggregator.main import build as build_aggregator
+from hubbub_aggregator.settings import Settings as AggregatorSettings
+from hubbub_client.testing import Fleet
+from hubbub_shuffler.main import build as build_shuffler
+from hubbub_shuffler.main import open_reports
+from hubbub_shuffler.settings import Settings as ShufflerSettings
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from hubbub.codebook import Codebook
+    from hubbub.randomness import Randomness
+    from hubbub_aggregator.service import Aggregator
+    from hubbub_shuffler.main import Shuffler
+
+__all__ = ["Pipeline"]
+
+_AGGREGATOR, _SHUFFLER = "http://127.0.0.1:8702", "http://127.0.0.1:8701"
+"""Names only: nothing listens there."""
+_NOTHING = "urn:hubbub:problem:nothing-released"
+_FORWARDS = 8
+_VERDICT = 5.0
+"""Seconds, by the set clock, after which the shuffler asks what became of its batches."""
+
+
+class Pipeline:
+    """Both services on embedded storage under `home`, from entering to leaving. Each `period` is a fresh one."""
+
+    def __init__(self, home: Path, codebook: Path) -> None:
+        self._now = time.time()
+        self._runner, self._open = asyncio.Runner(), AsyncExitStack()
+        self._home, self._codebook = home, codebook
+        self._service: Aggregator
+        self._parts: Shuffler
+        self._client: httpx.AsyncClient
+        self._uploads: httpx.AsyncClient
+
+    def __enter__(self) -> Self:
+        self._runner.__enter__()
+        try:
+            self._runner.run(self._start())
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    @property
+    def codebook(self) -> Codebook:
+        """As it is in force: with its batch sizes filled in."""
+        return self._service.codebooks.newest
+
+    def period(
+        self,
+        values: Mapping[str, Sequence[object]],
+        rng: Randomness,
+        confidence: float,
+        progress: Callable[[int], None] = lambda _done: None,
+    ) -> dict[str, tuple[Any, list[object]]]:
+        """Let every device report every metric in the next period. By metric: what the aggregator publishes of it, None
+        if nothing is, and what the devices held whose reports the shuffler took."""
+        calendar, grace = self.codebook.collection.calendar, self.codebook.collection.grace
+        period = calendar.period(calendar.index_at(self._now) + 1)
+        self._set_clock(period.start)
+        held: dict[str, list[object]] = {}
+        for name, one in values.items():
+            fleet = Fleet(self, trust=self._service.anchor, rng=rng, clock=self._clock, remember=True)
+            done = 0
+
+            def more(count: int) -> None:
+                nonlocal done
+                progress(count - done)
+                done = count
+
+            fleet.report(name, one, period, progress=more)
+            held[name] = [fleet.drawn[nonce] for nonce in fleet.drawn if nonce in fleet.acknowledged]
+        self._set_clock(period.closes_at(grace))
+        self._runner.run(self._publish())
+        asked = {"from": period.label, "to": calendar.period(period.index + 1).label, "confidence": confidence}
+        return {name: (self._runner.run(self._ask(name, asked)), held[name]) for name in values}
+
+    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Any, bytes]:
+        """A device's request, as its transport makes it."""
+        sent = self._uploads.request(method, _SHUFFLER + path, headers=dict(headers), content=body)
+        answer: httpx.Response = self._runner.run(sent)
+        return answer.status_code, dict(answer.headers), answer.content
+
+    def _clock(self) -> float:
+        return self._now
+
+    def _set_clock(self, now: float) -> None:
+        """What time brings: keys for the new periods, and the bundle that carries them."""
+        self._now = now
+        self._service.tick()
+        self._runner.run(self._refresh())
+
+    async def _refresh(self) -> None:
+        await self._parts.bundles.refresh()
+
+    async def _start(self) -> None:
+        enter = self._open.enter_async_context
+        # constructed, not read: no variable of the environment may change a simulation
+        collecting = AggregatorSettings.model_construct(
+            codebook=self._codebook, state_dir=self._home / "aggregator", single_operator=True
+        )
+        self._service = build_aggregator(collecting, self._clock)
+        self._open.callback(self._service.close)
+        inside = httpx.ASGITransport(create_app(self._service))
+        self._client = await enter(httpx.AsyncClient(transport=inside, base_url=_AGGREGATOR))
+        shuffling = ShufflerSettings.model_construct(
+            state_dir=self._home / "shuffler",
+            aggregator=_AGGREGATOR,
+            trust=(self._service.anchor,),
+            forwards=_FORWARDS,
+        )
+        shuffling.state_dir.mkdir(mode=0o700, parents=True)
+        storage = open_reports(shuffling, self._clock)
+        self._open.push_async_callback(storage.aclose)
+        self._parts = build_shuffler(shuffling, storage, self._client, clock=self._clock)
+        self._uploads = await enter(httpx.AsyncClient(transport=httpx.ASGITransport(self._parts.app)))
+
+    async def _publish(self) -> None:
+        """The shuffler closes, permutes and forwards; the aggregator opens and counts; the shuffler forgets."""
+        await self._parts.batcher.tick()
+        await self._service.accumulator.drain()
+        self._now += _VERDICT
+        await self._parts.batcher.tick()
+
+    async def _ask(self, name: str, asked: Mapping[str, object]) -> Any:
+        answer = await self._client.get(f"/v1/metrics/{name}/estimate?{urlencode(asked)}")
+        found = answer.json()
+        if found.get("type") == _NOTHING:
+            return None
+        answer.raise_for_status()
+        return found["segments"][-1]
+
+    def _stop(self) -> None:
+        try:
+            self._runner.run(self._open.aclose())
+        finally:
+            self._runner.close()

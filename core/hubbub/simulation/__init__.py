@@ -1,0 +1,15 @@
+"""Simulations: what a codebook makes of data whose truth is known. NOT private; no device can import it.
+
+rng = InsecureBulkRandomness(seed)
+crowd = Crowd([Column.of(metric, values)])            # one value a device; None: nothing was recorded
+weights = crowd.draw(1_000_000, rng)                  # for how many devices each row stands
+column = crowd.columns[0]
+trial = run(column, column.held(weights), rng)        # one period, as the aggregator would publish it
+scores = Scores(metric); scores.add(trial)            # error, recall and coverage over many
+"""
+
+from hubbub.simulation.crowd import Column, Crowd
+from hubbub.simulation.randomness import InsecureBulkRandomness, InsecureRandomness
+from hubbub.simulation.trial import Scores, Trial, run
+
+__all__ = ["Column", "Crowd", "InsecureBulkRandomness", "InsecureRandomness", "Scores", "Trial", "run"]

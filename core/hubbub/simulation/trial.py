@@ -1,0 +1,121 @@
+"""One simulated period, and how well many of them came out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hubbub.mechanisms import Categories
+from hubbub.problems import InvalidParameter
+from hubbub.randomness import WORD
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hubbub.codebook import Metric
+    from hubbub.mechanisms._crowds import CrowdRandomness
+    from hubbub.simulation.crowd import Column
+
+__all__ = ["Scores", "Trial", "run"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """What one period's release says of each value, beside the truth of the devices that reported."""
+
+    reports: int
+    truth: NDArray[np.float64]
+    estimate: NDArray[np.float64]
+    stderr: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+    @property
+    def error(self) -> NDArray[np.float64]:
+        return self.estimate - self.truth
+
+    @property
+    def covered(self) -> NDArray[np.bool_]:
+        """Which intervals hold the truth; the last digit of a float is forgiven."""
+        slack = 1e-12 * np.maximum(1.0, np.abs(self.truth))
+        return np.asarray((self.low - slack <= self.truth) & (self.truth <= self.high + slack))
+
+
+def run(column: Column, held: NDArray[np.int64], rng: CrowdRandomness, confidence: float = 0.95) -> Trial:
+    """A period in which so many devices hold each input (`Column.held`): their coins, their reports, an estimate."""
+    metric = column.metric
+    if metric.share < 1:
+        held = rng.binomial(held, metric.share_threshold / WORD)
+    reports = int(held.sum())
+    if not reports:
+        raise InvalidParameter(
+            f"no device reports {metric.name}: its column is empty here; take more devices, "
+            "or declare what `missing` stands for"
+        )
+    tally = metric.mechanism.simulate(column.inputs, held, rng)
+    found, limits = metric.mechanism.estimate(tally), metric.mechanism.interval(tally, confidence)
+    return Trial(reports, column.truth(held), found.values, found.stderr, limits.low, limits.high)
+
+
+@dataclass(slots=True, eq=False)
+class Scores:
+    """Error, recall and coverage over all trials of a metric; the first one is kept whole, to be shown."""
+
+    metric: Metric
+    top: int = 10
+    """The largest values whose recall is asked for, at most half of all."""
+    first: Trial | None = None
+    trials: int = 0
+    intervals: int = 0
+    covered: int = 0
+    largest: float = 0.0
+    """Largest error of any value in any trial."""
+    _squares: float = 0.0
+    _stated: float = 0.0
+    _recalls: list[float] = field(default_factory=list)
+
+    def add(self, trial: Trial) -> None:
+        self.first = self.first or trial
+        self.trials += 1
+        self.intervals += len(trial.truth)
+        self.covered += int(trial.covered.sum())
+        self.largest = max(self.largest, float(np.abs(trial.error).max()))
+        self._squares += float((trial.error**2).sum())
+        self._stated += float((trial.stderr**2).sum())
+        if self.asked_top:
+            self._recalls.append(_recall(trial, self.asked_top))
+
+    @property
+    def asked_top(self) -> int:
+        """How many of the largest are looked for; 0 where there is nothing to be ranked."""
+        domain = self.metric.mechanism.domain
+        return min(self.top, domain.size // 2) if isinstance(domain, Categories) and domain.size > 2 else 0
+
+    @property
+    def rms(self) -> float:
+        """Root of the mean squared error over values and trials."""
+        return float(np.sqrt(self._squares / self.intervals))
+
+    @property
+    def stated(self) -> float:
+        """The same mean of the standard errors that the estimates themselves state."""
+        return float(np.sqrt(self._stated / self.intervals))
+
+    @property
+    def coverage(self) -> float:
+        """Share of all intervals that hold the truth."""
+        return self.covered / self.intervals
+
+    @property
+    def recall(self) -> float | None:
+        """Mean share of the largest values that the largest estimates name; None where nothing is ranked."""
+        return float(np.mean(self._recalls)) if self._recalls else None
+
+
+def _recall(trial: Trial, top: int) -> float:
+    """Of values that tie for the last place any will do."""
+    named = np.argsort(-trial.estimate, kind="stable")[:top]
+    least = np.partition(trial.truth, -top)[-top]
+    return float((trial.truth[named] >= least).mean())

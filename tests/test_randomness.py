@@ -24,7 +24,7 @@ from hubbub.randomness import (
     subset,
 )
 from hubbub.simulation import InsecureBulkRandomness, InsecureRandomness
-from tests.conformance.law import law_of
+from hubbub_audit.law import law_of
 
 
 class Scripted(Randomness):

@@ -78,7 +78,7 @@ def _threshold(subject: Subject, pair: tuple[Any, Any], hiding: Any, size: int) 
 
 def _sides(subject: Subject, pair: tuple[Any, Any], hiding: Any, trials: int, size: int) -> list[_Side]:
     """Both kinds of batches, in random alternation through the same shuffler."""
-    codebook = codebook_of([subject.mechanism])
+    codebook = codebook_of([subject])
     metric, rng = codebook.metrics[0], SystemRandomness()
     kinds = [kind for kind in (0, 1) for _ in range(trials)]
     mixed = [kinds[i] for i in np.argsort([rng.bits(62) for _ in kinds])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -19,11 +19,10 @@ from hubbub_client._draw import draw
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["AnyMechanism", "Subject", "codebook_of", "examples_of", "subjects_of"]
+__all__ = ["AnyMechanism", "Subject", "codebook_of", "spread", "subject_of", "usual"]
 
 AnyMechanism = Mechanism[Any]
 
-_SIZES = (16, 2)
 _RANGE = Bounds(Fraction(0), Fraction(100))
 _PERIOD, _GRACE = "1h", 4_096 * 3_600
 """A long grace: thousands of periods are open at a time, each a crowd of its own."""
@@ -116,35 +115,34 @@ def spread(items: Sequence[Any], most: int) -> list[Any]:
     return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]
 
 
-def subjects_of(mechanisms: Iterable[AnyMechanism]) -> list[Subject]:
-    """A metric around each mechanism, with made-up values."""
-    return [Subject(_metric(mechanism, f"m{index}")) for index, mechanism in enumerate(mechanisms)]
-
-
-def examples_of(name: str, epsilon: float) -> AnyMechanism:
-    """One instance of a usual size; for a mechanism that needs options, the last of its examples."""
+def usual(name: str, epsilon: float, size: int = 16) -> Subject:
+    """A mechanism at a usual size; one that needs options only a person can give, by the last of its examples."""
     cls = registered()[name]
-    domains: list[Domain] = [*(Categories(size) for size in _SIZES), _RANGE]
+    domains: list[Domain] = [Categories(size), Categories(2), _RANGE]
     for domain in domains:
         if cls.automatic and cls.fits(domain):
-            return cls.calibrate(epsilon, domain)
-    return cls.examples(epsilon)[-1]
+            return subject_of(cls.calibrate(epsilon, domain))
+    return subject_of(cls.examples(epsilon)[-1])
 
 
-def codebook_of(mechanisms: Sequence[AnyMechanism], period: str = _PERIOD, grace: int = _GRACE) -> Codebook:
-    """A codebook that collects with these mechanisms, for a real client and real services."""
+def codebook_of(subjects: Sequence[Subject], period: str = _PERIOD, grace: int = _GRACE) -> Codebook:
+    """A codebook that collects what the subjects collect, for a real client and real services."""
     calendar = Calendar.parse(period)
-    total = sum((mechanism.epsilon for mechanism in mechanisms), Fraction(0))
+    total = sum((subject.mechanism.epsilon for subject in subjects), Fraction(0))
     collection = Collection("audit", calendar, grace, grace, total, Fraction(1), Fraction(1, 10**8), Fraction(1))
-    metrics = tuple(_metric(mechanism, f"m{index}") for index, mechanism in enumerate(mechanisms))
+    metrics = tuple(
+        Metric("audit", calendar, f"m{i:03d}", subject.metric.values, subject.mechanism, "first", min_batch=2)
+        for i, subject in enumerate(subjects)
+    )
     return Codebook(collection, metrics)
 
 
-def _metric(mechanism: AnyMechanism, name: str) -> Metric:
+def subject_of(mechanism: AnyMechanism) -> Subject:
+    """A metric around a mechanism, with made-up values."""
     domain = mechanism.domain
     values: Values = (
         Category(tuple(f"value {index}" for index in range(domain.size)))
         if isinstance(domain, Categories)
         else Number(domain)
     )
-    return Metric("audit", Calendar.parse(_PERIOD), name, values, mechanism, "first", min_batch=2)
+    return Subject(Metric("audit", Calendar.parse(_PERIOD), "m000", values, mechanism, "first", min_batch=2))

@@ -1,0 +1,135 @@
+"""Which attacks make up an audit, how its false alarms are shared out, and running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hubbub.codebook import Codebook
+from hubbub.mechanisms import mechanism, registered
+from hubbub_audit.channels import lengths, recording, sending
+from hubbub_audit.crowd import crowd
+from hubbub_audit.exact import exact
+from hubbub_audit.findings import FAMILY, Attack, Finding
+from hubbub_audit.local import law, local
+from hubbub_audit.logged import canaries
+from hubbub_audit.periods import averaging, retries
+from hubbub_audit.poisoning import poisoning
+from hubbub_audit.shuffled import shuffled
+from hubbub_audit.subjects import Subject, subject_of, usual
+
+__all__ = ["EPSILONS", "TRIALS", "Audit", "attacks", "audit"]
+
+EPSILONS = (0.5, 1.0, 4.0)
+TRIALS = 100_000
+"""Reports of each input. Everything dearer than a report is done so many times less often."""
+_CROWD_EPSILON, _SHUFFLER_EPSILON, _DEVICE_EPSILON = 2.0, 3.0, 1.0
+"""Where shuffling helps visibly in batches that are small enough to be made by the thousand."""
+_LONGEST_LAW = 1_000
+"""Reports of an example beyond which walking through all of them takes too long."""
+_TOGETHER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What was found, and how sure that is."""
+
+    findings: tuple[Finding, ...]
+    tests: int
+    alpha: float
+    """False-alarm rate of each test."""
+
+    @property
+    def false_alarms(self) -> float:
+        """Chance that any of the tests raises an alarm though every claim holds (Bonferroni)."""
+        return self.tests * self.alpha
+
+    @property
+    def beaten(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.verdict == "beaten"]
+
+    @property
+    def weak(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.verdict == "weak"]
+
+
+def audit(planned: Sequence[Attack], progress: Callable[[Attack], None] | None = None) -> Audit:
+    """Run them all, one after the other; each test may raise a false alarm with an equal share of FAMILY."""
+    tests = sum(attack.tests for attack in planned)
+    alpha = FAMILY / max(tests, 1)
+    findings: list[Finding] = []
+    for attack in planned:
+        findings += attack.run(alpha)
+        if progress is not None:
+            progress(attack)
+    return Audit(tuple(findings), tests, alpha)
+
+
+def attacks(
+    names: Sequence[str] = (),
+    epsilons: Sequence[float] = (),
+    trials: int = TRIALS,
+    codebook: Codebook | None = None,
+) -> list[Attack]:
+    """The whole audit: of all registered mechanisms, of those named, or of a codebook's metrics."""
+    if codebook is not None:
+        subjects = [Subject(metric) for metric in codebook.metrics if metric.enabled]
+        crowds = devices = subjects
+    else:
+        chosen = [mechanism(name).name for name in names] or sorted(registered())
+        subjects = [usual(name, epsilon) for name in chosen for epsilon in epsilons or EPSILONS]
+        crowds = [usual(name, _CROWD_EPSILON) for name in chosen]
+        devices = [usual(name, _DEVICE_EPSILON, size=2) for name in chosen]
+    return [
+        *_of_reports(subjects, trials),
+        *_of_crowds(crowds, trials),
+        shuffled(_for_the_shuffler(crowds, codebook), max(trials // 100, 40)),
+        *_of_devices(devices, trials),
+    ]
+
+
+def _of_reports(subjects: Sequence[Subject], trials: int) -> list[Attack]:
+    planned: list[Attack] = []
+    for subject in subjects:
+        planned += [local(subject, trials), law(subject, trials // 2)]
+        planned += [exact(example) for example in _small(subject)]
+        planned += [poisoning(subject)]
+    return planned
+
+
+def _small(subject: Subject) -> list[Subject]:
+    """Instances of the same code and epsilon that can be walked through."""
+    examples = type(subject.mechanism).examples(float(subject.mechanism.epsilon))
+    return [subject_of(example) for example in examples if len(example.outputs()) <= _LONGEST_LAW]
+
+
+def _of_crowds(subjects: Sequence[Subject], trials: int) -> list[Attack]:
+    planned = [crowd(subject, max(trials // 20, 100)) for subject in subjects]
+    return [*planned, *(crowd(one, max(trials // 40, 100), _TOGETHER) for one in _one_of_each_kind(subjects))]
+
+
+def _for_the_shuffler(subjects: Sequence[Subject], codebook: Codebook | None) -> Subject:
+    """A metric whose reports are soon made: which one it is makes no difference to a shuffler."""
+    if codebook is not None:
+        return subjects[0]
+    names = [subject.mechanism.name for subject in subjects]
+    return usual("krr" if "krr" in names else names[0], _SHUFFLER_EPSILON)
+
+
+def _of_devices(subjects: Sequence[Subject], trials: int) -> list[Attack]:
+    kinds = _one_of_each_kind(subjects)
+    return [
+        averaging(kinds[0], max(trials // 50, 64)),
+        *(retries(subject, max(6, trials // 2_000)) for subject in kinds),
+        lengths(subjects),
+        *(sending(subject, max(trials // 50, 64)) for subject in kinds),
+        *(recording(subject, max(trials // 25, 64)) for subject in kinds),
+        canaries(),
+    ]
+
+
+def _one_of_each_kind(subjects: Sequence[Subject]) -> list[Subject]:
+    """The cheapest attack surface that has both: the smallest report of a frequency, and of a mean."""
+    kinds = sorted({subject.mechanism.kind for subject in subjects})
+    of_kind = [[subject for subject in subjects if subject.mechanism.kind == kind] for kind in kinds]
+    return [min(some, key=lambda subject: (subject.mechanism.report_bytes, subject.label)) for some in of_kind]

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import betaincinv, bdtr, bdtrc
+from scipy.special import bdtr, bdtrc, betaincinv
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -1,4 +1,4 @@
-"""(5) What could tell beside the report: its length, when it is sent, how long `record` takes, what is written to a log.
+"""(5) What could tell beside the report: its length, when it is sent, how long `record` takes.
 
 Times are compared between two values that are recorded side by side, in an order decided by a coin. If the value makes
 no difference, the coin alone decides which of the two has the larger time, whatever the machine does meanwhile: the
@@ -8,10 +8,8 @@ number of wins is binomial, exactly, and a noisy machine costs power but raises 
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,10 +17,10 @@ import numpy as np
 from hubbub.mechanisms import Bounds
 from hubbub.randomness import SystemRandomness
 from hubbub_audit.bounds import share_below
-from hubbub_audit.device import Device
+from hubbub_audit.crowd import POWER
+from hubbub_audit.device import a_device
 from hubbub_audit.events import best_event, by_bits, by_cell, by_number, by_score, halves, lost
-from hubbub_audit.findings import Attack, Finding
-from hubbub_audit.pipeline import fast_folder
+from hubbub_audit.findings import Attack, Finding, judged
 from hubbub_audit.subjects import Subject, codebook_of, spread
 
 if TYPE_CHECKING:
@@ -35,8 +33,13 @@ _ALIKE = 40
 _STEPS = 16
 """Looks at the network during the time in which reports are sent."""
 MARGIN = 0.1
-"""Of two values one may be the slower in so many more than half of the pairs: about what the bytes of a longer name cost.
-Nobody but the app itself can time a `record`; what is sent leaves after a random delay."""
+"""Of two values one may be the slower in so many more than half of the pairs: about what the bytes of a longer name
+cost. Nobody but the app itself can time a `record`; what is sent leaves after a random delay."""
+
+_COARSE = 0.3
+"""Sending must be watched often enough to see so many reports that leave earlier or later for one value."""
+_SLOW = 0.5
+"""Recording must be timed often enough to see a difference of this part of its usual time."""
 
 
 def lengths(subjects: Sequence[Subject]) -> Attack:
@@ -47,7 +50,7 @@ def lengths(subjects: Sequence[Subject]) -> Attack:
         names = [metric.name for metric in codebook.metrics]
         seen: dict[bytes, set[int]] = {metric.id: set() for metric in codebook.metrics}
         count = 0
-        with _device(codebook) as device:
+        with a_device(codebook) as device:
             values = [_all_values(subject) for subject in subjects]
             for turn in range(max(map(len, values))):
                 for name, some in zip(names, values, strict=True):
@@ -103,7 +106,10 @@ def sending(subject: Subject, trials: int) -> Attack:
         seen, late = _watched(subject, pair, trials)
         alone = [seen.times[seen.kinds == kind] for kind in (0, 1)]
         observed = max(_told(alone[way], alone[1 - way], alpha) for way in (0, 1))
-        joint = [np.hstack([seen.times[seen.kinds == kind, None].astype(np.uint8), seen.payloads[seen.kinds == kind]]) for kind in (0, 1)]
+        joint = [
+            np.hstack([seen.times[seen.kinds == kind, None].astype(np.uint8), seen.payloads[seen.kinds == kind]])
+            for kind in (0, 1)
+        ]
         together = max(_told_jointly(joint[way], joint[1 - way], alpha) for way in (0, 1))
         each = int(0.75 * min(map(len, alone)))
         visible = 2 * 6.5 * math.sqrt(0.25 / each)
@@ -115,7 +121,7 @@ def sending(subject: Subject, trials: int) -> Attack:
                 "when a report is sent tells nothing about its value",
                 0.0,
                 observed,
-                "beaten" if observed > 0 or late else "holds",
+                "beaten" if observed > 0 or late else "holds" if visible <= _COARSE else "weak",
                 f"would see {visible:.0%} of reports sent earlier or later for one value",
                 trials=len(seen.times),
                 tests=2,
@@ -128,7 +134,7 @@ def sending(subject: Subject, trials: int) -> Attack:
                 f"time and report together lose at most epsilon {subject.epsilon:g}",
                 subject.epsilon,
                 together,
-                "beaten" if together > subject.epsilon else "holds",
+                judged(together, subject.epsilon, POWER),
                 f"proves {together / subject.epsilon:.0%} of the claim",
                 trials=len(seen.times),
                 tests=2,
@@ -158,7 +164,7 @@ def _watched(subject: Subject, pair: tuple[Any, Any], trials: int) -> tuple[_See
     payloads: list[bytes] = []
     steps: list[int] = []
     late = 0
-    with _device(codebook) as device:
+    with a_device(codebook) as device:
         while len(kinds) < 2 * trials:
             held = [int(rng.coin(1, 2)) for _ in codebook.metrics]
             of = {metric.id: kind for metric, kind in zip(codebook.metrics, held, strict=True)}
@@ -213,7 +219,7 @@ def recording(subject: Subject, trials: int) -> Attack:
                 f"neither value is the slower one in more than {0.5 + MARGIN:.0%} of pairs",
                 MARGIN,
                 max(observed, 0.0),
-                "beaten" if observed > MARGIN else "holds",
+                "beaten" if observed > MARGIN else "holds" if visible <= _SLOW * usual else "weak",
                 f"would see about {visible:.2g} of {usual:.2g} microseconds",
                 trials=pairs,
                 tests=2,
@@ -226,7 +232,7 @@ def recording(subject: Subject, trials: int) -> Attack:
                 f"time and report together lose at most epsilon {subject.epsilon:g}",
                 subject.epsilon,
                 together,
-                "beaten" if together > subject.epsilon else "holds",
+                judged(together, subject.epsilon, POWER),
                 f"proves {together / subject.epsilon:.0%} of the claim",
                 trials=2 * pairs,
                 tests=2,
@@ -242,14 +248,16 @@ def _faster(seen: _Seen, kind: int) -> NDArray[np.uint8]:
     return (seen.times[mine, None] < seen.partners[mine, None]).astype(np.uint8)
 
 
-def _timed(subject: Subject, pair: tuple[Any, Any], trials: int, clock: Callable[[], int] = time.perf_counter_ns) -> _Seen:
+def _timed(
+    subject: Subject, pair: tuple[Any, Any], trials: int, clock: Callable[[], int] = time.perf_counter_ns
+) -> _Seen:
     codebook = codebook_of([subject] * _ALIKE)
     rng = SystemRandomness()
     kinds: list[int] = []
     times: list[float] = []
     partners: list[float] = []
     order: list[tuple[bytes, int]] = []
-    with _device(codebook) as device:
+    with a_device(codebook) as device:
         while len(kinds) < 2 * trials:
             period = device.clock.period.index
             for left, right in zip(codebook.metrics[::2], codebook.metrics[1::2], strict=True):
@@ -272,19 +280,3 @@ def _timed(subject: Subject, pair: tuple[Any, Any], trials: int, clock: Callable
             said[header.metric, plaintext.period] = plaintext.payload
     rows = np.frombuffer(b"".join(said[key] for key in order), np.uint8).reshape(len(kinds), -1)
     return _Seen(np.array(kinds), rows, np.array(times), np.array(partners))
-
-
-class _device:  # noqa: N801  used as a function
-    """A device in a folder that goes with it."""
-
-    def __init__(self, codebook: Any) -> None:
-        self._codebook = codebook
-
-    def __enter__(self) -> Device:
-        self._folder = tempfile.TemporaryDirectory(prefix="hubbub-audit-", dir=fast_folder())
-        self._device = Device(self._codebook, Path(self._folder.name))
-        return self._device
-
-    def __exit__(self, *_: object) -> None:
-        self._device.close()
-        self._folder.cleanup()

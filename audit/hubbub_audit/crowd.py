@@ -29,7 +29,7 @@ __all__ = ["DELTA", "POWER", "crowd", "log_ratios", "shuffle_finding"]
 DELTA = 0.01
 """Large enough that events of this chance are seen in some thousand batches."""
 POWER = 0.2
-"""The part of the certified epsilon that an attack must reach. Batches are dear, and the best threshold is a rare event."""
+"""The part of the certified epsilon that an attack must reach: batches are dear, and the best threshold is rare."""
 SIZES = (8, 16, 32)
 _AMPLIFIED = 0.75
 _TRAINING = 0.3
@@ -122,7 +122,7 @@ def batches(
 def log_ratios(
     subject: Subject, payloads: NDArray[np.uint8], pair: tuple[Any, Any], hiding: Any
 ) -> NDArray[np.float64]:
-    """ln P[batch | first] / P[batch | second] of each batch (first axis) of reports (second axis), others at `hiding`."""
+    """ln P[batch | first] / P[batch | second], others at `hiding`; the axes are batch, report, byte."""
     count, size, width = payloads.shape
     chances = np.maximum(subject.likelihoods(payloads.reshape(-1, width), [*pair, hiding]), 1e-300)
     weights = (chances[:, :2] / chances[:, 2:]).reshape(count, size, 2).sum(axis=1)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from hubbub_client import Client
 from hubbub_client.testing import FakeClock, MemoryTransport, Request
 from hubbub_client.transport import Answer, CannotReach
 
-__all__ = ["Device", "lost_answer", "refused"]
+__all__ = ["Device", "a_device", "fast_folder", "lost_answer", "refused"]
 
 _YEARS = 20 * 365 * 86_400
 
@@ -26,8 +29,8 @@ _YEARS = 20 * 365 * 86_400
 class Device:
     """Everything from `record` to the network is as shipped, the randomness included."""
 
-    def __init__(self, codebook: Codebook, folder: Path, make: Callable[..., Client] = Client) -> None:
-        self.codebook, self.folder, self._make = codebook, folder, make
+    def __init__(self, codebook: Codebook, folder: Path) -> None:
+        self.codebook, self.folder = codebook, folder
         self.clock = FakeClock(period=str(codebook.collection.calendar))
         self._identity = Ed25519PrivateKey.generate()
         self._keys = {1: new_private_key()}
@@ -62,14 +65,8 @@ class Device:
     def close(self) -> None:
         self.client.close()
 
-    def __enter__(self) -> Device:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _started(self) -> Client:
-        client = self._make(
+        client = Client(
             "https://shuffler.invalid",
             trust=anchor_of(self._identity),
             consent=True,
@@ -104,6 +101,22 @@ class Device:
             last=None,
             sequence=self._sequence,
         )
+
+
+@contextmanager
+def a_device(codebook: Codebook) -> Iterator[Device]:
+    """One in a folder that goes with it."""
+    with tempfile.TemporaryDirectory(prefix="hubbub-audit-", dir=fast_folder()) as folder:
+        device = Device(codebook, Path(folder))
+        try:
+            yield device
+        finally:
+            device.close()
+
+
+def fast_folder() -> str | None:
+    """Where the audit's files go: memory if there is some, since what is tested is not the disk."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  the names below it are random
 
 
 def lost_answer(device: Device) -> Callable[[Request], Answer]:

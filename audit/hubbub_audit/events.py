@@ -8,7 +8,7 @@ its choice: one test, however many candidates there were.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -55,7 +55,7 @@ def _cut(sample: Sample, part: float) -> tuple[Sample, Sample]:
     return sample[:at], sample[at:]
 
 
-def best_event(first: Sample, second: Sample, families: list[Family], delta: float = 0.0) -> Event | None:
+def best_event(first: Sample, second: Sample, families: Sequence[Family], delta: float = 0.0) -> Event | None:
     """The event that proves the largest epsilon from `first` over `second`, both of them training parts.
 
     Each family proposes its best on one half of them, and the proposals are compared on the other: a family of many
@@ -165,7 +165,7 @@ def _pair_event(left: NDArray[Any], right: NDArray[Any], a: bool, b: bool) -> Ca
 def _together(bits: NDArray[np.bool_], a: bool, b: bool) -> NDArray[np.int64]:
     """How often bit i is `a` while bit j is `b`."""
     product = (bits == a).astype(np.float32).T @ (bits == b).astype(np.float32)
-    return np.rint(product).astype(np.int64)
+    return np.asarray(np.rint(product), np.int64)
 
 
 def _packed(sample: Sample) -> NDArray[Any]:

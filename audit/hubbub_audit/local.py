@@ -128,9 +128,7 @@ def law(subject: Subject, trials: int) -> Attack:
     return Attack("local", subject.label, 2 * len(probes), run)
 
 
-def _identity(
-    subject: Subject, payloads: NDArray[np.uint8], value: Any, other: Any, alpha: float
-) -> tuple[float, str]:
+def _identity(subject: Subject, payloads: NDArray[np.uint8], value: Any, other: Any, alpha: float) -> tuple[float, str]:
     """How far E[L(R | other) / L(R | value)] is from one, by what chance explains."""
     chances = subject.likelihoods(payloads, [value, other])
     if (chances[:, 0] <= 0).any():

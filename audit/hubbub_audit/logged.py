@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import io
 import logging
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from fractions import Fraction
-from pathlib import Path
 
 from hubbub.codebook import Codebook, Collection, Metric
 from hubbub.codebook._values import Category, Number
@@ -23,9 +21,9 @@ from hubbub.mechanisms import DiscreteLaplaceMean as Laplace
 from hubbub.period import Calendar
 from hubbub.problems import HubbubError
 from hubbub.randomness import SystemRandomness
-from hubbub_audit.device import Device, refused
+from hubbub_audit.device import a_device, refused
 from hubbub_audit.findings import Attack, Finding
-from hubbub_audit.pipeline import fast_folder, through_the_shuffler
+from hubbub_audit.pipeline import through_the_shuffler
 from hubbub_client._draw import draw
 
 __all__ = ["canaries"]
@@ -62,12 +60,16 @@ def canaries() -> Attack:
 
 def _everything_that_is_said() -> list[str]:
     printed = io.StringIO()
-    with _listening() as heard, warnings.catch_warnings(record=True) as warned, redirect_stdout(printed):
-        with redirect_stderr(printed):
-            warnings.simplefilter("always")
-            heard += _use_a_client()
-            _use_the_services()
-    return [*heard, *(str(warning.message) for warning in warned), printed.getvalue()]
+    with (
+        _listening() as heard,
+        warnings.catch_warnings(record=True) as warned,
+        redirect_stdout(printed),
+        redirect_stderr(printed),
+    ):
+        warnings.simplefilter("always")
+        said = _use_a_client()
+        _use_the_services()
+    return [*heard, *said, *(str(warning.message) for warning in warned), printed.getvalue()]
 
 
 @contextmanager
@@ -99,22 +101,21 @@ def _listening() -> Iterator[list[str]]:
 def _use_a_client() -> list[str]:
     """Record, err, send, fail to send; what counters, errors and requests say of it."""
     said: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="hubbub-audit-", dir=fast_folder()) as folder:
-        with Device(_codebook(), Path(folder)) as device:
-            for _ in range(_PERIODS):
-                device.record("number", _NUMBER)
-                device.record("word", _WORD)
-                for metric, value in (("word", _NUMBER), ("number", _WORD), ("number", float("nan"))):
-                    with suppress(HubbubError):  # strict clients raise; to the app, which knows the value
-                        device.client.record(metric, value)
-                device.transport.script.append(refused("overloaded"))
-                device.client.flush(0, now=True)
-                device.clock.advance(4_000)
-                device.client.flush(0, now=True)
-                device.clock.next_period()
-            said += [repr(device.client.stats()), repr(device.client.ledger()), repr(device.client)]
-            for request in device.transport.requests:
-                said += [request.path, repr(dict(request.headers)), request.body.decode("latin-1")]
+    with a_device(_codebook()) as device:
+        for _ in range(_PERIODS):
+            device.record("number", _NUMBER)
+            device.record("word", _WORD)
+            for metric, value in (("word", _NUMBER), ("number", _WORD), ("number", float("nan"))):
+                with suppress(HubbubError):  # strict clients raise; to the app, which knows the value
+                    device.client.record(metric, value)
+            device.transport.script.append(refused("overloaded"))
+            device.client.flush(0, now=True)
+            device.clock.advance(4_000)
+            device.client.flush(0, now=True)
+            device.clock.next_period()
+        said += [repr(device.client.stats()), repr(device.client.ledger()), repr(device.client)]
+        for request in device.transport.requests:
+            said += [request.path, repr(dict(request.headers)), request.body.decode("latin-1")]
     return said
 
 

@@ -1,4 +1,4 @@
-r"""(4) One device over time: what its reports of many periods give away together, and whether a resent report is the same.
+"""(4) One device over time: what reports of many periods give away together, and whether a resent report is the same.
 
 A device that holds one value reports it in every period, with fresh noise; whoever links its reports averages the noise
 out. That is what the ledger is for: after T periods it says T eps, and no test on T linked reports may prove more. The
@@ -7,17 +7,14 @@ strongest test is the sum of log likelihood ratios.
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubbub_audit.device import Device, lost_answer, refused
+from hubbub_audit.device import a_device, lost_answer, refused
 from hubbub_audit.events import best_event, by_score, halves, lost
 from hubbub_audit.findings import Attack, Finding, judged
 from hubbub_audit.local import POWER
-from hubbub_audit.pipeline import fast_folder
 from hubbub_audit.subjects import Subject, codebook_of
 
 if TYPE_CHECKING:
@@ -72,16 +69,15 @@ def _histories(subject: Subject, held: Any, trials: int, periods: int) -> tuple[
     """Payloads of so many histories of a device that always holds one value, and what its ledger says of one period."""
     codebook = codebook_of([subject] * _ALIKE)
     rounds = -(-trials // _ALIKE) * periods
-    with tempfile.TemporaryDirectory(prefix="hubbub-audit-", dir=fast_folder()) as folder:
-        with Device(codebook, Path(folder)) as device:
-            for number in range(rounds):
-                for metric in codebook.metrics:
-                    device.record(metric.name, subject.value_of(held))
-                device.clock.next_period()
-                if number % _A_DAY == _A_DAY - 1 or number == rounds - 1:
-                    device.client.flush(0, now=True)
-            account = device.client.ledger()
-            opened = [device.open(report) for report in device.transport.reports]
+    with a_device(codebook) as device:
+        for number in range(rounds):
+            for metric in codebook.metrics:
+                device.record(metric.name, subject.value_of(held))
+            device.clock.next_period()
+            if number % _A_DAY == _A_DAY - 1 or number == rounds - 1:
+                device.client.flush(0, now=True)
+        account = device.client.ledger()
+        opened = [device.open(report) for report in device.transport.reports]
     found: dict[bytes, list[tuple[int, bytes]]] = {}
     for header, plaintext in opened:
         found.setdefault(header.metric, []).append((plaintext.period, plaintext.payload))
@@ -95,25 +91,24 @@ def retries(subject: Subject, periods: int) -> Attack:
     """Lose answers, break connections, restart the app, revoke the key: every copy of a report must say the same."""
 
     def run(_: float) -> list[Finding]:
-        with tempfile.TemporaryDirectory(prefix="hubbub-audit-", dir=fast_folder()) as folder:
-            with Device(codebook_of([subject]), Path(folder)) as device:
-                held = subject.value_of(subject.worst_pair()[0])
-                for number in range(periods):
-                    device.record("m000", held)
-                    for _attempt in range(3):
-                        device.transport.script.append(lost_answer(device))
-                        device.client.flush(0, now=True)
-                    if number % 3 == 1:
-                        device.restart()
-                    if number % 3 == 2:
-                        device.revoke()
-                        device.transport.script.append(refused("revoked-key"))
+        with a_device(codebook_of([subject])) as device:
+            held = subject.value_of(subject.worst_pair()[0])
+            for number in range(periods):
+                device.record("m000", held)
+                for _attempt in range(3):
                     device.transport.script.append(lost_answer(device))
                     device.client.flush(0, now=True)
-                    device.client.flush(0, now=True)
-                    device.clock.next_period()
-                spent = device.client.ledger().spent
-                copies = [device.open(report) for report in device.uploads()]
+                if number % 3 == 1:
+                    device.restart()
+                if number % 3 == 2:
+                    device.revoke()
+                    device.transport.script.append(refused("revoked-key"))
+                device.transport.script.append(lost_answer(device))
+                device.client.flush(0, now=True)
+                device.client.flush(0, now=True)
+                device.clock.next_period()
+            spent = device.client.ledger().spent
+            copies = [device.open(report) for report in device.uploads()]
         said: dict[int, set[tuple[bytes, bytes]]] = {}
         for _header, plaintext in copies:
             said.setdefault(plaintext.period, set()).add((plaintext.nonce, plaintext.payload))

@@ -1,4 +1,4 @@
-"""A real shuffler in this process, and what its aggregator receives: ingest, storage, batcher and forwarding as shipped.
+"""A real shuffler in this process, and what its aggregator receives: ingest, storage, batcher, forwarding as shipped.
 
 Only time and the network are ours: uploads arrive through its own application, wave by wave, so that each batch has a
 known order of arrival; what it forwards is kept as received and opened with the aggregator's code.
@@ -24,6 +24,7 @@ from hubbub.sealing import Sealer, new_private_key, public_key_of
 from hubbub.trust import anchor_of
 from hubbub.wire import BATCH_HEADER_BYTES, REPORTS_TYPE, BatchHeader, ReportHeader, encode_upload
 from hubbub_aggregator.opening import Opened, open_slice, slices
+from hubbub_audit.device import fast_folder
 from hubbub_client._draw import Draw, seal
 from hubbub_shuffler.app import create_app
 from hubbub_shuffler.batcher import Batcher
@@ -32,7 +33,7 @@ from hubbub_shuffler.forward import Forwarder
 from hubbub_shuffler.ingest import Ingest
 from hubbub_shuffler.storage.sqlite import SqliteStorage
 
-__all__ = ["MOST_BATCHES", "Received", "fast_folder", "through_the_shuffler"]
+__all__ = ["MOST_BATCHES", "Received", "through_the_shuffler"]
 
 MOST_BATCHES = 4_000
 """At a time: each is a period of its own, and all of them must be open together."""
@@ -82,11 +83,6 @@ class _Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-def fast_folder() -> str | None:
-    """Where the audit's files go: memory if there is some, since what is tested is not the disk."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  the names below it are random
 
 
 def through_the_shuffler(codebook: Codebook, metric: bytes, batches: Sequence[Sequence[Draw]]) -> list[Received]:

@@ -53,10 +53,15 @@ class Audit:
         return [finding for finding in self.findings if finding.verdict == "weak"]
 
 
-def audit(planned: Sequence[Attack], progress: Callable[[Attack], None] | None = None) -> Audit:
-    """Run them all, one after the other; each test may raise a false alarm with an equal share of FAMILY."""
+def audit(
+    planned: Sequence[Attack], progress: Callable[[Attack], None] | None = None, alpha: float | None = None
+) -> Audit:
+    """Run them all, one after the other; each test may raise a false alarm with an equal share of FAMILY.
+
+    `alpha` sets the rate of each test instead.
+    """
     tests = sum(attack.tests for attack in planned)
-    alpha = FAMILY / max(tests, 1)
+    alpha = FAMILY / max(tests, 1) if alpha is None else alpha
     findings: list[Finding] = []
     for attack in planned:
         findings += attack.run(alpha)

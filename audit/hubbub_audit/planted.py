@@ -15,14 +15,16 @@ from fractions import Fraction
 from typing import Any
 from unittest.mock import patch
 
-from hubbub.mechanisms import Bounds, Categories, DiscreteLaplaceMean, KaryRandomizedResponse
 from hubbub.mechanisms import BinaryRandomizedResponse as Binary
+from hubbub.mechanisms import Bounds, Categories, DiscreteLaplaceMean, KaryRandomizedResponse
+from hubbub.mechanisms._numbers import position
+from hubbub.mechanisms._symbols import index
 from hubbub.randomness import WORD, Randomness, SystemRandomness, discrete_laplace
 from hubbub.sealing import Sealer
 from hubbub.wire import decode_report
 from hubbub_audit.channels import recording, sending
 from hubbub_audit.exact import exact
-from hubbub_audit.findings import Attack
+from hubbub_audit.findings import FAMILY, Attack
 from hubbub_audit.local import law, local
 from hubbub_audit.logged import canaries
 from hubbub_audit.periods import retries
@@ -30,7 +32,7 @@ from hubbub_audit.plan import Audit, audit
 from hubbub_audit.shuffled import shuffled
 from hubbub_audit.subjects import Subject, subject_of, usual
 from hubbub_client import Client, _reports
-from hubbub_client._draw import Draw, seal
+from hubbub_client._draw import Draw, draw, seal
 from hubbub_client._sending import Sending
 from hubbub_client.outbox import Outbox
 from hubbub_shuffler import ranking
@@ -38,6 +40,9 @@ from hubbub_shuffler.commits import Commits
 from hubbub_shuffler.permute import PLACE_BYTES
 
 __all__ = ["PLANTS", "Plant", "caught"]
+
+_AS_IN_A_WHOLE_AUDIT = FAMILY / 1_000
+"""An audit of all mechanisms makes some hundred tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +57,9 @@ class Plant:
 
 
 def caught(plant: Plant, trials: int) -> Audit:
-    """The audit of the planted bug: some claim must be beaten in it."""
+    """The audit of the planted bug, with tests as strict as in a whole audit: some claim must be beaten in it."""
     with plant.planted():
-        return audit(plant.attacks(trials))
+        return audit(plant.attacks(trials), alpha=_AS_IN_A_WHOLE_AUDIT)
 
 
 # -- mechanisms --------------------------------------------------------------------------------------
@@ -65,7 +70,7 @@ class NoiseFivePercentLow(KaryRandomizedResponse):
     """Lies nineteen times where it should twenty times."""
 
     def randomize(self, value: object, rng: Randomness) -> int:
-        truth = int(value)  # type: ignore[call-overload]  # the audit passes indexes
+        truth = index(value, self.size, self.name)
         lie = (truth + 1 + rng.below(self.size - 1)) % self.size
         kept = WORD - (WORD - self.keep) * 19 // 20
         return truth if rng.coin(kept, WORD) else lie
@@ -84,8 +89,8 @@ class RoundsDown(DiscreteLaplaceMean):
     """Takes the grid point below, always: as private as before, and wrong."""
 
     def randomize(self, value: object, rng: Randomness) -> int:
-        place = (Fraction(value) - self.bounds.lower) / self.bounds.width  # type: ignore[arg-type]  # a number
-        noisy = int(place * self.steps) + discrete_laplace(rng, self.scale, self.rate)
+        up, whole = position(value, self.bounds, self.name)
+        noisy = up * self.steps // whole + discrete_laplace(rng, self.scale, self.rate)
         return min(max(noisy, -self.reach), self.steps + self.reach)
 
 
@@ -137,7 +142,7 @@ def _keeps_the_order() -> Iterator[None]:
 def _draws_again() -> Iterator[None]:
     """A client that randomizes whenever it sends, under the same nonce: the aggregator counts it once, and sees all."""
     held: dict[bytes, tuple[Any, object]] = {}
-    draw, ready = _reports.draw, Sending._ready
+    ready = Sending._ready
 
     def noting(metric: Any, value: object, rng: Randomness) -> Draw:
         drawn = draw(metric, value, rng)
@@ -160,7 +165,7 @@ def _draws_again() -> Iterator[None]:
 def _sends_one_value_earlier() -> Iterator[None]:
     """A client that cuts the delay of one value by a quarter."""
     told: list[object] = []
-    draw, put = _reports.draw, Outbox.put
+    put = Outbox.put
 
     def noting(metric: Any, value: object, rng: Randomness) -> Draw:
         told.append(metric.input_of(value))
@@ -190,7 +195,6 @@ def _is_slow_for_one_value() -> Iterator[None]:
 @contextmanager
 def _logs_what_it_draws() -> Iterator[None]:
     """A line for the developer, left in."""
-    draw = _reports.draw
 
     def saying(metric: Any, value: object, rng: Randomness) -> Draw:
         logging.getLogger("hubbub_client").debug("drawing %s of %s", value, metric.name)

@@ -1,8 +1,8 @@
 r"""(6) Fakes: how far can devices that lie at will move an estimate, against the published bound?
 
-A fake may send any bytes that decode. Maximal gain (Cao, Jia and Gong, USENIX Security 2021, arXiv 1911.02046, section
-5) takes the report that adds most to the target's estimate; the largest shift comes where it stands in place of the
-report that adds least. Reports to choose from: what honest devices of several values send, and payloads that none would.
+A fake may send any bytes that decode. Maximal gain (Cao, Jia and Gong, USENIX Security 2021, arXiv 1911.02046) takes
+the report that adds most to the target's estimate; the largest shift comes where it stands in place of the report that
+adds least. Chosen from what honest devices of several values send, and from payloads that none would.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def _pool(subject: Subject) -> list[bytes]:
     """Different payloads that decode."""
     mechanism, size = subject.mechanism, subject.mechanism.report_bytes
     honest = [
-        row.tobytes() for value in spread(list(mechanism.inputs()), 8) for row in subject.payloads(value, _OF_EACH_VALUE)
+        row.tobytes()
+        for value in spread(list(mechanism.inputs()), 8)
+        for row in subject.payloads(value, _OF_EACH_VALUE)
     ]
     made_up = [bytes(size), b"\xff" * size, *_single_bytes(size), *(os.urandom(size) for _ in range(_ANY_BYTES))]
     made_up += [_one_bit_changed(payload, at) for payload in honest[:16] for at in range(min(8 * size, 256))]

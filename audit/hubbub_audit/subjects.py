@@ -46,7 +46,9 @@ class Subject:
     def label(self) -> str:
         domain = self.mechanism.domain
         shape = f"{domain.size} values" if isinstance(domain, Categories) else "a number"
-        name = self.mechanism.name if self.metric.collection == "audit" else f"{self.metric.name}, {self.mechanism.name}"
+        name = (
+            self.mechanism.name if self.metric.collection == "audit" else f"{self.metric.name}, {self.mechanism.name}"
+        )
         return f"{name}, epsilon {self.epsilon:g}, {shape}"
 
     def value_of(self, held: Any) -> object:

@@ -6,6 +6,7 @@ import click
 
 import hubbub as core
 from hubbub_cli.aggregator import aggregator
+from hubbub_cli.audit import audit
 from hubbub_cli.codebook import codebook
 from hubbub_cli.demo import demo
 from hubbub_cli.keys import keys
@@ -26,5 +27,5 @@ def hubbub() -> None:
     """
 
 
-for command in (aggregator, codebook, demo, keys, mechanisms, plan, privacy, query, shuffler, up):
+for command in (aggregator, audit, codebook, demo, keys, mechanisms, plan, privacy, query, shuffler, up):
     hubbub.add_command(command)

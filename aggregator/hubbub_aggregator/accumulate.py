@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.wire import NONCE_BYTES
 from hubbub_aggregator.codebooks import Codebooks, Governed, smallest_batch
-from hubbub_aggregator.opening import Opened, Pool, open_slice, slices, tally_payloads
+from hubbub_aggregator.opening import Opened, Pool, open_slice, slices, tally_parts, tally_payloads
 from hubbub_aggregator.publish import release_record
 from hubbub_aggregator.storage import Accepted, Batch, Storage, StorageError
 
@@ -173,7 +173,7 @@ class Accumulator:
         self, mechanism: Mechanism[Any], opened: Sequence[Opened], kept: Sequence[NDArray[np.bool_]]
     ) -> bytes:
         chosen = [_chosen(part.payloads, mask, mechanism.report_bytes) for part, mask in zip(opened, kept, strict=True)]
-        raw = await self.pool.map(tally_payloads, [(mechanism, payloads) for payloads in chosen if payloads])
+        raw = await self.pool.map(tally_payloads, tally_parts(mechanism, chosen))
         total = mechanism.tally_from_bytes(raw[0])
         for more in raw[1:]:
             total += mechanism.tally_from_bytes(more)

@@ -145,7 +145,8 @@ def comparison(
 
     old, metric = a.crowd.metric, b.crowd.metric
     size = len(metric.values.labels())
-    together = size if size > 2 else 1  # two values are complements: one interval is both
+    complementary = old.mechanism.complementary and metric.mechanism.complementary
+    together = 1 if size == 1 or (size == 2 and complementary) else size  # of complements one interval is both
     found = difference(
         (old.mechanism, a.crowd.tally),
         (metric.mechanism, b.crowd.tally),

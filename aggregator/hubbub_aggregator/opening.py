@@ -17,23 +17,21 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from hubbub.mechanisms import Mechanism
-from hubbub.problems import CannotOpen, MalformedReport
+from hubbub.problems import CannotOpen
 from hubbub.sealing import Opener
 from hubbub.wire import NONCE_BYTES, BatchHeader, ReportHeader
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-__all__ = ["Opened", "Pool", "Slice", "open_slice", "slices", "tally_payloads"]
+__all__ = ["Opened", "Pool", "Slice", "open_slice", "slices", "tally_parts", "tally_payloads"]
 
 T = TypeVar("T")
 
 SLICE = 2_000
 """Reports per task: about a seventh of a second, so that cores end together and few bytes travel at once."""
+TALLIED = 20_000
+"""Reports per task that are counted together, or more."""
 _ATTEMPTS = 3
 PERIOD_BYTES = 4
 """A plaintext starts with its period, big-endian; see `hubbub.wire`."""
@@ -97,7 +95,7 @@ def _sorted_out(opened: list[bytes], part: Slice, count: int) -> Opened:
         return Opened(b"", b"", dict(+invalid))
     table = np.frombuffer(b"".join(opened), np.uint8).reshape(-1, length)
     in_period = (table[:, :PERIOD_BYTES] == np.frombuffer(part.header.period.to_bytes(PERIOD_BYTES), np.uint8)).all(1)
-    possible = _possible(np.ascontiguousarray(table[:, PERIOD_BYTES + NONCE_BYTES :]), part.mechanism)
+    _, possible = part.mechanism.decode_many(np.ascontiguousarray(table[:, PERIOD_BYTES + NONCE_BYTES :]))
     invalid["wrong-period"] = int((~in_period).sum())
     invalid["malformed"] = int((in_period & ~possible).sum())
     valid = table[in_period & possible]
@@ -105,27 +103,30 @@ def _sorted_out(opened: list[bytes], part: Slice, count: int) -> Opened:
     return Opened(nonces.tobytes(), payloads.tobytes(), dict(+invalid))
 
 
-def _possible(payloads: NDArray[np.uint8], mechanism: Mechanism[Any]) -> NDArray[np.bool_]:
-    """Which of these payloads decode; each different one is tried once."""
-    import numpy as np
+def tally_parts(mechanism: Mechanism[Any], payloads: Sequence[bytes]) -> list[tuple[Mechanism[Any], bytes]]:
+    """Payloads put together to tasks for `tally_payloads`.
 
-    kinds, of = np.unique(payloads.view(f"V{payloads.shape[1]}").ravel(), return_inverse=True)
-    return np.array([_decodes(mechanism, kind.tobytes()) for kind in kinds], np.bool_)[of]
-
-
-def _decodes(mechanism: Mechanism[Any], payload: bytes) -> bool:
-    try:
-        mechanism.decode(payload)
-    except MalformedReport:
-        return False
-    return True
+    Each has at least as many reports as a tally has counts, so that what comes back is no more than what was opened.
+    """
+    least = mechanism.report_bytes * max(TALLIED, mechanism.cells)
+    parts, waiting, size = list[tuple[Mechanism[Any], bytes]](), list[bytes](), 0
+    for piece in payloads:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= least:
+            parts.append((mechanism, b"".join(waiting)))
+            waiting, size = [], 0
+    if size:
+        parts.append((mechanism, b"".join(waiting)))
+    return parts
 
 
 def tally_payloads(part: tuple[Mechanism[Any], bytes]) -> bytes:
     """The tally of payloads that `open_slice` found valid."""
+    import numpy as np
+
     mechanism, payloads = part
-    size = mechanism.report_bytes
-    reports = [mechanism.decode(payloads[at : at + size]) for at in range(0, len(payloads), size)]
+    reports, _ = mechanism.decode_many(np.frombuffer(payloads, np.uint8).reshape(-1, mechanism.report_bytes))
     return mechanism.tally(reports).to_bytes()
 
 

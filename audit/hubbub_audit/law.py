@@ -86,7 +86,7 @@ class _Driver(Randomness):
         return choice
 
     def bits(self, count: int) -> int:
-        raise CannotEnumerate(f"a sampler drew {count} raw bits; use below, coin, pick, coin_exp or retry")
+        raise CannotEnumerate(f"a sampler drew {count} raw bits; use below, coin, coins, pick, coin_exp or retry")
 
     def below(self, bound: int) -> int:
         if not 1 <= bound <= 10_000:
@@ -98,6 +98,9 @@ class _Driver(Randomness):
             raise ValueError(f"a probability is between 0 and 1, got {numerator}/{denominator}")
         chance = Fraction(numerator, denominator)
         return bool(self._branch([1 - chance, chance]))
+
+    def coins(self, count: int, numerator: int, places: int) -> int:
+        return sum(self.coin(numerator, 2**places) << place for place in range(count))
 
     def pick(self, cumulative: Sequence[int]) -> int:
         return self._branch([Fraction(b - a, cumulative[-1]) for a, b in pairwise([0, *cumulative])])

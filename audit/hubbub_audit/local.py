@@ -148,7 +148,7 @@ def _bias(
     estimate's own scale."""
     mechanism, count = subject.mechanism, len(payloads)
     domain = mechanism.domain
-    found = mechanism.estimate(mechanism.tally(list(subject.reports(payloads)))).values
+    found = mechanism.estimate(mechanism.tally(mechanism.decode_many(payloads)[0])).values
     truth = np.eye(domain.size)[value] if isinstance(domain, Categories) else np.array([float(value)])
     scale = 1.0 if isinstance(domain, Categories) else float(domain.width)
     declared = np.broadcast_to(mechanism.variance(truth), truth.shape)

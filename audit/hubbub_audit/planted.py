@@ -16,7 +16,13 @@ from typing import Any
 from unittest.mock import patch
 
 from hubbub.mechanisms import BinaryRandomizedResponse as Binary
-from hubbub.mechanisms import Bounds, Categories, DiscreteLaplaceMean, KaryRandomizedResponse
+from hubbub.mechanisms import (
+    Bounds,
+    Categories,
+    DiscreteLaplaceMean,
+    KaryRandomizedResponse,
+    SymmetricUnaryEncoding,
+)
 from hubbub.mechanisms._numbers import position
 from hubbub.mechanisms._symbols import index
 from hubbub.randomness import WORD, Randomness, SystemRandomness, discrete_laplace
@@ -85,6 +91,17 @@ class NeverTurnsATrueBitOff(Binary):
 
 
 @dataclass(frozen=True)
+class ZeroBitsShareOneCoin(SymmetricUnaryEncoding):
+    """Every bit by itself has the right law; only together do they give the value away."""
+
+    def randomize(self, value: object, rng: Randomness) -> bytes:
+        held = index(value, self.size, self.name)
+        noise = (1 << self.size) - 1 if rng.coin(self.flip, WORD) else 0
+        one = int(rng.coin(self.keep, WORD))
+        return self.packed(noise & ~(1 << held) | one << held)
+
+
+@dataclass(frozen=True)
 class RoundsDown(DiscreteLaplaceMean):
     """Takes the grid point below, always: as private as before, and wrong."""
 
@@ -102,6 +119,16 @@ def _noise_five_percent_low() -> Subject:
 def _never_turned_off() -> Subject:
     right = Binary.calibrate(1, Categories(2))
     return subject_of(NeverTurnsATrueBitOff(right.epsilon, right.keep))
+
+
+def _shared_coin() -> Subject:
+    right = SymmetricUnaryEncoding.calibrate(1, Categories(16))
+    return subject_of(ZeroBitsShareOneCoin(right.epsilon, right.size, right.flip))
+
+
+def _shared_coin_of_few() -> Subject:
+    right = SymmetricUnaryEncoding.calibrate(1, Categories(3))
+    return subject_of(ZeroBitsShareOneCoin(right.epsilon, right.size, right.flip))
 
 
 def _rounds_down() -> Subject:
@@ -211,6 +238,15 @@ PLANTS: tuple[Plant, ...] = (
         _of_a_mechanism(_noise_five_percent_low),
     ),
     Plant("sure-bit", "rr never turns a true bit off", _of_a_mechanism(_never_turned_off)),
+    Plant(
+        "shared-coin",
+        "sue flips all zero bits by one coin",
+        lambda trials: [
+            local(_shared_coin(), trials),
+            law(_shared_coin(), trials // 2),
+            exact(_shared_coin_of_few()),
+        ],
+    ),
     Plant("biased-rounding", "laplace rounds down instead of by a fair chance", _of_a_mechanism(_rounds_down)),
     Plant(
         "kept-order",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -63,11 +63,6 @@ class Subject:
         rng, value = rng or SystemRandomness(), self.value_of(held)
         joined = b"".join(draw(self.metric, value, rng).payload for _ in range(count))
         return np.frombuffer(joined, np.uint8).reshape(count, self.mechanism.report_bytes)
-
-    def reports(self, payloads: NDArray[np.uint8]) -> Iterator[Any]:
-        """The same as the aggregator reads them."""
-        for row in payloads:
-            yield self.mechanism.decode(row.tobytes())
 
     def likelihoods(self, payloads: NDArray[np.uint8], inputs: Sequence[Any]) -> NDArray[np.float64]:
         """Declared P[report | input], one column an input; each different report is asked about once."""

@@ -1,15 +1,16 @@
 r"""Exact randomness: integers from the operating system, never a float.
 
-Every decision on a privacy path is one of five draws, each exact in integer arithmetic:
+Every decision on a privacy path is one of six draws, each exact in integer arithmetic:
 
     below(n)          uniform on 0 .. n-1, by rejection
     coin(a, b)        True with probability a / b
+    coins(n, a, b)    n independent bits, each 1 with probability a / 2**b
     pick(cumulative)  index i with probability proportional to the i-th integer weight
     coin_exp(a, b)    True with probability exp(-a / b)          (Canonne, Kamath, Steinke 2020, Alg. 1)
     retry(attempt)    the first result of `attempt` that is not None
 
-`discrete_laplace` and `subset` are made of these. A test can therefore subclass `Randomness`, branch
-over all outcomes of the five, and learn the *exact* law of any sampler without being told its formula.
+`discrete_laplace`, `subset` and `subset_bits` are made of these. A test can therefore subclass `Randomness`,
+branch over all outcomes of the six, and learn the *exact* law of any sampler without being told its formula.
 
 Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy", arXiv 2004.00010,
 Algorithms 1 (exponential coin) and 2 (discrete Laplace).
@@ -34,7 +35,9 @@ __all__ = [
     "SystemBulkRandomness",
     "SystemRandomness",
     "discrete_laplace",
+    "ones",
     "subset",
+    "subset_bits",
 ]
 
 T = TypeVar("T")
@@ -65,6 +68,29 @@ class Randomness(ABC):
         if not 0 <= numerator <= denominator:
             raise ValueError(f"a probability is between 0 and 1, got {numerator}/{denominator}")
         return self.below(denominator) < numerator
+
+    def coins(self, count: int, numerator: int, places: int) -> int:
+        """An integer of `count` independent bits, each 1 with probability numerator / 2**places, exactly.
+
+        Digit by digit, the last one first: a uniform bit OR the bit so far has probability (1 + p)/2, AND it
+        p/2, which writes the digits of the numerator behind the point. All bits at once, always in the same time.
+        """
+        if not 0 <= numerator <= 1 << places:
+            raise ValueError(f"a probability is between 0 and 1, got {numerator}/2**{places}")
+        every = (1 << count) - 1
+        if numerator == 1 << places:
+            return every
+        while places and not numerator & 1:
+            numerator, places = numerator >> 1, places - 1
+        drawn, found = self.bits(count * places), 0
+        for place in range(places):
+            word = drawn >> place * count & every
+            found = found | word if numerator >> place & 1 else found & word
+        return found
+
+    def buffered(self, size: int) -> Randomness:  # noqa: ARG002  a size is of use to those who fetch bytes
+        """The same draws, for one short computation, where possible with `size` bytes fetched at once."""
+        return self
 
     def pick(self, cumulative: Sequence[int]) -> int:
         """Index i with probability (cumulative[i] - cumulative[i-1]) / cumulative[-1]."""
@@ -97,6 +123,25 @@ class SystemRandomness(Randomness):
         size = (count + 7) // 8
         return int.from_bytes(os.urandom(size)) >> (8 * size - count)
 
+    def buffered(self, size: int) -> Randomness:
+        return _Fetched(size)
+
+
+class _Fetched(Randomness):
+    """The operating system's bytes, fetched in one call and each used once. It must not outlive the call it is made in:
+    a fork would share them."""
+
+    def __init__(self, size: int) -> None:
+        self._bytes, self._used = os.urandom(size), 0
+
+    def bits(self, count: int) -> int:
+        size = (count + 7) // 8
+        start, end = self._used, self._used + size
+        if end > len(self._bytes):
+            self._bytes, start, end = os.urandom(max(size, 64)), 0, size
+        self._used = end
+        return int.from_bytes(self._bytes[start:end]) >> (8 * size - count)
+
 
 def discrete_laplace(rng: Randomness, scale: int, rate: int) -> int:
     r"""An integer Y with P[Y = y] proportional to exp(-|y| rate/scale), exactly (CKS 2020, Algorithm 2)."""
@@ -128,6 +173,29 @@ def subset(rng: Randomness, size: int, count: int) -> list[int]:
         drawn = rng.below(last + 1)
         chosen.add(last if drawn in chosen else drawn)
     return sorted(chosen)
+
+
+def subset_bits(rng: Randomness, size: int, count: int) -> int:
+    """A uniform `count`-subset of 0 .. size-1 as the 1 bits of an integer: quicker than `subset` for many.
+
+    A coin for each gives about as many; then what is too much is taken away, or what lacks added, uniformly. Coins
+    favour no element, so whatever their number is the set is uniform before, and so it is after.
+    """
+    if not 0 <= count <= size or size < 1:
+        raise ValueError(f"cannot choose {count} of {size}")
+    if 16 * count < size:  # few: one draw for each is quicker
+        return sum(1 << place for place in subset(rng, size, count))
+    found = rng.coins(size, (256 * count + size // 2) // size, 8)
+    off = found.bit_count() - count
+    there = ones(found if off > 0 else found ^ ((1 << size) - 1))
+    for place in subset(rng, len(there), abs(off)):
+        found ^= 1 << there[place]
+    return found
+
+
+def ones(number: int) -> list[int]:
+    """The places of the 1 bits, ascending."""
+    return [place for place, digit in enumerate(bin(number)[:1:-1]) if digit == "1"]
 
 
 class BulkRandomness(ABC):
@@ -165,6 +233,21 @@ class BulkRandomness(ABC):
         if threshold == WORD:
             return np.ones(count, np.bool_)
         return self.words(count) < np.uint64(threshold)
+
+    def coins(self, rows: int, size: int, threshold: int) -> NDArray[np.uint8]:
+        """Rows of `size` bytes, whose bits are independent and 1 with probability threshold / 2**64."""
+        import numpy as np
+
+        if not 0 <= threshold < WORD:
+            raise ValueError(f"threshold must be from 0 to 2**64 - 1, got {threshold}")
+        count = -(-rows * size // 8)
+        found, places = np.zeros(count, np.uint64), 64
+        while places and not threshold & 1:
+            threshold, places = threshold >> 1, places - 1
+        for place in range(places):
+            word = self.words(count)
+            found = found | word if threshold >> place & 1 else found & word
+        return found.view(np.uint8)[: rows * size].reshape(rows, size)
 
     def coin_exp(self, numerators: NDArray[np.int64], denominator: int) -> NDArray[np.bool_]:
         """True with probability exp(-numerators/denominator), elementwise; numerators from 0 to denominator."""

@@ -21,10 +21,16 @@ from hubbub.mechanisms._frame import (
 )
 from hubbub.mechanisms._registry import choose, mechanism, register, registered
 from hubbub.mechanisms.duchi import DuchiMean
+from hubbub.mechanisms.hadamard import HadamardResponse
 from hubbub.mechanisms.krr import KaryRandomizedResponse
 from hubbub.mechanisms.laplace import DiscreteLaplaceMean
+from hubbub.mechanisms.linear_hash import LinearHash
 from hubbub.mechanisms.matrix import MatrixResponse
+from hubbub.mechanisms.olh import OptimizedLocalHashing
+from hubbub.mechanisms.oue import OptimizedUnaryEncoding
 from hubbub.mechanisms.rr import BinaryRandomizedResponse
+from hubbub.mechanisms.subset import SubsetSelection
+from hubbub.mechanisms.sue import SymmetricUnaryEncoding
 
 __all__ = [
     "Amplification",
@@ -36,11 +42,17 @@ __all__ = [
     "Domain",
     "DuchiMean",
     "Estimate",
+    "HadamardResponse",
     "Interval",
     "KaryRandomizedResponse",
+    "LinearHash",
     "MatrixResponse",
     "Mechanism",
+    "OptimizedLocalHashing",
+    "OptimizedUnaryEncoding",
     "Pair",
+    "SubsetSelection",
+    "SymmetricUnaryEncoding",
     "Table",
     "Tally",
     "choose",

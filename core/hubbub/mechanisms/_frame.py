@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
 from hubbub.mechanisms._exact import decimal_text, exact_number, float_above
-from hubbub.problems import InvalidParameter, MalformedTally
+from hubbub.problems import InvalidParameter, MalformedReport, MalformedTally
 
 if TYPE_CHECKING:
     import numpy as np
@@ -203,6 +203,9 @@ class Mechanism(ABC, Generic[Report]):
     automatic: ClassVar[bool] = True
     """Whether `choose` may pick it; False for one that needs options only a person can give."""
 
+    complementary: ClassVar[bool] = False
+    """Whether two estimated shares always sum to one, so that an interval for one is an interval for both."""
+
     epsilon: Fraction
     """The local epsilon that was asked for; what is realised is never above."""
 
@@ -310,6 +313,26 @@ class Mechanism(ABC, Generic[Report]):
     @abstractmethod
     def tally(self, reports: ArrayLike) -> Tally:
         """Counts of many reports (the first axis runs over reports)."""
+
+    def decode_many(self, payloads: NDArray[np.uint8]) -> tuple[ArrayLike, NDArray[np.bool_]]:
+        """The reports among many payloads, one a row, as `tally` takes them, and which rows those are.
+
+        What `decode` takes and nothing else. By default each different payload is decoded once.
+        """
+        import numpy as np
+
+        kinds, of = np.unique(payloads.view(f"V{payloads.shape[1]}").ravel(), return_inverse=True)
+        decoded: list[Any] = []
+        possible = np.zeros(len(kinds), np.bool_)
+        for place, kind in enumerate(kinds.tolist()):
+            try:
+                decoded.append(self.decode(kind))
+                possible[place] = True
+            except MalformedReport:
+                continue
+        place_of = np.cumsum(possible) - 1
+        mask = possible[of]
+        return np.asarray(decoded)[place_of[of[mask]]] if decoded else [], mask
 
     def add(self, tally: Tally, report: Report) -> Tally:
         """The tally with one more report."""

@@ -44,9 +44,9 @@ def miss(confidence: float, together: int = 1) -> float:
     return (1 - confidence) / together
 
 
-def comparisons(items: int, simultaneous: bool) -> int:
-    """How many intervals must hold together. Two items are complements: one interval is both."""
-    return items if simultaneous and items > 2 else 1
+def comparisons(items: int, simultaneous: bool, complementary: bool = True) -> int:
+    """How many intervals must hold together. Of two complementary items one interval is both."""
+    return items if simultaneous and (items > 2 or not complementary) else 1
 
 
 def labelled(

@@ -67,6 +67,7 @@ class PureOracle(Mechanism[Report]):
             confidence=confidence,
             population=population,
             simultaneous=simultaneous,
+            complementary=self.complementary,
         )
 
     def variance(self, truth: ArrayLike) -> NDArray[np.float64]:
@@ -111,6 +112,8 @@ class NamesOneItem(PureOracle[Report]):
 
     __slots__ = ()
 
+    complementary: ClassVar[bool] = True
+
     def covariance(self, tally: Tally) -> NDArray[np.float64]:
         r"""Covariance of all estimates, for differences and sums of items.
 
@@ -125,6 +128,22 @@ class NamesOneItem(PureOracle[Report]):
         return np.asarray(matrix)
 
 
+class UncorrelatedItems(PureOracle[Report]):
+    """A pure oracle whose reports support any two items independently, whatever the device holds.
+
+    Then the errors of different items are uncorrelated: the variance of a sum or a difference is the sum of variances.
+    """
+
+    __slots__ = ()
+
+    def covariance(self, tally: Tally) -> NDArray[np.float64]:
+        """Covariance of all estimates: a diagonal. For long lists use the variances of `estimate` themselves."""
+        import numpy as np
+
+        found = self.estimate(tally)
+        return np.diag(variance(found.values, float(self.p), float(self.q)) / tally.reports)
+
+
 def interval(
     counts: NDArray[np.int64],
     reports: int,
@@ -134,10 +153,11 @@ def interval(
     confidence: float,
     population: Population,
     simultaneous: bool,
+    complementary: bool = True,
 ) -> Interval:
     """Exact while the counts have little spread, then score; Clopper-Pearson for a superpopulation."""
     refuse_empty(reports)
-    alpha = _intervals.miss(confidence, _intervals.comparisons(len(counts), simultaneous))
+    alpha = _intervals.miss(confidence, _intervals.comparisons(len(counts), simultaneous, complementary))
     if population == "superpopulation":
         low, high = _intervals.clopper_pearson(counts, reports, alpha)
         low, high, kind = (low - q) / (p - q), (high - q) / (p - q), "superpopulation, Clopper-Pearson"

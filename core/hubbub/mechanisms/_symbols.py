@@ -40,6 +40,17 @@ class SymbolMechanism(Mechanism[int]):
             raise MalformedReport(f"a {self.name} report is from 0 to {self.symbols - 1}, got {report}")
         return report
 
+    def decode_many(self, payloads: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        import numpy as np
+
+        if payloads.shape[1] != self.report_bytes:
+            return np.zeros(0, np.int64), np.zeros(len(payloads), np.bool_)
+        symbols = np.zeros(len(payloads), np.int64)  # eight bytes would not do; no list of symbols is that long
+        for column in payloads.T:
+            symbols = symbols << 8 | column
+        possible = symbols < self.symbols
+        return symbols[possible], possible
+
     def outputs(self) -> range:
         return range(self.symbols)
 

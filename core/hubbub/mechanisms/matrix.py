@@ -60,6 +60,7 @@ class MatrixResponse(SymbolMechanism):
     kind: ClassVar[Kind] = "frequency"
     regime: ClassVar[str] = "your own transition matrix: asymmetric secrets, PRAM, legacy designs"
     automatic: ClassVar[bool] = False
+    complementary: ClassVar[bool] = True
 
     epsilon: Fraction
     columns: tuple[tuple[int, ...], ...]

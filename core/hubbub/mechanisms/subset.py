@@ -1,0 +1,281 @@
+r"""Subset selection: a set of k values, which holds the true one more often than chance would.
+
+The set contains the true value with probability p; what else is in it is uniform. At full use of epsilon, z = e^eps,
+
+    p = k z / (k z + d - k)        q = (k - p) / (d - 1)        k about d / (z + 1)
+
+(Ye and Barg, IEEE Trans. Inf. Theory 64, 2018, arXiv 1702.00610; Wang, Huang, Wang, Nie, Yang, Luo and Xu, 2016, arXiv
+1607.08025.) Among all mechanisms it has the least error where no value is more frequent than others; k = 1 is `krr`.
+
+A report is a bit for each value, or a sorted list of the k chosen ones, whichever is shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from math import comb
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from hubbub.mechanisms._exact import exact_epsilon, exp_below, log_above, threshold
+from hubbub.mechanisms._frame import Amplification, Atom, Categories, Domain, Json, Pair, Tally
+from hubbub.mechanisms._oracle import PureOracle, at, variance
+from hubbub.mechanisms._packed import PackedMechanism, bits_of, field, with_spare_bytes
+from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
+from hubbub.mechanisms._registry import register
+from hubbub.mechanisms._symbols import index, whole_numbers
+from hubbub.problems import InvalidParameter, MalformedTally
+from hubbub.randomness import WORD, ones, subset_bits
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from hubbub.randomness import BulkRandomness, Randomness
+
+_AT_ONCE = 2**22
+"""Numbers that are drawn or unpacked at once."""
+
+
+@register("subset")
+@dataclass(frozen=True, slots=True)
+class SubsetSelection(PackedMechanism, PureOracle[bytes]):
+    """`count` of `size` values, the true one among them with probability `keep` / 2**64."""
+
+    regime: ClassVar[str] = "lists of some hundred values: the least error there is"
+
+    epsilon: Fraction
+    size: int
+    count: int
+    keep: int
+
+    def __post_init__(self) -> None:
+        Categories(self.size)
+        if not 0 < self.count < self.size:
+            raise InvalidParameter(f"subset: count must be from 1 to {self.size - 1}, got {self.count}")
+        if not self.count * WORD < self.size * self.keep < self.size * WORD:
+            raise InvalidParameter(
+                f"subset: keep must be above {self.count}/{self.size} and below one of 2**64, got {self.keep}"
+            )
+        self._refuse_if_not_private()
+
+    @classmethod
+    def fits(cls, domain: Domain) -> bool:
+        return isinstance(domain, Categories)
+
+    @classmethod
+    def calibrate(cls, epsilon: object, domain: Domain, **options: Any) -> Self:
+        refuse_unfit(cls, domain, options)
+        size = categories_of(cls, domain).size
+        exact = exact_epsilon(epsilon)
+        odds = exp_below(exact)
+
+        def error(count: int) -> float:
+            p = count * float(odds) / (count * float(odds) + size - count)
+            return at(1 / size, p, (count - p) / (size - 1))
+
+        # the error has one minimum, near d / (z + 1)
+        middle = int(size / (odds + 1))
+        count = min((k for k in range(middle - 1, middle + 3) if 0 < k < size), key=error, default=1)
+        return cls(exact, size, count, threshold(count * odds / (count * odds + size - count)))
+
+    @classmethod
+    def from_parameters(cls, epsilon: object, domain: Domain, parameters: Mapping[str, Any]) -> Self:
+        size = categories_of(cls, domain).size
+        return cls(exact_epsilon(epsilon), size, *integers(cls.name, parameters, ["count", "keep"]))
+
+    @classmethod
+    def examples(cls, epsilon: float) -> list[Self]:
+        exact, pairs = exact_epsilon(epsilon), []
+        odds = exp_below(exact)
+        for size, count in ((4, 2), (5, 1)):  # a bit for each value, and a list
+            pairs.append(cls(exact, size, count, threshold(count * odds / (count * odds + size - count))))
+        return pairs
+
+    def parameters(self) -> dict[str, Json]:
+        return {"count": self.count, "keep": str(self.keep)}
+
+    @property
+    def domain(self) -> Categories:
+        return Categories(self.size)
+
+    @property
+    def width(self) -> int:
+        """Bits of one value in a list; 0 where a report has a bit for each value instead."""
+        width = (self.size - 1).bit_length()
+        return width if self.count * width < self.size else 0
+
+    @property
+    def report_bits(self) -> int:
+        return self.count * self.width or self.size
+
+    @property
+    def cells(self) -> int:
+        return self.size
+
+    @property
+    def p(self) -> Fraction:
+        return Fraction(self.keep, WORD)
+
+    @property
+    def q(self) -> Fraction:
+        return (self.count - self.p) / (self.size - 1)
+
+    # -- on the device --------------------------------------------------------------------------
+
+    def randomize(self, value: object, rng: Randomness) -> bytes:
+        held = index(value, self.size, "subset")
+        rng = rng.buffered(self.size + 128)
+        # all but one of the set, out of the others, which are counted from the value on; then the last one, twice:
+        # drawn and held. A device must not take longer when it lies.
+        others = subset_bits(rng, self.size - 1, self.count - 1)
+        last = rng.retry(lambda: _unless(others, rng.below(self.size - 1)))
+        chosen = others | 1 << (self.size - 1 if rng.coin(self.keep, WORD) else last)
+        return self._report(self._turned(chosen, held + 1))
+
+    def _turned(self, chosen: int, by: int) -> int:
+        """Place i moved to place (i + by) mod size."""
+        by %= self.size
+        return (chosen << by | chosen >> (self.size - by)) & ((1 << self.size) - 1)
+
+    def _report(self, chosen: int) -> bytes:
+        if not self.width:
+            return self.packed(chosen)
+        return self.packed(sum(place << i * self.width for i, place in enumerate(ones(chosen))))
+
+    def _listed(self, number: int) -> list[int]:
+        if not self.width:
+            return ones(number)
+        return [number >> i * self.width & ((1 << self.width) - 1) for i in range(self.count)]
+
+    def _no(self, number: int) -> bool:
+        listed = self._listed(number)
+        return len(listed) != self.count or listed[-1] >= self.size or sorted(set(listed)) != listed
+
+    def _outputs(self) -> int:
+        return comb(self.size, self.count)
+
+    def _numbers(self) -> Iterable[int]:
+        for chosen in combinations(range(self.size), self.count):
+            yield self.number(self._report(sum(1 << place for place in chosen)))
+
+    def inputs(self) -> range:
+        return range(self.size)
+
+    def loss(self) -> Fraction:
+        """P[y | x] is p / C(d-1, k-1) for x in y, else (1-p) / C(d-1, k); their ratio is p (d-k) / ((1-p) k)."""
+        return log_above(self.p * (self.size - self.count) / ((1 - self.p) * self.count))
+
+    def likelihood(self, report: bytes, value: int) -> float:
+        if value in self._listed(self.number(report)):
+            return float(self.p / comb(self.size - 1, self.count - 1))
+        return float((1 - self.p) / comb(self.size - 1, self.count))
+
+    def amplification(self) -> Amplification:
+        """By symmetry one pair: both in the set, one, or none. Some value is outside every set, so the blanket is low.
+
+        The counts C(d-2, k-1), C(d-2, k) and C(d-2, k-2) of such sets, over C(d-1, k).
+        """
+        d, k, low, one = self.size, self.count, 1 - self.p, Fraction(1)
+        ratio = self.p * (d - k) / (low * k)
+        single, none = low * Fraction(k, d - 1), low * Fraction(d - 1 - k, d - 1)
+        both = low * Fraction(k * (k - 1), (d - 1) * (d - k))
+        atoms = [
+            Atom(single, ratio, one),
+            Atom(single, one, ratio),
+            Atom(none, one, one),
+            Atom(both, ratio, ratio),
+        ]
+        return Amplification((Pair(tuple(atom for atom in atoms if atom.mass)),))
+
+    def influence(self) -> float:
+        """A report adds (1 - q)/(p - q) to each of the k values in it and takes q/(p - q) from every other."""
+        return float(1 / (self.p - self.q))
+
+    # -- at the aggregator ----------------------------------------------------------------------
+
+    def randomize_many(self, values: ArrayLike, rng: BulkRandomness) -> NDArray[np.void]:
+        import numpy as np
+
+        held = whole_numbers(values, self.size, "a value of subset")
+        step = max(1, _AT_ONCE // self.size)
+        parts = [self._some(held[start : start + step], rng) for start in range(0, len(held), step)]
+        return np.concatenate([*parts, np.zeros(0, f"V{self.report_bytes}")])
+
+    def _some(self, held: NDArray[np.int64], rng: BulkRandomness) -> NDArray[np.void]:
+        """The others in the order of random words; a row whose k-th and next word are equal would not be uniform."""
+        import numpy as np
+
+        n, d, k = len(held), self.size, self.count
+        order, missing = np.empty((n, d - 1), np.int64), np.arange(n)
+        while len(missing):
+            words = rng.words(len(missing) * (d - 1)).reshape(-1, d - 1)
+            order[missing] = np.argsort(words, axis=1)
+            sorted_words = np.sort(words, axis=1)
+            missing = missing[np.equal(sorted_words[:, 1:], sorted_words[:, :-1]).any(axis=1)]
+        chosen = order[:, :k]
+        chosen[:, 0] = np.where(rng.coin(self.keep, n), d - 1, chosen[:, 0])
+        places = np.sort((chosen + held[:, None] + 1) % d, axis=1)
+        if self.width:
+            return self._joined_bits(bits_of(places.ravel(), self.width).reshape(n, -1))
+        bits = np.zeros((n, d), np.uint8)
+        np.put_along_axis(bits, places, 1, axis=1)
+        return self._joined_bits(bits)
+
+    def _places(self, rows: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """The listed values, one report a row."""
+        import numpy as np
+
+        spare = with_spare_bytes(rows)
+        return np.stack([field(spare, i * self.width, self.width) for i in range(self.count)], axis=1)
+
+    def _possible(self, rows: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        import numpy as np
+
+        # not super(): a dataclass with slots is another class than the one it was written as
+        within = PackedMechanism._possible(self, rows)
+        if self.width:
+            places = self._places(rows)
+            return np.asarray(within & (places[:, -1] < self.size) & (np.diff(places, axis=1) > 0).all(axis=1))
+        return np.asarray(within & np.equal(np.bitwise_count(rows).sum(axis=1, dtype=np.int64), self.count))
+
+    def _counts(self, rows: NDArray[np.uint8]) -> NDArray[np.int64]:
+        import numpy as np
+
+        counts = np.zeros(self.size, np.int64)
+        step = max(1, _AT_ONCE // self.size)
+        for start in range(0, len(rows), step):
+            some = rows[start : start + step]
+            if self.width:
+                counts += np.bincount(self._places(some).ravel(), minlength=self.size)
+            else:
+                counts += np.unpackbits(some, axis=1, count=self.size, bitorder="little").sum(axis=0, dtype=np.int64)
+        return counts
+
+    def _refuse_impossible(self, tally: Tally) -> None:
+        low, high, total = int(tally.cells.min()), int(tally.cells.max()), int(tally.cells.sum())
+        if low < 0 or high > tally.reports or total != self.count * tally.reports:
+            raise MalformedTally(f"the counts of a subset tally must be from 0 to its reports, {self.count} a report")
+
+    def covariance(self, tally: Tally) -> NDArray[np.float64]:
+        r"""Covariance of all estimates, for differences and sums of values.
+
+        A report of x supports both v and w with probability c1 = p (k-1)/(d-1) if x is one of them, else
+        c2 = (k-1) (k - 2p) / ((d-1) (d-2)); n Cov = ((f_v + f_w) (c1 - p q) + (1 - f_v - f_w) (c2 - q^2)) / (p - q)^2.
+        """
+        import numpy as np
+
+        d, k, p, q = self.size, self.count, float(self.p), float(self.q)
+        found = self.estimate(tally).values
+        sums = found[:, None] + found[None, :]
+        one = p * (k - 1) / (d - 1)
+        none = (k - 1) * (k - 2 * p) / ((d - 1) * (d - 2)) if d > 2 else q * q
+        matrix = (sums * (one - p * q) + (1 - sums) * (none - q * q)) / (p - q) ** 2 / tally.reports
+        np.fill_diagonal(matrix, variance(found, p, q) / tally.reports)
+        return np.asarray(matrix)
+
+
+def _unless(taken: int, place: int) -> int | None:
+    return None if taken >> place & 1 else place

@@ -46,8 +46,9 @@ def local(subject: Subject, trials: int) -> Attack:
         by_likelihood = [_one_way(scores, way, alpha, declared=True) for way in (0, 1)]
         by_looking = [_one_way(drawn, way, alpha, declared=False) for way in (0, 1)]
         return [
-            _finding(subject, pair, trials, "best set by the declared likelihood", by_likelihood),
-            _finding(subject, pair, trials, "best set found in the reports", by_looking),
+            _finding(subject, pair, trials, "best set by the declared likelihood", by_likelihood, POWER),
+            # A net for what the declaration does not know of: what hashing hides from it, the first one sees.
+            _finding(subject, pair, trials, "best set found in the reports", by_looking, 0.0),
         ]
 
     return Attack("local", subject.label, 4, run)
@@ -67,7 +68,7 @@ def _scores(subject: Subject, payloads: NDArray[np.uint8], pair: tuple[Any, Any]
 
 
 def _finding(
-    subject: Subject, pair: tuple[Any, Any], trials: int, attack: str, found: list[tuple[float, str]]
+    subject: Subject, pair: tuple[Any, Any], trials: int, attack: str, found: list[tuple[float, str]], least: float
 ) -> Finding:
     observed, event = max(found)
     claimed = subject.epsilon
@@ -78,7 +79,7 @@ def _finding(
         f"one report loses at most epsilon {claimed:g}",
         claimed,
         observed,
-        judged(observed, claimed, POWER),
+        judged(observed, claimed, least),
         f"proves {observed / claimed:.0%} of the claim",
         trials=2 * trials,
         tests=2,

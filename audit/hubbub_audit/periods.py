@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PERIODS", "averaging", "retries"]
 
-PERIODS = 4
+PERIODS = 3
 _A_DAY = 24
 _ALIKE = 16
 """Metrics of one device that collect the same, so that a history is soon made."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing import get_context
 
 from hubbub.codebook import Codebook
 from hubbub.mechanisms import mechanism, registered
@@ -18,7 +21,7 @@ from hubbub_audit.poisoning import poisoning
 from hubbub_audit.shuffled import shuffled
 from hubbub_audit.subjects import Subject, subject_of, usual
 
-__all__ = ["EPSILONS", "TRIALS", "Audit", "attacks", "audit"]
+__all__ = ["EPSILONS", "TRIALS", "Audit", "Plan", "attacks", "audit", "audit_in_processes"]
 
 EPSILONS = (0.5, 1.0, 4.0)
 TRIALS = 100_000
@@ -51,6 +54,49 @@ class Audit:
     @property
     def weak(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.verdict == "weak"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to audit: all registered mechanisms, those named, or a codebook's metrics, in a form to be sent around."""
+
+    names: tuple[str, ...] = ()
+    epsilons: tuple[float, ...] = ()
+    trials: int = TRIALS
+    codebook: bytes | None = None
+    """Compiled."""
+
+    def attacks(self) -> list[Attack]:
+        codebook = None if self.codebook is None else Codebook.from_compiled(self.codebook)
+        return attacks(self.names, self.epsilons, self.trials, codebook)
+
+
+def audit_in_processes(plan: Plan, jobs: int, progress: Callable[[Attack], None] | None = None) -> Audit:
+    """The same as `audit` of the plan's attacks, several at a time; each process makes the plan for itself."""
+    planned = plan.attacks()
+    tests = sum(attack.tests for attack in planned)
+    alpha = FAMILY / max(tests, 1)
+    found: dict[int, list[Finding]] = {}
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(_run_one, plan, index, alpha): index for index in range(len(planned))}
+        try:
+            for done in as_completed(running):
+                found[running[done]] = done.result()
+                if progress is not None:
+                    progress(planned[running[done]])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return Audit(tuple(finding for index in sorted(found) for finding in found[index]), tests, alpha)
+
+
+@lru_cache(maxsize=1)
+def _made(plan: Plan) -> list[Attack]:
+    return plan.attacks()
+
+
+def _run_one(plan: Plan, index: int, alpha: float) -> list[Finding]:
+    return _made(plan)[index].run(alpha)
 
 
 def audit(
@@ -88,7 +134,7 @@ def attacks(
     return [
         *_of_reports(subjects, trials),
         *_of_crowds(crowds, trials),
-        shuffled(_for_the_shuffler(crowds, codebook), max(trials // 100, 40)),
+        shuffled(_for_the_shuffler(crowds, codebook), max(trials // 50, 40)),
         *_of_devices(devices, trials),
     ]
 
@@ -109,8 +155,8 @@ def _small(subject: Subject) -> list[Subject]:
 
 
 def _of_crowds(subjects: Sequence[Subject], trials: int) -> list[Attack]:
-    planned = [crowd(subject, max(trials // 20, 100)) for subject in subjects]
-    return [*planned, *(crowd(one, max(trials // 40, 100), _TOGETHER) for one in _one_of_each_kind(subjects))]
+    planned = [crowd(subject, max(trials // 10, 100)) for subject in subjects]
+    return [*planned, *(crowd(one, max(trials // 20, 100), _TOGETHER) for one in _one_of_each_kind(subjects))]
 
 
 def _for_the_shuffler(subjects: Sequence[Subject], codebook: Codebook | None) -> Subject:

@@ -251,7 +251,7 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "kept-order",
         "the shuffler forwards in the order of arrival",
-        lambda trials: [shuffled(usual("krr", 3.0), max(trials // 100, 40))],
+        lambda trials: [shuffled(usual("krr", 3.0), max(trials // 50, 40))],
         _keeps_the_order,
     ),
     Plant(

@@ -16,7 +16,7 @@ from hubbub_cli.table import table
 
 if TYPE_CHECKING:
     from hubbub_audit.findings import Attack, Finding
-    from hubbub_audit.plan import Audit
+    from hubbub_audit.plan import Audit, Plan
     from hubbub_audit.report import Run
 
 FEWEST = 1_000
@@ -61,6 +61,7 @@ def audit(
     epsilons: tuple[float, ...],
     codebook: Path | None,
     trials: int,
+    jobs: int,
     out: Path | None,
     as_json: bool,
     self_test: bool,
@@ -81,13 +82,13 @@ def audit(
     if self_test:
         _self_test(plants, trials, as_json=as_json)
         return
-    from hubbub_audit.plan import attacks
+    from hubbub_audit.plan import Plan
     from hubbub_audit.report import Run, document, html
 
-    planned = attacks(names, epsilons, trials, None if codebook is None else Codebook.load(codebook))
+    plan = Plan(names, epsilons, trials, None if codebook is None else Codebook.load(codebook).to_bytes())
     what = f"codebook {codebook.name}" if codebook else ", ".join(names) or "all mechanisms"
     started = time.time()
-    found = _watched(planned, "attacking")
+    found = _watched(plan, jobs)
     run = Run(started, time.time() - started, trials, what)
     if out is not None:
         out.write_text(html(found, run), encoding="utf-8")
@@ -98,14 +99,21 @@ def audit(
     _conclude(found, run, out)
 
 
-def _watched(planned: list[Attack], label: str) -> Audit:
+def _watched(plan: Plan, jobs: int) -> Audit:
+    """Run the audit, with a bar on stderr."""
     from hubbub_audit.plan import audit as run
+    from hubbub_audit.plan import audit_in_processes
 
     def shown(attack: Attack | None) -> str:
         return "" if attack is None else f"{attack.kind}: {attack.subject}"
 
-    with click.progressbar(length=len(planned), label=label, file=sys.stderr, item_show_func=shown) as bar:
-        return run(planned, lambda attack: bar.update(1, attack))
+    planned = plan.attacks()
+    with click.progressbar(length=len(planned), label="attacking", file=sys.stderr, item_show_func=shown) as bar:
+
+        def done(attack: Attack) -> None:
+            bar.update(1, attack)
+
+        return run(planned, done) if jobs == 1 else audit_in_processes(plan, jobs, done)
 
 
 def _rows(findings: tuple[Finding, ...]) -> str:

@@ -18,7 +18,9 @@ def run(*arguments: str) -> Result:
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
     page = tmp_path_factory.mktemp("audit") / "report.html"
-    return run("--mechanism", "rr", "--epsilon", "1", "--trials", "1000", "--json", "--out", str(page)), page
+    return run(
+        "--mechanism", "rr", "--epsilon", "1", "--trials", "1000", "--jobs", "1", "--json", "--out", str(page)
+    ), page
 
 
 def test_too_few_trials_are_no_success(small: tuple[Result, Path]) -> None:
@@ -49,7 +51,7 @@ def test_a_beaten_claim_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None
 
     (plant,) = [plant for plant in PLANTS if plant.name == "sure-bit"]
     monkeypatch.setattr(plan, "attacks", lambda *_: plant.attacks(1_000))
-    result = run("--mechanism", "rr")
+    result = run("--mechanism", "rr", "--jobs", "1")
     assert result.exit_code == 1
     assert "BEATEN" in result.stdout
     assert "BEATEN: rr, epsilon 1" in result.stderr

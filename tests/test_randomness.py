@@ -1,4 +1,4 @@
-"""The five draws that everything rests on, taken apart to their bits."""
+"""The six draws that everything rests on, taken apart to their bits."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from decimal import Context, Decimal
 from fractions import Fraction
 from itertools import product
+from math import comb
 
 import numpy as np
 import pytest
@@ -21,7 +22,9 @@ from hubbub.randomness import (
     SystemBulkRandomness,
     SystemRandomness,
     discrete_laplace,
+    ones,
     subset,
+    subset_bits,
 )
 from hubbub.simulation import InsecureBulkRandomness, InsecureRandomness
 from hubbub_audit.law import law_of
@@ -58,6 +61,34 @@ def test_a_coin_turns_at_exactly_its_threshold() -> None:
     assert not Scripted(iter([threshold])).coin(threshold, WORD)
     assert not Scripted(iter([0])).coin(0, WORD)
     assert Scripted(iter([WORD - 1])).coin(WORD, WORD)
+
+
+@pytest.mark.parametrize("numerator", range(9))
+def test_coins_drawn_together_are_independent_and_exact(numerator: int) -> None:
+    """Two coins of n/8 each, over all words that may be drawn for them."""
+    width = 2 * (3 - (numerator & -numerator).bit_length() + 1) if numerator % 8 else 0
+    answers = Counter(Scripted(iter([word])).coins(2, numerator, 3) for word in range(2**width))
+    chance = Fraction(numerator, 8)
+    for both in range(4):
+        law = [1 - chance, chance]
+        assert Fraction(answers[both], 2**width) == law[both & 1] * law[both >> 1]
+
+
+@pytest.mark.parametrize(("size", "count"), [(1, 0), (1, 1), (4, 0), (4, 1), (4, 2), (5, 3), (4, 4), (20, 1)])
+def test_every_subset_drawn_as_bits_is_equally_likely(size: int, count: int) -> None:
+    law = law_of(lambda rng: subset_bits(rng, size, count))
+    assert set(law.values()) == {Fraction(1, comb(size, count))}
+    assert all(number < 2**size and len(ones(number)) == count for number in law)
+
+
+def test_fetched_bytes_are_used_once_and_have_the_same_law() -> None:
+    """Chi-square at 1e-7 on a buffer that is drawn empty many times."""
+    rng = SystemRandomness().buffered(16)
+    seen = [rng.bits(128) for _ in range(100)] + [rng.bits(12) << 200 for _ in range(100)]
+    assert len(set(seen[:100])) == 100
+    drawn = Counter(SystemRandomness().buffered(3).below(10) for _ in range(1000))
+    drawn.update(rng.below(10) for _ in range(20_000))
+    _fits(np.array([drawn[i] for i in range(10)]), np.full(10, 0.1))
 
 
 def test_pick_takes_each_index_as_often_as_its_weight() -> None:
@@ -123,10 +154,13 @@ def test_every_subset_is_equally_likely(size: int, count: int) -> None:
 
 @pytest.mark.parametrize("rng", [SystemBulkRandomness(), InsecureBulkRandomness(5)], ids=["system", "insecure"])
 def test_bulk_draws_have_the_same_laws(rng: BulkRandomness) -> None:
-    """Chi-square at 1e-7 each, of which the system's stream, freshly keyed, takes three a run."""
+    """Chi-square at 1e-7 each, of which the system's stream, freshly keyed, takes five a run."""
     count = 400_000
 
     _fits(np.bincount(rng.below(10, count)), np.full(10, 0.1))
+    rows = np.unpackbits(rng.coins(count // 8, 3, WORD // 5), axis=1, bitorder="little")
+    _fits(np.bincount(rows[:, 11]), np.array([0.8, 0.2]))
+    _fits(np.bincount(rows[:, 5] + 2 * rows[:, 17]), np.array([0.64, 0.16, 0.16, 0.04]))
     coins = rng.coin(WORD // 5, count)
     _fits(np.bincount(coins), np.array([1 - (WORD // 5) / WORD, (WORD // 5) / WORD]))
     drawn = np.clip(rng.discrete_laplace(3, 2, count), -8, 8)
@@ -185,6 +219,8 @@ def test_a_seed_repeats_a_simulation() -> None:
         lambda rng: rng.coin_exp(-1, 2),
         lambda rng: discrete_laplace(rng, 0, 1),
         lambda rng: subset(rng, 3, 4),
+        lambda rng: subset_bits(rng, 3, 4),
+        lambda rng: rng.coins(3, 9, 3),
     ],
 )
 def test_impossible_draws_are_refused(draw: Callable[[Randomness], object]) -> None:
@@ -193,7 +229,13 @@ def test_impossible_draws_are_refused(draw: Callable[[Randomness], object]) -> N
 
 
 @pytest.mark.parametrize(
-    "draw", [lambda rng: rng.below(0, 1), lambda rng: rng.below(2**63 + 1, 1), lambda rng: rng.coin(WORD + 1, 1)]
+    "draw",
+    [
+        lambda rng: rng.below(0, 1),
+        lambda rng: rng.below(2**63 + 1, 1),
+        lambda rng: rng.coin(WORD + 1, 1),
+        lambda rng: rng.coins(1, 1, WORD),
+    ],
 )
 def test_impossible_bulk_draws_are_refused(draw: Callable[[BulkRandomness], object]) -> None:
     with pytest.raises(ValueError, match=r"\d"):

@@ -119,8 +119,8 @@ class OptimizedLocalHashing(SymbolMechanism, LocalHashing[int]):
     def likelihood(self, report: int, value: int) -> float:
         drawn, told = divmod(report, self.buckets)
         if self._bucket(drawn, value) == told:
-            return float(self.p / self.hashes)
-        return float((1 - self.p) / (self.buckets - 1) / self.hashes)
+            return self.keep / (WORD * self.hashes)
+        return (WORD - self.keep) / (WORD * (self.buckets - 1) * self.hashes)
 
     # -- at the aggregator ----------------------------------------------------------------------
 

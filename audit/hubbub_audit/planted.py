@@ -132,7 +132,7 @@ def _shared_coin_of_few() -> Subject:
 
 
 def _rounds_down() -> Subject:
-    right = DiscreteLaplaceMean.calibrate(1, Bounds(Fraction(-1), Fraction(3)), steps=3)
+    right = DiscreteLaplaceMean.calibrate(1, Bounds(Fraction(-1), Fraction(3)), steps=2)
     return subject_of(RoundsDown(right.epsilon, right.bounds, right.steps, right.scale, right.rate, right.reach))
 
 

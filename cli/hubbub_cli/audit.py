@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -49,6 +50,13 @@ BEATEN, WEAK = 1, 3
     show_default=True,
     type=click.IntRange(min=FEWEST),
     help="Reports of each input; batches and devices are made less often in proportion.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=lambda: os.cpu_count() or 1,
+    show_default="number of processors",
+    help="Attacks that run at the same time.",
 )
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a report to file, as one HTML page."

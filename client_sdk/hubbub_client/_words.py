@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hubbub.mechanisms import Bounds
+from hubbub.mechanisms import Bounds, GridMean
 
 if TYPE_CHECKING:
     from hubbub.codebook import Metric
@@ -44,6 +44,8 @@ def report_in_words(metric: Metric, payload: bytes) -> str:
     if mechanism.name == "laplace" and isinstance(domain, Bounds) and isinstance(report, int):
         steps = mechanism.parameters()["steps"]
         return number(float(domain.lower + domain.width * Fraction(report, int(str(steps)))))
+    if isinstance(mechanism, GridMean):
+        return number(float(mechanism.bounds.lower + mechanism.bounds.width * mechanism.places[report]))
     if isinstance(domain, Bounds) and report in (0, 1):
         return number(float(domain.upper if report else domain.lower))
     labels = metric.values.labels()

@@ -95,6 +95,19 @@ def test_a_number_s_report_is_said_in_the_metric_s_own_unit(mechanism: str) -> N
         assert 1 <= float(ratio) <= math.e + 0.005
 
 
+@pytest.mark.parametrize("mechanism", ["hybrid", "piecewise", "table"])
+def test_a_symbol_is_said_as_the_number_that_it_stands_for(mechanism: str) -> None:
+    """So that the mean of what devices say is the estimate, in the metric's own unit."""
+    metric = codebook(TOML.replace("laplace", mechanism)).metric("startup_ms")
+    reports = metric.mechanism.outputs()
+    said = [float(report_in_words(metric, metric.mechanism.encode(report))) for report in reports]
+    assert min(said) < 0
+    assert max(said) > 5_000
+    assert sum(said) / len(said) == pytest.approx(2_500, rel=1e-3)  # mirrored about the middle
+    estimate = metric.mechanism.estimate(metric.mechanism.tally(reports[:2]))
+    assert estimate.values[0] == pytest.approx((said[0] + said[1]) / 2, rel=1e-3)
+
+
 KINDS = {
     "boolean": 'type = "boolean"',
     "category": 'type = "category"\nvalues = ["a", "b", "c"]',

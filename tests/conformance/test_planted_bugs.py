@@ -1,7 +1,8 @@
 """The suite must catch bugs that were made before: each is planted here, and a named check must fail on it.
 
 Sources: noise too low and a bit that is never turned off (pure-LDP issue 11, the RAPPOR client), wrong
-calibration (opendp issue 480), truncated noise taken as unbiased, variances off by a factor.
+calibration (opendp issue 480), truncated noise taken as unbiased, variances off by a factor; tables whose values were
+not put right after rounding, windows that are off by one.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -22,11 +25,14 @@ from hubbub.mechanisms import (
     DiscreteLaplaceMean,
     DuchiMean,
     Estimate,
+    HybridMean,
     KaryRandomizedResponse,
     LinearHash,
     OptimizedLocalHashing,
     OptimizedUnaryEncoding,
+    PiecewiseMean,
     SubsetSelection,
+    TableMean,
     Tally,
 )
 from hubbub.mechanisms._numbers import positions
@@ -122,6 +128,63 @@ class NoiseOnTooSmallAScale(DiscreteLaplaceMean):
         calm = 10 * self.scale * 9 // 100, self.rate
         noisy = round(float((Fraction(value) - self.bounds.lower) / self.bounds.width * self.steps))
         return min(max(noisy + discrete_laplace(rng, *calm), -self.reach), self.steps + self.reach)
+
+
+@dataclass(frozen=True)
+class LeansTooFar(TableMean):
+    """Draws with odds that are three per cent above those it declares."""
+
+    @cached_property
+    def _cumulative(self) -> list[list[int]]:
+        steeper = [
+            [w * (103 if w > min(column) else 100) // 103 for w in column] for column in zip(*self.rows, strict=True)
+        ]
+        return [list(accumulate(row)) for row in zip(*steeper, strict=True)]
+
+
+@dataclass(frozen=True)
+class RoundsTheTableDown(TableMean):
+    def randomize(self, value: Any, rng: Randomness) -> int:
+        place = (Fraction(value) - self.bounds.lower) / self.bounds.width
+        return rng.pick(self._cumulative[int(place * self.steps)])
+
+    def randomize_many(self, values: ArrayLike, rng: BulkRandomness) -> NDArray[np.int64]:
+        low, width = float(self.bounds.lower), float(self.bounds.width)
+        points = np.floor(positions(values, self.bounds, "table") * self.steps)
+        return super().randomize_many(low + width * points / self.steps, rng)
+
+
+@dataclass(frozen=True)
+class ForgetsToRefit(TableMean):
+    """Places as the linear programme gave them, to six digits, not those that fit the integers."""
+
+    @cached_property
+    def places(self) -> list[Fraction]:
+        return [Fraction(f"{float(place):.6f}") for place in super().places]
+
+
+@dataclass(frozen=True)
+class StatesNoRounding(TableMean):
+    def variance(self, truth: ArrayLike) -> NDArray[np.float64]:
+        scaled = positions(truth, self.bounds, "table") * self.steps
+        between = np.interp(scaled, np.arange(self.steps + 1), self._law.variances)
+        return np.array([float(self.bounds.width) ** 2 * between.mean()])
+
+
+@dataclass(frozen=True)
+class WindowOffByOne(PiecewiseMean):
+    @cached_property
+    def _cumulative(self) -> list[list[int]]:
+        return [list(accumulate(row[-1:] + row[:-1])) for row in self.rows]
+
+
+@dataclass(frozen=True)
+class MixesWithTheWrongShare(HybridMean):
+    """The ends come a little more often than they are declared to, at no cost to privacy."""
+
+    @cached_property
+    def _cumulative(self) -> list[list[int]]:
+        return [list(accumulate([w * 100 // 103 for w in row[:-2]] + row[-2:])) for row in self.rows]
 
 
 @dataclass(frozen=True)
@@ -246,6 +309,21 @@ def duchi(cls: type[DuchiMean]) -> AnyMechanism:
     return cls(right.epsilon, right.bounds, right.keep)
 
 
+def table(cls: type[TableMean]) -> AnyMechanism:
+    right = TableMean.examples(1)[0]
+    return cls(right.epsilon, right.bounds, right.steps, right.low, right.high, right.columns)
+
+
+def piecewise(cls: type[PiecewiseMean]) -> AnyMechanism:
+    right = PiecewiseMean.examples(1)[0]
+    return cls(right.epsilon, right.bounds, right.steps, right.stride, right.window, right.low, right.high)
+
+
+def hybrid(cls: type[HybridMean]) -> AnyMechanism:
+    right = HybridMean.examples(1)[0]
+    return cls.from_parameters(right.epsilon, right.bounds, right.parameters())
+
+
 def scalar_draws(mechanism: AnyMechanism) -> None:
     checks.check_draws_match_the_declared_likelihood(mechanism, 20_000, InsecureRandomness(1))
 
@@ -289,6 +367,12 @@ PLANTED: list[tuple[AnyMechanism, list[Callable[[AnyMechanism], None]]]] = [
     (duchi(StatesHalfTheVariance), [crowds]),
     (kary(StatesManyTimesTheError), [crowds]),
     (binary(NeighboursShareACoin), [bulk_draws]),
+    (table(LeansTooFar), [RATIO, LAW, bulk_draws]),
+    (table(RoundsTheTableDown), [LAW, MOMENTS, bulk_draws, crowds]),
+    (table(ForgetsToRefit), [MOMENTS]),
+    (table(StatesNoRounding), [MOMENTS]),
+    (piecewise(WindowOffByOne), [LAW, MOMENTS, bulk_draws, crowds]),
+    (hybrid(MixesWithTheWrongShare), [LAW, bulk_draws]),
     (kary(IntervalsTooNarrow), [coverage]),
     (unary(TurnsZerosLessOften), [RATIO, LAW, bulk_draws]),
     (unary(ZerosShareACoin), [RATIO, LAW, scalar_draws]),

@@ -19,18 +19,22 @@ from hubbub.mechanisms._frame import (
     Table,
     Tally,
 )
+from hubbub.mechanisms._grid import GridMean
 from hubbub.mechanisms._registry import choose, mechanism, register, registered
 from hubbub.mechanisms.duchi import DuchiMean
 from hubbub.mechanisms.hadamard import HadamardResponse
+from hubbub.mechanisms.hybrid import HybridMean
 from hubbub.mechanisms.krr import KaryRandomizedResponse
 from hubbub.mechanisms.laplace import DiscreteLaplaceMean
 from hubbub.mechanisms.linear_hash import LinearHash
 from hubbub.mechanisms.matrix import MatrixResponse
 from hubbub.mechanisms.olh import OptimizedLocalHashing
 from hubbub.mechanisms.oue import OptimizedUnaryEncoding
+from hubbub.mechanisms.piecewise import PiecewiseMean
 from hubbub.mechanisms.rr import BinaryRandomizedResponse
 from hubbub.mechanisms.subset import SubsetSelection
 from hubbub.mechanisms.sue import SymmetricUnaryEncoding
+from hubbub.mechanisms.table import TableMean
 
 __all__ = [
     "Amplification",
@@ -42,7 +46,9 @@ __all__ = [
     "Domain",
     "DuchiMean",
     "Estimate",
+    "GridMean",
     "HadamardResponse",
+    "HybridMean",
     "Interval",
     "KaryRandomizedResponse",
     "LinearHash",
@@ -51,9 +57,11 @@ __all__ = [
     "OptimizedLocalHashing",
     "OptimizedUnaryEncoding",
     "Pair",
+    "PiecewiseMean",
     "SubsetSelection",
     "SymmetricUnaryEncoding",
     "Table",
+    "TableMean",
     "Tally",
     "choose",
     "mechanism",

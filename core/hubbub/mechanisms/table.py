@@ -1,0 +1,176 @@
+r"""Mean of a bounded number by a precomputed optimal table: the least worst-case variance that epsilon allows.
+
+A symbol y has an interval of grid points, a weight w_y and a moment m_y. It is drawn with weight w_y * high by points
+in its interval and w_y * low by all others, so the loss is ln(high/low), whatever the table. Weights cover every point
+equally, with sum C, so all rows sum to N = C (high - low) + low * sum of w. Moments over a point rise by the same 2A
+from each point to the next, from -A steps to A steps, so places 1/2 + s m_y / w_y make the mean unbiased, exactly:
+
+    s = N / (2 A steps (high - low))
+
+Tables are the solutions of a linear programme (scripts/make_mean_tables.py; docs/design/mean-tables.md says why this
+form loses nothing), for a grid of epsilon. Only high and low depend on the asked epsilon: a table is unbiased and
+private at any, and near the best at those near its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from importlib.resources import files
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple, Self
+
+from hubbub.mechanisms._exact import exact_epsilon, exp_below
+from hubbub.mechanisms._frame import Bounds, Domain, Json
+from hubbub.mechanisms._grid import FINEST_GRID, LARGEST_TOTAL, MOST_SYMBOLS, GridMean
+from hubbub.mechanisms._parameters import bounds_of, integer, refuse_unfit
+from hubbub.mechanisms._registry import register
+from hubbub.problems import InvalidParameter
+
+LARGEST_MOMENT = 2**53
+
+
+class Column(NamedTuple):
+    """A symbol that the points `first` .. `last` lean to; its place is beside the middle by moment / weight."""
+
+    first: int
+    last: int
+    weight: int
+    moment: int
+
+
+class Design(NamedTuple):
+    """A table without its weights: the epsilon it is optimal for, and what does not depend on epsilon."""
+
+    epsilon: Fraction
+    steps: int
+    columns: tuple[Column, ...]
+
+
+@register("table")
+@dataclass(frozen=True)
+class TableMean(GridMean):
+    """`columns` lists the symbols that do not lean to the right; the mirror images of the others follow."""
+
+    regime: ClassVar[str] = "a mean: the least worst-case variance there is, within 1 % for epsilon from 0.1 to 10"
+
+    epsilon: Fraction
+    bounds: Bounds
+    steps: int
+    low: int
+    high: int
+    columns: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.steps <= FINEST_GRID or not 1 <= self.low < self.high:
+            raise InvalidParameter(f"table: steps must be from 1 to {FINEST_GRID}, and low positive and below high")
+        self._refuse_malformed_columns()
+        if sum(self.rows[0]) > LARGEST_TOTAL:
+            raise InvalidParameter("table: the weights of a row must sum to at most 2**63; make low and high smaller")
+        self._refuse_if_not_private()
+
+    def _refuse_malformed_columns(self) -> None:
+        intervals = [(column.first, column.last) for column in self.columns]
+        if not intervals or intervals != sorted(set(intervals)) or self.symbols > MOST_SYMBOLS:
+            raise InvalidParameter(
+                f"table: give distinct intervals in order, at most {MOST_SYMBOLS} with mirror images"
+            )
+        for first, last, weight, moment in self.columns:
+            if not (0 <= first <= last <= self.steps - first and weight > 0 and abs(moment) <= LARGEST_MOMENT):
+                raise InvalidParameter(f"table: the column {[first, last, weight, moment]} is out of range")
+            if first + last == self.steps and moment:
+                raise InvalidParameter(f"table: a column that is its own mirror image has moment 0, got {moment}")
+        covers = [sum(c.weight for c in self._all if c.first <= i <= c.last) for i in range(self.steps + 1)]
+        if len(set(covers)) != 1:
+            raise InvalidParameter("table: the weights must cover every grid point equally")
+        moments = [sum(c.moment for c in self._all if c.first <= i <= c.last) for i in range(self.steps + 1)]
+        rises = {after - before for before, after in pairwise(moments)}
+        if len(rises) != 1 or min(rises) <= 0:
+            raise InvalidParameter("table: the moments must rise by the same from each grid point to the next")
+
+    @classmethod
+    def calibrate(cls, epsilon: object, domain: Domain, *, points: int | None = None, **options: Any) -> Self:
+        """The shipped table nearest to epsilon; with `points`, of those with at most so many grid points."""
+        refuse_unfit(cls, domain, options)
+        exact = exact_epsilon(epsilon)
+        if points is not None and (isinstance(points, bool) or not isinstance(points, int) or points < 3):
+            raise InvalidParameter(f"table: points must be a whole number from 3, got {points!r}")
+        return cls._made(exact, bounds_of(cls, domain), _nearest(exact, points))
+
+    @classmethod
+    def _made(cls, epsilon: Fraction, bounds: Bounds, design: Design) -> Self:
+        odds, symbols = exp_below(epsilon), _with_mirrors(design.steps, design.columns)
+        cover, weight = sum(c.weight for c in symbols if c.first == 0), sum(c.weight for c in symbols)
+        low = int(LARGEST_TOTAL / (cover * odds + weight - cover))
+        return cls(epsilon, bounds, design.steps, low, int(low * odds), design.columns)
+
+    @classmethod
+    def from_parameters(cls, epsilon: object, domain: Domain, parameters: Mapping[str, Any]) -> Self:
+        if not isinstance(parameters, Mapping) or set(parameters) != {"steps", "low", "high", "columns"}:
+            raise InvalidParameter("table is made of steps, low, high and columns")
+        steps, low, high = (integer(cls.name, key, parameters[key]) for key in ("steps", "low", "high"))
+        columns = parameters["columns"]
+        if not isinstance(columns, list) or not all(
+            isinstance(column, list) and len(column) == 4 and all(type(entry) is int for entry in column)
+            for column in columns
+        ):
+            raise InvalidParameter("table: each column is first point, last point, weight and moment, whole numbers")
+        made = tuple(Column(*column) for column in columns)
+        return cls(exact_epsilon(epsilon), bounds_of(cls, domain), steps, low, high, made)
+
+    @classmethod
+    def examples(cls, epsilon: float) -> list[Self]:
+        """One table for all: its size must not change with epsilon, and a test for every grid would take long."""
+        small = _nearest(Fraction(1), points=9)
+        return [cls._made(exact_epsilon(epsilon), Bounds(Fraction(-1), Fraction(3)), small)]
+
+    def parameters(self) -> dict[str, Json]:
+        columns: list[Json] = [list(column) for column in self.columns]
+        return {"steps": self.steps, "low": str(self.low), "high": str(self.high), "columns": columns}
+
+    @cached_property
+    def _all(self) -> tuple[Column, ...]:
+        return _with_mirrors(self.steps, self.columns)
+
+    @property
+    def symbols(self) -> int:
+        return len(self._all)
+
+    @cached_property
+    def rows(self) -> list[list[int]]:
+        return [
+            [c.weight * (self.high if c.first <= i <= c.last else self.low) for c in self._all]
+            for i in range(self.steps + 1)
+        ]
+
+    @cached_property
+    def places(self) -> list[Fraction]:
+        at_the_top = sum(c.moment for c in self._all if c.last == self.steps)  # A steps
+        unit = Fraction(sum(self.rows[0]), 2 * at_the_top * (self.high - self.low))
+        return [Fraction(1, 2) + unit * c.moment / c.weight for c in self._all]
+
+
+def _with_mirrors(steps: int, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    mirrors = [Column(steps - c.last, steps - c.first, c.weight, -c.moment) for c in reversed(columns)]
+    return (*columns, *(c for c in mirrors if c.first + c.last > steps))
+
+
+def _nearest(epsilon: Fraction, points: int | None) -> Design:
+    """The shipped design of least distance, as a ratio, with at most so many points."""
+    fitting = [design for design in _designs() if points is None or design.steps < points]
+    return min(fitting, key=lambda design: max(epsilon / design.epsilon, design.epsilon / epsilon))
+
+
+@lru_cache(maxsize=1)
+def _designs() -> list[Design]:
+    """Every shipped table; read when a codebook is compiled, never on a device."""
+    document = json.loads(files("hubbub.mechanisms").joinpath("mean_tables.json").read_text())
+    return [
+        Design(
+            Fraction(design["epsilon"]), design["points"] - 1, tuple(Column(*column) for column in design["columns"])
+        )
+        for design in document["designs"]
+    ]

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import hubbub
-from hubbub_audit.findings import FAMILY, Kind
+from hubbub_audit import crowd, local
+from hubbub_audit.findings import Finding, Kind, Verdict
 from hubbub_audit.plan import Audit
 
 __all__ = ["HEADINGS", "Run", "document", "html"]
@@ -19,7 +20,9 @@ HEADINGS: dict[Kind, tuple[str, str]] = {
     "local": (
         "One report",
         "Whoever receives a single report tries to tell two values apart. The pair of values is the one that reports "
-        "tell apart best; the test is the best that statistics knows, and one more that was found by looking.",
+        f"tell apart best; the test is the best that statistics knows, and must prove {local.POWER:.0%} of the claim "
+        "to count. A second test is found by looking at reports, in case the declared law is wrong; the third holds "
+        "the reports to that law.",
     ),
     "exact": (
         "Every outcome of every coin",
@@ -29,7 +32,8 @@ HEADINGS: dict[Kind, tuple[str, str]] = {
     "shuffle": (
         "A batch out of the shuffler",
         "Whoever receives a shuffled batch tries to tell which of two values one device held, while all others hold "
-        "the value that hides it least; and tries to learn from the order of the reports.",
+        "the value that hides it least; and tries to learn from the order of the reports. Batches are dear: "
+        f"{crowd.POWER:.0%} of the claim must be proven to count. The delta is one that can be observed.",
     ),
     "time": (
         "One device over time",
@@ -60,6 +64,18 @@ class Run:
     trials: int
     subject: str
     """What was audited: all mechanisms, some, or a codebook."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The findings of one kind of attack."""
+
+    title: str
+    what: str
+    findings: tuple[Finding, ...]
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(finding.verdict == verdict for finding in self.findings)
 
 
 def document(audit: Audit, run: Run) -> dict[str, Any]:
@@ -97,11 +113,13 @@ def html(audit: Audit, run: Run) -> str:
     environment = Environment(autoescape=select_autoescape(default_for_string=True), trim_blocks=True)
     environment.filters["short"] = short
     template = environment.from_string(Path(__file__).with_name("report.html.j2").read_text(encoding="utf-8"))
-    grouped = [(*HEADINGS[kind], [finding for finding in audit.findings if finding.kind == kind]) for kind in HEADINGS]
+    grouped = [
+        Group(*heading, tuple(finding for finding in audit.findings if finding.kind == kind))
+        for kind, heading in HEADINGS.items()
+    ]
     return template.render(
         audit=audit,
-        family=FAMILY,
-        groups=[group for group in grouped if group[2]],
+        groups=[group for group in grouped if group.findings],
         run=document(audit, run),
         words=WORDS,
     )

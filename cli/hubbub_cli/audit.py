@@ -87,6 +87,8 @@ def audit(
         raise click.UsageError("--plant needs --self-test: bugs are planted only to see them caught")
     if codebook is not None and (names or epsilons):
         raise click.UsageError("--codebook says which mechanisms and epsilons there are: leave out the others")
+    if out is not None and not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise click.BadParameter(f"{out} cannot be written", param_hint="--out")  # now, not after some minutes
     if self_test:
         _self_test(plants, trials, as_json=as_json)
         return

@@ -6,6 +6,7 @@ import click
 
 import hubbub as core
 from hubbub_cli.aggregator import aggregator
+from hubbub_cli.audit import audit
 from hubbub_cli.codebook import codebook
 from hubbub_cli.demo import demo
 from hubbub_cli.keys import keys
@@ -28,5 +29,19 @@ def hubbub() -> None:
     """
 
 
-for command in (aggregator, codebook, demo, keys, mechanisms, plan, privacy, query, select, shuffler, simulate, up):
+for command in (
+    aggregator,
+    audit,
+    codebook,
+    demo,
+    keys,
+    mechanisms,
+    plan,
+    privacy,
+    query,
+    select,
+    shuffler,
+    simulate,
+    up,
+):
     hubbub.add_command(command)

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from hubbub.codebook import Metric
+from hubbub.mechanisms import Bounds
 from hubbub.refusals import Refused
 from hubbub_aggregator import compare as comparing
 from hubbub_aggregator import scope
@@ -59,11 +60,13 @@ def _listing(service: Aggregator, spans: dict[bytes, tuple[int, int, int]]) -> M
 
     def version(metric: Metric) -> MetricVersion:
         count, first, last = spans.get(metric.id, (0, None, None))
+        domain = metric.mechanism.domain
         return MetricVersion(
             id=metric.id.hex(),
             type=metric.type,
             mechanism=mechanism_model(metric),
             value_count=len(metric.values.labels()),
+            bounds=(float(domain.lower), float(domain.upper)) if isinstance(domain, Bounds) else None,
             min_batch=metric.min_batch,
             enabled=metric.enabled,
             released_periods=count,

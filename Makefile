@@ -1,5 +1,5 @@
 # Every target sets itself up: a fresh clone needs python >= 3.11, pip and make.
-.PHONY: setup demo test test-full check bench load soak lock clean
+.PHONY: setup demo browser test test-full check bench screenshots load soak lock clean
 
 RUN := .venv/bin/
 
@@ -18,14 +18,20 @@ check: setup  ## ruff, mypy strict, import contracts
 	$(RUN)mypy
 	$(RUN)lint-imports
 
-test: check  ## the checks and the tests, under five minutes
+browser:  ## a Chromium for the browser tests, where one may be installed
+	@sh scripts/chromium.sh
+
+test: check browser  ## the checks and the tests, under five minutes
 	$(RUN)pytest -m "not full" -n 4 --dist worksteal
 
-test-full: check  ## everything that is claimed, no time limit
+test-full: check browser  ## everything that is claimed, no time limit
 	$(RUN)pytest --timeout 1800
 
 bench: setup  ## measured ratios to limits and peers
 	$(RUN)python -m benchmarks
+
+screenshots: setup browser  ## renew the pictures in docs/images
+	$(RUN)python -m scripts.make_screenshots
 
 load: setup  ## Locust against both services on loopback: make load USERS=20 MINUTES=1
 	$(RUN)python -m tests.load.run

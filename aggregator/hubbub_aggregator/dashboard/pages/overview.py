@@ -1,0 +1,248 @@
+"""The overview: every metric as a card, or what to do until there is one with a number."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from hubbub.mechanisms import Bounds
+from hubbub.period import Calendar
+from hubbub_aggregator.answers import Series
+from hubbub_aggregator.dashboard import words
+from hubbub_aggregator.dashboard.api import Problem, metric_path
+from hubbub_aggregator.dashboard.pages.site import Site, is_share, seconds_of, start_of
+from hubbub_aggregator.dashboard.sparkline import sparkline
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Codebook, Metric
+    from hubbub_aggregator.answers import Point
+    from hubbub_aggregator.models import MetricList, NamedMetric, PeriodPrivacy, ValueModel
+    from hubbub_aggregator.status import FullStatus
+
+__all__ = ["Card", "Cards", "Overview", "Steps", "first_steps", "overview"]
+
+_SHOWN = 3
+_PERIODS = 365
+_MOST_CARDS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One value on a card."""
+
+    label: str
+    estimate: str
+    interval: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a card shows of a metric's releases; it changes only with them."""
+
+    lines: list[Line]
+    more: int
+    reports: str
+    period: str
+    periods: int
+    spark: Markup
+    span: str
+    privacy: PeriodPrivacy
+    local_epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    metric: NamedMetric
+    type: str
+    drawn: Drawn | None
+    fresh: str
+    is_old: bool
+    missing: str
+    """Why there is nothing to show, if there is nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What a newcomer does next."""
+
+    shuffler: str | None
+    anchor: str
+    calls: list[tuple[str, str, str]]
+    """Metric, the value as Python, and what it means."""
+    period: str
+    closes: str
+    length: str
+    least: list[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    collection: str
+    cards: list[Card]
+    steps: Steps | None
+    single_operator: bool
+    released: int
+    last: str | None
+
+
+class Cards:
+    """Cards that were drawn, until a metric has another release."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[object, ...], Drawn | None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    async def drawn(self, site: Site, metric: NamedMetric, calendar: Calendar, accepted: int) -> Drawn | None:
+        spans = tuple((one.id, one.released_periods, one.first, one.last) for one in metric.versions)
+        key = (metric.name, spans, accepted)
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        found = await _drawn(site, metric, calendar)
+        with self._lock:
+            self._known[key] = found
+            while len(self._known) > _MOST_CARDS:
+                self._known.popitem(last=False)
+        return found
+
+
+async def overview(site: Site, cards: Cards) -> Overview:
+    """All cards. While nothing is released, this asks for the list and the status, and for nothing else."""
+    listing, status = await site.listing(), await site.status()
+    calendar, now = Calendar.parse(listing.period), seconds_of(status)
+    shown = []
+    for metric in listing.metrics:
+        has = any(version.released_periods for version in metric.versions)
+        drawn = await cards.drawn(site, metric, calendar, status.batches["accepted"]) if has else None
+        shown.append(_card(metric, drawn, calendar, now))
+    released = sum(card.drawn is not None for card in shown)
+    codebook = await site.codebook() if not released else None
+    return Overview(
+        collection=listing.collection,
+        cards=shown,
+        steps=None if codebook is None else first_steps(codebook, status, listing),
+        single_operator=status.single_operator,
+        released=released,
+        last=status.last_release,
+    )
+
+
+def first_steps(codebook: Codebook, status: FullStatus, listing: MetricList) -> Steps:
+    """The snippet for this codebook, and when its first numbers can come."""
+    collection = codebook.collection
+    period = collection.calendar.at(seconds_of(status))
+    return Steps(
+        shuffler=status.shuffler_address,
+        anchor=status.trust_anchor,
+        calls=[(m.name, repr(_example(m)), m.description) for m in codebook.metrics if m.enabled],
+        period=period.label,
+        closes=words.moment(period.closes_at(collection.grace)),
+        length=words.length(listing.period),
+        least=[(m.name, m.min_batch) for m in codebook.metrics if m.enabled and m.min_batch is not None],
+    )
+
+
+def _example(metric: Metric) -> object:
+    if metric.type == "boolean":
+        return True
+    domain = metric.mechanism.domain
+    return float(domain.lower) if isinstance(domain, Bounds) else metric.label_of(0)
+
+
+def _card(metric: NamedMetric, drawn: Drawn | None, calendar: Calendar, now: float) -> Card:
+    if drawn is None:
+        off = not metric.in_force or not metric.versions[-1].enabled
+        why = "no longer collected" if off else "nothing released yet"
+        return Card(metric, metric.versions[-1].type, None, "", False, why)
+    ended = start_of(calendar, drawn.period) + calendar.seconds
+    age = now - ended
+    return Card(
+        metric=metric,
+        type=metric.versions[-1].type,
+        drawn=drawn,
+        fresh=f"ended {words.ago(age)}" if age >= 0 else "still running",
+        is_old=age > 4 * calendar.seconds and metric.in_force,
+        missing="",
+    )
+
+
+async def _drawn(site: Site, metric: NamedMetric, calendar: Calendar) -> Drawn | None:
+    firsts = [calendar.boundary(version.first) for version in metric.versions if version.first]
+    lasts = [calendar.boundary(version.last) for version in metric.versions if version.last]
+    last = max(lasts)
+    first = max(min(firsts), last - _PERIODS + 1)
+    largest = max(version.value_count for version in metric.versions)
+    try:
+        series = await site.api.ask(
+            Series,
+            metric_path(metric.name, "series"),
+            since=calendar.period(first).label,
+            to=calendar.period(last + 1).label,
+            top=_SHOWN if largest > _SHOWN else None,
+        )
+    except Problem as problem:
+        if problem.name == "nothing-released":
+            return None
+        raise
+    return _of_series(series, {version.id: version.mechanism.epsilon for version in metric.versions})
+
+
+def _of_series(series: Series, local: dict[str, float]) -> Drawn | None:
+    released = [point for point in series.points if point.state == "released"]
+    if not released or (newest := released[-1]).privacy is None:
+        return None
+    segment = next(one for one in series.segments if one.metric_id == newest.metric_id)
+    share = is_share(segment.type)
+    leading = _leading(newest, segment.type)
+    values = sorted(newest.values, key=lambda one: -one["estimate"])
+    lines = [leading] if segment.type == "boolean" or not share else values[:_SHOWN]
+    summary = _summary(series.metric, released, leading["label"], share=share)
+    return Drawn(
+        lines=[
+            Line(
+                "yes" if segment.type == "boolean" else "mean" if not share else value["label"],
+                words.value(value["estimate"], is_share=share),
+                words.interval(value["low"], value["high"], is_share=share),
+            )
+            for value in lines
+        ],
+        more=segment.value_count - len(lines) if segment.type == "category" else 0,
+        reports=words.count(newest.reports),
+        period=newest.period,
+        periods=len(released),
+        spark=Markup(sparkline(_dots(series, leading["label"]), summary)),  # noqa: S704  its text is escaped there
+        span=f"{released[0].period} to {newest.period}" if len(released) > 1 else newest.period,
+        privacy=newest.privacy,
+        local_epsilon=local[str(newest.metric_id)],
+    )
+
+
+def _leading(point: Point, kind: str) -> ValueModel:
+    """The value that a card follows: yes, the mean, or the largest share."""
+    if kind == "boolean":
+        return next(value for value in point.values if value["value"] is True)
+    return max(point.values, key=lambda value: value["estimate"])
+
+
+def _dots(series: Series, label: str) -> list[tuple[float, float, float, str] | None]:
+    found: list[tuple[float, float, float, str] | None] = []
+    for point in series.points:
+        value = next((one for one in point.values if one["label"] == label), None)
+        if value is None:
+            found.append(None)
+            continue
+        estimate = value["estimate"]
+        low, high = (estimate if limit is None else limit for limit in (value["low"], value["high"]))
+        found.append((estimate, low, high, str(point.metric_id)))
+    return found
+
+
+def _summary(name: str, released: list[Point], label: str, *, share: bool) -> str:
+    numbers = [value["estimate"] for point in released for value in point.values if value["label"] == label]
+    low, high = (words.value(number, is_share=share) for number in (min(numbers), max(numbers)))
+    return f"{name}, {label}, over {len(released)} periods: between {low} and {high}"

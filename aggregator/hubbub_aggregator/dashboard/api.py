@@ -120,7 +120,9 @@ class Api:
     async def read(self, name: str, read: Callable[[bytes], Found], path: str, /, **asked: object) -> Found:
         """The same, read by a function of one's own; what it returns is kept under `name`."""
         known = {("from" if key == "since" else key): value for key, value in asked.items() if value is not None}
-        query = urlencode({key: str(value).lower() if value is True else str(value) for key, value in known.items()})
+        query = urlencode(
+            {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in known.items()}
+        )
         headers = {"accept": "application/json"}
         if self.authorization is not None:
             headers["authorization"] = self.authorization

@@ -34,7 +34,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {name: getattr(words, name) for name in words.__all__}
+    environment.filters |= {name: getattr(words, name) for name in words.__all__ if name != "length"}  # it has its own
     environment.globals |= {"pages": PAGES, "software": f"hubbub {hubbub.__version__}", "hash": asset_hash}
     return environment
 

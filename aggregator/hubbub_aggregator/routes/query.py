@@ -150,11 +150,16 @@ def series(
     population: _Population = "reports",
     simultaneous: bool | None = None,
     top: _Top = None,
+    composed: Annotated[
+        bool,
+        Query(description="Whether the guarantee of all points together is wanted; each point has its own anyway."),
+    ] = True,
     format: Format = None,  # noqa: A002  as callers write it
 ) -> Response:
     """One estimate for each period, with the gaps: open, discarded or not released. Unset: the newest 400 periods.
 
-    `simultaneous` is over the values of one period, not over periods.
+    `simultaneous` is over the values of one period, not over periods. Composing a year of guarantees may take
+    seconds after a release; whoever wants the points only asks for `composed=false`.
     """
     versions = scope.versions(service, name)
     asked = Asked.of(confidence, postprocess, population, simultaneous, top)
@@ -167,9 +172,9 @@ def series(
         sorted(one.hex() for one in course.ids),
         sorted(course.states.items()),
         sorted(course.complete),
-        service.single_operator,
+        [service.single_operator, composed],
     ]
-    build = partial(courses.series, course, asked, single_operator=service.single_operator)
+    build = partial(courses.series, course, asked, single_operator=service.single_operator, composed=composed)
     return reply(request, format, basis, build, name=f"{name}-series")
 
 

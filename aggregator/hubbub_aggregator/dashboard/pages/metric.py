@@ -265,6 +265,7 @@ async def _series(site: Site, metric: NamedMetric, asked: Asked, calendar: Calen
         to=until,
         confidence=asked.confidence,
         top=_LINES if largest > _LINES + 1 else None,
+        composed=False,
     )
 
 
@@ -290,7 +291,9 @@ async def _change(site: Site, metric: NamedMetric, asked: Asked) -> Change:
 async def _gaps(site: Site, metric: NamedMetric, since: str | None, until: str | None) -> list[Gap]:
     """What became of the periods, where there is no estimate; the newest first."""
     try:
-        series = await site.api.ask(Series, metric_path(metric.name, "series"), since=since, to=until, top=1)
+        series = await site.api.ask(
+            Series, metric_path(metric.name, "series"), since=since, to=until, top=1, composed=False
+        )
     except Problem:
         return []
     return _of_points(series)

@@ -184,6 +184,7 @@ async def _drawn(site: Site, metric: NamedMetric, calendar: Calendar) -> Drawn |
             since=calendar.period(first).label,
             to=calendar.period(last + 1).label,
             top=_SHOWN if largest > _SHOWN else None,
+            composed=False,
         )
     except Problem as problem:
         if problem.name == "nothing-released":

@@ -17,9 +17,12 @@ from hubbub_aggregator.dashboard.palette import AXIS, GRID, INK, LINES, MUTED
 __all__ = ["Bar", "Moment", "Spec", "bars", "course", "differences", "epsilons", "ledger", "number_line", "posterior"]
 
 Spec = dict[str, Any]
-_WIDTH = 290
+_WIDTH = 430
+"""Of the whole chart: two stand side by side on a desk, and on a phone one is shrunk by a quarter."""
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3])
+_FEW = 60
+"""Periods up to which dashes and shapes can be seen; beyond, they are noise."""
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 
 
@@ -108,7 +111,7 @@ def number_line(row: Bar, bounds: tuple[float, float] | None) -> Spec:
             "encoding": {"x": {"field": "v", **x}, "y": y, "description": {"field": "text"}},
         },
     ]
-    return _chart({"values": data}, layers, height=44, width=_WIDTH + 120)
+    return _chart({"values": data}, layers, height=44)
 
 
 def course(rows: Sequence[Moment], labels: Sequence[str], *, share: bool, edits: Sequence[str] = ()) -> Spec:
@@ -136,8 +139,10 @@ def course(rows: Sequence[Moment], labels: Sequence[str], *, share: bool, edits:
     by = {"field": "label", "type": "nominal", "sort": list(labels)}
     several = len(labels) > 1
     color = {**by, "scale": {"domain": list(labels), "range": list(LINES[: len(labels)])}, "legend": _legend(several)}
-    dash = {**by, "scale": {"domain": list(labels), "range": list(_DASHES[: len(labels)])}, "legend": None}
-    shape = {**by, "scale": {"domain": list(labels), "range": list(_SHAPES[: len(labels)])}, "legend": None}
+    few = periods <= _FEW
+    dashes, shapes = (_DASHES, _SHAPES) if few else ((_DASHES[0],) * len(_DASHES), (_SHAPES[0],) * len(_SHAPES))
+    dash = {**by, "scale": {"domain": list(labels), "range": list(dashes[: len(labels)])}, "legend": None}
+    shape = {**by, "scale": {"domain": list(labels), "range": list(shapes[: len(labels)])}, "legend": None}
     detail = {"field": "run", "type": "nominal"}
     layers: list[Spec] = [
         {
@@ -155,7 +160,7 @@ def course(rows: Sequence[Moment], labels: Sequence[str], *, share: bool, edits:
             "encoding": {"x": x, "y": {"field": "v", **y}, "color": color, "strokeDash": dash, "detail": detail},
         },
         {
-            "mark": {"type": "point", "filled": True, "size": 42 if periods <= 40 else 14, "opacity": 1},
+            "mark": {"type": "point", "filled": True, "size": 42 if few else 6, "opacity": 1},
             "encoding": {
                 "x": x,
                 "y": {"field": "v", **y},
@@ -175,7 +180,7 @@ def course(rows: Sequence[Moment], labels: Sequence[str], *, share: bool, edits:
                 "encoding": {"x": x},
             }
         )
-    return _chart({"values": data}, layers, height=190, width=_WIDTH + 90)
+    return _chart({"values": data}, layers, height=190)
 
 
 def differences(rows: Sequence[Bar], *, share: bool) -> Spec:
@@ -224,7 +229,7 @@ def ledger(rows: Sequence[Spec], labels: Sequence[str]) -> Spec:
             "encoding": {"x": x, "y": y, "color": color, "description": {"field": "text"}},
         },
     ]
-    return _chart({"values": list(rows)}, layers, height=210, width=_WIDTH + 90)
+    return _chart({"values": list(rows)}, layers, height=210)
 
 
 def epsilons(rows: Sequence[Spec], *, local: float, now: Spec | None, target: float | None) -> Spec:
@@ -280,7 +285,7 @@ def epsilons(rows: Sequence[Spec], *, local: float, now: Spec | None, target: fl
                 "encoding": {"x": x, "y": y, "text": {"value": "now"}},
             },
         ]
-    return _chart({"values": list(rows)}, layers, height=200, width=_WIDTH + 90)
+    return _chart({"values": list(rows)}, layers, height=200)
 
 
 def posterior(rows: Sequence[Spec], labels: Sequence[str]) -> Spec:
@@ -328,7 +333,7 @@ def posterior(rows: Sequence[Spec], labels: Sequence[str]) -> Spec:
             "encoding": {"x": x, "y": {"field": "low", **y}},
         },
     ]
-    return _chart({"values": list(rows)}, layers, height=220, width=_WIDTH + 90)
+    return _chart({"values": list(rows)}, layers, height=220)
 
 
 def _chart(data: Spec, layers: list[Spec], *, height: Any, width: int = _WIDTH) -> Spec:
@@ -339,6 +344,7 @@ def _chart(data: Spec, layers: list[Spec], *, height: Any, width: int = _WIDTH) 
         "height": height,
         "background": None,
         "padding": 4,
+        "autosize": {"type": "fit-x", "contains": "padding"},
         "config": {
             "font": _FONT,
             "view": {"stroke": None},

@@ -10,7 +10,7 @@ from html import escape
 
 __all__ = ["Dot", "sparkline"]
 
-WIDTH, HEIGHT, _EDGE = 240, 48, 4
+WIDTH, HEIGHT, _EDGE = 280, 52, 4
 _MOST = 90
 
 Dot = tuple[float, float, float, str] | None

@@ -39,12 +39,12 @@ def share(number: float | None, digits: int = 1) -> str:
 
 
 def amount(number: float | None) -> str:
-    """A mean: four significant digits, thousands set apart."""
+    """A mean: three or four significant digits, thousands set apart."""
     if number is None:
         return "–"
     if number and not 1e-3 <= abs(number) < 1e9:
         return f"{number:.3g}".replace("-", _MINUS)
-    digits = 0 if abs(number) >= 1000 else max(0, 3 - (math.floor(math.log10(abs(number))) if number else 0))
+    digits = 0 if abs(number) >= 100 else max(0, 2 - (math.floor(math.log10(abs(number))) if number else 2))
     return f"{number:,.{digits}f}".replace("-", _MINUS).replace(",", _THIN)
 
 

@@ -166,13 +166,14 @@ def series(
     periods = scope.recent(service, since, until)
     complete = scope.complete_periods(service, {metric.id for metric in versions}, periods)
     course = courses.Course.read(service.storage, versions, periods, complete)
-    basis = [
+    basis: list[object] = [
         astuple(asked),
         [metric.id.hex() for metric in versions],
         sorted(one.hex() for one in course.ids),
         sorted(course.states.items()),
         sorted(course.complete),
-        [service.single_operator, composed],
+        service.single_operator,
+        composed,
     ]
     build = partial(courses.series, course, asked, single_operator=service.single_operator, composed=composed)
     return reply(request, format, basis, build, name=f"{name}-series")

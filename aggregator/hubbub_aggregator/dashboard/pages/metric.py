@@ -100,6 +100,15 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class Edition:
+    """One id that the name has had; an edit makes another."""
+
+    version: MetricVersion
+    address: str | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class MetricPage:
     metric: NamedMetric
     version: MetricVersion
@@ -121,6 +130,8 @@ class MetricPage:
     step: int
     complete: bool
     note: str | None
+    editions: list[Edition]
+    """All of them, where there are several; the newest first."""
 
 
 async def metric_page(site: Site, name: str, asked: Asked) -> MetricPage:
@@ -132,7 +143,7 @@ async def metric_page(site: Site, name: str, asked: Asked) -> MetricPage:
     calendar = Calendar.parse(listing.period)
     lasts = [calendar.boundary(version.last) for version in metric.versions if version.last]
     firsts = [calendar.boundary(version.first) for version in metric.versions if version.first]
-    page = _empty_page(listing, metric, asked, calendar)
+    page = _empty_page(site, listing, metric, asked, calendar)
     if not lasts:
         return replace(page, gaps=await _gaps(site, metric, None, None))
     span = (min(firsts), max(lasts))
@@ -190,7 +201,7 @@ async def _found(site: Site, name: str, asked: Asked) -> tuple[NamedMetric, Aske
     return metric, _with_range(asked, calendar, span), calendar, span
 
 
-def _empty_page(listing: MetricList, metric: NamedMetric, asked: Asked, calendar: Calendar) -> MetricPage:
+def _empty_page(site: Site, listing: MetricList, metric: NamedMetric, asked: Asked, calendar: Calendar) -> MetricPage:
     return MetricPage(
         metric=metric,
         version=metric.versions[-1],
@@ -212,7 +223,21 @@ def _empty_page(listing: MetricList, metric: NamedMetric, asked: Asked, calendar
         step=max(1, calendar.seconds // DAY),
         complete=False,
         note=None,
+        editions=_editions(site, metric, calendar) if len(metric.versions) > 1 else [],
     )
+
+
+def _editions(site: Site, metric: NamedMetric, calendar: Calendar) -> list[Edition]:
+    found = []
+    for version in reversed(metric.versions):
+        address = None
+        if version.first is not None and version.last is not None:
+            end = calendar.period(calendar.boundary(version.last) + 1).label
+            address = site.links.metric(metric.name, since=version.first, to=end)
+        kind = "mean" if version.bounds else f"{words.count(version.value_count)} values"
+        mechanism = version.mechanism
+        found.append(Edition(version, address, f"{kind}, {mechanism.name}, local ε {words.epsilon(mechanism.epsilon)}"))
+    return found
 
 
 def _with_range(asked: Asked, calendar: Calendar, span: tuple[int, int]) -> Asked:

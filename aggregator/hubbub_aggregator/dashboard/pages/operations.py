@@ -93,9 +93,7 @@ async def operations_page(site: Site) -> OperationsPage:
         ],
         discards=[Discard(one.metric, one.period, least.get(one.metric)) for one in status.discarded],
         storage=words.size(status.storage.bytes),
-        last_batch="none since this process started"
-        if status.last_batch_seconds is None
-        else words.ago(status.last_batch_seconds),
+        last_batch="none yet" if status.last_batch_seconds is None else words.ago(status.last_batch_seconds),
         length=words.length(listing.period),
     )
 

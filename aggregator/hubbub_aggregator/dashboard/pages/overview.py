@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,6 +28,8 @@ __all__ = ["Card", "Cards", "Overview", "Steps", "first_steps", "overview"]
 _SHOWN = 3
 _PERIODS = 365
 _MOST_CARDS = 2_000
+_PATIENCE = 8.0
+"""Seconds that the page waits for cards nobody has asked for since a release; warm, it waits for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,12 @@ class Drawn:
 @dataclass(frozen=True, slots=True)
 class Card:
     metric: NamedMetric
-    type: str
     drawn: Drawn | None
     fresh: str
     is_old: bool
-    missing: str
+    missing: str = ""
     """Why there is nothing to show, if there is nothing."""
+    is_pending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,6 @@ class Overview:
     cards: list[Card]
     steps: Steps | None
     single_operator: bool
-    released: int
-    last: str | None
 
 
 class Cards:
@@ -94,41 +94,53 @@ class Cards:
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[object, ...], Drawn | None] = OrderedDict()
-        self._lock = threading.Lock()
+        self._drawing: dict[tuple[object, ...], asyncio.Task[Drawn | None]] = {}
 
-    async def drawn(self, site: Site, metric: NamedMetric, calendar: Calendar, accepted: int) -> Drawn | None:
-        spans = tuple((one.id, one.released_periods, one.first, one.last) for one in metric.versions)
-        key = (metric.name, spans, accepted)
-        with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-                return self._known[key]
+    async def drawn(
+        self, site: Site, metrics: list[NamedMetric], calendar: Calendar, accepted: int
+    ) -> dict[str, Drawn | None]:
+        """By name. What takes too long is left out, and goes on being drawn once for all who ask."""
+        keys = {metric.name: _key(metric, accepted) for metric in metrics}
+        for metric in metrics:
+            key = keys[metric.name]
+            if key not in self._known and key not in self._drawing:
+                self._drawing[key] = asyncio.create_task(self._draw(key, site, metric, calendar))
+        waiting = {name: self._drawing[key] for name, key in keys.items() if key in self._drawing}
+        if waiting:
+            await asyncio.wait(waiting.values(), timeout=_PATIENCE)
+        for name, task in waiting.items():
+            if task.done():
+                self._drawing.pop(keys[name], None)
+                task.result()  # what went wrong is said to whoever asks
+        return {name: self._known[key] for name, key in keys.items() if key in self._known}
+
+    async def _draw(self, key: tuple[object, ...], site: Site, metric: NamedMetric, calendar: Calendar) -> Drawn | None:
         found = await _drawn(site, metric, calendar)
-        with self._lock:
-            self._known[key] = found
-            while len(self._known) > _MOST_CARDS:
-                self._known.popitem(last=False)
+        self._known[key] = found
+        while len(self._known) > _MOST_CARDS:
+            self._known.popitem(last=False)
         return found
+
+
+def _key(metric: NamedMetric, accepted: int) -> tuple[object, ...]:
+    """Changes with every release of the metric. One more of a period that has one shows in `accepted` only."""
+    return (metric.name, accepted, *((one.id, one.released_periods, one.first, one.last) for one in metric.versions))
 
 
 async def overview(site: Site, cards: Cards) -> Overview:
     """All cards. While nothing is released, this asks for the list and the status, and for nothing else."""
     listing, status = await site.listing(), await site.status()
     calendar, now = Calendar.parse(listing.period), seconds_of(status)
-    shown = []
-    for metric in listing.metrics:
-        has = any(version.released_periods for version in metric.versions)
-        drawn = await cards.drawn(site, metric, calendar, status.batches["accepted"]) if has else None
-        shown.append(_card(metric, drawn, calendar, now))
-    released = sum(card.drawn is not None for card in shown)
-    codebook = await site.codebook() if not released else None
+    with_releases = [one for one in listing.metrics if any(version.released_periods for version in one.versions)]
+    drawn = await cards.drawn(site, with_releases, calendar, status.batches["accepted"])
+    pending = {metric.name for metric in with_releases} - drawn.keys()
+    shown = [_card(one, drawn.get(one.name), calendar, now, is_pending=one.name in pending) for one in listing.metrics]
+    codebook = None if with_releases else await site.codebook()
     return Overview(
         collection=listing.collection,
         cards=shown,
         steps=None if codebook is None else first_steps(codebook, status, listing),
         single_operator=status.single_operator,
-        released=released,
-        last=status.last_release,
     )
 
 
@@ -154,20 +166,20 @@ def _example(metric: Metric) -> object:
     return float(domain.lower) if isinstance(domain, Bounds) else metric.label_of(0)
 
 
-def _card(metric: NamedMetric, drawn: Drawn | None, calendar: Calendar, now: float) -> Card:
+def _card(metric: NamedMetric, drawn: Drawn | None, calendar: Calendar, now: float, *, is_pending: bool) -> Card:
     if drawn is None:
         off = not metric.in_force or not metric.versions[-1].enabled
-        why = "no longer collected" if off else "nothing released yet"
-        return Card(metric, metric.versions[-1].type, None, "", False, why)
+        why = "No longer collected." if off else "Nothing released yet."
+        if is_pending:
+            why = "Being worked out: it appears here by itself, or when you reload."
+        return Card(metric, None, "", is_old=False, missing=why, is_pending=is_pending)
     ended = start_of(calendar, drawn.period) + calendar.seconds
     age = now - ended
     return Card(
         metric=metric,
-        type=metric.versions[-1].type,
         drawn=drawn,
         fresh=f"ended {words.ago(age)}" if age >= 0 else "still running",
         is_old=age > 4 * calendar.seconds and metric.in_force,
-        missing="",
     )
 
 

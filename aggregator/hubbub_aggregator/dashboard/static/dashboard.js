@@ -82,24 +82,38 @@
     window.scrollTo(x, y);
   };
 
+  const busy = (region) => {
+    const selection = window.getSelection();
+    const reading = selection && !selection.isCollapsed && region.contains(selection.anchorNode);
+    const active = document.activeElement;
+    return reading || (region.contains(active) && active.matches("input, select, textarea"));
+  };
+  const said = document.createElement("p");
+  said.setAttribute("role", "status");
+  const away = (isAway) => {
+    const words = isAway ? "The aggregator does not answer; the numbers are as they were." : "";
+    if (said.textContent !== words) said.textContent = words;
+  };
+
   let paused = false;
   let tag = null;
   const ask = async () => {
     if (paused || document.hidden || !regions().length) return;
-    const typing = document.activeElement && document.activeElement.matches("input, select, textarea");
-    if (typing || String(window.getSelection())) return;
     try {
       const headers = tag ? { "If-None-Match": tag } : {};
       const answer = await fetch(window.location.href.split("#")[0], { headers, cache: "no-store", credentials: "same-origin" });
+      away(answer.status !== 200 && answer.status !== 304);
       if (answer.status !== 200) return;
       tag = answer.headers.get("ETag");
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       regions().forEach((old) => {
         const other = fresh.getElementById(old.id);
-        if (other && plain(other) !== plain(old)) exchange(old, other);
+        if (!other || plain(other) === plain(old)) return;
+        if (busy(old)) tag = null; // asked for again when the person is done
+        else exchange(old, other);
       });
     } catch {
-      // the aggregator is away: the page stays as it is, and is asked for again
+      away(true); // the page stays as it is, and is asked for again
     }
   };
 
@@ -118,7 +132,7 @@
       ask();
     });
     show();
-    document.querySelector(".bottom").append(button);
+    document.querySelector(".bottom").append(said, button);
   };
 
   readable(document);

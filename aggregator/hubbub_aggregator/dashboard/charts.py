@@ -64,7 +64,7 @@ def bars(rows: Sequence[Bar], *, processed: bool = False) -> Spec:
         }
         for row in rows
     ]
-    y = {"field": "label", "type": "nominal", "sort": None, "title": None, "axis": _names()}
+    y = {"field": "label", "type": "nominal", "sort": None, "title": None, "axis": _names(rows)}
     x = {"type": "quantitative", "title": None, "axis": _axis(format=_percent(data)), "scale": {"nice": True}}
     layers: list[Spec] = [
         {
@@ -114,8 +114,13 @@ def number_line(row: Bar, bounds: tuple[float, float] | None) -> Spec:
     return _chart({"values": data}, layers, height=44)
 
 
-def course(rows: Sequence[Moment], labels: Sequence[str], *, share: bool, edits: Sequence[str] = ()) -> Spec:
-    """Estimates over time, each with the band of its interval; `labels` in the order of the legend."""
+def course(
+    rows: Sequence[Moment], labels: Sequence[str], *, share: bool, edits: Sequence[str] = (), legend: bool = False
+) -> Spec:
+    """Estimates over time, each with the band of its interval; `labels` in the order of the legend.
+
+    In a page the legend is HTML, where long names wrap; a file of its own has it inside.
+    """
     data = [
         {
             "t": row.period,
@@ -137,8 +142,11 @@ def course(rows: Sequence[Moment], labels: Sequence[str], *, share: bool, edits:
         "axis": _axis(format=_percent(data) if share else _plain(data)),
     }
     by = {"field": "label", "type": "nominal", "sort": list(labels)}
-    several = len(labels) > 1
-    color = {**by, "scale": {"domain": list(labels), "range": list(LINES[: len(labels)])}, "legend": _legend(several)}
+    color = {
+        **by,
+        "scale": {"domain": list(labels), "range": list(LINES[: len(labels)])},
+        "legend": _legend(legend and len(labels) > 1),
+    }
     few = periods <= _FEW
     dashes, shapes = (_DASHES, _SHAPES) if few else ((_DASHES[0],) * len(_DASHES), (_SHAPES[0],) * len(_SHAPES))
     dash = {**by, "scale": {"domain": list(labels), "range": list(dashes[: len(labels)])}, "legend": None}
@@ -186,7 +194,7 @@ def course(rows: Sequence[Moment], labels: Sequence[str], *, share: bool, edits:
 def differences(rows: Sequence[Bar], *, share: bool) -> Spec:
     """Changes with their intervals, around a line at no change."""
     data = [{"label": r.label, "v": r.estimate, "lo": r.low, "hi": r.high, "text": r.text} for r in rows]
-    y = {"field": "label", "type": "nominal", "sort": None, "title": None, "axis": _names()}
+    y = {"field": "label", "type": "nominal", "sort": None, "title": None, "axis": _names(rows)}
     x = {
         "type": "quantitative",
         "title": None,
@@ -379,8 +387,16 @@ def _log(numbers: Sequence[float], **more: Any) -> Spec:
     return {"scale": {"type": "log", "domain": [start, stop]}, "axis": _axis(values=sorted(shown), **more)}
 
 
-def _names() -> Spec:
-    return {"labelLimit": 130, "domain": False, "ticks": False, "labelPadding": 8}
+def _names(rows: Sequence[Bar]) -> Spec:
+    """Room by the number of letters: the browser's font may be wider than the one that vl-convert measures with."""
+    longest = max((len(row.label) for row in rows), default=1)
+    return {
+        "labelLimit": 120,
+        "minExtent": min(155, 16 + 8 * longest),
+        "domain": False,
+        "ticks": False,
+        "labelPadding": 8,
+    }
 
 
 def _times(periods: int) -> Spec:
@@ -397,7 +413,7 @@ def _legend(shown: bool) -> Spec | None:
         "title": None,
         "labelFontSize": 13,
         "labelColor": INK,
-        "labelLimit": 150,
+        "labelLimit": 140,
         "symbolOpacity": 1,
         "symbolSize": 90,
         "aria": False,

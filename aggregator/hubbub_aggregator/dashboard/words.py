@@ -10,6 +10,7 @@ from hubbub.period import duration_seconds
 __all__ = [
     "ago",
     "amount",
+    "change",
     "count",
     "delta",
     "epsilon",
@@ -43,13 +44,22 @@ def amount(number: float | None) -> str:
     if number is None:
         return "–"
     if number and not 1e-3 <= abs(number) < 1e9:
-        return f"{number:.3g}".replace("-", _MINUS)
+        front, _, power = f"{number:.2e}".partition("e")
+        return f"{front} × 10{_raised(int(power))}".replace("-", _MINUS)
     digits = 0 if abs(number) >= 100 else max(0, 2 - (math.floor(math.log10(abs(number))) if number else 2))
     return f"{number:,.{digits}f}".replace("-", _MINUS).replace(",", _THIN)
 
 
 def value(number: float | None, *, is_share: bool) -> str:
     return share(number) if is_share else amount(number)
+
+
+def change(number: float | None, *, is_share: bool) -> str:
+    """A difference, with its sign; of shares in percentage points."""
+    if number is None:
+        return "–"
+    sign = "+" if number > 0 else ""
+    return f"{sign}{100 * number:.1f} pp".replace("-", _MINUS) if is_share else f"{sign}{amount(number)}"
 
 
 def interval(low: float | None, high: float | None, *, is_share: bool) -> str:
@@ -81,8 +91,12 @@ def delta(number: float) -> str:
     front = math.ceil(number / 10**exponent * 100 - 1e-6) / 100
     if front >= 10:
         front, exponent = front / 10, exponent + 1
-    power = "10" + "".join("⁻" if c == "-" else "⁰¹²³⁴⁵⁶⁷⁸⁹"[int(c)] for c in str(exponent))
+    power = f"10{_raised(exponent)}"
     return power if front == 1 else f"{front:g} × {power}"
+
+
+def _raised(exponent: int) -> str:
+    return "".join("⁻" if c == "-" else "⁰¹²³⁴⁵⁶⁷⁸⁹"[int(c)] for c in str(exponent))
 
 
 def probability(number: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.period import DAY, Calendar
 from hubbub.problems import InvalidParameter
@@ -64,6 +64,7 @@ class Part:
     share: bool
     figure: Figure
     headline: str
+    named: str
     limits: str
     words: str
     influence: str
@@ -134,6 +135,12 @@ class MetricPage:
     """All of them, where there are several; the newest first."""
 
 
+class _Course(NamedTuple):
+    spec: charts.Spec
+    caption: str
+    labels: list[str]
+
+
 async def metric_page(site: Site, name: str, asked: Asked) -> MetricPage:
     """Everything about a metric. What the API refuses because of the question is said on the page."""
     listing = await site.listing()
@@ -178,7 +185,7 @@ async def estimate_spec(site: Site, name: str, asked: Asked, part: int) -> chart
 
 async def series_spec(site: Site, name: str, asked: Asked) -> charts.Spec:
     metric, asked, calendar, span = await _found(site, name, asked)
-    return _course(await _series(site, metric, asked, calendar, span), asked.confidence)[0]
+    return _course(await _series(site, metric, asked, calendar, span), asked.confidence, legend=True).spec
 
 
 async def compare_spec(site: Site, name: str, asked: Asked) -> charts.Spec:
@@ -330,14 +337,19 @@ def _of_points(series: Series) -> list[Gap]:
 
 def _drawn_page(site: Site, page: MetricPage, estimate: Estimate, series: Series, change: Change | None) -> MetricPage:
     asked, name = page.asked, page.metric.name
-    spec, caption = _course(series, asked.confidence)
+    course = _course(series, asked.confidence)
     if change is not None and change.answer is not None:
         picture, said = _differences(change.answer)
         change = replace(change, figure=site.figure(picture, "compare", said, name, **asked.query()))
     return replace(
         page,
         parts=[_part(site, page, segment, number) for number, segment in enumerate(estimate.segments)],
-        course=site.figure(spec, "series", caption, name, **asked.query()) if spec else None,
+        course=replace(
+            site.figure(course.spec, "series", course.caption, name, **asked.query()),
+            key=tuple((f"key-{index}", label) for index, label in enumerate(course.labels) if len(course.labels) > 1),
+        )
+        if course.spec
+        else None,
         trend=_trend(series),
         gaps=_of_points(series),
         change=change,
@@ -363,6 +375,7 @@ def _part(site: Site, page: MetricPage, segment: Segment, number: int) -> Part:
         share=share,
         figure=site.figure(spec, "estimate", caption, metric.name, **asked.query(), part=number or None),
         headline=words.value(leading["estimate"], is_share=share),
+        named="yes" if segment.type == "boolean" else leading["label"],
         limits=words.interval(leading["low"], leading["high"], is_share=share),
         words=paragraph(segment.mechanism, of_version(version)),
         influence=f"{100 * shift:.2g} percentage points" if share else words.amount(shift),
@@ -407,10 +420,10 @@ def _histogram(segment: Segment, version: MetricVersion) -> tuple[charts.Spec, s
     return charts.bars(rows, processed=processed), f"{words.sentence(drawn)}: {how} {sure} intervals, {when}"
 
 
-def _course(series: Series, confidence: float) -> tuple[charts.Spec, str]:
+def _course(series: Series, confidence: float, *, legend: bool = False) -> _Course:
     kinds = {segment.type for segment in series.segments}
     if not kinds:
-        return {}, ""
+        return _Course({}, "", [])
     share = is_share(series.segments[-1].type)
     boolean = kinds == {"boolean"}
     labels: list[str] = []
@@ -441,7 +454,8 @@ def _course(series: Series, confidence: float) -> tuple[charts.Spec, str]:
     noun = "period" if released == 1 else "periods"
     largest = f" (the {len(labels)} largest)" if series.segments[-1].value_count > len(labels) and not boolean else ""
     caption = f"Raw estimates over {released} {noun} with {words.share(confidence, 0)} intervals{largest}"
-    return charts.course(rows, labels, share=share, edits=[one for one in firsts if one]), caption
+    edits = [one for one in firsts if one]
+    return _Course(charts.course(rows, labels, share=share, edits=edits, legend=legend), caption, labels)
 
 
 def _first(series: Series, metric_id: str) -> str | None:
@@ -462,7 +476,7 @@ def _differences(answer: Comparison) -> tuple[charts.Spec, str]:
     rows = []
     for value in answer.values[:_DRAWN]:
         numbers = (value.difference, value.low, value.high)
-        change, low, high = (_change_text(number, share=share) for number in numbers)
+        change, low, high = (words.change(number, is_share=share) for number in numbers)
         rows.append(
             charts.Bar(
                 value.label, value.difference, value.low, value.high, f"{value.label}: {change}, {low} to {high}"
@@ -471,13 +485,6 @@ def _differences(answer: Comparison) -> tuple[charts.Spec, str]:
     sure = words.share(answer.interval.confidence, 0)
     a, b = (_when(side.periods.start, side.periods.end, side.periods.released) for side in (answer.a, answer.b))
     return charts.differences(rows, share=share), f"Change of each value with its {sure} interval: {b} against {a}"
-
-
-def _change_text(number: float | None, *, share: bool) -> str:
-    if number is None:
-        return "–"
-    text = f"{100 * number:+.1f} points" if share else f"{number:+,.4g}"
-    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def _when(start: str, end: str, released: int) -> str:

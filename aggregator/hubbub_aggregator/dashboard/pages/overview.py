@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -151,7 +152,7 @@ def first_steps(codebook: Codebook, status: FullStatus, listing: MetricList) -> 
     return Steps(
         shuffler=status.shuffler_address,
         anchor=status.trust_anchor,
-        calls=[(m.name, repr(_example(m)), m.description) for m in codebook.metrics if m.enabled],
+        calls=[(m.name, _example(m), m.description) for m in codebook.metrics if m.enabled],
         period=period.label,
         closes=words.moment(period.closes_at(collection.grace)),
         length=words.length(listing.period),
@@ -159,11 +160,14 @@ def first_steps(codebook: Codebook, status: FullStatus, listing: MetricList) -> 
     )
 
 
-def _example(metric: Metric) -> object:
+def _example(metric: Metric) -> str:
+    """A value of the metric, as Python."""
     if metric.type == "boolean":
-        return True
+        return "True"
     domain = metric.mechanism.domain
-    return float(domain.lower) if isinstance(domain, Bounds) else metric.label_of(0)
+    if isinstance(domain, Bounds):
+        return f"{float(domain.lower):g}"
+    return json.dumps(metric.label_of(0), ensure_ascii=False)
 
 
 def _card(metric: NamedMetric, drawn: Drawn | None, calendar: Calendar, now: float, *, is_pending: bool) -> Card:

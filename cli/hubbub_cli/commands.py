@@ -13,6 +13,7 @@ from hubbub_cli.mechanisms import mechanisms
 from hubbub_cli.plan import plan
 from hubbub_cli.privacy import privacy
 from hubbub_cli.query import query
+from hubbub_cli.report import report
 from hubbub_cli.shuffler import shuffler
 from hubbub_cli.up import up
 
@@ -26,5 +27,5 @@ def hubbub() -> None:
     """
 
 
-for command in (aggregator, codebook, demo, keys, mechanisms, plan, privacy, query, shuffler, up):
+for command in (aggregator, codebook, demo, keys, mechanisms, plan, privacy, query, report, shuffler, up):
     hubbub.add_command(command)

@@ -93,7 +93,8 @@ class Overview:
 class Cards:
     """Cards that were drawn, until a metric has another release."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float | None = _PATIENCE) -> None:
+        self._patience = patience
         self._known: OrderedDict[tuple[object, ...], Drawn | None] = OrderedDict()
         self._drawing: dict[tuple[object, ...], asyncio.Task[Drawn | None]] = {}
 
@@ -108,7 +109,7 @@ class Cards:
                 self._drawing[key] = asyncio.create_task(self._draw(key, site, metric, calendar))
         waiting = {name: self._drawing[key] for name, key in keys.items() if key in self._drawing}
         if waiting:
-            await asyncio.wait(waiting.values(), timeout=_PATIENCE)
+            await asyncio.wait(waiting.values(), timeout=self._patience)
         for name, task in waiting.items():
             if task.done():
                 self._drawing.pop(keys[name], None)

@@ -38,7 +38,7 @@ async def report(send: Send, authorization: str | None, say: Callable[[str], Non
             say(f"metric {name}")
             metrics.append(await metric_page(site, name, Asked()))
     say("privacy: composing the ledger may take a while")
-    privacy = await privacy_page(site, ask_ledger(site), None)
+    privacy = await privacy_page(site, ask_ledger, None)
     say("operations")
     operations = await operations_page(site)
     collected = await collected_page(site)

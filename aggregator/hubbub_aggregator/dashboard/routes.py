@@ -174,7 +174,7 @@ async def show_metric(
 async def show_privacy(request: Request, metric: Annotated[str | None, Query(max_length=200)] = None) -> Response:
     dashboard = _dashboard(request)
     site = dashboard.site(request)
-    found = await privacy_page(site, dashboard.ledger(site), metric or None)
+    found = await privacy_page(site, dashboard.ledger, metric or None)
     return await _page(request, "privacy.html", "privacy", view=found, links=site.links)
 
 

@@ -16,7 +16,7 @@ from hubbub_aggregator.dashboard.mechanism_words import of_version
 from hubbub_aggregator.models import ReleaseList
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
 
     from hubbub.mechanisms import Mechanism
     from hubbub_aggregator.answers import LedgerEntry
@@ -70,10 +70,12 @@ class PrivacyPage:
     length: str
 
 
-async def privacy_page(site: Site, ledger: Awaitable[LedgerAnswer | None], metric: str | None) -> PrivacyPage:
-    """`ledger` is awaited last: what it takes to compose a year may be longer than anybody wants to wait."""
+async def privacy_page(
+    site: Site, ledger: Callable[[Site], Awaitable[LedgerAnswer | None]], metric: str | None
+) -> PrivacyPage:
+    """`ledger` asks for it, or gives None where composing a year takes longer than anybody wants to wait."""
     listing, status, codebook = await site.listing(), await site.status(), await site.codebook()
-    known = await ledger
+    known = await ledger(site)
     chosen = await _chosen(site, listing, metric, float(codebook.collection.release_epsilon))
     course = None
     if known is not None and known.over_time:
@@ -171,9 +173,10 @@ def _looked_at(site: Site, metric: NamedMetric, releases: list[ReleaseModel], ta
             f"{words.epsilon(newest.epsilon)}"
         )
         epsilons = site.figure(found[0], "epsilon", caption, metric.name)
+    even = _belief(0.5, newest)
     caption = (
         f"{metric.name}: what somebody may believe of one device after a release, at most and at least, against what "
-        "they believed before"
+        f"they believed before; even odds become {even.honest} at most, {even.colluding} if they collude"
     )
     return Chosen(
         metric=metric,
@@ -207,7 +210,13 @@ def _course(known: LedgerAnswer) -> charts.Spec:
 
 
 def _ledger_caption(known: LedgerAnswer) -> str:
-    return f"What a device that took part in everything has lost, over {known.collection}, period by period and in all"
+    total = known.total
+    assert total is not None  # noqa: S101  there is a course
+    return (
+        "What a device that took part in everything has lost, period by period and in all: now ε "
+        f"{words.epsilon(total.epsilon)} with an honest shuffler, ε {words.epsilon(total.if_collusion.epsilon)} "
+        "if they collude"
+    )
 
 
 def _epsilons(

@@ -96,32 +96,29 @@ class Cards:
     def __init__(self, patience: float | None = _PATIENCE) -> None:
         self._patience = patience
         self._known: OrderedDict[tuple[object, ...], Drawn | None] = OrderedDict()
-        self._drawing: dict[tuple[object, ...], asyncio.Task[Drawn | None]] = {}
+        self._drawing: asyncio.Task[None] | None = None
 
     async def drawn(
         self, site: Site, metrics: list[NamedMetric], calendar: Calendar, accepted: int
     ) -> dict[str, Drawn | None]:
         """By name. What takes too long is left out, and goes on being drawn once for all who ask."""
         keys = {metric.name: _key(metric, accepted) for metric in metrics}
-        for metric in metrics:
-            key = keys[metric.name]
-            if key not in self._known and key not in self._drawing:
-                self._drawing[key] = asyncio.create_task(self._draw(key, site, metric, calendar))
-        waiting = {name: self._drawing[key] for name, key in keys.items() if key in self._drawing}
-        if waiting:
-            await asyncio.wait(waiting.values(), timeout=self._patience)
-        for name, task in waiting.items():
-            if task.done():
-                self._drawing.pop(keys[name], None)
-                task.result()  # what went wrong is said to whoever asks
+        missing = [metric for metric in metrics if keys[metric.name] not in self._known]
+        if missing:
+            if self._drawing is None or self._drawing.done():
+                self._drawing = asyncio.create_task(self._draw(site, missing, calendar, accepted))
+            drawing = self._drawing
+            await asyncio.wait([drawing], timeout=self._patience)
+            if drawing.done():
+                drawing.result()  # what went wrong is said to whoever asks
         return {name: self._known[key] for name, key in keys.items() if key in self._known}
 
-    async def _draw(self, key: tuple[object, ...], site: Site, metric: NamedMetric, calendar: Calendar) -> Drawn | None:
-        found = await _drawn(site, metric, calendar)
-        self._known[key] = found
-        while len(self._known) > _MOST_CARDS:
-            self._known.popitem(last=False)
-        return found
+    async def _draw(self, site: Site, metrics: list[NamedMetric], calendar: Calendar, accepted: int) -> None:
+        """One after the other, so that the first are there soon."""
+        for metric in metrics:
+            self._known[_key(metric, accepted)] = await _drawn(site, metric, calendar)
+            while len(self._known) > _MOST_CARDS:
+                self._known.popitem(last=False)
 
 
 def _key(metric: NamedMetric, accepted: int) -> tuple[object, ...]:

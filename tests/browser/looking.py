@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["Chart", "axe", "charts", "contrast", "focus", "overflow"]
+__all__ = ["Chart", "axe", "background", "charts", "contrast", "focus", "overflow", "plain", "undrawn"]
 
 Chart = dict[str, Any]
 
@@ -18,8 +18,7 @@ _CHARTS = """() => [...document.querySelectorAll("figure.chart")].map((figure) =
   const picture = figure.querySelector("img, svg");
   const shown = picture ? picture.getBoundingClientRect() : {width: 0, height: 0};
   // a mark is what data draws, never an axis, a grid or a background
-  const marks = [...figure.querySelectorAll("svg .role-mark, svg [data-mark]")].flatMap(
-    (group) => [...group.querySelectorAll("path, line, rect, circle, text")]);
+  const marks = [...figure.querySelectorAll("svg .mark, svg.spark > *")];
   const drawn = marks.filter((mark) => {
     const {width, height} = mark.getBoundingClientRect();
     const style = getComputedStyle(mark);
@@ -83,6 +82,11 @@ _COLOURS = """(selector) => {
 }"""
 
 
+def plain(words: str) -> str:
+    """Without the narrow spaces that set digits apart, and with an ordinary minus."""
+    return words.replace("\N{NARROW NO-BREAK SPACE}", "").replace("\N{MINUS SIGN}", "-")
+
+
 def charts(page: Page) -> list[Chart]:
     """Every chart with its caption, its text alternative, its size and how many marks are really there."""
     found: list[Chart] = page.evaluate(_CHARTS)
@@ -143,10 +147,14 @@ def _axe() -> str:
     return files("axe_playwright_python").joinpath("axe.min.js").read_text()
 
 
-def axe(page: Page) -> list[str]:
-    """Findings that axe calls serious or critical, each with the first place where it is."""
+def axe(page: Page, *rules: str, inside_charts: bool = False) -> list[str]:
+    """Findings that axe calls serious or critical, each with the first place where it is; of these rules, or of all."""
     page.evaluate(_axe())
-    found: dict[str, Any] = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+    found: dict[str, Any] = page.evaluate(
+        """([rules, exclude]) => axe.run({include: [["html"]], exclude}, {resultTypes: ["violations"],
+          ...(rules.length ? {runOnly: {type: "rule", values: rules}} : {})})""",
+        [rules, [] if inside_charts else [[".plot > *"]]],  # a year has thousands of marks, all made alike
+    )
     return [
         f"{one['impact']}: {one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]} ({len(one['nodes'])} places)"
         for one in found["violations"]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.sites import NAME
 
-__all__ = ["EMPTY", "EVERY", "HOSTILE", "POPULATED", "View", "each"]
+__all__ = ["EMPTY", "EVERY", "FEW", "HOSTILE", "POPULATED", "View", "each"]
 
 
 class View(NamedTuple):
@@ -51,8 +51,15 @@ HOSTILE = [
     View("hostile", "/what-is-collected", "collected"),
 ]
 EVERY = [*POPULATED, *EMPTY, *HOSTILE]
+_ALIKE = {"/metric/startup_ms", "/metric/html", "/metric/long"}
+QUICK = [view for view in EVERY if view.path not in _ALIKE and (view.site, view.page) != ("hostile", "privacy")]
+"""What the everyday run looks at: a page for each template and each site."""
+FEW = [*POPULATED[:1], *POPULATED[2:3], *POPULATED[5:6], EMPTY[0]]
+"""For what takes long on each page."""
 
 
-def each(views: list[View]) -> pytest.MarkDecorator:
-    """The test, once for each of these pages."""
-    return pytest.mark.parametrize("view", views, ids=str)
+def each(views: list[View], everyday: list[View] | None = None) -> pytest.MarkDecorator:
+    """The test, once for each of these pages; those beyond the everyday ones in the full run."""
+    chosen = QUICK if everyday is None else everyday
+    marked = [pytest.param(view, id=str(view), marks=[] if view in chosen else [pytest.mark.full]) for view in views]
+    return pytest.mark.parametrize("view", marked)

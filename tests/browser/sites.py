@@ -122,7 +122,7 @@ def populated(root: Path, days: int = YEAR, **settings: Any) -> Aggregator:
         done = (period - TODAY + days) / days
         reports = 6000  # few sizes: each costs the accountant a law
         wave = 0.02 * math.sin(2 * math.pi * period / 7)
-        invalid = {"duplicate": 7, "undecryptable": 2} if period % 30 == 4 else {}
+        invalid = {"cannot-open": 2, "duplicate": 7} if period % 30 == 4 else {}
         dark = 0.31 + 0.27 * done + wave
         if period in DISCARDED:
             crowd.discard("dark_mode", period)
@@ -134,7 +134,7 @@ def populated(root: Path, days: int = YEAR, **settings: Any) -> Aggregator:
         crowd.numbers("startup_ms", period, 1900 - 800 * done + 900 * wave, 600, reports)
         crowd.shares("camera", period, ranks, 4 * reports)
     crowd.refusal("camera", TODAY - 5, "batch-too-small", 40)
-    crowd.refusal("camera", TODAY - 4, "too-few-valid", 2000, undecryptable=1900)
+    crowd.refusal("camera", TODAY - 4, "batch-too-small", 2000, malformed=1900)
     crowd.refusal("theme", TODAY - 90, "batch-too-late", 4000)
     return service
 

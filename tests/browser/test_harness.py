@@ -13,7 +13,7 @@ from tests.browser.visiting import PHONE, Visitor
 
 Plant = Callable[..., tuple[Page, Visitor]]
 
-_MARKS = '<g class="mark-rect role-mark"><path d="M0,0h9v9h-9z" fill="#123"/></g>'
+_MARKS = '<g><path class="mark" d="M0,0h9v9h-9z" fill="#123"/></g>'
 
 
 def _figure(inside: str) -> str:

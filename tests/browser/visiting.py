@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -69,6 +70,11 @@ class Visitor:
 
     def go(self, page: Page, address: str) -> None:
         response = page.goto(address, wait_until="load")
+        until = time.monotonic() + _PATIENCE / 1000
+        while page.locator("[role=status].empty").count():  # a ledger that is being worked out
+            assert time.monotonic() < until, "the ledger took too long"
+            page.wait_for_timeout(250)
+            response = page.reload(wait_until="load")
         assert response is not None, address
         self.statuses[page.url], self.headers[page.url] = response.status, response.headers
 

@@ -107,3 +107,26 @@ def test_what_is_kept_is_bounded() -> None:
     kept.put(("x", "large"), "tag", 2**30, "one")
     assert kept.get(("x", "9")) is None
     assert kept.get(("x", "large")) == ("tag", "one")
+
+
+def test_the_status_says_what_operators_ask(populated: Visited) -> None:
+    status = populated.get("/v1/status").json()
+    assert status["discarded"] == [{"metric": "nasty", "period": "2027-01-11"}]
+    assert status["storage"]["kind"] == "sqlite"
+    assert status["storage"]["bytes"] > 10_000
+    assert status["single_operator"] is True
+    assert status["time"] == "2027-01-15T10:00:00Z"
+    newest = populated.get("/v1/metrics").json()["metrics"][2]["versions"]
+    assert [version["bounds"] for version in newest] == [[0.0, 5000.0], [0.0, 6000.0]]
+
+
+def test_releases_are_asked_for_from_a_period_on(populated: Visited) -> None:
+    def periods(query: str) -> list[str]:
+        found = populated.get(f"/v1/releases?metric=dark_mode&{query}").json()
+        return [release["period"]["label"] for release in found["releases"]]
+
+    assert periods("from=2027-01-13") == ["2027-01-13", "2027-01-14"]
+    assert periods("from=1970-01-01") == ["2027-01-11", "2027-01-12", "2027-01-13", "2027-01-14"]
+    first = populated.get("/v1/releases?metric=dark_mode&from=2027-01-12&limit=2").json()
+    assert periods(f"from=2027-01-12&after={first['next']}") == ["2027-01-14"]
+    assert populated.get("/v1/releases?from=yesterday").status_code == 422

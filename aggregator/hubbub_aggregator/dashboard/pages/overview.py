@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
@@ -90,40 +90,53 @@ class Overview:
     single_operator: bool
 
 
+class _Kept(NamedTuple):
+    spans: tuple[object, ...]
+    accepted: int
+    drawn: Drawn | None
+
+
 class Cards:
-    """Cards that were drawn, until a metric has another release."""
+    """Cards that were drawn, each until its metric may have another release."""
 
     def __init__(self, patience: float | None = _PATIENCE) -> None:
         self._patience = patience
-        self._known: OrderedDict[tuple[object, ...], Drawn | None] = OrderedDict()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._drawing: asyncio.Task[None] | None = None
 
     async def drawn(
         self, site: Site, metrics: list[NamedMetric], calendar: Calendar, accepted: int
     ) -> dict[str, Drawn | None]:
-        """By name. What takes too long is left out, and goes on being drawn once for all who ask."""
-        keys = {metric.name: _key(metric, accepted) for metric in metrics}
-        missing = [metric for metric in metrics if keys[metric.name] not in self._known]
-        if missing:
+        """By name. What takes too long is as it was, or left out, and goes on being drawn once for all who ask.
+
+        Releases show in a metric's spans, but for one more of a period that has one: then only `accepted` has grown,
+        and all are asked for again, which for most is a 304.
+        """
+        old = [one for one in metrics if not self._is_fresh(one, accepted)]
+        if old:
             if self._drawing is None or self._drawing.done():
-                self._drawing = asyncio.create_task(self._draw(site, missing, calendar, accepted))
+                old.sort(key=lambda one: one.name in self._kept and self._kept[one.name].spans == _spans(one))
+                self._drawing = asyncio.create_task(self._draw(site, old, calendar, accepted))
             drawing = self._drawing
             await asyncio.wait([drawing], timeout=self._patience)
             if drawing.done():
                 drawing.result()  # what went wrong is said to whoever asks
-        return {name: self._known[key] for name, key in keys.items() if key in self._known}
+        return {one.name: self._kept[one.name].drawn for one in metrics if one.name in self._kept}
+
+    def _is_fresh(self, metric: NamedMetric, accepted: int) -> bool:
+        kept = self._kept.get(metric.name)
+        return kept is not None and kept[:2] == (_spans(metric), accepted)
 
     async def _draw(self, site: Site, metrics: list[NamedMetric], calendar: Calendar, accepted: int) -> None:
         """One after the other, so that the first are there soon."""
         for metric in metrics:
-            self._known[_key(metric, accepted)] = await _drawn(site, metric, calendar)
-            while len(self._known) > _MOST_CARDS:
-                self._known.popitem(last=False)
+            self._kept[metric.name] = _Kept(_spans(metric), accepted, await _drawn(site, metric, calendar))
+            while len(self._kept) > _MOST_CARDS:
+                self._kept.popitem(last=False)
 
 
-def _key(metric: NamedMetric, accepted: int) -> tuple[object, ...]:
-    """Changes with every release of the metric. One more of a period that has one shows in `accepted` only."""
-    return (metric.name, accepted, *((one.id, one.released_periods, one.first, one.last) for one in metric.versions))
+def _spans(metric: NamedMetric) -> tuple[object, ...]:
+    return tuple((one.id, one.released_periods, one.first, one.last) for one in metric.versions)
 
 
 async def overview(site: Site, cards: Cards) -> Overview:

@@ -91,16 +91,18 @@ def bars(rows: Sequence[Bar], *, processed: bool = False) -> Spec:
 
 
 def number_line(row: Bar, bounds: tuple[float, float] | None) -> Spec:
-    """A mean between the bounds of what can be recorded."""
-    data = [{"label": "", "v": row.estimate, "lo": row.low, "hi": row.high, "raw": row.raw, "text": row.text}]
-    scale: Spec = {"zero": False, "nice": False}
+    """A mean with its interval, near enough to see it, and no farther out than what can be recorded."""
+    low, high = (limit if limit is not None else row.estimate for limit in (row.low, row.high))
+    data = [{"label": "", "v": row.estimate, "lo": low, "hi": high, "raw": row.raw, "text": row.text}]
+    around = 1.5 * (high - low) or abs(row.estimate) or 1.0
+    ends = (low - around, high + around)
     if bounds is not None:
-        low, high = (limit if limit is not None else row.estimate for limit in (row.low, row.high))
-        scale["domain"] = [min(bounds[0], low), max(bounds[1], high)]
+        ends = (min(low, max(ends[0], bounds[0])), max(high, min(ends[1], bounds[1])))
+    scale: Spec = {"zero": False, "nice": False, "domain": list(ends)}
     x = {
         "type": "quantitative",
         "title": None,
-        "axis": _axis(format=_plain(data, *scale.get("domain", ()))),
+        "axis": _axis(format=_plain(data, *ends)),
         "scale": scale,
     }
     y = {"field": "label", "type": "nominal", "axis": None}

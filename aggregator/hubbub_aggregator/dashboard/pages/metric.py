@@ -414,7 +414,9 @@ def _histogram(segment: Segment, version: MetricVersion) -> tuple[charts.Spec, s
     ]
     when = _when(segment.periods.start, segment.periods.end, segment.periods.released)
     if not share:
-        return charts.number_line(rows[0], version.bounds), f"Mean with its {sure} interval, {when}"
+        low, high = (words.amount(end) for end in version.bounds or (0.0, 0.0))
+        possible = f"; values lie from {low} to {high}" if version.bounds else ""
+        return charts.number_line(rows[0], version.bounds), f"Mean with its {sure} interval, {when}{possible}"
     drawn = f"the {len(rows)} largest shares" if len(rows) < segment.value_count else "shares"
     how = "post-processed bars, raw diamonds with" if processed else "raw estimates with"
     return charts.bars(rows, processed=processed), f"{words.sentence(drawn)}: {how} {sure} intervals, {when}"

@@ -23,3 +23,4 @@ install() { quiet install -y --no-install-recommends chromium; }
 echo "installing chromium for the browser tests" >&2
 # a fresh machine has no package list, an old one names files that are gone: both are mended by an update
 install || { quiet update && install; } || { tail -n 5 "$log" >&2; missing "apt-get could not install chromium"; }
+command -v chromium >/dev/null 2>&1 || missing "apt-get installed a chromium that is not on PATH"

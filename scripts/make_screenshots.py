@@ -16,7 +16,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from tests.browser.chromium import FLAGS, NO_BROWSER, find
 from tests.browser.serve import serving
-from tests.browser.visiting import DESKTOP, PHONE, Visitor
+from tests.browser.visiting import DESKTOP, PHONE, Contexts, Visitor
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
 MOST_BYTES = 300_000
@@ -65,7 +65,8 @@ def main() -> None:
         serving(Path(folder), "populated", "empty") as sites,
         sync_playwright() as playwright,
     ):
-        visitor = Visitor(playwright.chromium.launch(executable_path=executable, args=FLAGS), sites)
+        browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
+        visitor = Visitor(Contexts(browser), sites)
         for picture in PICTURES:
             page = visitor.open(picture.site, picture.path, width=picture.width, dark=picture.dark)
             taken = shoot(page, picture)

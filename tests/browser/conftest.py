@@ -6,6 +6,7 @@ find.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.browser.chromium import FLAGS, NO_BROWSER, find
 from tests.browser.serve import serving
 from tests.browser.sites import SITES
-from tests.browser.visiting import Visitor
+from tests.browser.visiting import Contexts, Visitor
 
 
 @pytest.fixture(scope="package")
@@ -46,17 +47,24 @@ def sites(state: Path) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(scope="package")
-def kept(browser: Browser, sites: dict[str, str]) -> Iterator[Visitor]:
+def contexts(browser: Browser) -> Iterator[Contexts]:
+    contexts = Contexts(browser)
+    yield contexts
+    contexts.close()
+
+
+@pytest.fixture(scope="package")
+def kept(contexts: Contexts, sites: dict[str, str]) -> Iterator[Visitor]:
     """Pages that several tests look at, each loaded once."""
-    visitor = Visitor(browser, sites)
+    visitor = Visitor(contexts, sites)
     yield visitor
     visitor.leave()
 
 
 @pytest.fixture
-def visitor(browser: Browser, sites: dict[str, str]) -> Iterator[Visitor]:
+def visitor(contexts: Contexts, sites: dict[str, str]) -> Iterator[Visitor]:
     """Fresh pages; whatever the browser complained about meanwhile fails the test."""
-    visitor = Visitor(browser, sites)
+    visitor = Visitor(contexts, sites)
     yield visitor
     faults = visitor.faults()
     visitor.leave()
@@ -64,9 +72,10 @@ def visitor(browser: Browser, sites: dict[str, str]) -> Iterator[Visitor]:
 
 
 @pytest.fixture
-def planted(browser: Browser) -> Iterator[Any]:
+def planted(contexts: Contexts, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A page of a test's own making, served from nowhere, with its watch."""
-    visitor = Visitor(browser, {"planted": "http://127.0.0.1:9"})
+    own = hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:12]
+    visitor = Visitor(contexts, {"planted": f"http://{own}.example"})
 
     def plant(body: str, **headers: str) -> tuple[Page, Visitor]:
         html = f"<!doctype html><html lang=en><head><title>Planted</title></head><body>{body}</body></html>"

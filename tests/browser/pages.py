@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.sites import NAME
 
-__all__ = ["EMPTY", "EVERY", "FEW", "HOSTILE", "POPULATED", "View", "each"]
+__all__ = ["EMPTY", "EVERY", "FEW", "HOSTILE", "POPULATED", "SOME", "View", "each"]
 
 
 class View(NamedTuple):
@@ -56,6 +56,8 @@ QUICK = [view for view in EVERY if view.path not in _ALIKE and (view.site, view.
 """What the everyday run looks at: a page for each template and each site."""
 FEW = [*POPULATED[:1], *POPULATED[2:3], *POPULATED[5:6], EMPTY[0]]
 """For what takes long on each page."""
+SOME = [*FEW, *POPULATED[6:], HOSTILE[0], EMPTY[1]]
+"""For what takes a while."""
 
 
 def each(views: list[View], everyday: list[View] | None = None) -> pytest.MarkDecorator:

@@ -34,7 +34,7 @@ def release(state: Path, sites: dict[str, str]) -> Callable[[int], None]:  # noq
 
 
 def test_a_new_release_changes_numbers_and_nothing_else(visitor: Visitor, release: Callable[[int], None]) -> None:
-    page = visitor.open("living", "/", width=PHONE, clock=True)
+    page = visitor.open("living", "/", width=PHONE, alone=True)
     card = page.locator("article.card[data-metric=metric_00]")
     before = card.inner_text()
     link = page.locator("article.card[data-metric=metric_03] a").first
@@ -54,7 +54,7 @@ def test_a_new_release_changes_numbers_and_nothing_else(visitor: Visitor, releas
 
 
 def test_what_is_typed_is_not_lost(visitor: Visitor, release: Callable[[int], None]) -> None:
-    page = visitor.open("living", "/metric/metric_00", clock=True)
+    page = visitor.open("living", "/metric/metric_00", alone=True)
     before = page.locator("main").inner_text()
     page.locator("details.picker > summary").click()
     field = page.locator("input[name=from]")
@@ -70,7 +70,7 @@ def test_what_is_typed_is_not_lost(visitor: Visitor, release: Callable[[int], No
 
 
 def test_a_refresh_that_fails_leaves_the_page_and_says_so(visitor: Visitor) -> None:
-    page = visitor.open("living", "/", clock=True)
+    page = visitor.open("living", "/", alone=True)
     before = page.locator("article.card").all_inner_texts()
     watch = visitor.watch(page)
     page.context.set_offline(True)
@@ -81,7 +81,7 @@ def test_a_refresh_that_fails_leaves_the_page_and_says_so(visitor: Visitor) -> N
 
 
 def test_a_hidden_page_asks_nobody(visitor: Visitor) -> None:
-    page = visitor.open("living", "/", clock=True)
+    page = visitor.open("living", "/", alone=True)
     page.evaluate(
         "() => { Object.defineProperty(document, 'hidden', {get: () => true});"
         " Object.defineProperty(document, 'visibilityState', {get: () => 'hidden'});"

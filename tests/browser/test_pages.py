@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.browser.looking import axe, background, charts, contrast, overflow, plain, undrawn
-from tests.browser.pages import EMPTY, EVERY, FEW, POPULATED, View, each
+from tests.browser.pages import EMPTY, EVERY, FEW, POPULATED, SOME, View, each
 from tests.browser.visiting import PHONE, Visitor
 
 _TEXTS = "main p, main td, main th, main a, main li, main h1, main h2, nav a, figcaption, label"
@@ -41,7 +41,7 @@ def test_a_phone_shows_a_page_without_scrolling_sideways(kept: Visitor, view: Vi
     assert [why for chart in charts(page) if (why := undrawn(chart))] == []
 
 
-@each(EVERY)
+@each(EVERY, SOME)
 def test_axe_finds_nothing_serious(kept: Visitor, view: View) -> None:
     assert axe(kept.keep(view.site, view.path)) == []
 

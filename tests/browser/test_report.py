@@ -28,8 +28,8 @@ def test_a_report_stands_alone(browser: Browser, report: Path) -> None:
     watch = Watch("file://")
     context = browser.new_context(offline=True, viewport={"width": 1280, "height": 800})
     try:
-        watch.attach(context)
         page = context.new_page()
+        watch.attach(page)
         page.goto(report.as_uri())
         assert watch.faults == []
         assert [url for url in watch.requests if not url.startswith("data:")] == [report.as_uri()]

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request, Response
+    from playwright.sync_api import ConsoleMessage, Dialog, Page, Request, Response
 
-__all__ = ["Watch"]
+__all__ = ["Watch", "told"]
 
-_REPORT_VIOLATIONS = """
+told = """
 document.addEventListener("securitypolicyviolation", (event) =>
   console.error(`policy: ${event.violatedDirective} blocked ${event.blockedURI} in ${event.sourceFile}`));
 """
+"""A script for every page: violations of the policy are told to the console."""
 _STAYS = ("data", "blob", "about")
 
 
 @dataclass
 class Watch:
-    """Everything that one browser context does wrong on the pages of one origin."""
+    """Everything that one page does wrong, which belongs to one origin."""
 
     origin: str
     expected: tuple[int, ...] = ()
@@ -28,14 +29,13 @@ class Watch:
     faults: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
-    def attach(self, context: BrowserContext) -> None:
-        context.add_init_script(_REPORT_VIOLATIONS)
-        context.on("console", self._console)
-        context.on("weberror", lambda error: self.faults.append(f"uncaught: {error.error}"))
-        context.on("request", self._request)
-        context.on("requestfailed", self._failed)
-        context.on("response", self._response)
-        context.on("dialog", self._dialog)
+    def attach(self, page: Page) -> None:
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.faults.append(f"uncaught: {error}"))
+        page.on("request", self._request)
+        page.on("requestfailed", self._failed)
+        page.on("response", self._response)
+        page.on("dialog", self._dialog)
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"} and not self._is_expected(message.text):
@@ -67,6 +67,6 @@ class Watch:
 
     def found(self, page: Page) -> list[str]:
         """All that is wrong so far, also what the page has kept on this machine."""
-        kept: Any = page.evaluate("() => [...Object.keys(localStorage), ...Object.keys(sessionStorage)]")
-        cookies = [f"cookie: {cookie.get('name')}" for cookie in page.context.cookies()]
-        return self.faults + cookies + [f"kept: {name}" for name in kept if name]
+        kept: list[str] = page.evaluate("() => [...Object.keys(localStorage), ...Object.keys(sessionStorage)]")
+        cookies = [f"cookie: {cookie.get('name')}" for cookie in page.context.cookies(self.origin)]
+        return self.faults + cookies + [f"kept: {name}" for name in kept]

@@ -14,6 +14,7 @@ import pytest
 from fastapi import FastAPI
 
 from hubbub_aggregator.app import create_app
+from hubbub_aggregator.dashboard.routes import Dashboard
 from hubbub_aggregator.service import Aggregator
 from tests.browser.crowd import Crowd
 from tests.browser.sites import DAY, TODAY, start
@@ -89,7 +90,9 @@ def populated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visited]:
         else:
             crowd.shares("nasty", period, np.arange(1.0, len(NASTY) + 1), 3000)
         crowd.numbers("startup_ms", period, 1200, 300, 2000)
-    yield Visited(create_app(service), service)
+    app = create_app(service)
+    app.state.dashboard = Dashboard(app, is_patient=True)  # whatever else this machine does
+    yield Visited(app, service)
     service.close()
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
 
+from hubbub_aggregator.app import create_app
+from hubbub_aggregator.dashboard import routes
 from hubbub_aggregator.dashboard.routes import HEADERS
 from tests.dashboard.conftest import NASTY, Visited
 from tests.dashboard.markup import Page
@@ -151,7 +154,17 @@ def test_ranges_that_cannot_be_compared_say_why(populated: Visited) -> None:
 
 @pytest.mark.parametrize(
     ("path", "status"),
-    [("/metric/nothing", 404), ("/privacy?metric=nothing", 404), ("/chart/series/nothing.svg", 404)],
+    [
+        ("/metric/nothing", 404),
+        ("/privacy?metric=nothing", 404),
+        ("/chart/series/nothing.svg", 404),
+        ("/chart/pie/dark_mode.svg", 404),
+        ("/chart/series/dark_mode.gif", 404),
+        ("/metric/dark_mode?confidence=2", 422),
+        ("/metric/dark_mode?top=<script>", 422),
+        ("/metric/dark_mode?fron=2027-01-14", 422),
+        ("/metric/dark_mode?postprocess=magic", 422),
+    ],
 )
 def test_what_is_not_there_is_a_page_that_says_so(populated: Visited, path: str, status: int) -> None:
     page = populated.page(path, status)
@@ -195,3 +208,15 @@ def test_pages_are_compressed_for_those_who_can_read_it(populated: Visited) -> N
 
 def test_the_newest_period_is_the_one_shown_first(populated: Visited) -> None:
     assert populated.page("/metric/dark_mode").all("h2")[0].text == "2027-01-14"
+
+
+def test_a_ledger_that_takes_long_keeps_nobody_waiting(populated: Visited, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(_site: object) -> object:
+        return await asyncio.Event().wait()
+
+    monkeypatch.setattr(routes, "ask_ledger", never)
+    monkeypatch.setattr(routes, "_PATIENCE", 0.01)
+    app = create_app(populated.service)
+    page = Visited(app, populated.service).page("/privacy")
+    assert "The ledger is being worked out" in page.text
+    assert "Releases" in page.text  # and everything else is there

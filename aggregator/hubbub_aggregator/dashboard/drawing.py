@@ -13,9 +13,9 @@ import re
 import threading
 from collections import OrderedDict
 from html import escape
-from typing import Any
 
 from hubbub_aggregator.dashboard.palette import Theme, themed
+from hubbub_aggregator.dashboard.vega import FONT, Spec
 
 __all__ = ["Drawer", "inline", "to_png"]
 
@@ -30,7 +30,6 @@ _NOISE = re.compile(
     r' (?:aria-roledescription|pointer-events|font-family|xmlns:xlink|version|class)="(?!mark")[^"]*"'
     r'| opacity="1"| role="graphics-object"'
 )
-_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 
 
 class Drawer:
@@ -42,7 +41,7 @@ class Drawer:
         self._lock = threading.Lock()
         self._engine = threading.Lock()
 
-    def svg(self, spec: dict[str, Any]) -> str:
+    def svg(self, spec: Spec) -> str:
         """The chart as SVG without style, script or anything that a strict policy forbids."""
         text = json.dumps(spec, sort_keys=True)
         key = hashlib.sha256(text.encode()).hexdigest()
@@ -90,7 +89,7 @@ def _tidy(svg: str) -> str:
     svg = _LABELLED.sub(_titled, _EMPTY.sub("", svg))
     svg = _TAG.sub(lambda tag: _NOISE.sub("", _LONG.sub(r"\1", tag[0])), svg)
     svg = re.sub(r"<g>\s*</g>", "", svg)
-    return svg.replace("<svg ", f'<svg font-family="{_FONT}" ', 1)
+    return svg.replace("<svg ", f'<svg font-family="{FONT}" ', 1)
 
 
 def _titled(match: re.Match[str]) -> str:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection
 
 from hubbub_aggregator.dashboard.api import Api, Kept, Problem, Send
 from hubbub_aggregator.dashboard.drawing import Drawer
+from hubbub_aggregator.dashboard.pages.asked import Asked
 from hubbub_aggregator.dashboard.pages.collected import collected_page
-from hubbub_aggregator.dashboard.pages.metric import Asked, metric_page
+from hubbub_aggregator.dashboard.pages.metric import metric_page
 from hubbub_aggregator.dashboard.pages.operations import operations_page
 from hubbub_aggregator.dashboard.pages.overview import Cards, overview
 from hubbub_aggregator.dashboard.pages.privacy import ask_ledger, privacy_page

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
+import re
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from hubbub.problems import InvalidParameter
 from hubbub_aggregator.answers import LedgerAnswer
 from hubbub_aggregator.dashboard.api import Api, Kept, Problem, in_process
 from hubbub_aggregator.dashboard.drawing import Drawer, to_png
+from hubbub_aggregator.dashboard.pages.asked import Asked
 from hubbub_aggregator.dashboard.pages.collected import collected_page
-from hubbub_aggregator.dashboard.pages.metric import Asked, compare_spec, estimate_spec, metric_page, series_spec
+from hubbub_aggregator.dashboard.pages.metric import compare_spec, estimate_spec, metric_page, series_spec
 from hubbub_aggregator.dashboard.pages.operations import operations_page
 from hubbub_aggregator.dashboard.pages.overview import Cards, overview
 from hubbub_aggregator.dashboard.pages.privacy import (
@@ -27,8 +29,9 @@ from hubbub_aggregator.dashboard.pages.privacy import (
     privacy_page,
 )
 from hubbub_aggregator.dashboard.pages.site import Site
-from hubbub_aggregator.dashboard.palette import themed
+from hubbub_aggregator.dashboard.palette import Theme, themed
 from hubbub_aggregator.dashboard.rendering import asset, asset_hash, render
+from hubbub_aggregator.dashboard.vega import Spec
 from hubbub_aggregator.etags import is_known
 
 __all__ = ["HEADERS", "Dashboard", "attach"]
@@ -48,17 +51,18 @@ _PATIENCE = 3.0
 _SMALLEST_ZIPPED = 600
 
 Handler: TypeAlias = Callable[..., Awaitable[Response]]
-_Text: TypeAlias = Annotated[str | None, Query(max_length=64)]
-_Theme: TypeAlias = Literal["light", "dark"]
+_COUNT = re.compile("[0-9]{1,3}")
 
 
 class Dashboard:
     """What pages share between requests: answers, drawings and cards, each of bounded size."""
 
-    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
+    def __init__(self, app: Callable[..., Awaitable[None]], *, is_patient: bool = False) -> None:
+        """One that is patient waits for every number, however long it takes."""
         self._send = in_process(app)
         self._kept, self._drawer = Kept(), Drawer()
-        self.cards = Cards()
+        self._patience = None if is_patient else _PATIENCE
+        self.cards = Cards(None) if is_patient else Cards()
         self._ledger: asyncio.Task[LedgerAnswer] | None = None
 
     def site(self, request: Request) -> Site:
@@ -70,7 +74,7 @@ class Dashboard:
         if self._ledger is None or self._ledger.done():
             self._ledger = asyncio.create_task(ask_ledger(site))
         try:
-            return await asyncio.wait_for(asyncio.shield(self._ledger), _PATIENCE)
+            return await asyncio.wait_for(asyncio.shield(self._ledger), self._patience)
         except TimeoutError:
             return None
 
@@ -152,29 +156,18 @@ async def show_overview(request: Request) -> Response:
 
 @router.get("/metric/{name}")
 @page("metric")
-async def show_metric(
-    request: Request,
-    name: str,
-    since: Annotated[_Text, Query(alias="from")] = None,
-    to: _Text = None,
-    confidence: Annotated[float, Query(ge=0.01, le=0.999_999_999)] = 0.95,
-    postprocess: Literal["none", "norm_sub", "base_cut", "clip"] = "none",
-    compare_from: _Text = None,
-    compare_to: _Text = None,
-    top: Annotated[int | None, Query(ge=1, le=65_536)] = None,
-) -> Response:
+async def show_metric(request: Request, name: str) -> Response:
     site = _dashboard(request).site(request)
-    asked = _asked(since, to, confidence, postprocess, compare_from, compare_to, top)
-    found = await metric_page(site, name, asked)
+    found = await metric_page(site, name, Asked.of(request.query_params))
     return await _page(request, "metric.html", "metric", view=found, links=site.links)
 
 
 @router.get("/privacy")
 @page("privacy")
-async def show_privacy(request: Request, metric: Annotated[str | None, Query(max_length=200)] = None) -> Response:
+async def show_privacy(request: Request) -> Response:
     dashboard = _dashboard(request)
     site = dashboard.site(request)
-    found = await privacy_page(site, dashboard.ledger, metric or None)
+    found = await privacy_page(site, dashboard.ledger, request.query_params.get("metric") or None)
     return await _page(request, "privacy.html", "privacy", view=found, links=site.links)
 
 
@@ -195,37 +188,27 @@ async def show_collected(request: Request) -> Response:
 
 @router.get("/chart/{kind}/{name}.{form}")
 @page("chart")
-async def show_chart(
-    request: Request,
-    kind: Literal["estimate", "series", "compare", "epsilon", "posterior", "ledger"],
-    name: str,
-    form: Literal["svg", "png"],
-    since: Annotated[_Text, Query(alias="from")] = None,
-    to: _Text = None,
-    confidence: Annotated[float, Query(ge=0.01, le=0.999_999_999)] = 0.95,
-    postprocess: Literal["none", "norm_sub", "base_cut", "clip"] = "none",
-    compare_from: _Text = None,
-    compare_to: _Text = None,
-    top: Annotated[int | None, Query(ge=1, le=65_536)] = None,
-    part: Annotated[int, Query(ge=0, le=1000)] = 0,
-    theme: _Theme = "light",
-) -> Response:
-    """A chart as a file: SVG, or PNG at twice the size, light or dark."""
-    site = _dashboard(request).site(request)
-    asked = _asked(since, to, confidence, postprocess, compare_from, compare_to, top)
-    made: dict[str, Callable[[], Awaitable[dict[str, Any]]]] = {
-        "estimate": lambda: estimate_spec(site, name, asked, part),
+async def show_chart(request: Request, kind: str, name: str, form: str) -> Response:
+    """A chart as a file: SVG, or PNG at twice the size, light or, with `theme=dark`, dark."""
+    site, given = _dashboard(request).site(request), request.query_params
+    asked = Asked.of(given, also=("part", "theme"))
+    part, theme = given.get("part", "0"), given.get("theme", "light")
+    made: dict[str, Callable[[], Awaitable[Spec]]] = {
+        "estimate": lambda: estimate_spec(site, name, asked, int(part)),
         "series": lambda: series_spec(site, name, asked),
         "compare": lambda: compare_spec(site, name, asked),
         "epsilon": lambda: epsilon_spec(site, name),
         "posterior": lambda: posterior_spec(site, name),
         "ledger": lambda: ledger_spec(site),
     }
+    if kind not in made or form not in ("svg", "png") or theme not in ("light", "dark") or not _COUNT.fullmatch(part):
+        raise Problem(404, "not-found", "There is no such chart.", "Pages link to those there are.")
     svg = await asyncio.to_thread(site.drawer.svg, await made[kind]())
     saved = {"Content-Disposition": f'inline; filename="{_tame(name)}-{kind}.{form}"'}
+    chosen: Theme = "dark" if theme == "dark" else "light"
     if form == "png":
-        return _respond(request, await asyncio.to_thread(to_png, svg, theme), "image/png", headers=saved)
-    return _respond(request, themed(svg, theme).encode(), "image/svg+xml", headers=saved)
+        return _respond(request, await asyncio.to_thread(to_png, svg, chosen), "image/png", headers=saved)
+    return _respond(request, themed(svg, chosen).encode(), "image/svg+xml", headers=saved)
 
 
 @router.get("/static/{version}/{name}")
@@ -236,19 +219,6 @@ async def show_static(request: Request, version: str, name: str) -> Response:
         return _problem(request, Problem(404, "not-found", "There is no such file.", "Reload the page."), "chart")
     headers = {"Cache-Control": "public, max-age=31536000, immutable"}
     return _respond(request, found[0], f"{found[1]}; charset=utf-8", headers=headers)
-
-
-def _asked(
-    since: str | None,
-    until: str | None,
-    confidence: float,
-    postprocess: str,
-    compare_from: str | None,
-    compare_to: str | None,
-    top: int | None,
-) -> Asked:
-    """With what a form left empty taken as not given."""
-    return Asked(since or None, until or None, confidence, postprocess, compare_from or None, compare_to or None, top)
 
 
 def _tame(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.period import Calendar
 from hubbub_aggregator.answers import LedgerAnswer
-from hubbub_aggregator.dashboard import charts, words
+from hubbub_aggregator.dashboard import privacy_charts, words
 from hubbub_aggregator.dashboard.api import Problem
 from hubbub_aggregator.dashboard.mechanism_words import of_version
 from hubbub_aggregator.models import ReleaseList
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hubbub.mechanisms import Mechanism
     from hubbub_aggregator.answers import LedgerEntry
     from hubbub_aggregator.dashboard.pages.site import Figure, Site
+    from hubbub_aggregator.dashboard.vega import Spec
     from hubbub_aggregator.models import MetricList, MetricVersion, NamedMetric, ReleaseModel
 
 __all__ = ["PrivacyPage", "chosen_metric", "epsilon_spec", "ledger_spec", "posterior_spec", "privacy_page"]
@@ -99,14 +100,14 @@ async def ask_ledger(site: Site) -> LedgerAnswer:
     return await site.api.ask(LedgerAnswer, "/v1/privacy", periods=_LEDGER_PERIODS)
 
 
-async def ledger_spec(site: Site) -> charts.Spec:
+async def ledger_spec(site: Site) -> Spec:
     known = await ask_ledger(site)
     if not known.over_time:
         raise Problem(404, "nothing-released", "There is no such chart.", "Nothing has been released yet.")
     return _course(known)
 
 
-async def epsilon_spec(site: Site, name: str) -> charts.Spec:
+async def epsilon_spec(site: Site, name: str) -> Spec:
     version, newest, target = await _newest(site, name)
     found = await asyncio.to_thread(_epsilons, version, newest, target)
     if found is None:
@@ -114,7 +115,7 @@ async def epsilon_spec(site: Site, name: str) -> charts.Spec:
     return found[0]
 
 
-async def posterior_spec(site: Site, name: str) -> charts.Spec:
+async def posterior_spec(site: Site, name: str) -> Spec:
     _, newest, _ = await _newest(site, name)
     return _posterior(newest)
 
@@ -189,8 +190,8 @@ def _looked_at(site: Site, metric: NamedMetric, releases: list[ReleaseModel], ta
     )
 
 
-def _course(known: LedgerAnswer) -> charts.Spec:
-    rows: list[charts.Spec] = []
+def _course(known: LedgerAnswer) -> Spec:
+    rows: list[Spec] = []
 
     def add(entries: list[LedgerEntry], honest: str, colluding: str) -> None:
         for entry in entries:
@@ -206,7 +207,7 @@ def _course(known: LedgerAnswer) -> charts.Spec:
 
     add(known.over_time, HONEST, COLLUDING)
     add(known.per_period, HONEST_PERIOD, COLLUDING_PERIOD)
-    return charts.ledger(rows, [HONEST, COLLUDING, HONEST_PERIOD, COLLUDING_PERIOD])
+    return privacy_charts.ledger(rows, [HONEST, COLLUDING, HONEST_PERIOD, COLLUDING_PERIOD])
 
 
 def _ledger_caption(known: LedgerAnswer) -> str:
@@ -221,7 +222,7 @@ def _ledger_caption(known: LedgerAnswer) -> str:
 
 def _epsilons(
     version: MetricVersion, newest: ReleaseModel, target: float
-) -> tuple[charts.Spec, list[tuple[int, float]]] | None:
+) -> tuple[Spec, list[tuple[int, float]]] | None:
     mechanism = of_version(version)
     if mechanism is None:
         return None
@@ -235,7 +236,7 @@ def _epsilons(
         "e": newest.epsilon,
         "text": f"now {words.count(now)} honest reports: ε {words.epsilon(newest.epsilon)}",
     }
-    return charts.epsilons(rows, local=newest.local_epsilon, now=mark, target=target), points
+    return privacy_charts.epsilons(rows, local=newest.local_epsilon, now=mark, target=target), points
 
 
 @lru_cache(maxsize=4096)
@@ -254,7 +255,7 @@ def believed(before: float, epsilon: float) -> float:
     return before / (before + (1 - before) * math.exp(-epsilon))
 
 
-def _posterior(newest: ReleaseModel) -> charts.Spec:
+def _posterior(newest: ReleaseModel) -> Spec:
     labels = ["if they collude", "honest shuffler"]
     rows = []
     for label, epsilon in zip(labels, (newest.local_epsilon, newest.epsilon), strict=True):
@@ -272,7 +273,7 @@ def _posterior(newest: ReleaseModel) -> charts.Spec:
                     f"{words.share(low)}",
                 }
             )
-    return charts.posterior(rows, labels)
+    return privacy_charts.posterior(rows, labels)
 
 
 def _belief(before: float, newest: ReleaseModel) -> Belief:

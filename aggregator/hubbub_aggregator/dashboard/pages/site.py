@@ -13,6 +13,7 @@ from hubbub.codebook import Codebook
 from hubbub.period import Calendar
 from hubbub_aggregator.dashboard.api import Api
 from hubbub_aggregator.dashboard.drawing import Drawer, inline
+from hubbub_aggregator.dashboard.vega import Spec
 from hubbub_aggregator.models import MetricList, NamedMetric
 from hubbub_aggregator.status import FullStatus
 
@@ -69,7 +70,7 @@ class Site:
     async def codebook(self) -> Codebook:
         return await self.api.codebook()
 
-    def figure(self, spec: dict[str, Any], kind: str, caption: str, name: str = "", **asked: object) -> Figure:
+    def figure(self, spec: Spec, kind: str, caption: str, name: str = "", **asked: object) -> Figure:
         """Draws, so call it off the event loop."""
         svg = self.drawer.svg(spec)
         return Figure(

@@ -15,6 +15,7 @@ from hubbub.period import Calendar
 from hubbub_aggregator.answers import Series
 from hubbub_aggregator.dashboard import words
 from hubbub_aggregator.dashboard.api import Problem, metric_path
+from hubbub_aggregator.dashboard.pages.asked import span_of
 from hubbub_aggregator.dashboard.pages.site import Site, is_share, seconds_of, start_of
 from hubbub_aggregator.dashboard.sparkline import sparkline
 
@@ -90,6 +91,10 @@ class Overview:
     single_operator: bool
 
 
+_UNFINISHED = -1
+"""As a number of accepted batches: whatever it is, the card is to be drawn again."""
+
+
 class _Kept(NamedTuple):
     spans: tuple[object, ...]
     accepted: int
@@ -128,9 +133,14 @@ class Cards:
         return kept is not None and kept[:2] == (_spans(metric), accepted)
 
     async def _draw(self, site: Site, metrics: list[NamedMetric], calendar: Calendar, accepted: int) -> None:
-        """One after the other, so that the first are there soon."""
+        """First the newest numbers of all that have no card, then their courses, one after the other."""
         for metric in metrics:
-            self._kept[metric.name] = _Kept(_spans(metric), accepted, await _drawn(site, metric, calendar))
+            if metric.name not in self._kept:
+                newest = await _drawn(site, metric, calendar, 1)
+                self._kept[metric.name] = _Kept(_spans(metric), _UNFINISHED, newest)
+        for metric in metrics:
+            drawn = await _drawn(site, metric, calendar, _PERIODS)
+            self._kept[metric.name] = _Kept(_spans(metric), accepted, drawn)
             while len(self._kept) > _MOST_CARDS:
                 self._kept.popitem(last=False)
 
@@ -198,11 +208,11 @@ def _card(metric: NamedMetric, drawn: Drawn | None, calendar: Calendar, now: flo
     )
 
 
-async def _drawn(site: Site, metric: NamedMetric, calendar: Calendar) -> Drawn | None:
-    firsts = [calendar.boundary(version.first) for version in metric.versions if version.first]
-    lasts = [calendar.boundary(version.last) for version in metric.versions if version.last]
-    last = max(lasts)
-    first = max(min(firsts), last - _PERIODS + 1)
+async def _drawn(site: Site, metric: NamedMetric, calendar: Calendar, periods: int) -> Drawn | None:
+    span = span_of(metric, calendar)
+    assert span is not None  # noqa: S101  it has releases
+    last = span[1]
+    first = max(span[0], last - periods + 1)
     largest = max(version.value_count for version in metric.versions)
     try:
         series = await site.api.ask(

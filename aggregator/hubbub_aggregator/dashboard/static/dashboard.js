@@ -2,6 +2,7 @@
 (() => {
   "use strict";
   const EVERY = 20000;
+  const SOON = 4000; // while something is being worked out
 
   // -- charts: one stop for the Tab key each; arrow keys walk over the marks and read their numbers out
 
@@ -138,5 +139,6 @@
   readable(document);
   pause();
   window.setInterval(ask, EVERY);
+  window.setInterval(() => document.querySelector("[data-soon]") && ask(), SOON);
   document.addEventListener("visibilitychange", ask);
 })();

@@ -1,5 +1,5 @@
 # Every target sets itself up: a fresh clone needs python >= 3.11, pip and make.
-.PHONY: setup demo test test-full check bench bench-mechanisms load soak lock clean
+.PHONY: setup demo browser test test-full check bench bench-mechanisms screenshots load soak lock clean
 
 RUN := .venv/bin/
 
@@ -23,10 +23,13 @@ check: setup  ## ruff, mypy strict, import contracts
 	$(RUN)mypy
 	$(RUN)lint-imports
 
-test: setup  ## the checks and the tests, under five minutes
+browser:  ## a Chromium for the browser tests, where one may be installed
+	@sh scripts/chromium.sh
+
+test: setup browser  ## the checks and the tests, under five minutes
 	@MAKE="$(MAKE)" sh scripts/test.sh
 
-test-full: check  ## everything that is claimed, no time limit
+test-full: check browser  ## everything that is claimed, no time limit
 	$(RUN)pytest --timeout 1800 --hypothesis-profile explore
 
 bench: setup  ## measured ratios to limits and peers
@@ -35,6 +38,9 @@ bench: setup  ## measured ratios to limits and peers
 bench-mechanisms: setup  ## the mechanisms beside other libraries': renews docs/mechanism-comparison.md (ten minutes)
 	sh benchmarks/mechanisms/setup.sh
 	$(RUN)python -m benchmarks.mechanisms --write
+
+screenshots: setup browser  ## renew the pictures in docs/images
+	$(RUN)python -m scripts.make_screenshots
 
 load: setup  ## Locust against both services on loopback: make load USERS=20 MINUTES=1
 	$(RUN)python -m tests.load.run

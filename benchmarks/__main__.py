@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks import accounting, batch, client, estimate, ingest, randomize, shuffler_storage, simulate
+from benchmarks import accounting, batch, client, dashboard, estimate, ingest, randomize, shuffler_storage, simulate
 from benchmarks import open as opening
 from benchmarks.mechanisms import ours as mechanisms
 
@@ -21,6 +21,7 @@ def main() -> None:
         "shuffler: prepare a batch": batch.main,
         "aggregator: open and accumulate": opening.main,
         "aggregator: estimate": estimate.main,
+        "aggregator: dashboard": dashboard.main,
     }
     for title, run in parts.items():
         print(f"\n== {title}\n")

@@ -39,6 +39,7 @@ for command in (
     plan,
     privacy,
     query,
+    report,
     select,
     shuffler,
     simulate,

@@ -112,7 +112,10 @@ def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json:
                 "One operator runs both services in a demo: then each device's local epsilon is the promise."
             )
         if not once:
-            _say(f"\nStill serving: hubbub query --address {services.aggregator}    (Ctrl-C ends it)")
+            _say(
+                f"\nStill serving. Dashboard: {services.aggregator}/\n"
+                f"In the terminal: hubbub query --address {services.aggregator}    (Ctrl-C ends it)"
+            )
             services.watch()
 
 

@@ -76,7 +76,12 @@ class Services:
         self.anchor = anchor_of(load_identity(self.state_dir / "aggregator"))
         token = _token(self.state_dir / "forward.token")
         self._own = {
-            "aggregator": {"CODEBOOK": str(self.codebook), "SHUFFLER_TOKEN": token, "SINGLE_OPERATOR": "true"},
+            "aggregator": {
+                "CODEBOOK": str(self.codebook),
+                "SHUFFLER_TOKEN": token,
+                "SINGLE_OPERATOR": "true",
+                "SHUFFLER_ADDRESS": self.shuffler,
+            },
             "shuffler": {"AGGREGATOR": self.aggregator, "FORWARD_TOKEN": token, "TRUST": self.anchor},
         }
         try:

@@ -14,6 +14,7 @@ from hubbub_cli.mechanisms import mechanisms
 from hubbub_cli.plan import plan
 from hubbub_cli.privacy import privacy
 from hubbub_cli.query import query
+from hubbub_cli.report import report
 from hubbub_cli.select import select
 from hubbub_cli.shuffler import shuffler
 from hubbub_cli.simulate import simulate

@@ -329,7 +329,10 @@ def test_foreign_and_damaged_tallies_are_refused(name: str) -> None:
         built.tally([]) + other.tally([])
     with pytest.raises(MalformedTally, match="belongs to another"):
         other.tally_from_bytes(stored)
-    for damaged in (b"", stored[:-1], stored + b"\0", stored[:-8] + b"\xff" * 8):
+    damages = [b"", stored[:-1], stored + b"\0", stored[:-8] + (2**40).to_bytes(8)]
+    if name != "hadamard":  # its cells are sums of signs, and one turned sign is as good a sum
+        damages.append(stored[:-8] + b"\xff" * 8)
+    for damaged in damages:
         with pytest.raises(MalformedTally):
             built.tally_from_bytes(damaged)
     for foreign in _no_reports_of(built):

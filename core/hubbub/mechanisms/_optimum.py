@@ -18,7 +18,6 @@ import math
 from itertools import pairwise
 
 from hubbub.mechanisms._frame import Categories, Domain
-from hubbub.mechanisms.table import designs
 
 
 def optimum(domain: Domain, epsilon: float) -> float | None:
@@ -44,6 +43,8 @@ def _subset(size: int, k: int, odds: float) -> float:
 
 def mean(epsilon: float) -> float | None:
     """Least worst-case variance on [-1, 1] of an unbiased mean; None outside the epsilons that were solved."""
+    from hubbub.mechanisms.table import designs  # a mechanism: it registers itself, in its own turn
+
     solved = [(math.log(design.epsilon), math.log(design.variance)) for design in designs()]
     at = math.log(epsilon)
     for (left, low), (right, high) in pairwise(solved):

@@ -146,8 +146,10 @@ def _candidate(one: AnyMechanism, chosen: AnyMechanism, limit: int | None) -> Ca
         against = one.reserved
     elif limit is not None and one.report_bytes > limit:
         against = f"above the limit of {limit}"
-    elif more < 1:
+    elif more < 1 and one.report_bytes > chosen.report_bytes:
         against = f"{1 - more:.1%} less variance is not worth {one.report_bytes} bytes instead of {chosen.report_bytes}"
+    elif more < 1:
+        against = f"{1 - more:.1%} less variance, but fakes can move it further"
     elif more < TIE:
         against = "no better, and no smaller"
     else:

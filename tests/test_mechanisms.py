@@ -127,7 +127,7 @@ def test_the_default_grid_costs_little() -> None:
 def test_the_choice_for_numbers_is_the_lower_variance() -> None:
     assert choose(RANGE, 1).name == "table"
     assert choose(RANGE, 4).name == "table"
-    assert choose(RANGE, "0.1", report_bytes=1).name == "duchi"  # as good, and registered first
+    assert choose(RANGE, "0.2").name == "table"  # by half a per cent: reports of equal length are no reason for another
 
 
 def test_the_choice_says_when_reports_are_too_short() -> None:
@@ -329,10 +329,7 @@ def test_foreign_and_damaged_tallies_are_refused(name: str) -> None:
         built.tally([]) + other.tally([])
     with pytest.raises(MalformedTally, match="belongs to another"):
         other.tally_from_bytes(stored)
-    damages = [b"", stored[:-1], stored + b"\0", stored[:-8] + (2**40).to_bytes(8)]
-    if name != "hadamard":  # its cells are sums of signs, and one turned sign is as good a sum
-        damages.append(stored[:-8] + b"\xff" * 8)
-    for damaged in damages:
+    for damaged in (b"", stored[:-1], stored + b"\0", stored[:-8] + b"\xff" * 8):
         with pytest.raises(MalformedTally):
             built.tally_from_bytes(damaged)
     for foreign in _no_reports_of(built):

@@ -131,15 +131,6 @@ def test_the_reasons_name_every_candidate_with_its_figures() -> None:
     assert f"{made.variance / frequencies(1024, 1):.2f} of the least possible" in made.why
 
 
-def test_of_equals_the_one_that_fakes_move_least_is_taken_and_said() -> None:
-    made = select(UNIT, "0.2")
-    other = next(one for one in made.candidates if one.name == "table")
-    assert made.mechanism.name == "duchi"
-    assert other.mechanism is not None
-    assert other.mechanism.influence() > made.mechanism.influence()
-    assert "fakes can move it further" in other.against
-
-
 def test_a_named_mechanism_is_told_what_the_default_would_be() -> None:
     default = choose(Categories(1024), 1)
     assert explain(default) == select(Categories(1024), 1).why

@@ -47,7 +47,7 @@ class Design(NamedTuple):
 
     epsilon: Fraction
     variance: float
-    """Least worst case on [-1, 1] at this epsilon, by linear programme: within about 1 % of the least possible."""
+    """Worst case on [-1, 1] at this epsilon, the least of such tables by linear programme."""
     steps: int
     columns: tuple[Column, ...]
 

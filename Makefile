@@ -1,7 +1,12 @@
 # Every target sets itself up: a fresh clone needs python >= 3.11, pip and make.
-.PHONY: setup demo test test-full check bench load soak lock clean
+.PHONY: setup demo browser test test-full check bench bench-mechanisms screenshots load soak lock clean
 
 RUN := .venv/bin/
+
+# Each of the hundreds of processes that tests start would compile every module anew where no bytecode is kept: some
+# environments forbid that (PYTHONDONTWRITEBYTECODE), and would have it in the tree. It is kept in .venv here.
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 
 setup: .venv/.ready  ## make .venv from requirements.lock
 
@@ -18,14 +23,24 @@ check: setup  ## ruff, mypy strict, import contracts
 	$(RUN)mypy
 	$(RUN)lint-imports
 
-test: check  ## the checks and the tests, under five minutes
-	$(RUN)pytest -m "not full" -n 4 --dist worksteal
+browser:  ## a Chromium for the browser tests, where one may be installed
+	@sh scripts/chromium.sh
 
-test-full: check  ## everything that is claimed, no time limit
-	$(RUN)pytest --timeout 1800
+test: setup browser  ## the checks and the tests, under five minutes
+	@MAKE="$(MAKE)" sh scripts/test.sh
+
+test-full: check browser  ## everything that is claimed, no time limit
+	$(RUN)pytest --timeout 1800 --hypothesis-profile explore
 
 bench: setup  ## measured ratios to limits and peers
 	$(RUN)python -m benchmarks
+
+bench-mechanisms: setup  ## the mechanisms beside other libraries': renews docs/mechanism-comparison.md (ten minutes)
+	sh benchmarks/mechanisms/setup.sh
+	$(RUN)python -m benchmarks.mechanisms --write
+
+screenshots: setup browser  ## renew the pictures in docs/images
+	$(RUN)python -m scripts.make_screenshots
 
 load: setup  ## Locust against both services on loopback: make load USERS=20 MINUTES=1
 	$(RUN)python -m tests.load.run
@@ -33,8 +48,9 @@ load: setup  ## Locust against both services on loopback: make load USERS=20 MIN
 soak: setup  ## memory of a shuffler under mixed load: make soak MINUTES=10
 	$(RUN)python -m tests.load.soak
 
-lock: setup  ## renew requirements.lock from pyproject.toml
+lock: setup  ## renew requirements.lock from pyproject.toml, and the other libraries' lock
 	$(RUN)uv pip compile pyproject.toml --extra server --extra dev --upgrade --generate-hashes --universal --no-emit-index-url --no-header --quiet --output-file requirements.lock
+	$(RUN)uv pip compile benchmarks/mechanisms/peers.in --python-version 3.11 --generate-hashes --upgrade --no-emit-index-url --no-header --quiet --output-file benchmarks/mechanisms/peers.lock
 
 clean:
-	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .venv-peers dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

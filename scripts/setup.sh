@@ -12,5 +12,12 @@ if [ ! -x .venv/bin/python ]; then
   "$python" -m venv .venv 2>/dev/null || { rm -rf .venv; "$python" -m venv --without-pip .venv; }
 fi
 [ -x .venv/bin/uv ] || "$python" -m pip --python .venv/bin/python install --quiet --disable-pip-version-check "uv==$(cat scripts/uv-version)"
-.venv/bin/uv pip sync --quiet --require-hashes --python .venv/bin/python requirements.lock
+install() {
+  .venv/bin/uv pip sync --quiet --require-hashes --python .venv/bin/python "$@" requirements.lock
+}
+# uv brings its own list of authorities. A network that has another in between is known to the system, as pip sees it.
+install || {
+  echo "once more, with the authorities that this system trusts ..." >&2
+  install --system-certs
+}
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .

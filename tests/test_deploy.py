@@ -25,6 +25,6 @@ def test_every_variable_in_the_compose_file_is_a_setting(prefix: str, settings: 
 
 def test_the_image_holds_every_package_and_runs_as_nobody_in_particular() -> None:
     text = (DEPLOY / "Dockerfile").read_text()
-    for folder in ("core", "client_sdk", "shuffler", "aggregator", "cli"):
+    for folder in ("core", "client_sdk", "shuffler", "aggregator", "audit", "cli"):
         assert f"COPY {folder} {folder}" in text
     assert "USER hubbub" in text

@@ -55,7 +55,8 @@ def test_the_readme_names_the_two_commands_and_ci_runs_the_second() -> None:
 
 
 def test_nothing_names_a_registry_or_a_machine() -> None:
-    lock = (ROOT / "requirements.lock").read_text()
-    assert "://" not in lock
-    assert "--index" not in lock
+    for name in ("requirements.lock", "benchmarks/mechanisms/peers.lock"):
+        lock = (ROOT / name).read_text()
+        assert "://" not in lock, name
+        assert "--index" not in lock, name
     assert not (ROOT / "uv.lock").exists()

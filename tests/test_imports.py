@@ -72,6 +72,15 @@ def test_a_whole_report_is_made_without_numpy() -> None:
     assert not {name.split(".")[0] for name in loaded} & HEAVY
 
 
+def test_a_choice_is_made_without_numpy() -> None:
+    """A device that compiles a packaged codebook chooses too."""
+    loaded = loaded_by(
+        "from hubbub.mechanisms import Bounds, Categories, select\n"
+        "[select(domain, 1).why for domain in (Categories(2), Categories(300), Categories(65536), Bounds(0, 1))]\n"
+    )
+    assert not {name.split(".")[0] for name in loaded} & HEAVY
+
+
 def test_what_the_shuffler_imports_never_loads_a_mechanism() -> None:
     loaded = loaded_by("import hubbub_shuffler, hubbub.bundle, hubbub.period, hubbub.problems")
     assert not any(name.startswith(("hubbub.mechanisms", "hubbub.codebook")) for name in loaded)

@@ -116,7 +116,9 @@ class Series(Answer):
     postprocess: Postprocess
     segments: list[SeriesSegment]
     points: list[Point]
-    privacy: Privacy | None = Field(description="Null only where there is no estimate to guard.")
+    privacy: Privacy | None = Field(
+        description="Null where there is no estimate to guard, or where it was asked to leave this out."
+    )
 
 
 class LedgerEntry(Answer):

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 import hubbub
 from hubbub.problems import InvalidParameter
 from hubbub.refusals import PROBLEM_TYPE, Refused
+from hubbub_aggregator.dashboard import routes as dashboard
 from hubbub_aggregator.openapi import DocumentedAPI
 from hubbub_aggregator.routes import batches, bundle, operate, query, records
 from hubbub_aggregator.storage import StorageError
@@ -51,6 +52,7 @@ def create_app(service: Aggregator) -> FastAPI:
     app.state.service = service
     for part in (batches, bundle, operate, query, records):
         app.include_router(part.router)
+    dashboard.attach(app)
 
     def answer(refused: Refused, headers: dict[str, str] | None = None) -> JSONResponse:
         service.refused[refused.refusal.name] += 1

@@ -178,6 +178,7 @@ METRICS = {
                     "type": "boolean",
                     "mechanism": _MECHANISM,
                     "value_count": 2,
+                    "bounds": None,
                     "min_batch": 1250,
                     "enabled": True,
                     "released_periods": 2,
@@ -233,7 +234,7 @@ VERDICT = {
 }
 STATUS = {
     "batches": {"pending": 0, "accepted": 2, "refused": 0},
-    "discards": 0,
+    "discards": 1,
     "refused_batches": {},
     "invalid_reports": {"duplicate": 2},
     "refused_requests": {"not-found": 1},
@@ -253,4 +254,9 @@ STATUS = {
     "last_batch_seconds": 12,
     "last_release": "2027-01-16",
     "storage_errors": 0,
+    "storage": {"kind": "sqlite", "bytes": 1_048_576},
+    "discarded": [{"metric": "theme", "period": "2027-01-14"}],
+    "single_operator": False,
+    "shuffler_address": "https://reports.example.com",
+    "time": "2027-01-17T08:00:00Z",
 }

@@ -59,6 +59,7 @@ def build(settings: Settings, clock: Callable[[], float] = time.time) -> Aggrega
             anchor=anchor_of(identity),
             max_batch_bytes=settings.max_batch_bytes,
             single_operator=settings.single_operator,
+            shuffler_address=settings.shuffler_address,
             lease=settings.lease,
             retention=None if settings.retention_days is None else settings.retention_days * 86_400,
         )

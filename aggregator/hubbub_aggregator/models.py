@@ -226,6 +226,7 @@ class MetricVersion(Answer):
     type: str
     mechanism: MechanismModel
     value_count: int = Field(description="How many values are estimated: one for a mean.")
+    bounds: tuple[float, float] | None = Field(default=None, description="Between which the numbers of a mean lie.")
     min_batch: int | None
     enabled: bool
     released_periods: int

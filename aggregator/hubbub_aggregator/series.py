@@ -70,7 +70,7 @@ class Course:
         return by_period(self.storage, metric, self.periods, self.ids)
 
 
-def series(course: Course, query: Query, *, single_operator: bool) -> Series:
+def series(course: Course, query: Query, *, single_operator: bool, composed: bool = True) -> Series:
     """The answer. With a `top`, the same values in every period: the largest over all of them."""
     chosen = {metric.id: _chosen(course, metric, query) for metric in course.metrics}
     _refuse_too_many(course, chosen)
@@ -97,7 +97,7 @@ def series(course: Course, query: Query, *, single_operator: bool) -> Series:
         postprocess=query.postprocess,
         segments=segments,
         points=[point for _, point in sorted(points, key=lambda one: one[0])],
-        privacy=privacy(released, single_operator=single_operator) if released else None,
+        privacy=privacy(released, single_operator=single_operator) if released and composed else None,
     )
 
 

@@ -50,6 +50,8 @@ class Aggregator:
     anchor: str
     max_batch_bytes: int
     single_operator: bool = False
+    shuffler_address: str | None = None
+    """Where devices report to, as the operator says; shown, never used."""
     lease: float = 30.0
     retention: int | None = None
     """Seconds after the end of its period for which a release is kept; None: for ever."""

@@ -61,6 +61,12 @@ class Settings(BaseSettings):
     single_operator: bool = Field(
         default=False, description="One party runs shuffler and aggregator: answers then say what that means."
     )
+    shuffler_address: str | None = Field(
+        default=None,
+        max_length=200,
+        pattern=r"^https?://[!-~]+$",
+        description="Where devices report to, as the dashboard shows it to app developers. Nothing is sent there.",
+    )
     processes: int | None = Field(default=None, ge=1, description="Processes that open reports. Unset: one per core.")
     max_batch_bytes: int = Field(default=256 * 2**20, ge=64, description="Largest batch that is taken, in bytes.")
     lease: float = Field(

@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 import hubbub
 from hubbub_aggregator.metrics import key_ages
-from hubbub_aggregator.models import CodebookStatus, KeyStatus, Status
+from hubbub_aggregator.models import Answer, CodebookStatus, KeyStatus, Status
 
 if TYPE_CHECKING:
     from hubbub_aggregator.service import Aggregator
 
-__all__ = ["FullStatus", "status_of"]
+__all__ = ["DiscardedBucket", "FullStatus", "StorageStatus", "status_of"]
+
+_MOST_DISCARDED = 100
+_RECENT = 400
+"""Periods that are looked through for discards."""
 
 
 class AgedKey(KeyStatus):
     age_seconds: int = Field(description="Since its first period began; below zero for one that is to come.")
+
+
+class DiscardedBucket(Answer):
+    """A crowd too small to be released: the shuffler deleted it, and did not say how small it was."""
+
+    metric: str
+    period: str
+
+
+class StorageStatus(Answer):
+    kind: Literal["sqlite", "redis"]
+    bytes: int | None = Field(description="What it takes on disk, or of the memory of all Redis servers.")
 
 
 class FullStatus(Status):
@@ -30,6 +47,11 @@ class FullStatus(Status):
     )
     last_release: str | None = Field(description="The newest period that has a release.")
     storage_errors: int = Field(description="Failures of the storage that this process met.")
+    storage: StorageStatus
+    discarded: list[DiscardedBucket] = Field(description=f"The newest {_MOST_DISCARDED} at most, the newest first.")
+    single_operator: bool = Field(description="One party runs shuffler and aggregator, by this one's settings.")
+    shuffler_address: str | None = Field(description="Where devices report to, if the operator has said so.")
+    time: str = Field(description="When this was answered, UTC.")
 
 
 def status_of(service: Aggregator) -> FullStatus:
@@ -63,7 +85,27 @@ def status_of(service: Aggregator) -> FullStatus:
         last_batch_seconds=None if last is None else int(max(0.0, now - last)),
         last_release=calendar.period(max(last for _, _, last in spans.values())).label if spans else None,
         storage_errors=service.storage_errors,
+        storage=StorageStatus(
+            kind="sqlite" if service.storage.bodies is None else "redis", bytes=service.storage.size()
+        ),
+        discarded=_discarded(service, now) if found.get("discard:accepted") else [],
+        single_operator=service.single_operator,
+        shuffler_address=service.shuffler_address,
+        time=datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
+
+
+def _discarded(service: Aggregator, now: float) -> list[DiscardedBucket]:
+    calendar = service.codebooks.collection.calendar
+    last = calendar.index_at(now)
+    found = {
+        (period, name)
+        for name, versions in service.codebooks.named().items()
+        for metric in versions
+        for period in service.storage.discarded(metric.id, max(0, last - _RECENT), last)
+    }
+    newest = sorted(found, key=lambda one: (-one[0], one[1]))[:_MOST_DISCARDED]
+    return [DiscardedBucket(metric=name, period=calendar.period(period).label) for period, name in newest]
 
 
 def _named(found: Mapping[str, int], prefix: str) -> dict[str, int]:

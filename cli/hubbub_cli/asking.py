@@ -39,19 +39,27 @@ def fetch(
     accept: str = "application/json",
 ) -> bytes:
     """The answer as it came, or a ClickException as above."""
+    asked = urllib.parse.urlencode({key: value for key, value in (query or {}).items() if value is not None})
+    headers = {"Accept": accept} | ({"Authorization": f"Bearer {token}"} if token else {})
+    status, _, body = exchange(address, path + (f"?{asked}" if asked else ""), headers)
+    if status >= 300:
+        raise _refusal(status, body, token)
+    return body
+
+
+def exchange(
+    address: str, target: str, headers: Mapping[str, str], patience: float = PATIENCE
+) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers by lower-case name, and body of whatever answers; a ClickException if nothing does."""
     if not address.startswith(("http://", "https://")):
         raise click.ClickException(f"{address!r} is not an address: write it like http://127.0.0.1:8702")
-    asked = urllib.parse.urlencode({key: value for key, value in (query or {}).items() if value is not None})
-    request = urllib.request.Request(f"{address.rstrip('/')}{path}" + (f"?{asked}" if asked else ""))  # noqa: S310  http or https, as checked above
-    request.add_header("Accept", accept)
-    if token:
-        request.add_header("Authorization", f"Bearer {token}")
     try:
-        with opener(address).open(request, timeout=PATIENCE) as answer:
-            body: bytes = answer.read()
-            return body
+        request = urllib.request.Request(f"{address.rstrip('/')}{target}", headers=dict(headers))  # noqa: S310  http or https, as checked above
+        with opener(address).open(request, timeout=patience) as answer:
+            return answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.read()
     except urllib.error.HTTPError as error:
-        raise _refusal(error, token) from error
+        with error:
+            return error.code, {name.lower(): value for name, value in error.headers.items()}, error.read()
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise click.ClickException(
@@ -65,13 +73,18 @@ def opener(address: str) -> urllib.request.OpenerDirector:
     return urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if local else []))
 
 
-def _refusal(error: urllib.error.HTTPError, token: str | None) -> Refusal:
+def _refusal(status: int, body: bytes, token: str | None) -> Refusal:
     try:
-        problem = json.load(error)
+        problem = json.loads(body)
         name = str(problem["type"]).rpartition(":")[2]
-        text = f"{problem['title']} {problem['detail']}"
+        return refusal(problem["title"], problem["detail"], name, token)
     except (ValueError, KeyError, TypeError):
-        return Refusal(f"the aggregator answered {error.code} without saying why; is the address right?", "")
+        return Refusal(f"the aggregator answered {status} without saying why; is the address right?", "")
+
+
+def refusal(title: str, detail: str, name: str, token: str | None) -> Refusal:
+    """A problem of the API as one line, with what to do where a token is the matter."""
+    text = f"{title} {detail}"
     if name == "unauthorized":
         text += "; the one in HUBBUB_TOKEN is not" if token else "; set HUBBUB_TOKEN"
     return Refusal(text, name)

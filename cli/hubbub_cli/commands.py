@@ -6,6 +6,7 @@ import click
 
 import hubbub as core
 from hubbub_cli.aggregator import aggregator
+from hubbub_cli.audit import audit
 from hubbub_cli.codebook import codebook
 from hubbub_cli.demo import demo
 from hubbub_cli.keys import keys
@@ -13,6 +14,8 @@ from hubbub_cli.mechanisms import mechanisms
 from hubbub_cli.plan import plan
 from hubbub_cli.privacy import privacy
 from hubbub_cli.query import query
+from hubbub_cli.report import report
+from hubbub_cli.select import select
 from hubbub_cli.shuffler import shuffler
 from hubbub_cli.simulate import simulate
 from hubbub_cli.up import up
@@ -27,5 +30,20 @@ def hubbub() -> None:
     """
 
 
-for command in (aggregator, codebook, demo, keys, mechanisms, plan, privacy, query, shuffler, simulate, up):
+for command in (
+    aggregator,
+    audit,
+    codebook,
+    demo,
+    keys,
+    mechanisms,
+    plan,
+    privacy,
+    query,
+    report,
+    select,
+    shuffler,
+    simulate,
+    up,
+):
     hubbub.add_command(command)

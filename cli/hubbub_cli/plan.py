@@ -76,6 +76,7 @@ def _metric_document(one: MetricPlan) -> dict[str, Any]:
         "per_period": asdict(one.guarantee) if one.guarantee else None,
         "after_periods": asdict(one.composed) if one.composed else None,
         "advice": list(one.advice),
+        "why": one.why,
     }
 
 
@@ -111,6 +112,7 @@ def _render(made: Plan) -> str:
         "an assumption that nothing enforces"
     )
     lines += [f"! {line}" for one in made.metrics for line in one.advice]
+    lines += ["", *(f"{one.metric.name}: {one.why}" for one in made.metrics)]
     return "\n".join(lines)
 
 

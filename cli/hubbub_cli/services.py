@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 import urllib.error
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Literal, Self, TypeAlias
@@ -25,12 +26,22 @@ STOPPING = 15.0
 Name: TypeAlias = Literal["shuffler", "aggregator"]
 
 
-def free_port() -> int:
-    """A port that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+@contextmanager
+def held_ports(count: int) -> Iterator[list[int]]:
+    """Ports of loopback that nobody listens on, and that the system gives to nobody who asks for any port meanwhile.
+
+    Our services can have them all the same: Linux lets one socket listen beside another that only holds the address.
+    Elsewhere it does not, and the ports are let go of at once.
+    """
+    with ExitStack() as holding:
+        probes = [holding.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", 0))
+        ports = [int(probe.getsockname()[1]) for probe in probes]
+        if sys.platform != "linux":
+            holding.close()
+        yield ports
 
 
 class Services:
@@ -65,7 +76,12 @@ class Services:
         self.anchor = anchor_of(load_identity(self.state_dir / "aggregator"))
         token = _token(self.state_dir / "forward.token")
         self._own = {
-            "aggregator": {"CODEBOOK": str(self.codebook), "SHUFFLER_TOKEN": token, "SINGLE_OPERATOR": "true"},
+            "aggregator": {
+                "CODEBOOK": str(self.codebook),
+                "SHUFFLER_TOKEN": token,
+                "SINGLE_OPERATOR": "true",
+                "SHUFFLER_ADDRESS": self.shuffler,
+            },
             "shuffler": {"AGGREGATOR": self.aggregator, "FORWARD_TOKEN": token, "TRUST": self.anchor},
         }
         try:

@@ -73,6 +73,7 @@ def welcome(codebook: Codebook, services: Services, now: float) -> str:
     records = "\n".join(f"    client.record({m.name!r}, {_example(m)!r})" for m in codebook.metrics if m.enabled)
     return f"""
 devices report to   {services.shuffler}
+dashboard           {services.aggregator}/     (open it in a browser)
 analysts ask at     {services.aggregator}     (try: hubbub query --address {services.aggregator})
 trust anchor        {services.anchor}
 

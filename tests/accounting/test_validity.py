@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,13 @@ from hubbub.mechanisms import (
     Bounds,
     Categories,
     DiscreteLaplaceMean,
+    HadamardResponse,
     KaryRandomizedResponse,
+    LinearHash,
+    OptimizedLocalHashing,
+    OptimizedUnaryEncoding,
+    SubsetSelection,
+    SymmetricUnaryEncoding,
     registered,
 )
 from tests.accounting.oracles import (
@@ -185,6 +192,78 @@ def test_every_registered_mechanism_covers_its_own_enumeration(epsilon: float) -
                 for where, exact in zip(at, worst_of_all_data_sets(rows, reports, at), strict=True):
                     assert delta_at(mechanism, reports, where) >= exact * ROUND_OFF, mechanism
     assert checked >= 2
+
+
+def _merged(mechanism: Any) -> list[list[Fraction]]:
+    """The law with reports joined whose likelihoods are proportional: they say the same, so nothing is lost."""
+    columns: dict[tuple[float, ...], list[Fraction]] = {}
+    for report in mechanism.outputs():
+        column = [Fraction(mechanism.likelihood(report, value)) for value in mechanism.inputs()]
+        kind = tuple(round(float(entry / max(column)), 9) for entry in column)
+        known = columns.setdefault(kind, [Fraction(0)] * len(column))
+        columns[kind] = [a + b for a, b in zip(known, column, strict=True)]
+    rows = [list(row) for row in zip(*columns.values(), strict=True)]
+    return [[entry / sum(row) for entry in row] for row in rows]
+
+
+SMALL: list[tuple[Any, int]] = [
+    (HadamardResponse, 2),
+    (HadamardResponse, 3),
+    (LinearHash, 2),
+    (LinearHash, 3),
+    (OptimizedLocalHashing, 2),
+    (OptimizedLocalHashing, 3),
+    (OptimizedUnaryEncoding, 2),
+    (OptimizedUnaryEncoding, 3),
+    (SubsetSelection, 3),
+    (SubsetSelection, 4),
+    (SymmetricUnaryEncoding, 2),
+    (SymmetricUnaryEncoding, 3),
+]
+
+
+def _check_enumeration_of(cls: Any, size: int, epsilon: float, reports: int) -> None:
+    mechanism = cls.calibrate(epsilon, Categories(size))
+    rows = _merged(mechanism)
+    at = [share * epsilon for share in (0.0, 0.05, 0.4, 0.8, 0.97)]
+    for where, exact in zip(at, worst_of_all_data_sets(rows, reports, at), strict=True):
+        assert delta_at(mechanism, reports, where) >= exact * ROUND_OFF, where
+
+
+@pytest.mark.parametrize(("cls", "size"), SMALL)
+@pytest.mark.parametrize("epsilon", [0.3, 2.0])
+def test_no_data_set_of_a_frequency_oracle_beats_its_atoms(cls: Any, size: int, epsilon: float) -> None:
+    _check_enumeration_of(cls, size, epsilon, 3)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("cls", "size"), SMALL)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 6.0])
+@pytest.mark.parametrize("reports", [2, 4, 6])
+def test_no_larger_data_set_of_a_frequency_oracle_beats_its_atoms(
+    cls: Any, size: int, epsilon: float, reports: int
+) -> None:
+    _check_enumeration_of(cls, size, epsilon, reports)
+
+
+@pytest.mark.parametrize("cls", [OptimizedUnaryEncoding, SymmetricUnaryEncoding])
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_rare_reports_left_out_of_the_blanket_never_lower_the_bound(cls: Any, epsilon: float) -> None:
+    """From nine values on the report of all ones has no atom of its own: at eight that must be the worse bound."""
+    few, more = cls.calibrate(epsilon, Categories(8)), cls.calibrate(epsilon, Categories(9))
+    for reports in (10, 1000):
+        for share in (0.1, 0.5):
+            at = share * epsilon
+            assert delta_at(more, reports, at) >= delta_at(few, reports, at) * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("row", [(1000, 1.0, 0.10108), (1000, 4.0, 0.93643), (10**5, 4.0, 0.08125)])
+def test_hashing_is_at_the_reference_blanket(row: tuple[int, float, float]) -> None:
+    """Reference: an ideal hash to round(e^eps) + 1 buckets, from an implementation of its own; g differs a little."""
+    reports, epsilon, reference = row
+    for cls in (LinearHash, OptimizedLocalHashing):
+        found = guarantee(cls.calibrate(epsilon, Categories(65_536)), reports, 1e-6).epsilon
+        assert found == pytest.approx(reference, rel=0.06)
 
 
 def test_the_variation_ratio_formula_would_be_caught_by_enumeration() -> None:

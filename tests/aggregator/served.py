@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from tests.aggregator.waiting import wait_for
+from tests.patience import wait_for
 
 ROOT = Path(__file__).parent.parent.parent
 

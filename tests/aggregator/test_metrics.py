@@ -27,7 +27,7 @@ from hubbub_cli.aggregator import aggregator
 from tests.aggregator.fleet import CODEBOOK, DAY, Site, remember, whole
 from tests.aggregator.served import Served
 from tests.aggregator.test_batches import problem
-from tests.aggregator.test_process import free_port
+from tests.ports import reserved_port
 
 TOKEN = "a-token-of-an-operator"  # noqa: S105  it opens nothing
 DOCS = Path(__file__).parent.parent.parent / "docs" / "aggregator.md"
@@ -222,7 +222,7 @@ def test_unsafe_settings_are_refused_without_showing_a_secret() -> None:
 def test_the_process_has_an_admin_listener_logs_json_and_ends_in_order(tmp_path: Path) -> None:
     (tmp_path / "metrics.toml").write_text(CODEBOOK)
     remember(Settings(state_dir=tmp_path / "state"))
-    port = free_port()
+    port = reserved_port()
     settings = {
         "codebook": tmp_path / "metrics.toml",
         "state_dir": tmp_path / "state",

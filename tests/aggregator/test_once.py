@@ -23,7 +23,7 @@ from hubbub_aggregator.keys import new_identity
 from hubbub_aggregator.main import open_state
 from hubbub_aggregator.settings import Settings
 from tests.aggregator.served import Served
-from tests.aggregator.waiting import wait_for
+from tests.patience import wait_for
 from tests.shuffler.redis_server import one_server
 
 BATCHES, FRESH, AGAIN = 10, 100, 20

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,7 +20,8 @@ from hubbub_aggregator.main import only_one
 from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.settings import Settings
 from tests.aggregator.fleet import CODEBOOK, Clock, Site, remember
-from tests.aggregator.waiting import wait_for
+from tests.patience import wait_for
+from tests.ports import reserved_port
 
 RUN = """
 import sys
@@ -34,19 +34,12 @@ if __name__ == "__main__":  # each worker of the service loads this file once mo
 CANARY = "canary-4711"
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @contextmanager
 def serving(root: Path) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
     (root / "metrics.toml").write_text(CODEBOOK)
     (root / "run.py").write_text(RUN)
     remember(Settings(state_dir=root / "state"))
-    log, port = root / "log", free_port()
+    log, port = root / "log", reserved_port()
     with log.open("w") as file:
         process = subprocess.Popen(
             [sys.executable, str(root / "run.py"), str(root / "metrics.toml"), str(root / "state"), str(port)],

@@ -27,7 +27,7 @@ from hubbub_aggregator.storage import (
 from hubbub_aggregator.storage._redis_link import Call
 from hubbub_aggregator.storage.redis import RedisStorage
 from tests.aggregator.backends import ANCHOR, SECRET
-from tests.aggregator.waiting import wait_for
+from tests.patience import wait_for
 from tests.shuffler.redis_server import RedisServer, one_server
 
 METRIC = b"m" * 16

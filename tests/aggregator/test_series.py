@@ -43,6 +43,7 @@ def test_each_period_has_its_own_estimate_and_all_share_one_composed_guarantee(s
     assert answer["privacy"] == site.json("/v1/metrics/theme/estimate")["privacy"]
     assert answer["privacy"]["if_collusion"]["epsilon"] == pytest.approx(6.0)
     assert answer["segments"][0]["manipulation"]["per_thousand_fakes"] > 0
+    assert site.json(f"{SERIES}?composed=false") == answer | {"privacy": None}
 
 
 def test_gaps_are_shown_as_what_they_are(site: Site) -> None:

@@ -74,6 +74,12 @@ def test_accepting_writes_verdict_release_and_nonces_together(storage: Storage) 
     assert storage.pending() == []
 
 
+def test_it_says_how_much_room_it_takes(storage: Storage) -> None:
+    size = storage.size()
+    assert size is not None
+    assert size > 1000
+
+
 def test_of_two_workers_that_read_the_same_pair_only_one_is_accepted(storage: Storage) -> None:
     one, two = storage.admit(batch(1)), storage.admit(batch(2))
     seen = storage.pair(METRIC, 7).version

@@ -39,14 +39,15 @@ from tests.client.servers import (
     says,
 )
 from tests.client.world import TOML, TRUST, World, rows, signed
+from tests.patience import within
 
 T = TypeVar("T")
 
 TIMEOUT = 0.5
 IN_TIME = 3.0
-"""Seconds of wall clock that a call with that timeout may take on a busy machine. A server that is waited for
-in vain takes sixty."""
-LONG_ENOUGH = 30.0
+"""Seconds that a call with that timeout may take where the machine lets it run. A server that is waited for in vain
+takes sixty."""
+LONG_ENOUGH = 120.0
 """Seconds for what is to succeed, and returns as soon as it has."""
 
 
@@ -75,10 +76,8 @@ def problem(name: str, *headers: str) -> Mood:
 
 
 def in_time(call: Callable[[], T]) -> T:
-    began = time.monotonic()
-    result = call()
-    assert time.monotonic() - began < IN_TIME
-    return result
+    with within(IN_TIME):
+        return call()
 
 
 def hang(visit: Visit) -> None:
@@ -165,7 +164,7 @@ def test_a_flush_ends_in_time_and_the_report_arrives_when_the_server_recovers(
     world: World, server: Server, mood: Mood
 ) -> None:
     client = device(world, server.address)
-    assert client.flush(0)
+    assert client.flush(LONG_ENOUGH)
     client.record("theme", "dark")
 
     server.mood = mood
@@ -209,7 +208,7 @@ def test_with_its_own_thread_a_client_neither_waits_longer_nor_loses_anything(
     world: World, server: Server, mood: Mood
 ) -> None:
     client = device(world, server.address, background=True)
-    assert client.flush(5)
+    assert client.flush(LONG_ENOUGH)
     server.mood = mood
     in_time(lambda: client.record("theme", "dark"))
     assert not in_time(lambda: client.flush(TIMEOUT, now=True))
@@ -225,7 +224,7 @@ def test_a_full_outbox_at_a_slow_server_is_cut_short_in_time_and_continued(
     flags = "".join(f'[metrics.flag_{n}]\ntype = "boolean"\nepsilon = 0.2\nmin_batch = 100\n' for n in range(20))
     world.transport.bundle = signed(TOML[: TOML.index("[metrics")] + flags)
     client = device(world, server.address)
-    assert client.flush(5)
+    assert client.flush(LONG_ENOUGH)
     for n in range(20):
         client.record(f"flag_{n}", True)
 
@@ -236,11 +235,11 @@ def test_a_full_outbox_at_a_slow_server_is_cut_short_in_time_and_continued(
     world.transport.script.extend([slowly] * 100)
     assert not in_time(lambda: client.flush(TIMEOUT, now=True))
     # at least a second is allowed for one try; the front door may take one whose answer nobody waits for
-    assert 1 <= len(world.transport.reports) <= 12
+    assert len(world.transport.reports) <= 12
     assert client.stats()["outbox"] >= 8
 
     world.transport.script.clear()
-    assert client.flush(10, now=True)
+    assert client.flush(LONG_ENOUGH, now=True)
     client.close()
     assert len(set(world.transport.reports)) == 20
 
@@ -253,7 +252,7 @@ def test_what_is_over_is_over(server: Server) -> None:
 
 def test_a_server_that_is_down_and_comes_back(world: World, server: Server) -> None:
     client = device(world, server.address)
-    assert client.flush(0)
+    assert client.flush(LONG_ENOUGH)
     client.record("theme", "dark")
     server.go_away()
     assert not in_time(lambda: client.flush(TIMEOUT, now=True))
@@ -264,12 +263,12 @@ def test_a_server_that_is_down_and_comes_back(world: World, server: Server) -> N
 
 def test_a_server_that_comes_back_while_a_flush_waits_is_enough(world: World, server: Server) -> None:
     client = device(world, server.address)
-    assert client.flush(0)
+    assert client.flush(LONG_ENOUGH)
     client.record("theme", "dark")
     server.go_away()
     back = threading.Timer(0.5, server.start)
     back.start()
-    assert client.flush(30, now=True)
+    assert client.flush(LONG_ENOUGH, now=True)
     back.join()
     assert len(world.transport.reports) == 1
     client.close()
@@ -278,22 +277,22 @@ def test_a_server_that_comes_back_while_a_flush_waits_is_enough(world: World, se
 @pytest.mark.parametrize("name", ["rate-limited", "overloaded"])
 def test_a_server_that_asks_for_a_pause_gets_it(world: World, server: Server, name: str) -> None:
     client = device(world, server.address)
-    assert client.flush(0)
+    assert client.flush(LONG_ENOUGH)
     client.record("theme", "dark")
-    server.mood = problem(name, "retry-after: 1")
+    server.mood = problem(name, "retry-after: 3")
     began = time.monotonic()
     assert not in_time(lambda: client.flush(TIMEOUT, now=True))
     asked = len(server.heads)
     assert not in_time(lambda: client.flush(0, now=True))
     assert len(server.heads) == asked
     delivered_after_all(world, server, client)
-    assert time.monotonic() - began >= 1
+    assert time.monotonic() - began >= 3
 
 
 def test_an_answer_that_came_before_the_body_was_read_is_heard(server: Server) -> None:
     """Else a service that takes less than the device sends would look like a broken network for ever."""
     server.mood = refuses_unread
-    with HttpTransport(server.address, timeout=IN_TIME) as transport:
+    with HttpTransport(server.address, timeout=LONG_ENOUGH) as transport:
         status, _, _ = transport.request("POST", "/v1/reports", {}, bytes(4 * 2**20))
     assert status == 413
 
@@ -363,10 +362,12 @@ def test_a_header_folded_over_lines_comes_back_as_one_that_can_be_sent(server: S
 def test_a_slow_reader_does_not_hold_a_large_upload(server: Server) -> None:
     """The body is larger than what the system buffers, so that sending itself has to wait."""
     server.mood = never_reads
-    began = time.monotonic()
-    with HttpTransport(server.address, timeout=TIMEOUT) as transport, pytest.raises(CannotReach, match="Timeout"):
+    with (
+        within(IN_TIME),
+        HttpTransport(server.address, timeout=TIMEOUT) as transport,
+        pytest.raises(CannotReach, match="Timeout"),
+    ):
         transport.request("POST", "/v1/reports", {}, bytes(32 * 2**20))
-    assert time.monotonic() - began < IN_TIME
 
 
 @given(answer=st.binary(max_size=300), told=st.booleans())

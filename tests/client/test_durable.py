@@ -84,7 +84,7 @@ def test_threads_and_clients_that_share_a_directory_randomize_once(world: World)
             world.time.now = START + day * DAY + 1
             outcomes = list(pool.map(lambda index: clients[index % 3].record("theme", "dark"), range(24)))
             assert set(outcomes) == {Outcome.RECORDED}
-            assert all(pool.map(lambda client: client.flush(5, now=True), clients))
+            assert all(pool.map(lambda client: client.flush(60, now=True), clients))
 
     drawn = {(header.period, plaintext.nonce) for header, plaintext in world.opened()}
     assert len(drawn) == len({period for period, _ in drawn}) == 5
@@ -111,7 +111,7 @@ def test_one_flush_at_a_time_and_recording_goes_on_meanwhile(world: World) -> No
 
     def slow(request: Request) -> Answer:
         with ThreadPoolExecutor(1) as other:
-            meanwhile.append(other.submit(client.record, "startup_ms", 3).result(5))
+            meanwhile.append(other.submit(client.record, "startup_ms", 3).result(60))
         return problem("overloaded")(request)
 
     world.transport.script.append(slow)

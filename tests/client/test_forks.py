@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from hubbub.codebook import Codebook
-from hubbub_cli.services import free_port
 from hubbub_client.testing import MemoryTransport
 from tests.client.forker import CHILDREN, PATIENCE, TOML
 from tests.client.test_processes import check_one_randomization
 from tests.client.world import opened, served, signed
+from tests.patience import within
+from tests.ports import reserved_port
 
 ROOT = Path(__file__).parent.parent.parent
 NAMES = {metric.id: metric.name for metric in Codebook.from_toml(TOML).metrics}
@@ -79,7 +80,7 @@ def test_every_child_reports_even_if_forked_at_the_worst_moment(again: int, tmp_
 @contextmanager
 def gunicorn(address: str, state: Path, workers: int) -> Iterator[str]:
     """A real one with --preload; yields where it listens."""
-    port = free_port()
+    port = reserved_port()
     command = [sys.executable, "-m", "gunicorn", "--preload", "--workers", str(workers), "--bind", f"127.0.0.1:{port}"]
     server = subprocess.Popen(
         [*command, "--log-level", "warning", "--no-control-socket", "tests.client.preloaded:app"],
@@ -92,12 +93,12 @@ def gunicorn(address: str, state: Path, workers: int) -> Iterator[str]:
     finally:
         server.send_signal(signal.SIGTERM)
         try:
-            server.wait(10)
-        except subprocess.TimeoutExpired:
+            with within(10):
+                server.wait(PATIENCE)
+        finally:
             with suppress(ProcessLookupError):
-                os.killpg(server.pid, signal.SIGKILL)
+                os.killpg(server.pid, signal.SIGKILL)  # whoever is left
             server.wait()
-            pytest.fail("gunicorn did not end within ten seconds of SIGTERM")
 
 
 def get(address: str) -> str:

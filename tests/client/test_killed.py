@@ -61,7 +61,7 @@ def check_what_a_killed_device_has_sent(tmp_path: Path, kills: int) -> None:
     with served(transport) as address:
         killed = [not run_and_kill(address, tmp_path, delays.uniform(0, 0.3)) for _ in range(kills)]
         assert any(killed)
-        assert run_and_kill(address, tmp_path, 30)
+        assert run_and_kill(address, tmp_path, 240)
 
     drawn = defaultdict(set)
     spelled = defaultdict(set)

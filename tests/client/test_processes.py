@@ -20,6 +20,7 @@ from hubbub_client.testing import MemoryTransport
 from tests.client.crew import DAYS, SECONDS_A_DAY
 from tests.client.test_killed import LossyTransport
 from tests.client.world import DAY, TOML, World, codebook, opened, served, signed
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENT = TOML.replace('period = "1d"', 'period = "1d"\ngrace = "60d"')
@@ -54,7 +55,7 @@ def report_together(
         for victim in started[:kills]:
             time.sleep(rng.random() * SECONDS_A_DAY * DAYS / (kills + 1))
             victim.kill()
-        return [json.loads(member.communicate(timeout=120)[0]) for member in started[kills:]]
+        return [json.loads(member.communicate(timeout=240)[0]) for member in started[kills:]]
 
 
 def check_one_randomization(transport: MemoryTransport) -> set[tuple[bytes, int]]:
@@ -97,10 +98,10 @@ def test_what_one_client_wrote_is_not_undone_by_another_process_that_comes_and_g
     passing_by = [sys.executable, "-m", "tests.client.passer", str(world.directory)]
     first = world.ready()
     with world.ready():
-        subprocess.run(passing_by, cwd=ROOT, check=True, timeout=30)
+        subprocess.run(passing_by, cwd=ROOT, check=True, timeout=PATIENCE)
         assert first.record("theme", "dark") is Outcome.RECORDED
         assert first.flush(0)  # settles: the spend is on disk, and the report waits for its time
-        seen = subprocess.run(passing_by, cwd=ROOT, check=True, timeout=30, capture_output=True, text=True)
+        seen = subprocess.run(passing_by, cwd=ROOT, check=True, timeout=PATIENCE, capture_output=True, text=True)
     first.close()
     assert seen.stdout == "spent\n"
 

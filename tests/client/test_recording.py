@@ -15,6 +15,7 @@ import pytest
 
 from hubbub_client import Client, Outcome
 from tests.client.world import DAY, HOURLY, START, TOML, World, no_network, period_of, rows, signed
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -308,11 +309,11 @@ def test_a_forked_child_uses_a_connection_of_its_own(world: World) -> None:
 
 
 def in_a_child(act: Callable[[], bool]) -> bool:
-    """Whether `act` succeeds in a forked child, in less than ten seconds."""
+    """Whether `act` succeeds in a forked child, before it is too late."""
     pid = os.fork()
     if pid == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(10)
+        signal.alarm(100)
         succeeded = False
         try:
             succeeded = act()
@@ -330,11 +331,11 @@ def test_a_child_does_not_wait_for_locks_that_threads_of_its_parent_held(world: 
         assert client._sender is not None
         with client._counts._lock, client._delivery.busy, client._sender._changed:
             held.set()
-            over.wait(20)
+            over.wait(PATIENCE)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    held.wait(5)
+    assert held.wait(PATIENCE)
     try:
         assert in_a_child(lambda: client.record("theme", "dark") is Outcome.RECORDED and client.flush(0))
     finally:

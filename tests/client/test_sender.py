@@ -15,8 +15,9 @@ import pytest
 
 from hubbub_client import _sender
 from hubbub_client._sender import Sender
+from tests.patience import PATIENCE, within
 
-SOON = 5.0
+SOON = 60.0
 """Seconds within which anything that is to happen at once must have happened, however busy the machine is."""
 
 ALONE = f"""
@@ -44,7 +45,7 @@ class Pass:
         self.times.append(time.monotonic())
         self.threads.add(threading.current_thread())
         self.begun.release()
-        self.go_on.wait(60)
+        self.go_on.wait(600)
         return self.wants
 
     def wait_for_one(self) -> None:
@@ -85,7 +86,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
     program = ALONE + textwrap.dedent(program)
     # From 3.12 on Python warns of every fork beside a thread, which is what these programs are for.
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def test_there_is_no_thread_before_the_first_wake_and_one_daemon_after_it(work: Pass) -> None:
@@ -229,7 +230,7 @@ def test_work_may_stop_its_own_sender() -> None:
     done = threading.Event()
 
     def work() -> float:
-        answers.append(mine.stop(60))
+        answers.append(mine.stop(600))
         done.set()
         return 0.0
 
@@ -285,10 +286,9 @@ AT_THE_VERY_END = "class Late:\n    def __del__(self, late={}): late.wake(); lat
 @pytest.mark.parametrize("work", ["0.0", "math.inf", "time.sleep(3600)"])
 def test_no_exit_is_held_up_or_soiled(work: str, moment: str) -> None:
     program = f"import atexit, math, sys, threading, time\nsender = Sender(lambda: {work})\nsender.wake()\n{moment}\n"
-    began = time.monotonic()
-    finished = run(program)
+    with within(10):
+        finished = run(program)
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")
-    assert time.monotonic() - began < 10
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
@@ -302,30 +302,30 @@ def test_a_forked_child_gets_a_thread_of_its_own_even_if_the_fork_came_at_the_wo
         def work():
             passes.append(os.getpid())
             begun.set()
-            hold.wait(20)
+            hold.wait(200)
             return 3600
         sender = Sender(work)
         sender.wake()
-        assert begun.wait(10)
+        assert begun.wait(100)
         locked = threading.Event()
         def keep_the_lock():
             with sender._changed:
                 locked.set()
                 time.sleep(1)
         threading.Thread(target=keep_the_lock, daemon=True).start()
-        assert locked.wait(10)
+        assert locked.wait(100)
         child = os.fork()
         if not child:
             sender.forget()
             hold, begun = threading.Event(), threading.Event()
             hold.set()
             sender.wake()
-            ok = begun.wait(10) and sender.stop(10) and passes[1:] == [os.getpid()]
+            ok = begun.wait(100) and sender.stop(100) and passes[1:] == [os.getpid()]
             os._exit(0 if ok else 1)
         _, status = os.waitpid(child, 0)
         assert status == 0
         hold.set()
-        assert sender.stop(10)
+        assert sender.stop(100)
         assert passes == [os.getpid()]
     """)
     assert (finished.returncode, finished.stderr) == (0, "")
@@ -362,6 +362,6 @@ def test_a_signal_handler_may_wake_in_the_middle_of_a_wake() -> None:
         while woken < 200:
             sender.wake(3600)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        assert sender.stop(20)
+        assert sender.stop(100)
     """)
     assert (finished.returncode, finished.stderr) == (0, "")

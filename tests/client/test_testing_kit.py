@@ -16,6 +16,7 @@ from hubbub.mechanisms import registered
 from hubbub.problems import InvalidParameter
 from hubbub_client import Client, Outcome
 from hubbub_client.testing import Device, FakeClock, Fleet, MemoryTransport
+from tests.patience import PATIENCE
 from tests.test_imports import loaded_by
 
 pytest_plugins = ["hubbub_client.pytest_plugin"]
@@ -215,7 +216,7 @@ def run_project(directory: Path, *more: str, **environment: str) -> subprocess.C
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 

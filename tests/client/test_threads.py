@@ -67,7 +67,7 @@ def test_threads_that_record_and_flush_at_once_randomize_each_period_once(world:
     client = world.ready()
 
     def act(number: int) -> Outcome | bool:
-        return client.flush(5, now=True) if number % 10 == 0 else client.record("theme", "dark")
+        return client.flush(LONGEST, now=True) if number % 10 == 0 else client.record("theme", "dark")
 
     for _ in range(5):
         together(50, act)
@@ -162,5 +162,5 @@ def test_an_event_loop_is_not_held_up_by_a_flush_in_a_thread(world: World) -> No
         assert await flushing
         return longest
 
-    assert asyncio.run(app()) < 1.0  # a hanging flush would have been 30; a busy machine is slow
+    assert asyncio.run(app()) < 10  # a hanging flush would have been 30; a busy machine is slow
     client.close()

@@ -27,12 +27,16 @@ from hubbub.mechanisms import (
     Estimate,
     HybridMean,
     KaryRandomizedResponse,
+    LinearHash,
+    OptimizedLocalHashing,
+    OptimizedUnaryEncoding,
     PiecewiseMean,
+    SubsetSelection,
     TableMean,
     Tally,
 )
 from hubbub.mechanisms._numbers import positions
-from hubbub.randomness import WORD, BulkRandomness, Randomness, SystemBulkRandomness, discrete_laplace
+from hubbub.randomness import WORD, BulkRandomness, Randomness, SystemBulkRandomness, discrete_laplace, subset_bits
 from hubbub.simulation import InsecureBulkRandomness, InsecureRandomness
 from tests.conformance import checks
 from tests.conformance.checks import AnyMechanism
@@ -191,6 +195,100 @@ class IntervalsTooNarrow(KaryRandomizedResponse):
         return super().interval(tally, 1 - self.wrong * (1 - confidence), **options)
 
 
+@dataclass(frozen=True)
+class TurnsZerosLessOften(OptimizedUnaryEncoding):
+    less: Fraction = Fraction(3, 100)
+
+    def _calm(self) -> int:
+        return int((1 - self.less) * self.flip)
+
+    def randomize(self, value: Any, rng: Randomness) -> bytes:
+        noise, one = rng.coins(self.size, self._calm(), 64), int(rng.coin(self.keep, WORD))
+        return self.packed(noise & ~(1 << value) | one << value)
+
+    def randomize_many(self, values: ArrayLike, rng: BulkRandomness) -> NDArray[Any]:
+        calm = OptimizedUnaryEncoding(Fraction(30), self.size, self._calm())
+        return calm.randomize_many(values, rng)
+
+
+@dataclass(frozen=True)
+class ZerosShareACoin(OptimizedUnaryEncoding):
+    """Every bit has the right law; two of them together give themselves away."""
+
+    def randomize(self, value: Any, rng: Randomness) -> bytes:
+        noise = ((1 << self.size) - 1) * rng.coin(self.flip, WORD)
+        return self.packed(noise & ~(1 << value) | int(rng.coin(self.keep, WORD)) << value)
+
+
+@dataclass(frozen=True)
+class NeverDrawsAnEmptyMask(LinearHash):
+    """A hash that is not uniform: two values share a bucket too rarely."""
+
+    def randomize(self, value: Any, rng: Randomness) -> bytes:
+        masks = sum((1 + rng.below((1 << self.width) - 1)) << i * self.width for i in range(self.bits))
+        bucket = self._bucket(masks, value)
+        lie = (bucket + 1 + rng.below(self.buckets - 1)) % self.buckets
+        return self.packed(masks << self.bits | (bucket if rng.coin(self.keep, WORD) else lie))
+
+
+@dataclass(frozen=True)
+class LiesInTheSameBucket(LinearHash):
+    """The lie may be the truth: the noise is that of krr with a uniform lie, and too little is claimed of it."""
+
+    def randomize(self, value: Any, rng: Randomness) -> bytes:
+        masks = rng.below(self.hashes)
+        lie = rng.below(self.buckets)
+        told = self._bucket(masks, value) if rng.coin(self.keep, WORD) else lie
+        return self.packed(masks << self.bits | told)
+
+
+@dataclass(frozen=True)
+class DecodesWithTheWrongSign(LinearHash):
+    def supports(self, tally: Tally) -> NDArray[np.int64]:
+        cells = -tally.cells
+        cells[0] = tally.cells[0]
+        return super().supports(Tally(tally.fingerprint, tally.reports, cells))
+
+
+@dataclass(frozen=True)
+class FavoursEarlyValues(SubsetSelection):
+    """The rest of the set is not uniform: the last element is the first one that is free."""
+
+    def randomize(self, value: Any, rng: Randomness) -> bytes:
+        others = subset_bits(rng, self.size - 1, self.count - 1)
+        last = next(place for place in range(self.size) if not others >> place & 1)
+        chosen = others | 1 << (self.size - 1 if rng.coin(self.keep, WORD) else last)
+        return self._report(self._turned(chosen, value + 1))
+
+
+@dataclass(frozen=True)
+class TakesTheRemainder(OptimizedLocalHashing):
+    """A hash as people write it: multiply, add, modulo. Some values share a bucket too often, others too rarely."""
+
+    def _bucket(self, drawn: int, value: int) -> int:
+        return ((drawn * value + drawn) % 31) % self.buckets
+
+
+def unary(cls: type[OptimizedUnaryEncoding]) -> AnyMechanism:
+    right = OptimizedUnaryEncoding.calibrate(1, Categories(3))
+    return cls(right.epsilon, right.size, right.flip)
+
+
+def hashed(cls: type[LinearHash]) -> AnyMechanism:
+    right = LinearHash.examples(1)[0]
+    return cls(right.epsilon, right.size, right.bits, right.keep)
+
+
+def chosen(cls: type[SubsetSelection]) -> AnyMechanism:
+    right = SubsetSelection.examples(1)[0]
+    return cls(right.epsilon, right.size, right.count, right.keep)
+
+
+def remainder(cls: type[OptimizedLocalHashing]) -> AnyMechanism:
+    right = OptimizedLocalHashing.examples(1)[0]
+    return cls(right.epsilon, right.size, right.buckets, right.keep)
+
+
 def binary(cls: type[Binary]) -> AnyMechanism:
     right = Binary.calibrate(1, Categories(2))
     return cls(right.epsilon, right.keep)
@@ -254,6 +352,7 @@ def exact_coverage(mechanism: AnyMechanism) -> None:
 
 RATIO = checks.check_no_report_favours_a_value_by_more_than_e_to_the_epsilon
 LAW = checks.check_the_law_is_the_declared_one
+ATOMS = checks.check_amplification_atoms_are_those_of_the_real_law
 MOMENTS = checks.check_the_estimator_is_unbiased_with_the_declared_variance_exactly
 
 PLANTED: list[tuple[AnyMechanism, list[Callable[[AnyMechanism], None]]]] = [
@@ -275,6 +374,13 @@ PLANTED: list[tuple[AnyMechanism, list[Callable[[AnyMechanism], None]]]] = [
     (piecewise(WindowOffByOne), [LAW, MOMENTS, bulk_draws, crowds]),
     (hybrid(MixesWithTheWrongShare), [LAW, bulk_draws]),
     (kary(IntervalsTooNarrow), [coverage]),
+    (unary(TurnsZerosLessOften), [RATIO, LAW, bulk_draws]),
+    (unary(ZerosShareACoin), [RATIO, LAW, scalar_draws]),
+    (hashed(NeverDrawsAnEmptyMask), [LAW, MOMENTS, ATOMS, scalar_draws]),
+    (hashed(LiesInTheSameBucket), [RATIO, LAW, MOMENTS, scalar_draws]),
+    (hashed(DecodesWithTheWrongSign), [MOMENTS, crowds]),
+    (chosen(FavoursEarlyValues), [RATIO, LAW, MOMENTS, scalar_draws]),
+    (remainder(TakesTheRemainder), [MOMENTS, ATOMS]),
     (kary(IntervalsTooNarrow, 1.3), [exact_coverage]),
 ]
 

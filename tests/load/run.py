@@ -8,7 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from hubbub_cli.services import Services, free_port
+from hubbub_cli.services import Services
+from tests.ports import reserved_port
 
 CODEBOOK = Path(__file__).parent.parent.parent / "examples" / "metrics.toml"
 MOST_USERS, MOST_MINUTES = 500, 60
@@ -20,7 +21,9 @@ def main() -> int:
     with (
         tempfile.TemporaryDirectory(prefix="hubbub-load-") as folder,
         (Path(folder) / "log").open("w") as log,
-        Services(Path(folder), CODEBOOK, shuffler_port=free_port(), aggregator_port=free_port(), log=log) as services,
+        Services(
+            Path(folder), CODEBOOK, shuffler_port=reserved_port(), aggregator_port=reserved_port(), log=log
+        ) as services,
     ):
         command = [sys.executable, "-m", "locust", "-f", str(Path(__file__).with_name("locustfile.py"))]
         command += ["--headless", "--only-summary", "--users", str(users), "--spawn-rate", "20"]

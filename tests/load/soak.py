@@ -22,7 +22,8 @@ import click
 import httpx
 
 from hubbub.wire import REPORTS_TYPE, BatchHeader, sealed_bytes
-from tests.shuffler.process import AggregatorServer, ShufflerProcess, wait_for
+from tests.patience import wait_for
+from tests.shuffler.process import AggregatorServer, ShufflerProcess
 from tests.shuffler.world import StubAggregator, codebook, key, signed, unique, upload
 
 MOST_MINUTES = 120

@@ -12,8 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hubbub.wire import REPORTS_TYPE, sealed_bytes
+from tests.patience import wait_for
 from tests.shuffler.forked import ForkedProcess
-from tests.shuffler.process import AggregatorServer, ShufflerProcess, wait_for
+from tests.shuffler.process import AggregatorServer, ShufflerProcess
 from tests.shuffler.world import StubAggregator, codebook, key, signed, unique, upload
 
 BOOK = codebook(min_batch=2, period="1d", grace="1d")
@@ -52,7 +53,7 @@ def running(directory: Path, **settings: str) -> Iterator[ShufflerProcess]:
 
 def connect(address: str, source: str = "127.0.0.1") -> socket.socket:
     parts = urlsplit(address)
-    return socket.create_connection((parts.hostname, parts.port), 10, source_address=(source, 0))
+    return socket.create_connection((parts.hostname, parts.port), 60, source_address=(source, 0))
 
 
 def answer_to(address: str, raw: bytes) -> tuple[int, dict[str, str], bytes]:
@@ -103,7 +104,7 @@ def cut(shuffler: ShufflerProcess, reason: str) -> int:
     return int(counted(shuffler)["connections_cut"].get(reason, 0))
 
 
-def closed(connection: socket.socket, patience: float = 10.0) -> bool:
+def closed(connection: socket.socket, patience: float = 60.0) -> bool:
     """Whether the other side ends it in time."""
     connection.settimeout(patience)
     try:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from tests.shuffler.process import PATIENCE, wait_for
+from tests.patience import PATIENCE, wait_for
 from tests.shuffler.world import TOKEN
 
 __all__ = ["FORKS", "ForkedShuffler"]

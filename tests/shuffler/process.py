@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -16,10 +15,10 @@ from typing import Any, Self
 
 import uvicorn
 
+from tests.patience import PATIENCE, wait_for
 from tests.shuffler.world import TOKEN
 
 COMMAND = "from hubbub_cli.shuffler import shuffler; shuffler()"
-PATIENCE = 30.0
 
 
 class AppServer:
@@ -108,12 +107,3 @@ class ShufflerProcess:
     ) -> None:
         if self.process.poll() is None:
             self.kill()
-
-
-def wait_for(condition: object, patience: float = PATIENCE) -> None:
-    """Look again and again: another process has a clock of its own."""
-    assert callable(condition)
-    until = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < until, "waited in vain"
-        time.sleep(0.02)

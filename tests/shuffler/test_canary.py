@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from hubbub.logs import LogFormat, configure
+from tests.patience import wait_for
 from tests.shuffler.edge import answers, body, connect, daily_aggregator, get, post, request
 from tests.shuffler.forked import ForkedProcess
-from tests.shuffler.process import AppServer, ShufflerProcess, wait_for
+from tests.shuffler.process import AppServer, ShufflerProcess
 from tests.shuffler.redis_server import one_server
 from tests.shuffler.world import files_of
 

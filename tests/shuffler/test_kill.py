@@ -21,8 +21,8 @@ import httpx
 import pytest
 
 from hubbub.wire import REPORTS_TYPE, BatchHeader, sealed_bytes
+from tests.patience import PATIENCE, wait_for
 from tests.shuffler.nursery import ForkedShuffler
-from tests.shuffler.process import wait_for
 from tests.shuffler.redis_server import RedisServer, one_server
 from tests.shuffler.stub_aggregator import RecordingAggregator
 from tests.shuffler.world import codebook, key, signed, unique, upload
@@ -33,7 +33,8 @@ COMMON, RARE = BOOK.metric("dark_mode"), BOOK.metric("theme")
 SIZES = {metric.id: sealed_bytes(metric.mechanism.report_bytes) for metric in (COMMON, RARE)}
 SETTINGS = {"min_batch_floor": str(FLOOR), "max_batch": "150", "tick": "0.05", "lease": "2", "longest_backoff": "1"}
 DEVICES = 3
-PATIENCE = 60.0
+ENOUGH = 300
+"""Acknowledged reports without which a test means nothing."""
 
 
 def bundle() -> bytes:
@@ -183,7 +184,7 @@ def survives(tmp_path: Path, kind: str, *, processes: int, kills: int, seed: int
                         storage.restart_redis()
                     else:
                         shufflers.kill(rng.sample(range(processes), rng.randint(1, processes)))
-                time.sleep(0.5)
+                wait_for(lambda: len(devices.acknowledged) > ENOUGH)
             settle(devices, aggregator, storage)
             shufflers.stop()
     judge(devices, aggregator)
@@ -205,7 +206,7 @@ def settle(devices: Devices, aggregator: RecordingAggregator, storage: Place) ->
 
 def judge(devices: Devices, aggregator: RecordingAggregator) -> None:
     delivered, discarded = aggregator.delivered(), aggregator.discarded()
-    assert len(devices.acknowledged) > 300, "too little was acknowledged for the test to mean anything"
+    assert len(devices.acknowledged) > ENOUGH
     assert set(delivered.values()) == {1}, "a report arrived twice"
     assert set(delivered) <= set(devices.sent)
     assert not aggregator.did["conflict"], "an attempt sent other bytes under the same id"
@@ -247,9 +248,13 @@ def test_sigterm_gives_a_batch_back_at_once(tmp_path: Path) -> None:
         with ForkedShuffler(state, aggregator.address, log, **settings) as shuffler:
             wait_for(lambda: httpx.get(f"{shuffler.address}/readyz").status_code == 200)
             sealed = unique(FLOOR, SIZES[COMMON.id])
-            body = upload(sealed, metric=COMMON.id, period=COMMON.calendar.index_at(time.time()))
             url, headers = f"{shuffler.address}/v1/reports", {"Content-Type": REPORTS_TYPE}
-            assert httpx.post(url, content=body, headers=headers).status_code == 202
+
+            def taken() -> bool:
+                body = upload(sealed, metric=COMMON.id, period=COMMON.calendar.index_at(time.time()))
+                return httpx.post(url, content=body, headers=headers).status_code == 202
+
+            wait_for(taken)  # on a slow machine the period is over before the upload is there
             wait_for(aggregator.arrived.is_set)
             assert shuffler.stop() == 0
         assert not aggregator.batches

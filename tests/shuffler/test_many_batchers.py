@@ -15,6 +15,8 @@ import pytest
 
 from hubbub.wire import BATCH_HEADER_BYTES, BatchHeader
 from hubbub_shuffler.storage import Arrivals, Bucket, Storage, Terms, open_storage
+from hubbub_shuffler.storage.redis import RedisStorage
+from hubbub_shuffler.storage.sqlite import SqliteStorage
 from tests.shuffler.backends import BACKENDS, Make
 from tests.shuffler.nursery import FORKS
 from tests.shuffler.one_batcher import PATIENCE, run, settle_all, upstream, worker
@@ -100,12 +102,20 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield stack.enter_context(one_server(tmp_path / "redis")).url if on_redis else str(tmp_path / "reports.sqlite")
 
 
+def opened_at(where: str, now: float) -> Storage:
+    """With a clock that stands still: its buckets close for others, however long it takes to fill them."""
+    if where.startswith("redis"):
+        return RedisStorage(where, clock=lambda: now, entropy=os.urandom)
+    return SqliteStorage(Path(where), clock=lambda: now, entropy=os.urandom)
+
+
 def test_three_processes_split_and_double_nothing(where: str) -> None:
     devices = crowd()
 
     async def report() -> None:
-        storage = open_storage(where, clock=time.time, entropy=os.urandom)
-        await devices.report(storage, int(time.time()) + 2)
+        now = time.time()
+        storage = opened_at(where, now)
+        await devices.report(storage, int(now) + 2)
         await storage.aclose()
 
     async def check(aggregator: RecordingAggregator) -> None:

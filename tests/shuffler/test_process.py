@@ -20,9 +20,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from hubbub.wire import sealed_bytes
+from tests.patience import PATIENCE, wait_for
 from tests.shuffler.edge import HEAD, TYPE, answers, body, connect, daily_aggregator, get, post, request
 from tests.shuffler.forked import ForkedProcess
-from tests.shuffler.process import AppServer, ShufflerProcess, wait_for
+from tests.shuffler.process import AppServer, ShufflerProcess
 from tests.shuffler.world import StubAggregator, codebook, files_of, key, signed, unique, upload
 
 SHORT = codebook(min_batch=2, period="1s", grace="1s")
@@ -91,13 +92,15 @@ def test_told_to_stop_it_finishes_the_upload_that_it_has_begun(tmp_path: Path, b
         with connect(shuffler.address) as connection, connect(shuffler.address) as idle:
             idle.sendall(request(body()))
             assert next(answers(idle))[0] == 202
-            connection.sendall(f"{HEAD}Content-Length: {len(content)}\r\n\r\n".encode() + content[:-5])
-            time.sleep(0.2)
+            head = f"{HEAD}Content-Length: {len(content)}\r\nExpect: 100-continue\r\n\r\n"
+            connection.sendall(head.encode())
+            assert connection.recv(1_000) == b"HTTP/1.1 100 Continue\r\n\r\n"  # it has begun
+            connection.sendall(content[:-5])
             shuffler.process.send_signal(by)
             wait_for(lambda: not accepts(shuffler.address))
             connection.sendall(content[-5:])
             assert next(answers(connection))[0] == 202
-        assert shuffler.process.wait(30) == 0
+        assert shuffler.process.wait(PATIENCE) == 0
     assert content[-30:] in files_of(state)
 
 
@@ -133,8 +136,12 @@ def test_told_to_stop_while_it_forwards_it_gives_the_batch_back_at_once(tmp_path
     with AppServer(stub) as address:
         with ForkedProcess(tmp_path / "state", address, tmp_path / "log", **settings) as shuffler:
             wait_for(lambda: ready(shuffler))
-            content = upload(sealed, metric=METRIC.id, period=METRIC.calendar.index_at(time.time()))
-            assert post(shuffler.address, content) == 202
+
+            def taken() -> bool:
+                content = upload(sealed, metric=METRIC.id, period=METRIC.calendar.index_at(time.time()))
+                return post(shuffler.address, content) == 202
+
+            wait_for(taken)  # on a slow machine the period is over before the upload is there
             wait_for(lambda: stub.asked > 0)
             assert shuffler.stop() == 0
         stub.hangs = False
@@ -154,8 +161,7 @@ def test_several_processes_share_one_port_and_one_storage(tmp_path: Path) -> Non
         port = one.address.rpartition(":")[2]
         with ForkedProcess(state, address, tmp_path / "two", reuse_port="true", admin_port="0", port=port) as two:
             wait_for(lambda: ready(one))
-            for shuffler in (one, two):
-                wait_for(lambda shuffler=shuffler: get(f"{shuffler.admin}/readyz")[0] == 200)
+            wait_for(lambda: all(get(f"{each.admin}/readyz")[0] == 200 for each in (one, two)))
             for _ in range(60):
                 assert post(one.address, body(100)) == 202
             taken = [accepted(each) for each in (one, two)]

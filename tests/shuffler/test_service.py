@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,9 +14,10 @@ import httpx
 import pytest
 
 from hubbub.wire import REPORTS_TYPE, sealed_bytes
+from tests.patience import wait_for
 from tests.shuffler.edge import get
 from tests.shuffler.forked import ForkedProcess
-from tests.shuffler.process import AggregatorServer, ShufflerProcess, wait_for
+from tests.shuffler.process import AggregatorServer, ShufflerProcess
 from tests.shuffler.world import StubAggregator, codebook, files_of, key, signed, unique, upload
 
 SECONDS = 2
@@ -57,8 +59,9 @@ def test_a_run_with_a_kill_and_a_sigterm_delivers_all_and_leaves_no_trace_of_who
     with AggregatorServer(stub) as address:
         with ShufflerProcess(state, address, log, min_batch_floor="2", tick="0.1") as shuffler:
             wait_for(lambda: ready(shuffler))
-            answer = httpx.post(f"{shuffler.address}/v1/reports", content=for_now(sealed), headers=headers)
-            assert answer.status_code == 202
+            url = f"{shuffler.address}/v1/reports"
+            # again where the period is over before the upload is there
+            wait_for(lambda: httpx.post(url, content=for_now(sealed), headers=headers).status_code == 202)
             shuffler.kill()
         assert sealed[0] in files_of(state)
         with ForkedProcess(state, address, log, min_batch_floor="2", tick="0.1") as shuffler:
@@ -117,7 +120,7 @@ def test_killed_again_and_again_it_delivers_each_acknowledged_report_once(tmp_pa
     with AggregatorServer(stub) as address:
         for life in range(kills):
             with ForkedProcess(state, address, log, **settings) as shuffler:
-                wait_for(lambda shuffler=shuffler: ready(shuffler))
+                wait_for(partial(ready, shuffler))
                 killer = threading.Timer(0.2 + 0.37 * (life % 7), shuffler.kill)
                 killer.start()
                 report_until_it_dies(shuffler.address, time.monotonic() + 10, acknowledged, unsure)

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from hubbub.codebook import Metric
+from hubbub.mechanisms import Bounds
 from hubbub.refusals import Refused
 from hubbub_aggregator import compare as comparing
 from hubbub_aggregator import scope
@@ -59,11 +60,13 @@ def _listing(service: Aggregator, spans: dict[bytes, tuple[int, int, int]]) -> M
 
     def version(metric: Metric) -> MetricVersion:
         count, first, last = spans.get(metric.id, (0, None, None))
+        domain = metric.mechanism.domain
         return MetricVersion(
             id=metric.id.hex(),
             type=metric.type,
             mechanism=mechanism_model(metric),
             value_count=len(metric.values.labels()),
+            bounds=(float(domain.lower), float(domain.upper)) if isinstance(domain, Bounds) else None,
             min_batch=metric.min_batch,
             enabled=metric.enabled,
             released_periods=count,
@@ -147,26 +150,32 @@ def series(
     population: _Population = "reports",
     simultaneous: bool | None = None,
     top: _Top = None,
+    composed: Annotated[
+        bool,
+        Query(description="Whether the guarantee of all points together is wanted; each point has its own anyway."),
+    ] = True,
     format: Format = None,  # noqa: A002  as callers write it
 ) -> Response:
     """One estimate for each period, with the gaps: open, discarded or not released. Unset: the newest 400 periods.
 
-    `simultaneous` is over the values of one period, not over periods.
+    `simultaneous` is over the values of one period, not over periods. Composing a year of guarantees may take
+    seconds after a release; whoever wants the points only asks for `composed=false`.
     """
     versions = scope.versions(service, name)
     asked = Asked.of(confidence, postprocess, population, simultaneous, top)
     periods = scope.recent(service, since, until)
     complete = scope.complete_periods(service, {metric.id for metric in versions}, periods)
     course = courses.Course.read(service.storage, versions, periods, complete)
-    basis = [
+    basis: list[object] = [
         astuple(asked),
         [metric.id.hex() for metric in versions],
         sorted(one.hex() for one in course.ids),
         sorted(course.states.items()),
         sorted(course.complete),
         service.single_operator,
+        composed,
     ]
-    build = partial(courses.series, course, asked, single_operator=service.single_operator)
+    build = partial(courses.series, course, asked, single_operator=service.single_operator, composed=composed)
     return reply(request, format, basis, build, name=f"{name}-series")
 
 

@@ -35,6 +35,9 @@ def releases(
     request: Request,
     service: Analyst,
     metric: Annotated[str | None, Query(max_length=200, description="Only the id that this name has now.")] = None,
+    since: Annotated[
+        str | None, Query(alias="from", max_length=64, description="Only this period and later ones, as an ISO date.")
+    ] = None,
     after: Annotated[str | None, Query(max_length=64, description="`next` of the page before.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     format: Format = None,  # noqa: A002  as callers write it
@@ -44,7 +47,8 @@ def releases(
     A Link header leads to the next page, in JSON and CSV alike.
     """
     chosen = None if metric is None else versions(service, metric)[-1].id
-    found = list(records(service.storage, chosen, _cursor(after), limit + 1))
+    places = [place for place in (_before(service, since), _cursor(after)) if place is not None]
+    found = list(records(service.storage, chosen, max(places, default=None), limit + 1))
     page = found[:limit]
     following = f"{page[-1].period}-{page[-1].id.hex()}" if len(found) > limit else None
 
@@ -52,11 +56,11 @@ def releases(
         return ReleaseList(releases=[_record(release) for release in page], next=following)
 
     def link(_answer: Answer) -> str | None:
-        asked = {"metric": metric, "after": following, "limit": limit, "format": format}
+        asked = {"metric": metric, "from": since, "after": following, "limit": limit, "format": format}
         known = urlencode({key: value for key, value in asked.items() if value is not None})
         return None if following is None else f"/v1/releases?{known}"
 
-    basis: list[object] = [[release.id.hex() for release in page], following, metric, limit, format]
+    basis: list[object] = [[release.id.hex() for release in page], following, metric, since, limit, format]
     return reply(request, format, basis, build, next_page=link, name="releases")
 
 
@@ -104,6 +108,12 @@ def _by_id(service: Aggregator) -> dict[bytes, Metric]:
 
 def _record(kept: Release) -> ReleaseModel:
     return ReleaseModel.model_validate(json.loads(kept.record))
+
+
+def _before(service: Aggregator, since: str | None) -> tuple[int, bytes] | None:
+    """The place just before the first release of a period; None for the very beginning."""
+    first = 0 if since is None else service.codebooks.collection.calendar.boundary(since)
+    return (first - 1, b"\xff" * 16) if first else None
 
 
 def _cursor(after: str | None) -> tuple[int, bytes] | None:

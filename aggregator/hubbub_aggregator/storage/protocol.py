@@ -246,6 +246,9 @@ class Storage(Protocol):
     def remember(self, question: str, answer: int) -> None:
         """Keep such an answer."""
 
+    def size(self) -> int | None:
+        """Bytes that it takes, on disk or in the memory of all Redis servers; None if that can't be asked."""
+
     def check(self) -> None:
         """StorageError unless something could be written now."""
 

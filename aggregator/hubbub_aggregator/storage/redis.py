@@ -5,6 +5,8 @@ docs/design/aggregator-storage.md has the layout and says why every crash betwee
 
 from __future__ import annotations
 
+import re
+
 from hubbub_aggregator.storage._redis_bodies import RedisBodies
 from hubbub_aggregator.storage._redis_erase import Eraser
 from hubbub_aggregator.storage._redis_keys import Keys
@@ -12,7 +14,7 @@ from hubbub_aggregator.storage._redis_link import Link, command
 from hubbub_aggregator.storage._redis_registry import RedisRegistry
 from hubbub_aggregator.storage._redis_releases import RedisReleases
 from hubbub_aggregator.storage._redis_start import claim, warn_unless_durable
-from hubbub_aggregator.storage.protocol import Bodies, SignedBundle, StoredCodebook, StoredKey
+from hubbub_aggregator.storage.protocol import Bodies, SignedBundle, StorageError, StoredCodebook, StoredKey
 
 __all__ = ["RedisStorage"]
 
@@ -75,6 +77,14 @@ class RedisStorage(RedisReleases):
 
     def remember(self, question: str, answer: int) -> None:
         self._registry.remember(question, answer)
+
+    def size(self) -> int | None:
+        try:
+            found = [self._link.ask(node, "INFO", "memory") for node in self._link.primaries()]
+        except StorageError:
+            return None  # servers may forbid INFO
+        used = [re.search(rb"used_memory:([0-9]+)", bytes(text)) for text in found]
+        return sum(int(one[1]) for one in used if one)
 
     def check(self) -> None:
         self._link.one(command("SET", self._keys.probe, "1"))

@@ -337,6 +337,10 @@ class SqliteStorage:
         with self._transaction():
             self._connection.execute("INSERT OR REPLACE INTO remembered VALUES (?, ?)", (question, answer))
 
+    def size(self) -> int | None:
+        (pages,), (each,) = self._one("PRAGMA page_count"), self._one("PRAGMA page_size")
+        return int(pages) * int(each)
+
     def check(self) -> None:
         with self._transaction():
             self._connection.execute("INSERT INTO remembered VALUES ('check', 1) ON CONFLICT DO UPDATE SET answer = 1")

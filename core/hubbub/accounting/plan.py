@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.accounting.compose import Composition, compose
 from hubbub.accounting.guarantee import Guarantee, guarantee, honest_reports, min_reports
-from hubbub.mechanisms import Bounds
+from hubbub.mechanisms import Bounds, explain
 from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class MetricPlan:
     interval: float
     """Full width of a 95 % interval."""
     advice: tuple[str, ...]
+    why: str
+    """Why this mechanism: what it was chosen from, or what would be chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ def _plan_metric(codebook: Codebook, metric: Metric, devices: int, periods: int)
         stderr=stderr,
         interval=2 * NormalDist().inv_cdf((1 + _USUAL_CONFIDENCE) / 2) * stderr,
         advice=tuple(_advice(codebook, metric, reports, needed, stderr)),
+        why=explain(mechanism),
     )
 
 

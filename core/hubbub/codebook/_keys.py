@@ -93,10 +93,15 @@ METRIC = (
     Key(
         "mechanism",
         'a name such as "laplace", or a table such as { name = "laplace", steps = 64 }',
-        "`rr` for boolean, else the lowest variance that fits `report_bytes`",
+        "the lowest variance that fits `report_bytes`; `rr` for two values",
         "The local randomizer, with its own options.",
     ),
-    Key("report_bytes", "a whole number, 1 or more", "no limit", "Longest payload that a report may have."),
+    Key(
+        "report_bytes",
+        "a whole number, 1 or more",
+        "32; none for a `mechanism` that is named",
+        "Longest payload that a report may have.",
+    ),
     Key(
         "min_batch",
         "a whole number from 2 to 1,000,000",

@@ -22,7 +22,7 @@ from hubbub.codebook._table import (
     whole_number,
 )
 from hubbub.codebook._values import Boolean, Category, Number, Values, label_faults
-from hubbub.mechanisms import Bounds, Domain, Mechanism, choose, mechanism
+from hubbub.mechanisms import REPORT_BYTES, Bounds, Domain, Mechanism, choose, mechanism
 from hubbub.mechanisms._exact import exact_epsilon
 from hubbub.period import Calendar, duration_seconds
 from hubbub.problems import CodebookError, HubbubError, InvalidParameter, did_you_mean
@@ -70,7 +70,7 @@ def read(document: Mapping[str, object], file: str, build: Build) -> tuple[Colle
 def resolve(written: object, epsilon: Fraction, domain: Domain, report_bytes: int | None) -> Mechanism[Any]:
     """The mechanism that a metric names, or the best one that fits."""
     if written is None:
-        return choose(domain, epsilon, report_bytes=report_bytes)
+        return choose(domain, epsilon, REPORT_BYTES if report_bytes is None else report_bytes)
     if not isinstance(written, str | Mapping):
         raise InvalidParameter(f"expected a name or a table, got {written!r}")
     options = {"name": written} if isinstance(written, str) else dict(written)
@@ -182,7 +182,7 @@ def _category(table: Table) -> Category | None:
 def _mechanism(
     table: Table, values: Values, epsilon: Fraction, report_bytes: int | None, build: Build
 ) -> Mechanism[Any] | None:
-    written = table.content.get("mechanism", "rr" if values.type == Boolean.type else None)
+    written = table.content.get("mechanism")
     try:
         return build(written, epsilon, values.domain, report_bytes)
     except HubbubError as error:

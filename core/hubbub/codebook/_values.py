@@ -231,7 +231,10 @@ def label_faults(values: Sequence[object]) -> list[tuple[int, str, str]]:
             faults.append((position, "the value is empty", 'give it a name, such as "none"'))
         elif len(value) > LONGEST_LABEL:
             faults.append((position, f"the value has {len(value)} characters", f"use at most {LONGEST_LABEL}"))
-        elif bad := [_FORBIDDEN[c] for c in map(unicodedata.category, value) if c in _FORBIDDEN]:
+        # what is printable holds none of those, and that is quickly seen: a device reads 65,536 values at every start
+        elif not value.isprintable() and (
+            bad := [_FORBIDDEN[c] for c in map(unicodedata.category, value) if c in _FORBIDDEN]
+        ):
             faults.append((position, f"{value!r} contains {bad[0]}", "use printable characters only"))
         elif value in seen:
             faults.append((position, f"{value!r} is given twice", "remove one (equal after Unicode NFC is equal)"))

@@ -20,7 +20,8 @@ from hubbub.mechanisms._frame import (
     Tally,
 )
 from hubbub.mechanisms._grid import GridMean
-from hubbub.mechanisms._registry import choose, mechanism, register, registered
+from hubbub.mechanisms._registry import mechanism, register, registered
+from hubbub.mechanisms._select import REPORT_BYTES, Candidate, Choice, choose, explain, select
 from hubbub.mechanisms.duchi import DuchiMean
 from hubbub.mechanisms.hadamard import HadamardResponse
 from hubbub.mechanisms.hybrid import HybridMean
@@ -37,11 +38,14 @@ from hubbub.mechanisms.sue import SymmetricUnaryEncoding
 from hubbub.mechanisms.table import TableMean
 
 __all__ = [
+    "REPORT_BYTES",
     "Amplification",
     "Atom",
     "BinaryRandomizedResponse",
     "Bounds",
+    "Candidate",
     "Categories",
+    "Choice",
     "DiscreteLaplaceMean",
     "Domain",
     "DuchiMean",
@@ -64,7 +68,9 @@ __all__ = [
     "TableMean",
     "Tally",
     "choose",
+    "explain",
     "mechanism",
     "register",
     "registered",
+    "select",
 ]

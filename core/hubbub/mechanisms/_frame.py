@@ -202,7 +202,9 @@ class Mechanism(ABC, Generic[Report]):
     regime: ClassVar[str]
     """When to choose it, in half a line."""
     automatic: ClassVar[bool] = True
-    """Whether `choose` may pick it; False for one that needs options only a person can give."""
+    """Whether it can be made for a domain alone; False for one that needs options only a person can give."""
+    reserved: ClassVar[str] = ""
+    """Why `select` never takes it though it could, such as its cost to the server; a person may name it."""
 
     complementary: ClassVar[bool] = False
     """Whether two estimated shares always sum to one, so that an interval for one is an interval for both."""

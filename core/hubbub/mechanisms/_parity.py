@@ -82,8 +82,8 @@ class ParityHash(PackedMechanism, LocalHashing[bytes], UncorrelatedItems[bytes])
     def likelihood(self, report: bytes, value: int) -> float:
         number = self.number(report)
         if self._bucket(number >> self.bits, value) == number & self.buckets - 1:
-            return float(self.p / self.hashes)
-        return float((1 - self.p) / (self.buckets - 1) / self.hashes)
+            return self.keep / (WORD * self.hashes)
+        return (WORD - self.keep) / (WORD * (self.buckets - 1) * self.hashes)
 
     # -- at the aggregator ----------------------------------------------------------------------
 

@@ -45,6 +45,7 @@ class OptimizedLocalHashing(SymbolMechanism, LocalHashing[int]):
     """Of `buckets` the right one is told with probability `keep` / 2**64, else any other alike."""
 
     regime: ClassVar[str] = "long lists, as in the literature; linear-hash is counted quicker"
+    reserved: ClassVar[str] = "its server hashes every value for every report; linear-hash counts the same at once"
 
     epsilon: Fraction
     size: int
@@ -119,8 +120,8 @@ class OptimizedLocalHashing(SymbolMechanism, LocalHashing[int]):
     def likelihood(self, report: int, value: int) -> float:
         drawn, told = divmod(report, self.buckets)
         if self._bucket(drawn, value) == told:
-            return float(self.p / self.hashes)
-        return float((1 - self.p) / (self.buckets - 1) / self.hashes)
+            return self.keep / (WORD * self.hashes)
+        return (WORD - self.keep) / (WORD * (self.buckets - 1) * self.hashes)
 
     # -- at the aggregator ----------------------------------------------------------------------
 

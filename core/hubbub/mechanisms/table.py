@@ -46,6 +46,8 @@ class Design(NamedTuple):
     """A table without its weights: the epsilon it is optimal for, and what does not depend on epsilon."""
 
     epsilon: Fraction
+    variance: float
+    """Least worst case on [-1, 1] at this epsilon, by linear programme: within about 1 % of the least possible."""
     steps: int
     columns: tuple[Column, ...]
 
@@ -160,17 +162,20 @@ def _with_mirrors(steps: int, columns: tuple[Column, ...]) -> tuple[Column, ...]
 
 def _nearest(epsilon: Fraction, points: int | None) -> Design:
     """The shipped design of least distance, as a ratio, with at most so many points."""
-    fitting = [design for design in _designs() if points is None or design.steps < points]
+    fitting = [design for design in designs() if points is None or design.steps < points]
     return min(fitting, key=lambda design: max(epsilon / design.epsilon, design.epsilon / epsilon))
 
 
 @lru_cache(maxsize=1)
-def _designs() -> list[Design]:
-    """Every shipped table; read when a codebook is compiled, never on a device."""
+def designs() -> list[Design]:
+    """Every shipped table, by rising epsilon; read when a codebook is compiled, not when it is used."""
     document = json.loads(files("hubbub.mechanisms").joinpath("mean_tables.json").read_text())
     return [
         Design(
-            Fraction(design["epsilon"]), design["points"] - 1, tuple(Column(*column) for column in design["columns"])
+            Fraction(design["epsilon"]),
+            float(design["variance"]),
+            design["points"] - 1,
+            tuple(Column(*column) for column in design["columns"]),
         )
         for design in document["designs"]
     ]

@@ -23,6 +23,10 @@ NEGLIGIBLE = Fraction(1, 10**17)
 """Branches rarer than this are not followed; their mass is reported as lost."""
 
 
+class CannotEnumerate(Exception):
+    """The sampler has too many outcomes, or draws in a way that hides them."""
+
+
 class Law(dict[Outcome, Fraction]):
     """Probability of each outcome; `lost` is the mass of what was too rare to follow."""
 
@@ -82,14 +86,16 @@ class _Driver(Randomness):
         return choice
 
     def bits(self, count: int) -> int:
-        raise AssertionError(f"a sampler drew {count} raw bits; use below, coin, coins, pick, coin_exp or retry")
+        raise CannotEnumerate(f"a sampler drew {count} raw bits; use below, coin, coins, pick, coin_exp or retry")
 
     def below(self, bound: int) -> int:
-        assert 1 <= bound <= 10_000, f"below({bound}) has too many outcomes to enumerate; use a smaller example"
+        if not 1 <= bound <= 10_000:
+            raise CannotEnumerate(f"below({bound}) has too many outcomes to enumerate; use a smaller example")
         return self._branch([Fraction(1, bound)] * bound)
 
     def coin(self, numerator: int, denominator: int) -> bool:
-        assert 0 <= numerator <= denominator
+        if not 0 <= numerator <= denominator:
+            raise ValueError(f"a probability is between 0 and 1, got {numerator}/{denominator}")
         chance = Fraction(numerator, denominator)
         return bool(self._branch([1 - chance, chance]))
 

@@ -1,0 +1,254 @@
+"""Charts as Vega-Lite specifications: plain dictionaries, made from answers of the API.
+
+They are written by hand rather than with Altair, which would say the same and takes a second to import. Every mark that
+carries a number has a `description`: it becomes the text that is read on hover and focus. Nothing a codebook says may
+stand anywhere but in `data`, where Vega takes it as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hubbub_aggregator.dashboard.palette import INK, LINES, MUTED
+from hubbub_aggregator.dashboard.vega import Spec, axis, chart, percent, plain, rule, times
+
+__all__ = ["Bar", "Moment", "bars", "course", "differences", "number_line"]
+
+_DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3])
+_FEW = 60
+"""Periods up to which dashes and shapes can be seen; beyond, they are noise."""
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One value with its interval; `raw` where `estimate` is post-processed."""
+
+    label: str
+    estimate: float
+    low: float | None
+    high: float | None
+    text: str
+    raw: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One value in one period; points of one `run` are joined."""
+
+    period: str
+    label: str
+    estimate: float
+    low: float | None
+    high: float | None
+    text: str
+    run: str = ""
+
+
+def bars(rows: Sequence[Bar], *, processed: bool = False) -> Spec:
+    """Shares as horizontal bars with whiskers; where they are post-processed, the raw ones as diamonds."""
+    data = [
+        {
+            "label": row.label,
+            "v": row.estimate,
+            "lo": row.low if row.low is not None else row.estimate,
+            "hi": row.high if row.high is not None else row.estimate,
+            "raw": row.raw,
+            "text": row.text,
+        }
+        for row in rows
+    ]
+    y = {"field": "label", "type": "nominal", "sort": None, "title": None, "axis": _names(rows)}
+    x = {"type": "quantitative", "title": None, "axis": axis(format=percent(data)), "scale": {"nice": True}}
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "bar", "color": LINES[0], "opacity": 0.55, "height": {"band": 0.62}},
+            "encoding": {"x": {"field": "v", **x}, "y": y, "description": {"field": "text"}},
+        },
+        *_whiskers("y", y, x),
+    ]
+    if processed:
+        layers.append(
+            {
+                "mark": {
+                    "type": "point",
+                    "shape": "diamond",
+                    "filled": True,
+                    "size": 55,
+                    "color": LINES[1],
+                    "aria": False,
+                },
+                "encoding": {"x": {"field": "raw", **x}, "y": y},
+            }
+        )
+    return chart({"values": data}, layers, height={"step": 26})
+
+
+def number_line(row: Bar, bounds: tuple[float, float] | None) -> Spec:
+    """A mean with its interval, near enough to see it, and no farther out than what can be recorded."""
+    low, high = (limit if limit is not None else row.estimate for limit in (row.low, row.high))
+    data = [{"label": "", "v": row.estimate, "lo": low, "hi": high, "raw": row.raw, "text": row.text}]
+    around = 1.5 * (high - low) or abs(row.estimate) or 1.0
+    ends = (low - around, high + around)
+    if bounds is not None:
+        ends = (min(low, max(ends[0], bounds[0])), max(high, min(ends[1], bounds[1])))
+    scale: Spec = {"zero": False, "nice": False, "domain": list(ends)}
+    x = {
+        "type": "quantitative",
+        "title": None,
+        "axis": axis(format=plain(data, *ends)),
+        "scale": scale,
+    }
+    y = {"field": "label", "type": "nominal", "axis": None}
+    layers = [
+        *_whiskers("y", y, x, width=3),
+        {
+            "mark": {"type": "point", "filled": True, "size": 140, "color": LINES[0], "opacity": 1},
+            "encoding": {"x": {"field": "v", **x}, "y": y, "description": {"field": "text"}},
+        },
+    ]
+    return chart({"values": data}, layers, height=44)
+
+
+def course(
+    rows: Sequence[Moment], labels: Sequence[str], *, share: bool, edits: Sequence[str] = (), legend: bool = False
+) -> Spec:
+    """Estimates over time, each with the band of its interval; `labels` in the order of the legend.
+
+    In a page the legend is HTML, where long names wrap; a file of its own has it inside.
+    """
+    data = [
+        {
+            "t": row.period,
+            "label": row.label,
+            "v": row.estimate,
+            "lo": row.low if row.low is not None else row.estimate,
+            "hi": row.high if row.high is not None else row.estimate,
+            "run": row.run,
+            "text": row.text,
+        }
+        for row in rows
+    ]
+    periods = len({row.period for row in rows})
+    x = {"field": "t", "type": "temporal", "title": None, "scale": {"type": "utc"}, "axis": times(periods)}
+    y = {
+        "type": "quantitative",
+        "title": None,
+        "scale": {"zero": False, "nice": True, "padding": 6},
+        "axis": axis(format=percent(data) if share else plain(data)),
+    }
+    by = {"field": "label", "type": "nominal", "sort": list(labels)}
+    color = {
+        **by,
+        "scale": {"domain": list(labels), "range": list(LINES[: len(labels)])},
+        "legend": _legend(legend and len(labels) > 1),
+    }
+    few = periods <= _FEW
+    dashes, shapes = (_DASHES, _SHAPES) if few else ((_DASHES[0],) * len(_DASHES), (_SHAPES[0],) * len(_SHAPES))
+    dash = {**by, "scale": {"domain": list(labels), "range": list(dashes[: len(labels)])}, "legend": None}
+    shape = {**by, "scale": {"domain": list(labels), "range": list(shapes[: len(labels)])}, "legend": None}
+    detail = {"field": "run", "type": "nominal"}
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "area", "opacity": 0.2, "aria": False},
+            "encoding": {
+                "x": x,
+                "y": {"field": "lo", **y},
+                "y2": {"field": "hi"},
+                "color": color,
+                "detail": detail,
+            },
+        },
+        {
+            "mark": {"type": "line", "strokeWidth": 1.8, "aria": False},
+            "encoding": {"x": x, "y": {"field": "v", **y}, "color": color, "strokeDash": dash, "detail": detail},
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 42 if few else 6, "opacity": 1},
+            "encoding": {
+                "x": x,
+                "y": {"field": "v", **y},
+                "color": color,
+                "shape": shape,
+                "description": {"field": "text"},
+            },
+        },
+    ]
+    if periods == 1:
+        layers.insert(1, {"mark": rule(2), "encoding": {"x": x, "y": {"field": "lo", **y}, "y2": {"field": "hi"}}})
+    if edits:
+        layers.append(
+            {
+                "data": {"values": [{"t": edit} for edit in edits]},
+                "mark": {"type": "rule", "color": MUTED, "strokeDash": [3, 3], "aria": False},
+                "encoding": {"x": x},
+            }
+        )
+    return chart({"values": data}, layers, height=190)
+
+
+def differences(rows: Sequence[Bar], *, share: bool) -> Spec:
+    """Changes with their intervals, around a line at no change."""
+    data = [{"label": r.label, "v": r.estimate, "lo": r.low, "hi": r.high, "text": r.text} for r in rows]
+    y = {"field": "label", "type": "nominal", "sort": None, "title": None, "axis": _names(rows)}
+    x = {
+        "type": "quantitative",
+        "title": None,
+        "axis": axis(format="+" + (percent(data) if share else plain(data))),
+        "scale": {"zero": True, "nice": True},
+    }
+    layers = [
+        {
+            "data": {"values": [{"zero": 0}]},
+            "mark": {"type": "rule", "color": INK, "strokeWidth": 1.2, "aria": False},
+            "encoding": {"x": {"field": "zero", **x}},
+        },
+        *_whiskers("y", y, x, color=LINES[1]),
+        {
+            "mark": {"type": "point", "filled": True, "size": 60, "color": LINES[1], "opacity": 1},
+            "encoding": {"x": {"field": "v", **x}, "y": y, "description": {"field": "text"}},
+        },
+    ]
+    return chart({"values": data}, layers, height={"step": 26})
+
+
+def _names(rows: Sequence[Bar]) -> Spec:
+    """Room by the number of letters: the browser's font may be wider than the one that vl-convert measures with."""
+    longest = max((len(row.label) for row in rows), default=1)
+    return {
+        "labelLimit": 120,
+        "minExtent": min(155, 16 + 8 * longest),
+        "domain": False,
+        "ticks": False,
+        "labelPadding": 8,
+    }
+
+
+def _legend(shown: bool) -> Spec | None:
+    if not shown:
+        return None
+    return {
+        "orient": "top",
+        "direction": "horizontal",
+        "columns": 2,
+        "title": None,
+        "labelFontSize": 13,
+        "labelColor": INK,
+        "labelLimit": 140,
+        "symbolOpacity": 1,
+        "symbolSize": 90,
+        "aria": False,
+    }
+
+
+def _whiskers(across: str, place: Spec, along: Spec, *, width: float = 1.5, color: str = INK) -> list[Spec]:
+    """The interval from `lo` to `hi`, with a cap at each end."""
+    cap = {"type": "tick", "color": color, "thickness": width, "size": 9, "aria": False}
+    return [
+        {
+            "mark": rule(width, color),
+            "encoding": {across: place, "x": {"field": "lo", **along}, "x2": {"field": "hi"}},
+        },
+        *({"mark": cap, "encoding": {across: place, "x": {"field": end, **along}}} for end in ("lo", "hi")),
+    ]

@@ -1,0 +1,193 @@
+"""Each randomizer in one paragraph, with the probabilities that really run.
+
+A mechanism that is not in the table is described by what every mechanism has: its name, its epsilon and, where it is a
+pure oracle, its p and q. Adding a sentence for it is adding one function here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from hubbub.mechanisms import Bounds, Categories, Mechanism, mechanism
+from hubbub.problems import HubbubError
+from hubbub_aggregator.dashboard.words import amount, count, epsilon, probability
+from hubbub_aggregator.models import MechanismModel, MetricVersion
+
+__all__ = ["hiding", "of_version", "paragraph"]
+
+AnyMechanism = Mechanism[Any]
+
+
+def of_version(version: MetricVersion) -> AnyMechanism | None:
+    """The mechanism itself, rebuilt from what the API says of it; None if this software does not know it."""
+    return rebuilt(version.mechanism, version.value_count, version.bounds)
+
+
+def rebuilt(model: MechanismModel, values: int, bounds: tuple[float, float] | None) -> AnyMechanism | None:
+    try:
+        domain = Categories(values) if bounds is None else Bounds(*(Fraction(repr(bound)) for bound in bounds))
+        return mechanism(model.name).from_parameters(model.epsilon, domain, model.parameters)
+    except HubbubError:
+        return None
+
+
+def paragraph(model: MechanismModel, found: AnyMechanism | None) -> str:
+    """How it hides a value, for someone who reads the numbers."""
+    said = hiding(found) if found is not None else ""
+    odds = amount(math.exp(min(model.epsilon, 50)))
+    return (
+        f"{said} " if said else f"Each device randomizes its value with the mechanism {model.name} before sending it. "
+    ) + (
+        f"Whatever it sends, no value makes that report more than {odds} times as likely as another value does: e to "
+        f"the power of its local ε, {epsilon(model.epsilon)} (mechanism {model.name}). The estimates undo this noise "
+        "for the crowd, where it averages out; for one device nobody can."
+    )
+
+
+def hiding(found: AnyMechanism) -> str:
+    """What a device does with its value, in a sentence or two; for everybody."""
+    special = _WORDS.get(found.name)
+    if special is not None:
+        try:
+            return special(found)
+        except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError):
+            pass  # a mechanism that has changed since: the general words still hold
+    return _general(found)
+
+
+def _general(found: AnyMechanism) -> str:
+    p, q = (_number(found, name) for name in ("p", "q"))
+    if found.kind == "frequency" and p is not None and q is not None:
+        return (
+            f"Each device sends a randomized report: it speaks for the device's own value with probability "
+            f"{probability(p)}, and for any given other value with probability {probability(q)}."
+        )
+    return (
+        "Each device replaces its value by a random one, drawn so that every report could have come from every value."
+    )
+
+
+def _number(found: AnyMechanism, name: str) -> float | None:
+    number = getattr(found, name, None)
+    return float(number) if isinstance(number, Fraction | float | int) else None
+
+
+def _p(found: Any) -> str:
+    return probability(float(found.p))
+
+
+def _q(found: Any) -> str:
+    return probability(float(found.q))
+
+
+def _ends(bounds: Bounds, word: str) -> str:
+    return f"{amount(float(bounds.lower))} {word} {amount(float(bounds.upper))}"
+
+
+def _yes_or_no(found: Any) -> str:
+    return (
+        f"Each device tells the truth with probability {_p(found)} and says the opposite with probability {_q(found)}; "
+        "it tosses that coin itself, and nobody learns how it fell."
+    )
+
+
+def _one_of_many(found: Any) -> str:
+    if found.domain.size == 2:
+        return _yes_or_no(found)
+    return (
+        f"Each device tells the truth with probability {_p(found)}; otherwise it names one of the other "
+        f"{count(found.domain.size - 1)} values, all equally likely. Nobody learns which of the two happened."
+    )
+
+
+def _matrix(found: Any) -> str:
+    stay = [float(Fraction(column[x], 2**64)) for x, column in enumerate(found.columns) if x < len(column)]
+    low, high = probability(min(stay)), probability(max(stay))
+    how = low if low == high else f"between {low} and {high}, depending on the value,"
+    return (
+        f"Each device draws its answer from a table of probabilities that the codebook states; its true value stands "
+        f"with probability {how} and is exchanged for another otherwise."
+    )
+
+
+def _unary(found: Any) -> str:
+    return (
+        f"Each device writes one bit for each of the {count(found.domain.size)} values and flips every bit at random: "
+        f"the bit of its own value is 1 with probability {_p(found)}, every other bit with probability {_q(found)}."
+    )
+
+
+def _subset(found: Any) -> str:
+    size = getattr(found, "subset", None) or getattr(found, "chosen", None) or getattr(found, "w", None)
+    how = f"a random set of {count(size)} values" if isinstance(size, int) else "a random set of values"
+    return (
+        f"Each device sends {how}. Its own value is in the set with probability {_p(found)}, any given other value "
+        f"with probability {_q(found)}."
+    )
+
+
+def _hashed(found: Any) -> str:
+    return (
+        "Each device picks a random hash function that puts all values into a few groups, and sends the function with "
+        f"a randomized group: it is that of the device's own value with probability {_p(found)}, and that of any given "
+        f"other value with probability {_q(found)}."
+    )
+
+
+def _hadamard(found: Any) -> str:
+    return (
+        "Each device answers one randomly chosen yes-or-no question about its value with a single bit, and gives the "
+        f"true answer with probability {_p(found)}. The question is drawn from a Hadamard matrix, so that all answers "
+        "together tell the shares."
+    )
+
+
+def _laplace(found: Any) -> str:
+    rate = Fraction(found.rate, found.scale)
+    bounds: Bounds = found.domain
+    spread = math.sqrt(2) / float(rate) / found.steps * float(bounds.width)
+    return (
+        f"Each device clamps its number to {_ends(bounds, 'to')}, rounds it to one of {found.steps + 1} steps and adds "
+        f"discrete Laplace noise with a standard deviation of about {amount(spread)}."
+    )
+
+
+def _duchi(found: Any) -> str:
+    bounds: Bounds = found.domain
+    return (
+        f"Each device sends only one of the two ends, {_ends(bounds, 'or')}: it draws the end that its number is "
+        f"nearer to more often, and then sends that end with probability {_p(found)}, "
+        f"the other one with probability {_q(found)}."
+    )
+
+
+def _number_noise(what: str) -> Callable[[Any], str]:
+    def said(found: Any) -> str:
+        return f"Each device clamps its number to {_ends(found.domain, 'to')} and sends {what}"
+
+    return said
+
+
+_WORDS: Mapping[str, Callable[[Any], str]] = {
+    "rr": _yes_or_no,
+    "krr": _one_of_many,
+    "matrix": _matrix,
+    "sue": _unary,
+    "oue": _unary,
+    "subset": _subset,
+    "hadamard": _hadamard,
+    "linear-hash": _hashed,
+    "olh": _hashed,
+    "laplace": _laplace,
+    "duchi": _duchi,
+    "piecewise": _number_noise(
+        "a random number that lies in a window around it more often than elsewhere, and may lie far outside."
+    ),
+    "hybrid": _number_noise(
+        "either a random number from a window around it or, decided by a coin, one of two ends drawn at random."
+    ),
+    "table": _number_noise("one of a few numbers, drawn from a table of probabilities that is optimal for this ε."),
+}

@@ -1,0 +1,113 @@
+"""What is collected, for the people whose devices report: made from the codebook, in plain words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hubbub.mechanisms import Bounds
+from hubbub.period import duration_text
+from hubbub_aggregator.dashboard import words
+from hubbub_aggregator.dashboard.mechanism_words import hiding
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Codebook, Metric
+    from hubbub_aggregator.dashboard.pages.site import Site
+
+__all__ = ["CollectedPage", "collected_page"]
+
+_SHOWN = 12
+_MOST = 1_000
+_REDUCED = {
+    "first": "the first one that is recorded",
+    "last": "the last one that is recorded",
+    "sum": "the sum of all that are recorded",
+    "max": "the largest one that is recorded",
+    "mean": "the average of all that are recorded",
+    "reservoir": "one of those that are recorded, drawn at random",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """One metric in words."""
+
+    name: str
+    description: str
+    what: str
+    values: list[str]
+    more: list[str]
+    rest: int
+    often: str
+    hiding: str
+    odds: str
+    epsilon: str
+    missing: str | None
+    share: str | None
+    owner: str
+    expires: str | None
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedPage:
+    collection: str
+    metrics: list[Collected]
+    off: list[str]
+    length: str
+    device_epsilon: str
+
+
+async def collected_page(site: Site) -> CollectedPage:
+    """From the bundle, which every device gets anyway: nothing on this page needs a token."""
+    return of_codebook(await site.codebook())
+
+
+def of_codebook(codebook: Codebook) -> CollectedPage:
+    length = duration_text(codebook.collection.calendar.seconds)
+    return CollectedPage(
+        collection=codebook.collection.name,
+        metrics=[_collected(metric, length) for metric in codebook.metrics if metric.enabled],
+        off=[metric.name for metric in codebook.metrics if not metric.enabled],
+        length=words.length(length),
+        device_epsilon=words.epsilon(float(codebook.collection.device_epsilon)),
+    )
+
+
+def _collected(metric: Metric, length: str) -> Collected:
+    labels = list(metric.values.labels()) if metric.type == "category" else []
+    share = float(metric.share)
+    return Collected(
+        name=metric.name,
+        description=metric.description,
+        what=_what(metric),
+        values=labels[:_SHOWN],
+        more=labels[_SHOWN:_MOST],
+        rest=max(0, len(labels) - _MOST),
+        often=f"At most {words.every(length)}, {_REDUCED.get(metric.reduce, metric.reduce)}.",
+        hiding=hiding(metric.mechanism),
+        odds=words.amount(math.exp(float(metric.epsilon))),
+        epsilon=words.epsilon(float(metric.epsilon)),
+        missing=None if metric.missing is None else _declared(metric),
+        share=None if share == 1 else words.share(share, 0 if share >= 0.01 else 2),
+        owner=metric.owner,
+        expires=metric.expires.isoformat() if metric.expires else None,
+        enabled=metric.enabled,
+    )
+
+
+def _what(metric: Metric) -> str:
+    domain = metric.mechanism.domain
+    if metric.type == "boolean":
+        return "Yes or no."
+    if isinstance(domain, Bounds):
+        low, high = words.amount(float(domain.lower)), words.amount(float(domain.upper))
+        return f"A number from {low} to {high}; what lies outside is reported as the nearer end."
+    return f"One of {words.count(len(metric.values.labels()))} values:"
+
+
+def _declared(metric: Metric) -> str:
+    if isinstance(metric.missing, bool):
+        return "yes" if metric.missing else "no"
+    return str(metric.missing) if isinstance(metric.missing, str) else words.amount(float(metric.missing or 0))

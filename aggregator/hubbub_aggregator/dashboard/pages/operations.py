@@ -1,0 +1,120 @@
+"""The operations page: whether batches come, what was refused and why, how old keys are, and what to change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hubbub.refusals import REFUSALS
+from hubbub_aggregator.dashboard import words
+from hubbub_aggregator.dashboard.pages.site import Site, seconds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hubbub.codebook import Codebook
+    from hubbub_aggregator.status import FullStatus
+
+__all__ = ["OperationsPage", "operations_page"]
+
+_INVALID = {
+    "cannot-open": "It does not open with the key of its period: damaged, or sealed for another aggregator.",
+    "wrong-period": "What is inside names another period than its envelope: a broken or dishonest device.",
+    "malformed": "What is inside is no report of this metric: a broken or dishonest device.",
+    "duplicate": "The same device-period was counted already: a report that was sent twice, counted once.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    name: str
+    count: int
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    id: int
+    periods: str
+    state: str
+    age: str
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    metric: str
+    period: str
+    least: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far the newest release is behind what could have been released."""
+
+    words: str
+    is_behind: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperationsPage:
+    status: FullStatus
+    lag: Lag
+    refused_batches: list[Reason]
+    invalid_reports: list[Reason]
+    refused_requests: list[Reason]
+    keys: list[Key]
+    discards: list[Discard]
+    storage: str
+    last_batch: str
+    length: str
+
+
+async def operations_page(site: Site) -> OperationsPage:
+    status, codebook, listing = await site.status(), await site.codebook(), await site.listing()
+    least = {metric.name: metric.min_batch for metric in codebook.metrics}
+    return OperationsPage(
+        status=status,
+        lag=_lag(status, codebook),
+        refused_batches=_reasons(status.refused_batches),
+        invalid_reports=[
+            Reason(name, number, _INVALID.get(name, "")) for name, number in status.invalid_reports.items()
+        ],
+        refused_requests=_reasons(status.refused_requests),
+        keys=[
+            Key(
+                key.id,
+                key.first_period if key.first_period == key.last_period else f"{key.first_period} to {key.last_period}",
+                key.state,
+                f"began {words.ago(key.age_seconds)}"
+                if key.age_seconds >= 0
+                else f"begins in {words.ago(-key.age_seconds).removesuffix(' ago')}",
+            )
+            for key in status.keys
+        ],
+        discards=[Discard(one.metric, one.period, least.get(one.metric)) for one in status.discarded],
+        storage=words.size(status.storage.bytes),
+        last_batch="none yet" if status.last_batch_seconds is None else words.ago(status.last_batch_seconds),
+        length=words.length(listing.period),
+    )
+
+
+def _lag(status: FullStatus, codebook: Codebook) -> Lag:
+    collection = codebook.collection
+    calendar, now = collection.calendar, seconds_of(status)
+    newest = calendar.index_at(max(0.0, now - collection.grace)) - 1
+    label = calendar.period(max(0, newest)).label
+    if status.last_release is None:
+        return Lag(f"Nothing has been released yet. The newest period that has closed is {label}.", False)
+    behind = newest - calendar.boundary(status.last_release)
+    if behind <= 0:
+        return Lag(f"Up to date: {status.last_release} is released, and no later period has closed.", False)
+    noun = "period has" if behind == 1 else "periods have"
+    return Lag(
+        f"{behind} {noun} closed since the newest release, {status.last_release}: batches may be on their way, or "
+        "crowds were too small.",
+        behind > 1,
+    )
+
+
+def _reasons(found: Mapping[str, int]) -> list[Reason]:
+    return [Reason(name, number, REFUSALS[name].title if name in REFUSALS else "") for name, number in found.items()]

@@ -1,0 +1,286 @@
+"""The overview: every metric as a card, or what to do until there is one with a number."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from markupsafe import Markup
+
+from hubbub.mechanisms import Bounds
+from hubbub.period import Calendar
+from hubbub_aggregator.answers import Series
+from hubbub_aggregator.dashboard import words
+from hubbub_aggregator.dashboard.api import Problem, metric_path
+from hubbub_aggregator.dashboard.pages.asked import span_of
+from hubbub_aggregator.dashboard.pages.site import Site, is_share, seconds_of, start_of
+from hubbub_aggregator.dashboard.sparkline import sparkline
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Codebook, Metric
+    from hubbub_aggregator.answers import Point
+    from hubbub_aggregator.models import MetricList, NamedMetric, PeriodPrivacy, ValueModel
+    from hubbub_aggregator.status import FullStatus
+
+__all__ = ["Card", "Cards", "Overview", "Steps", "first_steps", "overview"]
+
+_SHOWN = 3
+_PERIODS = 365
+_MOST_CARDS = 2_000
+_PATIENCE = 8.0
+"""Seconds that the page waits for cards nobody has asked for since a release; warm, it waits for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One value on a card."""
+
+    label: str
+    estimate: str
+    interval: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a card shows of a metric's releases; it changes only with them."""
+
+    lines: list[Line]
+    more: int
+    reports: str
+    period: str
+    periods: int
+    spark: Markup
+    span: str
+    privacy: PeriodPrivacy
+    local_epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    metric: NamedMetric
+    drawn: Drawn | None
+    fresh: str
+    is_old: bool
+    missing: str = ""
+    """Why there is nothing to show, if there is nothing."""
+    is_pending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What a newcomer does next."""
+
+    shuffler: str | None
+    anchor: str
+    calls: list[tuple[str, str, str]]
+    """Metric, the value as Python, and what it means."""
+    period: str
+    closes: str
+    length: str
+    least: list[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    collection: str
+    cards: list[Card]
+    steps: Steps | None
+    single_operator: bool
+
+
+_UNFINISHED = -1
+"""As a number of accepted batches: whatever it is, the card is to be drawn again."""
+
+
+class _Kept(NamedTuple):
+    spans: tuple[object, ...]
+    accepted: int
+    drawn: Drawn | None
+
+
+class Cards:
+    """Cards that were drawn, each until its metric may have another release."""
+
+    def __init__(self, patience: float | None = _PATIENCE) -> None:
+        self._patience = patience
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._drawing: asyncio.Task[None] | None = None
+
+    async def drawn(
+        self, site: Site, metrics: list[NamedMetric], calendar: Calendar, accepted: int
+    ) -> dict[str, Drawn | None]:
+        """By name. What takes too long is as it was, or left out, and goes on being drawn once for all who ask.
+
+        Releases show in a metric's spans, but for one more of a period that has one: then only `accepted` has grown,
+        and all are asked for again, which for most is a 304.
+        """
+        old = [one for one in metrics if not self._is_fresh(one, accepted)]
+        if old:
+            if self._drawing is None or self._drawing.done():
+                old.sort(key=lambda one: one.name in self._kept and self._kept[one.name].spans == _spans(one))
+                self._drawing = asyncio.create_task(self._draw(site, old, calendar, accepted))
+            drawing = self._drawing
+            await asyncio.wait([drawing], timeout=self._patience)
+            if drawing.done():
+                drawing.result()  # what went wrong is said to whoever asks
+        return {one.name: self._kept[one.name].drawn for one in metrics if one.name in self._kept}
+
+    def _is_fresh(self, metric: NamedMetric, accepted: int) -> bool:
+        kept = self._kept.get(metric.name)
+        return kept is not None and kept[:2] == (_spans(metric), accepted)
+
+    async def _draw(self, site: Site, metrics: list[NamedMetric], calendar: Calendar, accepted: int) -> None:
+        """First the newest numbers of all that have no card, then their courses, one after the other."""
+        for metric in metrics:
+            if metric.name not in self._kept:
+                newest = await _drawn(site, metric, calendar, 1)
+                self._kept[metric.name] = _Kept(_spans(metric), _UNFINISHED, newest)
+        for metric in metrics:
+            drawn = await _drawn(site, metric, calendar, _PERIODS)
+            self._kept[metric.name] = _Kept(_spans(metric), accepted, drawn)
+            while len(self._kept) > _MOST_CARDS:
+                self._kept.popitem(last=False)
+
+
+def _spans(metric: NamedMetric) -> tuple[object, ...]:
+    return tuple((one.id, one.released_periods, one.first, one.last) for one in metric.versions)
+
+
+async def overview(site: Site, cards: Cards) -> Overview:
+    """All cards. While nothing is released, this asks for the list and the status, and for nothing else."""
+    listing, status = await site.listing(), await site.status()
+    calendar, now = Calendar.parse(listing.period), seconds_of(status)
+    with_releases = [one for one in listing.metrics if any(version.released_periods for version in one.versions)]
+    drawn = await cards.drawn(site, with_releases, calendar, status.batches["accepted"])
+    pending = {metric.name for metric in with_releases} - drawn.keys()
+    shown = [_card(one, drawn.get(one.name), calendar, now, is_pending=one.name in pending) for one in listing.metrics]
+    codebook = None if with_releases else await site.codebook()
+    return Overview(
+        collection=listing.collection,
+        cards=shown,
+        steps=None if codebook is None else first_steps(codebook, status, listing),
+        single_operator=status.single_operator,
+    )
+
+
+def first_steps(codebook: Codebook, status: FullStatus, listing: MetricList) -> Steps:
+    """The snippet for this codebook, and when its first numbers can come."""
+    collection = codebook.collection
+    period = collection.calendar.at(seconds_of(status))
+    return Steps(
+        shuffler=status.shuffler_address,
+        anchor=status.trust_anchor,
+        calls=[(m.name, _example(m), m.description) for m in codebook.metrics if m.enabled],
+        period=period.label,
+        closes=words.moment(period.closes_at(collection.grace)),
+        length=words.length(listing.period),
+        least=[(m.name, m.min_batch) for m in codebook.metrics if m.enabled and m.min_batch is not None],
+    )
+
+
+def _example(metric: Metric) -> str:
+    """A value of the metric, as Python."""
+    if metric.type == "boolean":
+        return "True"
+    domain = metric.mechanism.domain
+    if isinstance(domain, Bounds):
+        return f"{float(domain.lower):g}"
+    return json.dumps(metric.label_of(0), ensure_ascii=False)
+
+
+def _card(metric: NamedMetric, drawn: Drawn | None, calendar: Calendar, now: float, *, is_pending: bool) -> Card:
+    if drawn is None:
+        off = not metric.in_force or not metric.versions[-1].enabled
+        why = "No longer collected." if off else "Nothing released yet."
+        if is_pending:
+            why = "Being worked out: it appears here by itself, or when you reload."
+        return Card(metric, None, "", is_old=False, missing=why, is_pending=is_pending)
+    ended = start_of(calendar, drawn.period) + calendar.seconds
+    age = now - ended
+    return Card(
+        metric=metric,
+        drawn=drawn,
+        fresh=f"ended {words.ago(age)}" if age >= 0 else "still running",
+        is_old=age > 4 * calendar.seconds and metric.in_force,
+    )
+
+
+async def _drawn(site: Site, metric: NamedMetric, calendar: Calendar, periods: int) -> Drawn | None:
+    span = span_of(metric, calendar)
+    assert span is not None  # noqa: S101  it has releases
+    last = span[1]
+    first = max(span[0], last - periods + 1)
+    largest = max(version.value_count for version in metric.versions)
+    try:
+        series = await site.api.ask(
+            Series,
+            metric_path(metric.name, "series"),
+            since=calendar.period(first).label,
+            to=calendar.period(last + 1).label,
+            top=_SHOWN if largest > _SHOWN else None,
+            composed=False,
+        )
+    except Problem as problem:
+        if problem.name == "nothing-released":
+            return None
+        raise
+    return _of_series(series, {version.id: version.mechanism.epsilon for version in metric.versions})
+
+
+def _of_series(series: Series, local: dict[str, float]) -> Drawn | None:
+    released = [point for point in series.points if point.state == "released"]
+    if not released or (newest := released[-1]).privacy is None:
+        return None
+    segment = next(one for one in series.segments if one.metric_id == newest.metric_id)
+    share = is_share(segment.type)
+    leading = _leading(newest, segment.type)
+    values = sorted(newest.values, key=lambda one: -one["estimate"])
+    lines = [leading] if segment.type == "boolean" or not share else values[:_SHOWN]
+    summary = _summary(series.metric, released, leading["label"], share=share)
+    return Drawn(
+        lines=[
+            Line(
+                "yes" if segment.type == "boolean" else "mean" if not share else value["label"],
+                words.value(value["estimate"], is_share=share),
+                words.interval(value["low"], value["high"], is_share=share),
+            )
+            for value in lines
+        ],
+        more=segment.value_count - len(lines) if segment.type == "category" else 0,
+        reports=words.count(newest.reports),
+        period=newest.period,
+        periods=len(released),
+        spark=Markup(sparkline(_dots(series, leading["label"]), summary)),  # noqa: S704  its text is escaped there
+        span=f"{released[0].period} to {newest.period}" if len(released) > 1 else newest.period,
+        privacy=newest.privacy,
+        local_epsilon=local[str(newest.metric_id)],
+    )
+
+
+def _leading(point: Point, kind: str) -> ValueModel:
+    """The value that a card follows: yes, the mean, or the largest share."""
+    if kind == "boolean":
+        return next(value for value in point.values if value["value"] is True)
+    return max(point.values, key=lambda value: value["estimate"])
+
+
+def _dots(series: Series, label: str) -> list[tuple[float, float, float, str] | None]:
+    found: list[tuple[float, float, float, str] | None] = []
+    for point in series.points:
+        value = next((one for one in point.values if one["label"] == label), None)
+        if value is None:
+            found.append(None)
+            continue
+        estimate = value["estimate"]
+        low, high = (estimate if limit is None else limit for limit in (value["low"], value["high"]))
+        found.append((estimate, low, high, str(point.metric_id)))
+    return found
+
+
+def _summary(name: str, released: list[Point], label: str, *, share: bool) -> str:
+    numbers = [value["estimate"] for point in released for value in point.values if value["label"] == label]
+    low, high = (words.value(number, is_share=share) for number in (min(numbers), max(numbers)))
+    return f"{name}, {label}, over {len(released)} periods: between {low} and {high}"

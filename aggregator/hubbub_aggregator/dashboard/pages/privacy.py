@@ -1,0 +1,284 @@
+"""The privacy page: what was released, what it cost together, and what somebody could learn at most."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from hubbub.period import Calendar
+from hubbub_aggregator.answers import LedgerAnswer
+from hubbub_aggregator.dashboard import privacy_charts, words
+from hubbub_aggregator.dashboard.api import Problem
+from hubbub_aggregator.dashboard.mechanism_words import of_version
+from hubbub_aggregator.models import ReleaseList
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from hubbub.mechanisms import Mechanism
+    from hubbub_aggregator.answers import LedgerEntry
+    from hubbub_aggregator.dashboard.pages.site import Figure, Site
+    from hubbub_aggregator.dashboard.vega import Spec
+    from hubbub_aggregator.models import MetricList, MetricVersion, NamedMetric, ReleaseModel
+
+__all__ = ["PrivacyPage", "chosen_metric", "epsilon_spec", "ledger_spec", "posterior_spec", "privacy_page"]
+
+HONEST, COLLUDING = "everything so far, honest shuffler", "everything so far, if they collude"
+HONEST_PERIOD, COLLUDING_PERIOD = "one period, honest shuffler", "one period, if they collude"
+_LEDGER_PERIODS = 90
+_RELEASES = 30
+_SIZES = 13
+_BEFORE = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What somebody believed before, and may believe after at most."""
+
+    before: str
+    honest: str
+    colluding: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One metric, looked at closely."""
+
+    metric: NamedMetric
+    releases: list[ReleaseModel]
+    newest: ReleaseModel
+    epsilons: Figure | None
+    sizes: list[tuple[str, str]]
+    posterior: Figure
+    beliefs: list[Belief]
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyPage:
+    collection: str
+    metrics: list[str]
+    ledger: LedgerAnswer | None
+    is_working: bool
+    """The ledger is being worked out, and will be here soon."""
+    course: Figure | None
+    chosen: Chosen | None
+    single_operator: bool
+    device_epsilon: str
+    honest_fraction: str
+    length: str
+
+
+async def privacy_page(
+    site: Site, ledger: Callable[[Site], Awaitable[LedgerAnswer | None]], metric: str | None
+) -> PrivacyPage:
+    """`ledger` asks for it, or gives None where composing a year takes longer than anybody wants to wait."""
+    listing, status, codebook = await site.listing(), await site.status(), await site.codebook()
+    known = await ledger(site)
+    chosen = await _chosen(site, listing, metric, float(codebook.collection.release_epsilon))
+    course = None
+    if known is not None and known.over_time:
+        spec = _course(known)
+        course = await asyncio.to_thread(site.figure, spec, "ledger", _ledger_caption(known), "all")
+    return PrivacyPage(
+        collection=listing.collection,
+        metrics=[one.name for one in listing.metrics if _has_releases(one)],
+        ledger=known,
+        is_working=known is None and any(map(_has_releases, listing.metrics)),
+        course=course,
+        chosen=chosen,
+        single_operator=status.single_operator,
+        device_epsilon=words.epsilon(float(codebook.collection.device_epsilon)),
+        honest_fraction=words.share(float(codebook.collection.honest_fraction), 0),
+        length=words.length(listing.period),
+    )
+
+
+async def ask_ledger(site: Site) -> LedgerAnswer:
+    return await site.api.ask(LedgerAnswer, "/v1/privacy", periods=_LEDGER_PERIODS)
+
+
+async def ledger_spec(site: Site) -> Spec:
+    known = await ask_ledger(site)
+    if not known.over_time:
+        raise Problem(404, "nothing-released", "There is no such chart.", "Nothing has been released yet.")
+    return _course(known)
+
+
+async def epsilon_spec(site: Site, name: str) -> Spec:
+    version, newest, target = await _newest(site, name)
+    found = await asyncio.to_thread(_epsilons, version, newest, target)
+    if found is None:
+        raise Problem(404, "not-found", "There is no such chart.", "This software does not know the mechanism.")
+    return found[0]
+
+
+async def posterior_spec(site: Site, name: str) -> Spec:
+    _, newest, _ = await _newest(site, name)
+    return _posterior(newest)
+
+
+def chosen_metric(listing: MetricList, name: str | None) -> NamedMetric | None:
+    """The metric that was asked for, else the first with a release; None if there is none."""
+    with_releases = [metric for metric in listing.metrics if _has_releases(metric)]
+    if name is None:
+        return with_releases[0] if with_releases else None
+    found = next((metric for metric in listing.metrics if metric.name == name), None)
+    if found is None:
+        raise Problem(404, "not-found", "There is no such metric.", "Choose one of the list.")
+    return found if _has_releases(found) else None
+
+
+def _has_releases(metric: NamedMetric) -> bool:
+    return metric.versions[-1].released_periods > 0
+
+
+async def _releases(site: Site, listing: MetricList, metric: NamedMetric) -> list[ReleaseModel]:
+    """The newest ones of the id that the name has now, the newest first."""
+    calendar, version = Calendar.parse(listing.period), metric.versions[-1]
+    assert version.first is not None  # noqa: S101  it has releases
+    assert version.last is not None  # noqa: S101  likewise
+    first = max(calendar.boundary(version.first), calendar.boundary(version.last) - _RELEASES + 1)
+    since = calendar.period(first).label
+    found = await site.api.ask(ReleaseList, "/v1/releases", metric=metric.name, since=since, limit=200)
+    return found.releases[::-1]
+
+
+async def _newest(site: Site, name: str) -> tuple[MetricVersion, ReleaseModel, float]:
+    listing = await site.listing()
+    metric = chosen_metric(listing, name)
+    if metric is None:
+        raise Problem(404, "nothing-released", "There is no such chart.", "Nothing has been released for this metric.")
+    target = float((await site.codebook()).collection.release_epsilon)
+    return metric.versions[-1], (await _releases(site, listing, metric))[0], target
+
+
+async def _chosen(site: Site, listing: MetricList, name: str | None, target: float) -> Chosen | None:
+    metric = chosen_metric(listing, name)
+    releases = [] if metric is None else await _releases(site, listing, metric)
+    if metric is None or not releases:
+        return None
+    return await asyncio.to_thread(_looked_at, site, metric, releases, target)
+
+
+def _looked_at(site: Site, metric: NamedMetric, releases: list[ReleaseModel], target: float) -> Chosen:
+    newest = releases[0]
+    found = _epsilons(metric.versions[-1], newest, target)
+    epsilons = None
+    if found is not None:
+        caption = (
+            f"{metric.name}: ε of one release against the honest reports in its batch, at δ = "
+            f"{words.delta(newest.delta)}; now {words.count(newest.honest_reports)} reports, ε "
+            f"{words.epsilon(newest.epsilon)}"
+        )
+        epsilons = site.figure(found[0], "epsilon", caption, metric.name)
+    even = _belief(0.5, newest)
+    caption = (
+        f"{metric.name}: what somebody may believe of one device after a release, at most and at least, against what "
+        f"they believed before; even odds become {even.honest} at most, {even.colluding} if they collude"
+    )
+    return Chosen(
+        metric=metric,
+        releases=releases,
+        newest=newest,
+        epsilons=epsilons,
+        sizes=[] if found is None else [(words.count(n), words.epsilon(e)) for n, e in found[1]],
+        posterior=site.figure(_posterior(newest), "posterior", caption, metric.name),
+        beliefs=[_belief(before, newest) for before in _BEFORE],
+    )
+
+
+def _course(known: LedgerAnswer) -> Spec:
+    rows: list[Spec] = []
+
+    def add(entries: list[LedgerEntry], honest: str, colluding: str) -> None:
+        for entry in entries:
+            for label, number in ((honest, entry.epsilon), (colluding, entry.if_collusion.epsilon)):
+                rows.append(
+                    {
+                        "t": entry.name,
+                        "label": label,
+                        "v": number,
+                        "text": f"{entry.name}, {label}: ε {words.epsilon(number)}",
+                    }
+                )
+
+    add(known.over_time, HONEST, COLLUDING)
+    add(known.per_period, HONEST_PERIOD, COLLUDING_PERIOD)
+    return privacy_charts.ledger(rows, [HONEST, COLLUDING, HONEST_PERIOD, COLLUDING_PERIOD])
+
+
+def _ledger_caption(known: LedgerAnswer) -> str:
+    total = known.total
+    assert total is not None  # noqa: S101  there is a course
+    return (
+        "What a device that took part in everything has lost, period by period and in all: now ε "
+        f"{words.epsilon(total.epsilon)} with an honest shuffler, ε {words.epsilon(total.if_collusion.epsilon)} "
+        "if they collude"
+    )
+
+
+def _epsilons(
+    version: MetricVersion, newest: ReleaseModel, target: float
+) -> tuple[Spec, list[tuple[int, float]]] | None:
+    mechanism = of_version(version)
+    if mechanism is None:
+        return None
+    now = newest.honest_reports
+    low, high = math.log10(max(10, min(now, version.min_batch or now) / 4)), math.log10(max(1_000_000, now * 4))
+    sizes = sorted({round(10 ** (low + k * (high - low) / (_SIZES - 1))) for k in range(_SIZES)})
+    points = [(size, certified(mechanism, size, newest.delta)) for size in sizes]
+    rows = [{"n": n, "e": e, "text": f"{words.count(n)} honest reports: ε {words.epsilon(e)}"} for n, e in points]
+    mark = {
+        "n": now,
+        "e": newest.epsilon,
+        "text": f"now {words.count(now)} honest reports: ε {words.epsilon(newest.epsilon)}",
+    }
+    return privacy_charts.epsilons(rows, local=newest.local_epsilon, now=mark, target=target), points
+
+
+@lru_cache(maxsize=4096)
+def certified(mechanism: Mechanism[Any], reports: int, delta: float) -> float:
+    """The accountant's epsilon, remembered: a point takes some hundredths of a second."""
+    from hubbub.accounting import guarantee
+
+    return guarantee(mechanism, reports, delta).epsilon
+
+
+def believed(before: float, epsilon: float) -> float:
+    """The most that somebody may believe after seeing what is epsilon-private: odds grow by at most e^epsilon.
+
+    (Kasiviswanathan and Smith, "On the 'Semantics' of Differential Privacy", J. Privacy and Confidentiality 6, 2014.)
+    """
+    return before / (before + (1 - before) * math.exp(-epsilon))
+
+
+def _posterior(newest: ReleaseModel) -> Spec:
+    labels = ["if they collude", "honest shuffler"]
+    rows = []
+    for label, epsilon in zip(labels, (newest.local_epsilon, newest.epsilon), strict=True):
+        for step in range(51):
+            before = step / 50
+            low, high = believed(before, -epsilon), believed(before, epsilon)
+            rows.append(
+                {
+                    "prior": before,
+                    "low": low,
+                    "high": high,
+                    "label": label,
+                    "shown": step % 5 == 0 and 0 < step < 50,
+                    "text": f"{label}: from {words.share(before, 0)} to at most {words.share(high)}, at least "
+                    f"{words.share(low)}",
+                }
+            )
+    return privacy_charts.posterior(rows, labels)
+
+
+def _belief(before: float, newest: ReleaseModel) -> Belief:
+    def at_most(epsilon: float) -> str:
+        # rounded away from what was believed before: never shown better than it is
+        return words.share(math.ceil(1000 * believed(before, epsilon) - 1e-9) / 1000)
+
+    return Belief(words.share(before, 0), at_most(newest.epsilon), at_most(newest.local_epsilon))

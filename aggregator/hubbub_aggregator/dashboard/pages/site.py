@@ -1,0 +1,105 @@
+"""What all pages share: who is asked, what is drawn, where things are, and the facts at the top and bottom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+
+from hubbub.codebook import Codebook
+from hubbub.period import Calendar
+from hubbub_aggregator.dashboard.api import Api
+from hubbub_aggregator.dashboard.drawing import Drawer, inline
+from hubbub_aggregator.dashboard.vega import Spec
+from hubbub_aggregator.models import MetricList, NamedMetric
+from hubbub_aggregator.status import FullStatus
+
+__all__ = ["Figure", "Links", "Site", "is_share", "seconds_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Where things are: on the server, or in one file that was saved."""
+
+    in_one_file: bool = False
+
+    def metric(self, name: str, **asked: object) -> str:
+        return f"#metric-{name}" if self.in_one_file else _address(f"/metric/{quote(name, safe='')}", asked)
+
+    def page(self, name: str, **asked: object) -> str:
+        path = {"overview": "/", "collected": "/what-is-collected"}.get(name, f"/{name}")
+        return f"#{name}" if self.in_one_file else _address(path, asked)
+
+    def chart(self, kind: str, name: str, form: str, **asked: object) -> str:
+        return _address(f"/chart/{kind}/{quote(name, safe='')}.{form}", asked)
+
+    def csv(self, name: str, kind: str, **asked: object) -> str:
+        return _address(f"/v1/metrics/{quote(name, safe='')}/{kind}", {**asked, "format": "csv"})
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A drawn chart with its caption."""
+
+    svg: Markup
+    caption: str
+    kind: str
+    key: tuple[tuple[str, str], ...] = ()
+    """What lines stand for, as (class, words), where the chart has no legend of its own."""
+    svg_address: str = ""
+    png_address: str = ""
+
+
+@dataclass(slots=True)
+class Site:
+    """One request, or one report: an API to ask and a drawer to draw with."""
+
+    api: Api
+    drawer: Drawer
+    links: Links = field(default_factory=Links)
+
+    async def listing(self) -> MetricList:
+        return await self.api.ask(MetricList, "/v1/metrics")
+
+    async def status(self) -> FullStatus:
+        return await self.api.ask(FullStatus, "/v1/status")
+
+    async def codebook(self) -> Codebook:
+        return await self.api.codebook()
+
+    def figure(self, spec: Spec, kind: str, caption: str, name: str = "", **asked: object) -> Figure:
+        """Draws, so call it off the event loop."""
+        svg = self.drawer.svg(spec)
+        return Figure(
+            Markup(inline(svg, caption, kind)),  # noqa: S704  drawn here; vl-convert escapes what it is given
+            caption,
+            kind,
+            svg_address="" if self.links.in_one_file else self.links.chart(kind, name or "all", "svg", **asked),
+            png_address="" if self.links.in_one_file else self.links.chart(kind, name or "all", "png", **asked),
+        )
+
+
+def is_share(kind: str) -> bool:
+    """Whether a metric of this type is estimated as shares, rather than as a number."""
+    return kind != "mean"
+
+
+def seconds_of(status: FullStatus) -> float:
+    """When the API answered."""
+    return datetime.fromisoformat(status.time).astimezone(UTC).timestamp()
+
+
+def named(listing: MetricList, name: str) -> NamedMetric | None:
+    return next((metric for metric in listing.metrics if metric.name == name), None)
+
+
+def start_of(calendar: Calendar, label: str) -> float:
+    return calendar.period(calendar.boundary(label)).start
+
+
+def _address(path: str, asked: dict[str, Any]) -> str:
+    known = {("from" if key == "since" else key): value for key, value in asked.items() if value is not None}
+    return f"{path}?{urlencode(known)}" if known else path

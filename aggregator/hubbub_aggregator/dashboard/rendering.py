@@ -1,0 +1,80 @@
+"""Templates, and the files that every page links to, known by their hash."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+import hubbub
+from hubbub_aggregator.dashboard import words
+from hubbub_aggregator.dashboard.palette import AXIS, DARK, GRID, INK, LINES, MUTED
+
+__all__ = ["asset", "asset_hash", "render"]
+
+_FILES = {"dashboard.css": "text/css", "dashboard.js": "text/javascript", "icon.svg": "image/svg+xml"}
+PAGES = (
+    ("overview", "Overview"),
+    ("privacy", "Privacy"),
+    ("operations", "Operations"),
+    ("collected", "What is collected"),
+)
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("hubbub_aggregator.dashboard"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {name: getattr(words, name) for name in words.__all__ if name != "length"}  # it has its own
+    environment.globals |= {"pages": PAGES, "software": f"hubbub {hubbub.__version__}", "hash": asset_hash}
+    return environment
+
+
+def render(template: str, **shown: Any) -> str:
+    return _environment().get_template(template).render(**shown)
+
+
+@lru_cache(maxsize=4)
+def asset(name: str) -> tuple[bytes, str] | None:
+    """A file and its media type; None for one that is not ours. The style sheet knows the colours of the charts."""
+    if name not in _FILES:
+        return None
+    text = (resources.files("hubbub_aggregator.dashboard") / "static" / name).read_text("utf-8")
+    if name.endswith(".css"):
+        text = text.replace("/* charts */", _chart_colours())
+    return text.encode(), _FILES[name]
+
+
+@lru_cache(maxsize=1)
+def asset_hash() -> str:
+    """Changes with any of the files, so that browsers may keep them for good."""
+    joined = b"".join(found[0] for name in _FILES if (found := asset(name)) is not None)
+    return hashlib.sha256(joined).hexdigest()[:16]
+
+
+def style() -> Markup:
+    """The style sheet inside a page that must stand alone."""
+    found = asset("dashboard.css")
+    return Markup(found[0].decode() if found else "")  # noqa: S704  our own file
+
+
+def _chart_colours() -> str:
+    """Charts carry the light colours as attributes; these rules exchange them in the dark."""
+    names = {INK: "ink", MUTED: "muted", AXIS: "axis", GRID: "grid"} | {c: f"line-{i}" for i, c in enumerate(LINES)}
+    rules = [
+        f'.plot [{part}="{colour}"] {{ {part}: var(--{name}); }}'
+        for colour, name in names.items()
+        for part in ("fill", "stroke")
+    ]
+    light = "".join(f" --{name}: {colour};" for colour, name in names.items())
+    dark = "".join(f" --{name}: {DARK[colour]};" for colour, name in names.items())
+    return "\n".join([f":root {{{light} }}", f"@media (prefers-color-scheme: dark) {{ :root {{{dark} }} }}", *rules])

@@ -1,0 +1,225 @@
+"""The dashboard's own addresses: pages, charts and two static files, under a policy that lets nothing in."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import re
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any, TypeAlias
+
+from fastapi import APIRouter, Request, Response
+
+from hubbub.problems import InvalidParameter
+from hubbub_aggregator.answers import LedgerAnswer
+from hubbub_aggregator.dashboard.api import Api, Kept, Problem, in_process
+from hubbub_aggregator.dashboard.drawing import Drawer, to_png
+from hubbub_aggregator.dashboard.pages.asked import Asked
+from hubbub_aggregator.dashboard.pages.collected import collected_page
+from hubbub_aggregator.dashboard.pages.metric import compare_spec, estimate_spec, metric_page, series_spec
+from hubbub_aggregator.dashboard.pages.operations import operations_page
+from hubbub_aggregator.dashboard.pages.overview import Cards, overview
+from hubbub_aggregator.dashboard.pages.privacy import (
+    ask_ledger,
+    epsilon_spec,
+    ledger_spec,
+    posterior_spec,
+    privacy_page,
+)
+from hubbub_aggregator.dashboard.pages.site import Site
+from hubbub_aggregator.dashboard.palette import Theme, themed
+from hubbub_aggregator.dashboard.rendering import asset, asset_hash, render
+from hubbub_aggregator.dashboard.vega import Spec
+from hubbub_aggregator.etags import is_known
+
+__all__ = ["HEADERS", "Dashboard", "attach"]
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Embedder-Policy": "require-corp",
+    "Permissions-Policy": "interest-cohort=()",
+}
+_PATIENCE = 3.0
+"""Seconds that a page waits for the ledger; then it says that it is being worked out, and fills in by itself."""
+_SMALLEST_ZIPPED = 600
+
+Handler: TypeAlias = Callable[..., Awaitable[Response]]
+_COUNT = re.compile("[0-9]{1,3}")
+
+
+class Dashboard:
+    """What pages share between requests: answers, drawings and cards, each of bounded size."""
+
+    def __init__(self, app: Callable[..., Awaitable[None]], *, is_patient: bool = False) -> None:
+        """One that is patient waits for every number, however long it takes."""
+        self._send = in_process(app)
+        self._kept, self._drawer = Kept(), Drawer()
+        self._patience = None if is_patient else _PATIENCE
+        self.cards = Cards(None) if is_patient else Cards()
+        self._ledger: asyncio.Task[LedgerAnswer] | None = None
+
+    def site(self, request: Request) -> Site:
+        return Site(Api(self._send, self._kept, request.headers.get("authorization")), self._drawer)
+
+    async def ledger(self, site: Site) -> LedgerAnswer | None:
+        """None if it is still being worked out: that goes on, once for all who ask."""
+        await site.listing()  # refuses who may not ask, before anything that somebody else has asked for is shared
+        if self._ledger is None or self._ledger.done():
+            self._ledger = asyncio.create_task(ask_ledger(site))
+        try:
+            return await asyncio.wait_for(asyncio.shield(self._ledger), self._patience)
+        except TimeoutError:
+            return None
+
+
+def attach(app: Any) -> None:
+    """Serve the dashboard from an app that has the public API."""
+    app.state.dashboard = Dashboard(app)
+    app.include_router(router)
+
+
+router = APIRouter(include_in_schema=False)
+
+
+def page(name: str) -> Callable[[Handler], Handler]:
+    """A handler whose problems leave as a page that says what to do."""
+
+    def wrap(handler: Handler) -> Handler:
+        @wraps(handler)
+        async def answer(request: Request, **given: Any) -> Response:
+            try:
+                return await handler(request, **given)
+            except Problem as problem:
+                return _problem(request, problem, name)
+            except InvalidParameter as error:
+                return _problem(request, Problem(422, "invalid-query", "This can't be shown.", str(error)), name)
+
+        return answer
+
+    return wrap
+
+
+def _dashboard(request: Request) -> Dashboard:
+    found: Dashboard = request.app.state.dashboard
+    return found
+
+
+def _problem(request: Request, problem: Problem, name: str) -> Response:
+    html = render("problem.html", page=name, problem=problem, in_one_file=False)
+    headers = {"WWW-Authenticate": 'Basic realm="hubbub", charset="UTF-8"'} if problem.status == 401 else {}
+    return _respond(request, html.encode(), "text/html; charset=utf-8", problem.status, headers)
+
+
+async def _page(request: Request, template: str, name: str, **shown: Any) -> Response:
+    html = await asyncio.to_thread(render, template, page=name, in_one_file=False, **shown)
+    return _respond(request, html.encode(), "text/html; charset=utf-8")
+
+
+def _respond(
+    request: Request, body: bytes, media_type: str, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    """With a tag of the content, so that polling costs nothing while nothing changes, and compressed."""
+    sent = {
+        **HEADERS,
+        "Cache-Control": "private, no-cache",
+        "Vary": "Authorization, Accept-Encoding",
+        **(headers or {}),
+    }
+    if status == 200:
+        sent["ETag"] = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        if is_known(sent["ETag"], request.headers.get("if-none-match")):
+            return Response(status_code=304, headers=sent)
+    else:
+        sent["Cache-Control"] = "no-store"
+    worth_it = len(body) >= _SMALLEST_ZIPPED and media_type != "image/png"
+    if worth_it and "gzip" in request.headers.get("accept-encoding", ""):
+        body = gzip.compress(body, 5, mtime=0)
+        sent["Content-Encoding"] = "gzip"
+    return Response(body, status, sent, media_type=media_type)
+
+
+@router.get("/")
+@page("overview")
+async def show_overview(request: Request) -> Response:
+    dashboard = _dashboard(request)
+    site = dashboard.site(request)
+    found = await overview(site, dashboard.cards)
+    return await _page(request, "overview.html", "overview", view=found, links=site.links)
+
+
+@router.get("/metric/{name}")
+@page("metric")
+async def show_metric(request: Request, name: str) -> Response:
+    site = _dashboard(request).site(request)
+    found = await metric_page(site, name, Asked.of(request.query_params))
+    return await _page(request, "metric.html", "metric", view=found, links=site.links)
+
+
+@router.get("/privacy")
+@page("privacy")
+async def show_privacy(request: Request) -> Response:
+    dashboard = _dashboard(request)
+    site = dashboard.site(request)
+    found = await privacy_page(site, dashboard.ledger, request.query_params.get("metric") or None)
+    return await _page(request, "privacy.html", "privacy", view=found, links=site.links)
+
+
+@router.get("/operations")
+@page("operations")
+async def show_operations(request: Request) -> Response:
+    site = _dashboard(request).site(request)
+    return await _page(request, "operations.html", "operations", view=await operations_page(site), links=site.links)
+
+
+@router.get("/what-is-collected")
+@page("collected")
+async def show_collected(request: Request) -> Response:
+    """For everybody: it is made from the bundle alone, which every device gets."""
+    site = _dashboard(request).site(request)
+    return await _page(request, "collected.html", "collected", view=await collected_page(site), links=site.links)
+
+
+@router.get("/chart/{kind}/{name}.{form}")
+@page("chart")
+async def show_chart(request: Request, kind: str, name: str, form: str) -> Response:
+    """A chart as a file: SVG, or PNG at twice the size, light or, with `theme=dark`, dark."""
+    site, given = _dashboard(request).site(request), request.query_params
+    asked = Asked.of(given, also=("part", "theme"))
+    part, theme = given.get("part", "0"), given.get("theme", "light")
+    made: dict[str, Callable[[], Awaitable[Spec]]] = {
+        "estimate": lambda: estimate_spec(site, name, asked, int(part)),
+        "series": lambda: series_spec(site, name, asked),
+        "compare": lambda: compare_spec(site, name, asked),
+        "epsilon": lambda: epsilon_spec(site, name),
+        "posterior": lambda: posterior_spec(site, name),
+        "ledger": lambda: ledger_spec(site),
+    }
+    if kind not in made or form not in ("svg", "png") or theme not in ("light", "dark") or not _COUNT.fullmatch(part):
+        raise Problem(404, "not-found", "There is no such chart.", "Pages link to those there are.")
+    svg = await asyncio.to_thread(site.drawer.svg, await made[kind]())
+    saved = {"Content-Disposition": f'inline; filename="{_tame(name)}-{kind}.{form}"'}
+    chosen: Theme = "dark" if theme == "dark" else "light"
+    if form == "png":
+        return _respond(request, await asyncio.to_thread(to_png, svg, chosen), "image/png", headers=saved)
+    return _respond(request, themed(svg, chosen).encode(), "image/svg+xml", headers=saved)
+
+
+@router.get("/static/{version}/{name}")
+async def show_static(request: Request, version: str, name: str) -> Response:
+    """Kept by browsers for good: another content has another address."""
+    found = asset(name)
+    if found is None or version != asset_hash():
+        return _problem(request, Problem(404, "not-found", "There is no such file.", "Reload the page."), "chart")
+    headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return _respond(request, found[0], f"{found[1]}; charset=utf-8", headers=headers)
+
+
+def _tame(name: str) -> str:
+    return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)

@@ -1,0 +1,144 @@
+// Two comforts, and nothing that the pages need: numbers under the pointer or the arrow keys, and news without reload.
+(() => {
+  "use strict";
+  const EVERY = 20000;
+  const SOON = 4000; // while something is being worked out
+
+  // -- charts: one stop for the Tab key each; arrow keys walk over the marks and read their numbers out
+
+  const readable = (root) => {
+    root.querySelectorAll("figure.chart .plot").forEach((plot) => {
+      const marks = [...plot.querySelectorAll(".mark")];
+      const readout = plot.closest("figure").querySelector(".readout");
+      if (!marks.length || !readout || plot.dataset.ready) return;
+      plot.dataset.ready = "1";
+      plot.closest("figure").classList.add("enhanced");
+      plot.setAttribute("tabindex", "0");
+      let at = -1;
+      const read = (mark) => {
+        marks.forEach((one) => one.classList.toggle("is-read", one === mark));
+        readout.textContent = mark ? mark.querySelector("title").textContent : "";
+      };
+      const step = (to) => {
+        at = Math.max(0, Math.min(marks.length - 1, to));
+        read(marks[at]);
+      };
+      plot.addEventListener("keydown", (event) => {
+        const moves = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: marks.length - 1 };
+        if (!(event.key in moves) || event.ctrlKey || event.metaKey || event.altKey) return;
+        event.preventDefault();
+        step(moves[event.key]);
+      });
+      plot.addEventListener("focus", () => step(Math.max(at, 0)));
+      plot.addEventListener("blur", () => read(null));
+      plot.addEventListener("pointerover", (event) => {
+        const mark = event.target.closest(".mark");
+        if (mark) read(mark);
+      });
+      plot.addEventListener("pointerleave", () => read(plot === document.activeElement ? marks[at] : null));
+    });
+  };
+
+  // -- news: the same page is asked for again, and what differs is exchanged where it stands
+
+  const regions = () => [...document.querySelectorAll("[data-live]")];
+  const plain = (element) => {
+    const copy = element.cloneNode(true);
+    copy.querySelectorAll(".readout").forEach((one) => (one.textContent = ""));
+    copy.querySelectorAll(".enhanced").forEach((one) => one.classList.remove("enhanced"));
+    copy.querySelectorAll(".is-read").forEach((one) => one.classList.remove("is-read"));
+    copy.querySelectorAll("[data-ready]").forEach((one) => {
+      one.removeAttribute("data-ready");
+      one.removeAttribute("tabindex");
+    });
+    copy.querySelectorAll("details[open]").forEach((one) => one.removeAttribute("open"));
+    return copy.innerHTML;
+  };
+  const path = (element, root) => {
+    const steps = [];
+    for (let one = element; one && one !== root; one = one.parentElement) {
+      steps.unshift([...one.parentElement.children].indexOf(one));
+    }
+    return steps;
+  };
+  const follow = (root, steps) => steps.reduce((one, step) => one && one.children[step], root);
+
+  const exchange = (old, fresh) => {
+    const focused = old.contains(document.activeElement) ? path(document.activeElement, old) : null;
+    const opened = [...old.querySelectorAll("details[open]")].map((one) => path(one, old));
+    const scrolled = [...old.querySelectorAll(".scroll")].map((one) => [path(one, old), one.scrollTop, one.scrollLeft]);
+    const [x, y] = [window.scrollX, window.scrollY];
+    old.replaceChildren(...fresh.childNodes);
+    opened.forEach((steps) => {
+      const one = follow(old, steps);
+      if (one && one.tagName === "DETAILS") one.open = true;
+    });
+    scrolled.forEach(([steps, top, left]) => {
+      const one = follow(old, steps);
+      if (one) [one.scrollTop, one.scrollLeft] = [top, left];
+    });
+    readable(old);
+    const again = focused && follow(old, focused);
+    if (again && again.focus) again.focus({ preventScroll: true });
+    window.scrollTo(x, y);
+  };
+
+  const busy = (region) => {
+    const selection = window.getSelection();
+    const reading = selection && !selection.isCollapsed && region.contains(selection.anchorNode);
+    const active = document.activeElement;
+    return reading || (region.contains(active) && active.matches("input, select, textarea"));
+  };
+  const said = document.createElement("p");
+  said.setAttribute("role", "status");
+  const away = (isAway) => {
+    const words = isAway ? "The aggregator does not answer; the numbers are as they were." : "";
+    if (said.textContent !== words) said.textContent = words;
+  };
+
+  let paused = false;
+  let tag = null;
+  const ask = async () => {
+    if (paused || document.hidden || !regions().length) return;
+    try {
+      const headers = tag ? { "If-None-Match": tag } : {};
+      const answer = await fetch(window.location.href.split("#")[0], { headers, cache: "no-store", credentials: "same-origin" });
+      away(answer.status !== 200 && answer.status !== 304);
+      if (answer.status !== 200) return;
+      tag = answer.headers.get("ETag");
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      regions().forEach((old) => {
+        const other = fresh.getElementById(old.id);
+        if (!other || plain(other) === plain(old)) return;
+        if (busy(old)) tag = null; // asked for again when the person is done
+        else exchange(old, other);
+      });
+    } catch {
+      away(true); // the page stays as it is, and is asked for again
+    }
+  };
+
+  const pause = () => {
+    if (!regions().length) return;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "pause";
+    const show = () => {
+      button.textContent = paused ? "Updates are paused: resume" : "Updates by itself: pause";
+      button.setAttribute("aria-pressed", String(paused));
+    };
+    button.addEventListener("click", () => {
+      paused = !paused;
+      show();
+      ask();
+    });
+    show();
+    document.querySelector(".bottom").append(said, button);
+  };
+
+  readable(document);
+  pause();
+  window.setInterval(ask, EVERY);
+  window.setInterval(() => document.querySelector("[data-soon]") && ask(), SOON);
+  document.addEventListener("visibilitychange", ask);
+})();

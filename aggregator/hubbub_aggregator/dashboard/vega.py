@@ -1,0 +1,82 @@
+"""What all charts share: their size and type, their axes, and how many digits a tick has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from hubbub_aggregator.dashboard.palette import AXIS, GRID, INK, MUTED
+
+__all__ = ["FONT", "Spec", "axis", "chart", "log_scale", "percent", "plain", "rule", "times"]
+
+Spec = dict[str, Any]
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+_WIDTH = 430
+"""Of the whole chart: two stand side by side on a desk, and on a phone one is shrunk by a quarter."""
+
+
+def chart(data: Spec, layers: list[Spec], *, height: Any, width: int = _WIDTH) -> Spec:
+    return {
+        "data": data,
+        "layer": layers,
+        "width": width,
+        "height": height,
+        "background": None,
+        "padding": 4,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "config": {
+            "font": FONT,
+            "view": {"stroke": None},
+            "axis": {
+                "labelFontSize": 13,
+                "titleFontSize": 13,
+                "titleFontWeight": "normal",
+                "labelColor": INK,
+                "titleColor": MUTED,
+                "gridColor": GRID,
+                "domainColor": AXIS,
+                "tickColor": AXIS,
+                "aria": False,
+            },
+        },
+    }
+
+
+def axis(ticks: int = 5, **more: Any) -> Spec:
+    return {"tickCount": ticks, "domain": False, "ticks": False, "labelPadding": 6, **more}
+
+
+def log_scale(numbers: Sequence[float], **more: Any) -> Spec:
+    """A logarithmic scale from power to power of ten, or finer where the numbers span little."""
+    low, high = math.floor(math.log10(min(numbers))), math.ceil(math.log10(max(numbers)))
+    steps = (1,) if high - low > 2 else (1, 2, 5)
+    ticks = [step * 10.0**power for power in range(low, high + 1) for step in steps if step * 10.0**power <= 10.0**high]
+    inside = [tick for tick in ticks if tick >= min(numbers) * 0.999] or ticks
+    start = max((tick for tick in ticks if tick <= min(numbers) * 1.001), default=ticks[0])
+    stop = min((tick for tick in ticks if tick >= max(numbers) * 0.999), default=ticks[-1])
+    shown = [tick for tick in {start, *inside} if start <= tick <= stop]
+    return {"scale": {"type": "log", "domain": [start, stop]}, "axis": axis(values=sorted(shown), **more)}
+
+
+def times(periods: int) -> Spec:
+    return {"grid": False, "tickCount": min(5, max(1, periods)), "labelOverlap": "greedy", "labelFlush": True}
+
+
+def rule(width: float, color: str = INK) -> Spec:
+    return {"type": "rule", "color": color, "strokeWidth": width, "aria": False}
+
+
+def plain(data: Sequence[Spec], *ends: float) -> str:
+    """As many digits as tell the ticks apart, and no multiples: people know what 1,500 is."""
+    found = [*ends, *(row[name] for row in data for name in ("lo", "hi", "v") if row.get(name) is not None)]
+    spread = (max(found) - min(found)) or abs(max(found)) or 1.0
+    digits = min(12, max(0, 1 - math.floor(math.log10(spread))))
+    return f",.{digits}f" if spread < 1e7 else "~s"
+
+
+def percent(data: Sequence[Spec]) -> str:
+    """As many digits as the spread of the numbers needs."""
+    ends = [row[name] for row in data for name in ("lo", "hi", "v") if row.get(name) is not None]
+    spread = max(ends) - min([*ends, 0.0] if "raw" in data[0] else ends) if ends else 1.0
+    return ".0%" if spread > 0.04 else ".1%" if spread > 0.004 else ".2%"

@@ -1,0 +1,146 @@
+"""Numbers, times and lengths as people read them."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+from hubbub.period import duration_seconds
+
+__all__ = [
+    "ago",
+    "amount",
+    "change",
+    "count",
+    "delta",
+    "epsilon",
+    "every",
+    "interval",
+    "length",
+    "moment",
+    "probability",
+    "sentence",
+    "share",
+    "size",
+    "value",
+]
+
+_MINUS = "\N{MINUS SIGN}"
+_THIN = "\N{NARROW NO-BREAK SPACE}"
+_UNITS = {"w": "week", "d": "day", "h": "hour", "m": "minute", "s": "second"}
+
+
+def share(number: float | None, digits: int = 1) -> str:
+    """A share as a percentage."""
+    if number is None:
+        return "–"
+    text = f"{abs(100 * number):.{digits}f}"
+    sign = _MINUS if number < 0 and float(text) else ""
+    return f"{sign}{text}{_THIN}%"
+
+
+def amount(number: float | None) -> str:
+    """A mean: three or four significant digits, thousands set apart."""
+    if number is None:
+        return "–"
+    if number and not 1e-3 <= abs(number) < 1e9:
+        front, _, power = f"{number:.2e}".partition("e")
+        return f"{front} × 10{_raised(int(power))}".replace("-", _MINUS)
+    digits = 0 if abs(number) >= 100 else max(0, 2 - (math.floor(math.log10(abs(number))) if number else 2))
+    return f"{number:,.{digits}f}".replace("-", _MINUS).replace(",", _THIN)
+
+
+def value(number: float | None, *, is_share: bool) -> str:
+    return share(number) if is_share else amount(number)
+
+
+def change(number: float | None, *, is_share: bool) -> str:
+    """A difference, with its sign; of shares in percentage points."""
+    if number is None:
+        return "–"
+    sign = "+" if number > 0 else ""
+    return f"{sign}{100 * number:.1f} pp".replace("-", _MINUS) if is_share else f"{sign}{amount(number)}"
+
+
+def interval(low: float | None, high: float | None, *, is_share: bool) -> str:
+    """From the lower to the upper limit."""
+    return f"{value(low, is_share=is_share)} to {value(high, is_share=is_share)}"
+
+
+def count(number: int | float | None) -> str:
+    return "–" if number is None else f"{round(number):,}".replace(",", _THIN).replace("-", _MINUS)
+
+
+def epsilon(number: float) -> str:
+    """Three digits, rounded up: a guarantee is never shown better than it is."""
+    if number <= 0 or not math.isfinite(number):
+        return f"{number:g}"
+    places = max(0, 2 - math.floor(math.log10(number)))
+    scaled = number * 10**places
+    nearest = round(scaled)
+    up = nearest if abs(scaled - nearest) < 1e-9 * max(1.0, scaled) else math.ceil(scaled)
+    text = f"{up / 10**places:,.{places}f}".replace(",", _THIN)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def delta(number: float) -> str:
+    """A power of ten written as one."""
+    if number <= 0:
+        return "0"
+    exponent = math.floor(math.log10(number))
+    front = math.ceil(number / 10**exponent * 100 - 1e-6) / 100
+    if front >= 10:
+        front, exponent = front / 10, exponent + 1
+    power = f"10{_raised(exponent)}"
+    return power if front == 1 else f"{front:g} × {power}"
+
+
+def _raised(exponent: int) -> str:
+    return "".join("⁻" if c == "-" else "⁰¹²³⁴⁵⁶⁷⁸⁹"[int(c)] for c in str(exponent))
+
+
+def probability(number: float) -> str:
+    """Two digits, and never 0 or 1 for what is not."""
+    if 0.005 <= number <= 0.995:
+        return f"{number:.2f}"
+    return f"{number:.2g}" if number < 0.005 else f"{number:.6f}".rstrip("0")
+
+
+def length(text: str) -> str:
+    """A period's length in words: `1d` is a day."""
+    number, unit = text[:-1], _UNITS[text[-1]]
+    return unit if number == "1" else f"{number} {unit}s"
+
+
+def every(text: str) -> str:
+    """How often, in words: `1d` is once a day."""
+    return f"once a {length(text)}" if text[:-1] == "1" else f"once in {length(text)}"
+
+
+def moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def ago(seconds: float) -> str:
+    """How long ago, in one unit, rounded down."""
+    seconds = max(0.0, seconds)
+    for unit in ("w", "d", "h", "m"):
+        each = duration_seconds(f"1{unit}")
+        if seconds >= 2 * each:
+            return f"{int(seconds // each)} {_UNITS[unit]}s ago"
+    return "just now" if seconds < 60 else "1 minute ago"
+
+
+def sentence(text: str) -> str:
+    """With a capital letter in front, and nothing else changed."""
+    return text[:1].upper() + text[1:]
+
+
+def size(number: int | None) -> str:
+    if number is None:
+        return "unknown"
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if number < 1000 or unit == "GB":
+            break
+        number /= 1000  # type: ignore[assignment]  # a float from here on
+    return f"{number:,.0f}{_THIN}{unit}" if unit == "bytes" else f"{number:,.1f}{_THIN}{unit}"

@@ -1,0 +1,162 @@
+r"""(1) One report: how surely can its receiver tell two inputs apart, and does it follow the law that is declared?
+
+A local epsilon promises P[E | x] <= e^eps P[E | x'] for every set E of reports. For the worst pair of inputs the best
+set by the declared likelihood (Neyman and Pearson) and the best one found in the reports themselves are counted on
+reports that the SDK's own draw made; Clopper-Pearson limits turn the counts into an epsilon that is certainly lost.
+
+The declared law is what estimators, intervals and the shuffle accountant rest on. It is held to account twice:
+
+    E[L(R | x') / L(R | x)] = 1          for R drawn given x
+    the mean estimate of devices that all hold x is x
+
+Both are means of bounded numbers, tested by Bernstein's inequality.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hubbub.mechanisms import Categories
+from hubbub_audit.bounds import bernstein, empirical_bernstein
+from hubbub_audit.events import best_event, by_bits, by_cell, by_number, by_score, halves, lost
+from hubbub_audit.findings import Attack, Finding, judged
+from hubbub_audit.subjects import Subject
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["POWER", "law", "local"]
+
+POWER = 0.5
+"""An attack must reach this part of the claim, or it has shown nothing."""
+_LEAST_LIKELIHOOD = 1e-300
+_DATA_DRIVEN = [by_cell, by_number, by_bits]
+
+
+def local(subject: Subject, trials: int) -> Attack:
+    """Tell the two worst inputs apart by one report each, `trials` times."""
+
+    def run(alpha: float) -> list[Finding]:
+        pair = subject.worst_pair()
+        drawn = [subject.payloads(value, trials) for value in pair]
+        scores = [_scores(subject, payloads, pair) for payloads in drawn]
+        by_likelihood = [_one_way(scores, way, alpha, declared=True) for way in (0, 1)]
+        by_looking = [_one_way(drawn, way, alpha, declared=False) for way in (0, 1)]
+        return [
+            _finding(subject, pair, trials, "best set by the declared likelihood", by_likelihood, POWER),
+            # A net for what the declaration does not know of: what hashing hides from it, the first one sees.
+            _finding(subject, pair, trials, "best set found in the reports", by_looking, 0.0),
+        ]
+
+    return Attack("local", subject.label, 4, run)
+
+
+def _one_way(samples: list[NDArray[Any]], way: int, alpha: float, *, declared: bool) -> tuple[float, str]:
+    """The epsilon proven in one direction, and by which event."""
+    (choose, test), (choose_other, test_other) = halves(samples[way]), halves(samples[1 - way])
+    families = [by_score] if declared else _DATA_DRIVEN
+    event = best_event(choose, choose_other, families)
+    return lost(event, test, test_other, alpha), event.what if event else "none"
+
+
+def _scores(subject: Subject, payloads: NDArray[np.uint8], pair: tuple[Any, Any]) -> NDArray[np.float64]:
+    chances = np.maximum(subject.likelihoods(payloads, pair), _LEAST_LIKELIHOOD)
+    return np.asarray(np.log(chances[:, 0] / chances[:, 1]))
+
+
+def _finding(
+    subject: Subject, pair: tuple[Any, Any], trials: int, attack: str, found: list[tuple[float, str]], least: float
+) -> Finding:
+    observed, event = max(found)
+    claimed = subject.epsilon
+    return Finding(
+        "local",
+        subject.label,
+        attack,
+        f"one report loses at most epsilon {claimed:g}",
+        claimed,
+        observed,
+        judged(observed, claimed, least),
+        f"proves {observed / claimed:.0%} of the claim",
+        trials=2 * trials,
+        tests=2,
+        detail=f"inputs {_shown(pair[0])} and {_shown(pair[1])}; {event}",
+    )
+
+
+def _shown(value: Any) -> str:
+    return f"{float(value):g}"
+
+
+# -- the declared law --------------------------------------------------------------------------------
+
+
+def law(subject: Subject, trials: int) -> Attack:
+    """Hold the reports to the law that the mechanism declares."""
+    probes = subject.probes()
+    domain = subject.mechanism.domain
+    items = domain.size if isinstance(domain, Categories) else 1
+
+    def run(alpha: float) -> list[Finding]:
+        off: list[tuple[float, str]] = []
+        see: list[float] = []
+        for value, other in zip(probes, probes[1:] + probes[:1], strict=True):
+            payloads = subject.payloads(value, trials)
+            off.append(_identity(subject, payloads, value, other, alpha))
+            for found, visible in _bias(subject, payloads, value, alpha / items):
+                off.append(found)
+                see.append(visible)
+        worst, what = max(off)
+        return [
+            Finding(
+                "local",
+                subject.label,
+                "reports against the declared law",
+                "reports follow the declared law; 1 is the most that chance explains",
+                1.0,
+                worst,
+                "beaten" if worst > 1 else "holds",
+                f"would see an estimate off by {2 * max(see):.2g} of its scale",
+                trials=trials * len(probes),
+                tests=2 * len(probes),
+                detail=what,
+            )
+        ]
+
+    return Attack("local", subject.label, 2 * len(probes), run)
+
+
+def _identity(subject: Subject, payloads: NDArray[np.uint8], value: Any, other: Any, alpha: float) -> tuple[float, str]:
+    """How far E[L(R | other) / L(R | value)] is from one, by what chance explains."""
+    chances = subject.likelihoods(payloads, [value, other])
+    if (chances[:, 0] <= 0).any():
+        return math.inf, f"reports of {_shown(value)} that the declared law excludes"
+    ratio = chances[:, 1] / chances[:, 0]
+    limit = math.exp(subject.epsilon)  # ratios lie between its inverse and itself, or the claim is void already
+    if ratio.max() > limit * (1 + 1e-9) or ratio.min() * limit < 1 - 1e-9:
+        return math.inf, f"declared likelihood ratio {ratio.max():.6g} above e^epsilon"
+    allowed = empirical_bernstein(ratio, limit - 1 / limit, alpha)
+    return abs(float(ratio.mean()) - 1) / allowed, f"likelihood identity at {_shown(value)}"
+
+
+def _bias(
+    subject: Subject, payloads: NDArray[np.uint8], value: Any, alpha: float
+) -> list[tuple[tuple[float, str], float]]:
+    """How far the mean estimate of devices that all hold `value` is off, by what chance explains; and that in the
+    estimate's own scale."""
+    mechanism, count = subject.mechanism, len(payloads)
+    domain = mechanism.domain
+    found = mechanism.estimate(mechanism.tally(mechanism.decode_many(payloads)[0])).values
+    truth = np.eye(domain.size)[value] if isinstance(domain, Categories) else np.array([float(value)])
+    scale = 1.0 if isinstance(domain, Categories) else float(domain.width)
+    declared = np.broadcast_to(mechanism.variance(truth), truth.shape)
+    span = mechanism.influence()
+    results = []
+    for item in range(len(truth)):
+        allowed = bernstein(float(declared[item]), span, count, alpha)
+        off = abs(float(found[item] - truth[item])) / allowed
+        results.append(((off, f"estimate of value {item} where all hold {_shown(value)}"), allowed / scale))
+    return results

@@ -1,0 +1,186 @@
+"""Which attacks make up an audit, how its false alarms are shared out, and running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing import get_context
+
+from hubbub.codebook import Codebook
+from hubbub.mechanisms import mechanism, registered
+from hubbub_audit.channels import lengths, recording, sending
+from hubbub_audit.crowd import crowd
+from hubbub_audit.exact import exact
+from hubbub_audit.findings import FAMILY, Attack, Finding
+from hubbub_audit.local import law, local
+from hubbub_audit.logged import canaries
+from hubbub_audit.periods import averaging, retries
+from hubbub_audit.poisoning import poisoning
+from hubbub_audit.shuffled import shuffled
+from hubbub_audit.subjects import Subject, subject_of, usual
+
+__all__ = ["EPSILONS", "TRIALS", "Audit", "Plan", "attacks", "audit", "audit_in_processes"]
+
+EPSILONS = (0.5, 1.0, 4.0)
+TRIALS = 100_000
+"""Reports of each input. Everything dearer than a report is done so many times less often."""
+_CROWD_EPSILON, _SHUFFLER_EPSILON, _DEVICE_EPSILON = 2.0, 3.0, 1.0
+"""Where shuffling helps visibly in batches that are small enough to be made by the thousand."""
+_LONGEST_LAW = 1_000
+"""Reports of an example beyond which walking through all of them takes too long."""
+_TOGETHER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What was found, and how sure that is."""
+
+    findings: tuple[Finding, ...]
+    tests: int
+    alpha: float
+    """False-alarm rate of each test."""
+
+    @property
+    def false_alarms(self) -> float:
+        """Chance that any of the tests raises an alarm though every claim holds (Bonferroni)."""
+        return self.tests * self.alpha
+
+    @property
+    def beaten(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.verdict == "beaten"]
+
+    @property
+    def weak(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.verdict == "weak"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to audit: all registered mechanisms, those named, or a codebook's metrics, in a form to be sent around."""
+
+    names: tuple[str, ...] = ()
+    epsilons: tuple[float, ...] = ()
+    trials: int = TRIALS
+    codebook: bytes | None = None
+    """Compiled."""
+
+    def attacks(self) -> list[Attack]:
+        codebook = None if self.codebook is None else Codebook.from_compiled(self.codebook)
+        return attacks(self.names, self.epsilons, self.trials, codebook)
+
+
+def audit_in_processes(plan: Plan, jobs: int, progress: Callable[[Attack], None] | None = None) -> Audit:
+    """The same as `audit` of the plan's attacks, several at a time; each process makes the plan for itself."""
+    planned = plan.attacks()
+    tests = sum(attack.tests for attack in planned)
+    alpha = FAMILY / max(tests, 1)
+    found: dict[int, list[Finding]] = {}
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(_run_one, plan, index, alpha): index for index in range(len(planned))}
+        try:
+            for done in as_completed(running):
+                found[running[done]] = done.result()
+                if progress is not None:
+                    progress(planned[running[done]])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return Audit(tuple(finding for index in sorted(found) for finding in found[index]), tests, alpha)
+
+
+@lru_cache(maxsize=1)
+def _made(plan: Plan) -> list[Attack]:
+    return plan.attacks()
+
+
+def _run_one(plan: Plan, index: int, alpha: float) -> list[Finding]:
+    return _made(plan)[index].run(alpha)
+
+
+def audit(
+    planned: Sequence[Attack], progress: Callable[[Attack], None] | None = None, alpha: float | None = None
+) -> Audit:
+    """Run them all, one after the other; each test may raise a false alarm with an equal share of FAMILY.
+
+    `alpha` sets the rate of each test instead.
+    """
+    tests = sum(attack.tests for attack in planned)
+    alpha = FAMILY / max(tests, 1) if alpha is None else alpha
+    findings: list[Finding] = []
+    for attack in planned:
+        findings += attack.run(alpha)
+        if progress is not None:
+            progress(attack)
+    return Audit(tuple(findings), tests, alpha)
+
+
+def attacks(
+    names: Sequence[str] = (),
+    epsilons: Sequence[float] = (),
+    trials: int = TRIALS,
+    codebook: Codebook | None = None,
+) -> list[Attack]:
+    """The whole audit: of all registered mechanisms, of those named, or of a codebook's metrics."""
+    if codebook is not None:
+        subjects = [Subject(metric) for metric in codebook.metrics if metric.enabled]
+        crowds = devices = subjects
+    else:
+        chosen = [mechanism(name).name for name in names] or sorted(registered())
+        subjects = [usual(name, epsilon) for name in chosen for epsilon in epsilons or EPSILONS]
+        crowds = [usual(name, _CROWD_EPSILON) for name in chosen]
+        devices = [usual(name, _DEVICE_EPSILON, size=2) for name in chosen]
+    return [
+        *_of_reports(subjects, trials),
+        *_of_crowds(crowds, trials),
+        shuffled(_for_the_shuffler(crowds, codebook), max(trials // 50, 40)),
+        *_of_devices(devices, trials),
+    ]
+
+
+def _of_reports(subjects: Sequence[Subject], trials: int) -> list[Attack]:
+    planned: list[Attack] = []
+    for subject in subjects:
+        planned += [local(subject, trials), law(subject, trials // 2)]
+        planned += [exact(example) for example in _small(subject)]
+        planned += [poisoning(subject)]
+    return planned
+
+
+def _small(subject: Subject) -> list[Subject]:
+    """Instances of the same code and epsilon that can be walked through."""
+    examples = type(subject.mechanism).examples(float(subject.mechanism.epsilon))
+    return [subject_of(example) for example in examples if len(example.outputs()) <= _LONGEST_LAW]
+
+
+def _of_crowds(subjects: Sequence[Subject], trials: int) -> list[Attack]:
+    planned = [crowd(subject, max(trials // 10, 100)) for subject in subjects]
+    return [*planned, *(crowd(one, max(trials // 20, 100), _TOGETHER) for one in _one_of_each_kind(subjects))]
+
+
+def _for_the_shuffler(subjects: Sequence[Subject], codebook: Codebook | None) -> Subject:
+    """A metric whose reports are soon made: which one it is makes no difference to a shuffler."""
+    if codebook is not None:
+        return subjects[0]
+    names = [subject.mechanism.name for subject in subjects]
+    return usual("krr" if "krr" in names else names[0], _SHUFFLER_EPSILON)
+
+
+def _of_devices(subjects: Sequence[Subject], trials: int) -> list[Attack]:
+    kinds = _one_of_each_kind(subjects)
+    return [
+        averaging(kinds[0], max(trials // 50, 64)),
+        *(retries(subject, max(6, trials // 2_000)) for subject in kinds),
+        lengths(subjects),
+        *(sending(subject, max(trials // 50, 64)) for subject in kinds),
+        *(recording(subject, max(trials // 25, 64)) for subject in kinds),
+        canaries(),
+    ]
+
+
+def _one_of_each_kind(subjects: Sequence[Subject]) -> list[Subject]:
+    """The cheapest attack surface that has both: the smallest report of a frequency, and of a mean."""
+    kinds = sorted({subject.mechanism.kind for subject in subjects})
+    of_kind = [[subject for subject in subjects if subject.mechanism.kind == kind] for kind in kinds]
+    return [min(some, key=lambda subject: (subject.mechanism.report_bytes, subject.label)) for some in of_kind]

@@ -1,0 +1,111 @@
+r"""(6) Fakes: how far can devices that lie at will move an estimate, against the published bound?
+
+A fake may send any bytes that decode. Maximal gain (Cao, Jia and Gong, USENIX Security 2021, arXiv 1911.02046) takes
+the report that adds most to the target's estimate; the largest shift comes where it stands in place of the report that
+adds least. Chosen from what honest devices of several values send, and from payloads that none would.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from hubbub.mechanisms import Categories
+from hubbub.problems import MalformedReport
+from hubbub_aggregator.opening import tally_payloads
+from hubbub_audit.findings import Attack, Finding
+from hubbub_audit.subjects import AnyMechanism, Subject, spread
+
+__all__ = ["POWER", "poisoning"]
+
+POWER = 0.9
+"""The part of the bound that the fakes must reach: it is meant to be exact."""
+_REPORTS, _FAKES = 1_000, 50
+_OF_EACH_VALUE = 200
+_ANY_BYTES = 2_000
+_ROUND_OFF = 1e-9
+
+
+def poisoning(subject: Subject) -> Attack:
+    """Put the best fakes in the place of the worst reports, and see how far the estimate moves."""
+
+    def run(_: float) -> list[Finding]:
+        mechanism = subject.mechanism
+        pool = _pool(subject)
+        single = np.array([mechanism.estimate(_tally(mechanism, [payload])).values for payload in pool])
+        item = int((single.max(axis=0) - single.min(axis=0)).argmax())
+        best, worst = pool[int(single[:, item].argmax())], pool[int(single[:, item].argmin())]
+        honest = [row.tobytes() for row in subject.payloads(mechanism.inputs()[0], _REPORTS - _FAKES)]
+        before = mechanism.estimate(_tally(mechanism, honest + [worst] * _FAKES)).values
+        after = mechanism.estimate(_tally(mechanism, honest + [best] * _FAKES)).values
+        observed, bound = float(np.abs(after - before).max()), mechanism.manipulation(_FAKES, _REPORTS)
+        beaten = observed > bound * (1 + _ROUND_OFF)
+        what = f"of value {item}" if isinstance(mechanism.domain, Categories) else "of the mean"
+        return [
+            Finding(
+                "poisoning",
+                subject.label,
+                "maximal-gain fakes",
+                f"{_FAKES} fakes of {_REPORTS:,} move no estimate by more than {bound:.4g}",
+                bound,
+                observed,
+                "beaten" if beaten else "holds" if observed >= POWER * bound else "weak",
+                f"reaches {observed / bound:.0%} of the bound",
+                trials=len(pool),
+                detail=f"estimate {what}, {len(pool)} payloads tried",
+            )
+        ]
+
+    return Attack("poisoning", subject.label, 0, run)
+
+
+def _pool(subject: Subject) -> list[bytes]:
+    """Different payloads that decode."""
+    mechanism, size = subject.mechanism, subject.mechanism.report_bytes
+    honest = [
+        row.tobytes()
+        for value in spread(list(mechanism.inputs()), 8)
+        for row in subject.payloads(value, _OF_EACH_VALUE)
+    ]
+    made_up = [bytes(size), b"\xff" * size, *_single_bytes(size), *(os.urandom(size) for _ in range(_ANY_BYTES))]
+    made_up += [_one_bit_changed(payload, at) for payload in honest[:16] for at in range(min(8 * size, 256))]
+    made_up += [_as_large_as_decodes(mechanism, size)]
+    return sorted(set(honest) | {payload for payload in made_up if _decodes(mechanism, payload)})
+
+
+def _single_bytes(size: int) -> Iterable[bytes]:
+    return (bytes(size - 1) + bytes([last]) for last in range(256))
+
+
+def _one_bit_changed(payload: bytes, at: int) -> bytes:
+    changed = bytearray(payload)
+    changed[at // 8] ^= 1 << at % 8
+    return bytes(changed)
+
+
+def _as_large_as_decodes(mechanism: AnyMechanism, size: int) -> bytes:
+    """The largest number that decodes, by bisection: the far end of a report that is a number."""
+    low, high = 0, 256**size - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _decodes(mechanism, middle.to_bytes(size)):
+            low = middle
+        else:
+            high = middle - 1
+    return low.to_bytes(size)
+
+
+def _decodes(mechanism: AnyMechanism, payload: bytes) -> bool:
+    try:
+        mechanism.decode(payload)
+    except MalformedReport:
+        return False
+    return True
+
+
+def _tally(mechanism: AnyMechanism, payloads: list[bytes]) -> Any:
+    """As the aggregator counts them."""
+    return mechanism.tally_from_bytes(tally_payloads((mechanism, b"".join(payloads))))

@@ -1,0 +1,124 @@
+"""The dashboard: bytes that a page takes over the network, and CPU time of the server for it, against their limits.
+
+The overview is measured over fifty metrics and a year of daily releases; other pages over four metrics, one of them
+with a list of a thousand values, over nothing, and over the longest list. A page weighs what a browser that has nothing
+yet fetches for it, compressed as it is sent: the document, the style sheet, the script. Cold: the first time after a
+start, with guarantees and charts still to be made. Warm: nothing was released since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import numpy as np
+
+from hubbub_aggregator.app import create_app
+from hubbub_cli.table import table
+from tests.browser.crowd import Crowd
+from tests.browser.sites import TODAY, YEAR, empty, many, populated, start
+
+if TYPE_CHECKING:
+    from hubbub_aggregator.service import Aggregator
+
+METRICS = 50
+WEIGHT, CPU = 300_000, 0.1
+"""Limits: compressed bytes of a page, CPU seconds of the warm overview."""
+LONG = 65_536
+_LOADED = re.compile(r"<(?:link|script|img|source)\b[^>]*>")
+_LINK = re.compile(r'(?:href|src)="(/[^"]+)"')
+
+
+def ask(app: Any, path: str) -> tuple[float, int, str]:
+    """CPU seconds of one answer, its bytes as they were sent, and its text."""
+
+    async def go() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://aggregator") as http:
+            return await http.get(path, headers={"Accept-Encoding": "gzip"})
+
+    begin = time.process_time()
+    answer = asyncio.run(go())
+    seconds = time.process_time() - begin
+    assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text[:200]}"
+    return seconds, answer.num_bytes_downloaded, answer.text
+
+
+def weight(app: Any, path: str) -> int:
+    """Bytes of a page with everything that it loads."""
+    _, own, text = ask(app, path)
+    loaded = {linked for tag in _LOADED.findall(text) for linked in _LINK.findall(tag)}
+    assert len(loaded) >= 2, "a page has a style sheet and a script"
+    return own + sum(ask(app, linked.replace("&amp;", "&"))[1] for linked in loaded)
+
+
+def measured(service: Aggregator, paths: list[str]) -> list[list[str]]:
+    """One row for each page: its weight, and its CPU time cold, then warm (the median of five)."""
+    app, rows = create_app(service), []
+    for path in paths:
+        cold, _, _ = ask(app, path)
+        warm = sorted(ask(app, path)[0] for _ in range(5))[2]
+        heavy = weight(app, path)
+        rows.append(
+            [path, f"{heavy / 1000:.0f}", f"{heavy / WEIGHT:.2f}", f"{cold:.2f}", f"{warm:.3f}", f"{warm / CPU:.2f}"]
+        )
+    service.close()
+    return rows
+
+
+def long_list(root: Path, days: int = 30) -> Aggregator:
+    """The longest list that a codebook may hold."""
+    text = f"""
+[collection]
+name = "bench"
+period = "1d"
+device_epsilon = 6.0
+release = {{ epsilon = 0.5, delta = 1e-6 }}
+
+[metrics.long]
+type = "category"
+values = {json.dumps([f"value {index}" for index in range(LONG)])}
+epsilon = 6.0
+"""
+    start(root, text, (TODAY - days) * 86_400 + 60.0).close()
+    service = start(root, text)
+    crowd = Crowd(service.storage, service.codebooks)
+    for period in range(TODAY - days, TODAY):
+        crowd.shares("long", period, 1 / np.arange(1, LONG + 1), 100_000)
+    return service
+
+
+def main() -> None:
+    parts: dict[str, tuple[Callable[[Path], Aggregator], list[str]]] = {
+        f"{METRICS} metrics, {YEAR} periods": (lambda root: many(root, METRICS), ["/", "/metric/metric_03"]),
+        f"4 metrics, 1,000 values, {YEAR} periods": (
+            populated,
+            [
+                "/",
+                "/metric/dark_mode",
+                "/metric/theme",
+                "/metric/camera",
+                "/privacy",
+                "/operations",
+                "/what-is-collected",
+            ],
+        ),
+        "nothing yet": (empty, ["/", "/privacy", "/operations"]),
+        f"{LONG:,} values, 30 periods": (long_list, ["/", "/metric/long", "/what-is-collected"]),
+    }
+    head = ["page", "kB compressed", "of limit", "CPU s cold", "CPU s warm", "of limit"]
+    for title, (make, paths) in parts.items():
+        with tempfile.TemporaryDirectory() as folder:
+            rows = measured(make(Path(folder) / "site"), paths)
+        print(f"{title}\n\n{table(head, rows)}\n")
+    print(f"limits: {WEIGHT / 1000:.0f} kB for a page, {CPU * 1000:.0f} ms of CPU for the warm overview")
+
+
+if __name__ == "__main__":
+    main()

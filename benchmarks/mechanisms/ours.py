@@ -1,0 +1,99 @@
+"""The same work by the mechanisms that Hubbub chooses for it, with the limit of 32 bytes a report."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.mechanisms.work import EPSILONS, SIZES
+from hubbub.mechanisms import Bounds, Categories, Mechanism, choose
+from hubbub.mechanisms._optimum import frequencies
+from hubbub.randomness import SystemRandomness
+from hubbub.simulation import InsecureBulkRandomness
+from hubbub_cli.table import table
+
+UNIT = Bounds(Fraction(-1), Fraction(1))
+REPEATS = {2: 4000, 16: 600, 128: 100, 1024: 20, 65_536: 3}
+"""Ours are quick, so they are measured more closely than the others."""
+
+
+class Shares(NamedTuple):
+    """Estimates by repeat and item, and what a report cost."""
+
+    mechanism: Mechanism[Any]
+    estimates: NDArray[np.float64]
+    client: float
+    """Microseconds of CPU to randomize one value."""
+    server: float
+    """Seconds of CPU to tally and estimate all reports of one repeat."""
+
+
+def shares(values: NDArray[np.int64], size: int, epsilon: float, repeats: int | None = None) -> Shares:
+    mechanism = choose(Categories(size), epsilon)
+    rng = InsecureBulkRandomness(1000 * size + round(100 * epsilon))
+    found, server = [], []
+    for _ in range(repeats or REPEATS[size]):
+        reports = mechanism.randomize_many(values, rng)
+        start = time.process_time()
+        found.append(mechanism.estimate(mechanism.tally(reports)).values)
+        server.append(time.process_time() - start)
+    return Shares(mechanism, np.array(found), one_report(mechanism, int(values[0])), statistics.median(server))
+
+
+def one_report(mechanism: Mechanism[Any], value: Any, times: int = 500) -> float:
+    """Microseconds of CPU for one value, by the operating system's generator: the median of several rounds."""
+    rng = SystemRandomness()
+    return 1e6 / times * _median(lambda: [mechanism.randomize(value, rng) for _ in range(times)])
+
+
+def server_seconds(size: int, epsilon: float, reports: int = 100_000) -> tuple[str, float]:
+    """CPU seconds to tally and estimate so many reports."""
+    mechanism = choose(Categories(size), epsilon)
+    drawn = mechanism.randomize_many(np.arange(reports) % size, InsecureBulkRandomness(3))
+    return mechanism.name, _median(lambda: mechanism.estimate(mechanism.tally(drawn)), 3)
+
+
+def _median(call: Callable[[], object], rounds: int = 5) -> float:
+    found = []
+    for _ in range(rounds):
+        start = time.process_time()
+        call()
+        found.append(time.process_time() - start)
+    return statistics.median(found)
+
+
+def main() -> None:
+    """The short form, without other libraries: stated error over the optimum, and what a report costs."""
+    rows = []
+    for size in SIZES:
+        for epsilon in EPSILONS:
+            made = choose(Categories(size), epsilon)
+            ratio = made.typical_variance() / frequencies(size, epsilon)
+            device, server = one_report(made, 1, 100), server_seconds(size, epsilon, 100_000)[1]
+            rows.append(
+                (
+                    f"{size:,}",
+                    f"{epsilon:g}",
+                    made.name,
+                    f"{made.report_bytes}",
+                    f"{ratio:.2f}",
+                    f"{device:.1f}",
+                    f"{server:.3f}",
+                )
+            )
+    print(table(["values", "epsilon", "choice", "bytes", "of optimum", "us a report", "s per 100k"], rows))
+
+
+def numbers(values: NDArray[np.float64], epsilon: float) -> tuple[str, NDArray[np.float64]]:
+    """What each report of these values says on its own: the estimate from it alone."""
+    mechanism = choose(UNIT, epsilon)
+    reports = np.asarray(mechanism.randomize_many(values, InsecureBulkRandomness(5)))
+    kinds, which = np.unique(reports, axis=0, return_inverse=True)
+    said = [float(mechanism.estimate(mechanism.tally(kinds[[place]])).values[0]) for place in range(len(kinds))]
+    return mechanism.name, np.array(said)[which.ravel()]

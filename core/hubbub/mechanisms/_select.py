@@ -1,0 +1,165 @@
+"""Which mechanism to take when nobody names one: the lowest exact variance that fits, and why.
+
+Only closed forms are used and no numpy is loaded: a device that compiles a packaged codebook chooses too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from hubbub.mechanisms._exact import exact_epsilon
+from hubbub.mechanisms._frame import Categories
+from hubbub.mechanisms._optimum import optimum
+from hubbub.mechanisms._registry import registered
+from hubbub.problems import InvalidParameter
+
+if TYPE_CHECKING:
+    from hubbub.mechanisms._frame import Domain, Mechanism
+
+    AnyMechanism = Mechanism[Any]
+
+REPORT_BYTES = 32
+"""Longest report of a choice, unless said otherwise: the envelope around a report takes twice as much anyway."""
+
+TIE = 1.02
+"""Variances within two per cent count as equal; then the smaller report wins."""
+
+BY_HAND = "needs options that only you can give"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A mechanism for the domain, and what speaks against it (nothing, for the chosen one)."""
+
+    name: str
+    mechanism: AnyMechanism | None
+    """None when it cannot be made without a person."""
+    variance: float | None
+    report_bytes: int | None
+    against: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The chosen mechanism beside those it was chosen from, best first."""
+
+    mechanism: AnyMechanism
+    limit: int | None
+    candidates: tuple[Candidate, ...]
+    optimum: float | None
+    """The least variance that any mechanism can have; None where it is not known."""
+
+    @property
+    def variance(self) -> float:
+        """The figure that was compared: see `Mechanism.typical_variance`."""
+        return self.mechanism.typical_variance()
+
+    @property
+    def why(self) -> str:
+        """The reasons in a few sentences."""
+        fits = "any length" if self.limit is None else f"at most {_bytes(self.limit)}"
+        said = [f"{self.mechanism.name}: n x variance {self.variance:.4g}{self._beside_the_optimum()}"]
+        said[0] += f", {_bytes(self.mechanism.report_bytes)} a report."
+        others = [one for one in self.candidates if one.against]
+        if others:
+            said.append(f"Of reports of {fits}, the lowest variance; within {TIE - 1:.0%}, the smaller report.")
+            said += [f"{_figures(one)}: {one.against}." for one in others]
+        else:
+            said.append("Nothing else fits these values.")
+        return " ".join(said)
+
+    def _beside_the_optimum(self) -> str:
+        if self.optimum is None:
+            return ""
+        return f" ({self.variance / self.optimum:.2f} of the least possible)"
+
+
+def select(domain: Domain, epsilon: object, report_bytes: int | None = REPORT_BYTES) -> Choice:
+    """The mechanism of lowest variance under the report limit, near-ties to the smaller report, with its reasons.
+
+    One that costs the server too much, or needs what only a person can give, is never chosen: name it instead.
+    """
+    exact = exact_epsilon(epsilon)
+    if report_bytes is not None and (isinstance(report_bytes, bool) or not isinstance(report_bytes, int)):
+        raise InvalidParameter(f"report_bytes must be a whole number or None, got {report_bytes!r}")
+    fitting = {name: cls for name, cls in registered().items() if cls.fits(domain)}
+    made = [cls.calibrate(exact, domain) for cls in fitting.values() if cls.automatic]
+    if not made:
+        raise InvalidParameter(f"no mechanism fits {domain}")
+    free = [one for one in made if not one.reserved]
+    small = [one for one in free if report_bytes is None or one.report_bytes <= report_bytes]
+    if not small:
+        _refuse_all(domain, free, report_bytes)
+    best = min(one.typical_variance() for one in small)
+    chosen = min((one for one in small if one.typical_variance() <= TIE * best), key=_merit)
+    candidates = [_candidate(one, chosen, report_bytes) for one in made]
+    candidates.sort(key=lambda one: (one.variance or 0.0, one.name != chosen.name))
+    by_hand = [Candidate(name, None, None, None, BY_HAND) for name, cls in fitting.items() if not cls.automatic]
+    return Choice(chosen, report_bytes, (*candidates, *by_hand), optimum(domain, float(exact)))
+
+
+def choose(domain: Domain, epsilon: object, report_bytes: int | None = REPORT_BYTES) -> AnyMechanism:
+    """The mechanism that `select` takes."""
+    return select(domain, epsilon, report_bytes).mechanism
+
+
+def explain(mechanism: AnyMechanism) -> str:
+    """Why this mechanism is the default for its domain, or what the default would be instead."""
+    default = select(mechanism.domain, mechanism.epsilon)
+    if default.mechanism == mechanism:
+        return default.why
+    instead, ratio = default.mechanism, mechanism.typical_variance() / default.variance
+    return (
+        f"{mechanism.name}: asked for by name, or by a limit on the report. By default it would be {instead.name}: "
+        f"{_bytes(instead.report_bytes)} a report instead of {_bytes(mechanism.report_bytes)}, and here "
+        f"{mechanism.name} has {ratio:.3g} times its variance."
+    )
+
+
+def _merit(one: AnyMechanism) -> tuple[int, float, float, bool]:
+    """Smaller report; then less influence of fakes, less variance, and of equals the one made for two values."""
+    return one.report_bytes, _digits(one.influence()), _digits(one.typical_variance()), one.fits(Categories(3))
+
+
+def _digits(number: float) -> float:
+    """Nine digits: mechanisms that are the same in theory differ in the last ones."""
+    return float(f"{number:.9g}")
+
+
+def _refuse_all(domain: Domain, made: list[AnyMechanism], limit: int | None) -> NoReturn:
+    least = min(made, key=lambda one: one.report_bytes)
+    what = f"{domain.size} values" if isinstance(domain, Categories) else "this range"
+    remedy = ", or shorten the list of values" if isinstance(domain, Categories) else ""
+    raise InvalidParameter(
+        f"no mechanism sends {what} in {limit} bytes; {least.name} needs {least.report_bytes}: "
+        f"raise report_bytes{remedy}"
+    )
+
+
+def _candidate(one: AnyMechanism, chosen: AnyMechanism, limit: int | None) -> Candidate:
+    variance, least = one.typical_variance(), chosen.typical_variance()
+    more = variance / least
+    if one is chosen:
+        against = ""
+    elif one.reserved:
+        against = one.reserved
+    elif limit is not None and one.report_bytes > limit:
+        against = f"above the limit of {limit}"
+    elif more < 1:
+        against = f"{1 - more:.1%} less variance is not worth {one.report_bytes} bytes instead of {chosen.report_bytes}"
+    elif more < TIE:
+        against = "no better, and no smaller"
+    else:
+        against = f"{more:.3g} times the variance"
+    return Candidate(one.name, one, variance, one.report_bytes, against)
+
+
+def _figures(one: Candidate) -> str:
+    if one.variance is None or one.report_bytes is None:
+        return one.name
+    return f"{one.name} ({one.variance:.4g}, {_bytes(one.report_bytes)})"
+
+
+def _bytes(count: int) -> str:
+    return f"{count:,} byte" + ("" if count == 1 else "s")

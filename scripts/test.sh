@@ -1,0 +1,27 @@
+#!/usr/bin/env sh
+# The checks and the tests at the same time. The tests are shown as they go, the checks when both are over; what fails
+# in either fails this.
+set -u
+cd "$(dirname "$0")/.."
+said=$(mktemp)
+checks=
+trap 'rm -f "$said"; [ -z "$checks" ] || kill "$checks" 2>/dev/null' EXIT
+trap 'exit 130' INT TERM
+"${MAKE:-make}" --no-print-directory check >"$said" 2>&1 &
+checks=$!
+
+# What tests write stays in memory where there is room: what a kill leaves behind is the same, and nobody waits for a
+# disk that others use.
+if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ] && [ "$(df -Pk /dev/shm | awk 'NR == 2 { print $4 }')" -gt 4000000 ]; then
+  export TMPDIR=/dev/shm
+fi
+.venv/bin/pytest -m "not full" -n 4 --dist worksteal "$@"
+tests=$?
+
+wait "$checks"
+checked=$? checks=
+echo
+cat "$said"
+[ "$checked" -eq 0 ] || echo "The checks failed (exit code $checked): see above." >&2
+[ "$tests" -eq 0 ] || echo "The tests failed (exit code $tests): see above the checks." >&2
+[ "$checked" -eq 0 ] && [ "$tests" -eq 0 ]

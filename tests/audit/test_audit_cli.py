@@ -1,0 +1,73 @@
+"""`hubbub audit` as people and CI meet it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hubbub_cli.commands import hubbub as command
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, ["audit", *arguments])
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    page = tmp_path_factory.mktemp("audit") / "report.html"
+    return run(
+        "--mechanism", "rr", "--epsilon", "1", "--trials", "1000", "--jobs", "1", "--json", "--out", str(page)
+    ), page
+
+
+def test_too_few_trials_are_no_success(small: tuple[Result, Path]) -> None:
+    result, _ = small
+    assert result.exit_code == 3
+    assert "raise --trials" in result.stderr
+    assert "false alarms at most 1e-06" in result.stderr
+
+
+def test_json_goes_to_stdout_and_the_page_to_its_file(small: tuple[Result, Path]) -> None:
+    result, page = small
+    found = json.loads(result.stdout)
+    assert found["verdict"] == "weak"
+    assert {finding["subject"].partition(",")[0] for finding in found["findings"]} >= {"rr"}
+    assert "Privacy audit" in page.read_text()
+
+
+def test_a_planted_bug_is_shown_to_be_caught() -> None:
+    result = run("--self-test", "--plant", "fresh-retry", "--plant", "talkative", "--trials", "1000")
+    assert result.exit_code == 0
+    assert result.stdout.count("caught") == 2
+    assert "All 2 planted bugs are caught." in result.stderr
+
+
+def test_a_beaten_claim_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hubbub_audit import plan
+    from hubbub_audit.planted import PLANTS
+
+    (plant,) = [plant for plant in PLANTS if plant.name == "sure-bit"]
+    monkeypatch.setattr(plan, "attacks", lambda *_: plant.attacks(1_000))
+    result = run("--mechanism", "rr", "--jobs", "1")
+    assert result.exit_code == 1
+    assert "BEATEN" in result.stdout
+    assert "BEATEN: rr, epsilon 1" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--plant", "low-noise"], "--plant needs --self-test"),
+        (["--self-test", "--plant", "low-nose"], "no bug is named 'low-nose'"),
+        (["--trials", "5"], "--trials"),
+        (["--mechanism", "krrr"], "krrr"),
+        (["--codebook", "pyproject.toml", "--epsilon", "1"], "leave out the others"),
+    ],
+)
+def test_mistakes_are_answered_with_what_to_do(arguments: list[str], says: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert says in result.output

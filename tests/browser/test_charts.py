@@ -1,0 +1,65 @@
+"""Charts give their values to a mouse, a finger, a keyboard and a screen reader, and can be taken away."""
+
+from __future__ import annotations
+
+import re
+
+from tests.browser.looking import charts
+from tests.browser.visiting import Visitor
+
+
+def test_values_are_read_by_pointing_at_them(visitor: Visitor) -> None:
+    """SVG titles are what browsers show for a pointer that rests; each mark with data says its value and interval."""
+    page = visitor.open("populated", "/metric/theme?from=2027-01-08&to=2027-01-15")
+    titles: list[str] = page.evaluate(
+        "() => [...document.querySelectorAll('figure.chart svg .mark > title')].map((each) => each.textContent)"
+    )
+    for value in ("light", "dark", "other", "sepia"):
+        assert any(re.search(rf"{value}.*\d.*\d", words) for words in titles), (value, titles[:5])
+
+
+def test_values_are_read_with_the_keyboard_too(visitor: Visitor) -> None:
+    """Either marks can have the focus, or the same values stand in a table beside the chart."""
+    page = visitor.open("populated", "/metric/theme?from=2027-01-08&to=2027-01-15")
+    focusable = page.locator("figure.chart svg [tabindex='0']").count()
+    table = page.get_by_role("region", name="Estimates", exact=True).inner_text()
+    assert focusable or all(value in table for value in ("light", "dark", "other", "sepia"))
+
+
+def test_text_alternatives_say_what_the_chart_says(kept: Visitor) -> None:
+    """Numbers, not only a title."""
+    for path in ("/", "/metric/dark_mode", "/metric/camera", "/privacy"):
+        for chart in charts(kept.keep("populated", path)):
+            assert re.search(r"\d", chart["alternative"]), chart
+            assert len(chart["alternative"]) > 30, chart
+
+
+def test_a_thousand_values_and_a_year_stay_readable(kept: Visitor) -> None:
+    page = kept.keep("populated", "/metric/camera")
+    rows = page.get_by_role("region", name="Estimates", exact=True).locator("tbody tr").count()
+    assert 5 <= rows <= 100
+    assert page.evaluate("() => document.body.scrollHeight") < 12_000
+    crowded: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll("figure.chart svg")].flatMap((svg) => {
+          const texts = [...svg.querySelectorAll("text")].filter((each) => each.textContent.trim())
+            .map((each) => [each.textContent, each.getBoundingClientRect()]);
+          return texts.filter(([words, box], i) => texts.some(([_, other], j) => j > i
+            && Math.min(box.right, other.right) - Math.max(box.left, other.left) > 2
+            && Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top) > 3)).map(([words]) => words); })"""
+    )
+    assert crowded == []
+
+
+def test_charts_and_tables_can_be_taken_away(visitor: Visitor) -> None:
+    page = visitor.open("populated", "/metric/theme")
+    origin = visitor.sites["populated"]
+    starts = {".svg": b"<svg", ".png": b"\x89PNG", "csv": b""}
+    for kind, start in starts.items():
+        links = [
+            href for link in page.locator("main a[href]").all() if kind in (href := link.get_attribute("href") or "")
+        ]
+        assert links, kind
+        answer = page.request.get(f"{origin}{links[0]}")
+        assert answer.status == 200, links[0]
+        assert start in answer.body()[:200], answer.body()[:100]
+        assert len(answer.body()) > 200

@@ -1,0 +1,93 @@
+"""New releases come in by themselves, and the page stays where the reader left it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hubbub_aggregator.codebooks import Codebooks
+from hubbub_aggregator.main import DATABASE
+from hubbub_aggregator.storage import SqliteStorage
+from tests.browser.crowd import Crowd
+from tests.browser.looking import plain
+from tests.browser.sites import TODAY
+from tests.browser.visiting import PHONE, Visitor
+
+
+@pytest.fixture
+def release(state: Path, sites: dict[str, str]) -> Callable[[int], None]:  # noqa: ARG001  the state is made with them
+    """Devices whose reports to `metric_00` all say yes, as another process would release them."""
+
+    def another(reports: int) -> None:
+        storage = SqliteStorage(state / "living" / "state" / DATABASE)
+        try:
+            crowd = Crowd(storage, Codebooks(storage), seed=reports)
+            crowd.shares("metric_00", TODAY - 1, np.array([0.0, 1.0]), reports)
+        finally:
+            storage.close()
+
+    return another
+
+
+def test_a_new_release_changes_numbers_and_nothing_else(visitor: Visitor, release: Callable[[int], None]) -> None:
+    page = visitor.open("living", "/", width=PHONE, alone=True)
+    card = page.locator("article.card[data-metric=metric_00]")
+    before = card.inner_text()
+    link = page.locator("article.card[data-metric=metric_03] a").first
+    link.focus()
+    page.mouse.wheel(0, 300)
+    page.wait_for_function("() => scrollY > 0")
+    page.clock.run_for(1_000)  # a smooth scroll ends
+    place = "() => [scrollY, document.activeElement.getAttribute('href')]"
+    stood = page.evaluate(place)
+    release(7_001)
+    page.clock.fast_forward("10:00")
+    changed = "(before) => document.querySelector('article[data-metric=metric_00]').innerText !== before"
+    page.wait_for_function(changed, arg=before)
+    assert "8001 reports" in plain(card.inner_text())  # with the thousand that were there
+    assert page.evaluate(place) == stood
+    assert page.locator("article.card").count() == 4
+
+
+def test_what_is_typed_is_not_lost(visitor: Visitor, release: Callable[[int], None]) -> None:
+    page = visitor.open("living", "/metric/metric_00", alone=True)
+    before = page.locator("main").inner_text()
+    page.locator("details.picker > summary").click()
+    field = page.locator("input[name=from]")
+    field.fill("2027-01-12")
+    release(5_001)
+    page.clock.fast_forward("10:00")
+    assert field.input_value() == "2027-01-12"
+    assert page.evaluate("() => document.activeElement.name") == "from"
+    field.blur()
+    page.clock.fast_forward("10:00")
+    page.wait_for_function("(before) => document.querySelector('main').innerText !== before", arg=before)
+    assert field.input_value() == "2027-01-12"
+
+
+def test_a_refresh_that_fails_leaves_the_page_and_says_so(visitor: Visitor) -> None:
+    page = visitor.open("living", "/", alone=True)
+    before = page.locator("article.card").all_inner_texts()
+    watch = visitor.watch(page)
+    page.context.set_offline(True)
+    page.clock.fast_forward("10:00")
+    page.wait_for_timeout(300)
+    assert page.locator("article.card").all_inner_texts() == before
+    watch.faults[:] = [fault for fault in watch.faults if not re.search("ERR_INTERNET_DISCONNECTED", fault)]
+
+
+def test_a_hidden_page_asks_nobody(visitor: Visitor) -> None:
+    page = visitor.open("living", "/", alone=True)
+    page.evaluate(
+        "() => { Object.defineProperty(document, 'hidden', {get: () => true});"
+        " Object.defineProperty(document, 'visibilityState', {get: () => 'hidden'});"
+        " document.dispatchEvent(new Event('visibilitychange')); }"
+    )
+    asked = len(visitor.watch(page).requests)
+    page.clock.fast_forward("30:00")
+    page.wait_for_timeout(200)
+    assert len(visitor.watch(page).requests) == asked

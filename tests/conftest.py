@@ -1,0 +1,39 @@
+"""What no test decides for itself: how hypothesis draws, how long a client of ours waits for a service,
+and what a run may not leave unsaid.
+
+Hypothesis draws the same examples each time in `make test`, and new ones in `make test-full`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
+from hypothesis import HealthCheck, settings
+
+from tests.browser.chromium import NO_BROWSER
+from tests.patience import PATIENCE
+
+settings.register_profile(
+    "steady",
+    derandomize=True,  # which examples there are depends on the test alone, and none is kept from run to run
+    deadline=None,  # a busy machine is no failure
+    suppress_health_check=[HealthCheck.too_slow],  # likewise
+    print_blob=True,
+)
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile("steady")
+
+# Five seconds, where nothing else is said: too little for a service on a busy machine that computes a guarantee.
+DEFAULT_TIMEOUT_CONFIG.read = PATIENCE
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None]:
+    """Tests that did not run for want of a browser are no green tests: say it last, where everybody looks."""
+    yield
+    skipped = terminalreporter.stats.get("skipped", [])
+    unseen = sum(NO_BROWSER in str(report.longrepr) for report in skipped)
+    if unseen:
+        terminalreporter.write_line(f"{unseen} BROWSER TESTS DID NOT RUN. {NO_BROWSER}", red=True, bold=True)

@@ -7,8 +7,9 @@ import json
 import secrets
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
     from hubbub_cli.simulator.outcome import Outcome
 
 _FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
+
+
+class _Asked(NamedTuple):
+    """How often and how the devices are to report, on either path."""
+
+    repeat: int
+    seed: int
+    confidence: float
+    top: int
 
 
 @click.command()
@@ -97,10 +107,11 @@ def simulate(
     for line in _remarks(crowd, data, devices):
         _say(line)
     weights = crowd.draw(devices, InsecureBulkRandomness(_seed(seed, "crowd")))
+    asked = _Asked(repeat, seed, confidence, top)
     if path == "fast":
-        outcomes = list(_fast(codebook, crowd, weights, repeat, seed, confidence, top))
+        outcomes = list(_fast(codebook, crowd, weights, asked))
     else:
-        outcomes = _full(book, codebook, crowd, data, weights, repeat, seed, confidence, top)
+        outcomes = _full(book, codebook, crowd, data, weights, asked)
     if as_json:
         for outcome in outcomes:
             if not outcome.verdict.released:
@@ -115,30 +126,22 @@ def simulate(
         _say(f"drew {picture}")
 
 
-def _fast(
-    codebook: Codebook,
-    crowd: Crowd,
-    weights: NDArray[np.int64],
-    repeat: int,
-    seed: int,
-    confidence: float,
-    top: int,
-) -> Iterator[Outcome]:
+def _fast(codebook: Codebook, crowd: Crowd, weights: NDArray[np.int64], asked: _Asked) -> Iterator[Outcome]:
     """Every metric by itself: its numbers do not depend on which others there are."""
     from hubbub.simulation import InsecureBulkRandomness, Scores, run
     from hubbub_cli.simulator.outcome import Outcome
     from hubbub_cli.simulator.release import verdict
 
-    with click.progressbar(length=repeat * len(crowd.columns), label="simulating", file=sys.stderr) as shown:
+    with click.progressbar(length=asked.repeat * len(crowd.columns), label="simulating", file=sys.stderr) as shown:
         for column in crowd.columns:
-            rng = InsecureBulkRandomness(_seed(seed, f"metric {column.metric.name}"))
-            scores, held = Scores(column.metric, top), column.held(weights)
-            for _ in range(repeat):
-                trial = run(column, held, rng, confidence)
+            rng = InsecureBulkRandomness(_seed(asked.seed, f"metric {column.metric.name}"))
+            scores, held = Scores(column.metric, asked.top), column.held(weights)
+            for _ in range(asked.repeat):
+                trial = run(column, held, rng, asked.confidence)
                 scores.add(trial)
                 shown.update(1)
             found = verdict(column.metric, codebook, (scores.first or trial).reports)
-            yield Outcome(column.metric, scores, found, confidence, "fast")
+            yield Outcome(column.metric, scores, found, asked.confidence, "fast")
 
 
 def _full(
@@ -147,28 +150,21 @@ def _full(
     crowd: Crowd,
     data: Data,
     weights: NDArray[np.int64],
-    repeat: int,
-    seed: int,
-    confidence: float,
-    top: int,
+    asked: _Asked,
 ) -> list[Outcome]:
-    from hubbub.simulation import InsecureRandomness
+    """Every report on its way; what the shuffler discards is shown as the fast path has it, and labelled."""
+    from hubbub.simulation import Crowd, InsecureRandomness
     from hubbub_cli.simulator.full import everyone, through
 
     values = {column.metric.name: everyone(column.metric, data, weights) for column in crowd.columns}
-    total = repeat * sum(map(len, values.values()))
+    total = asked.repeat * sum(map(len, values.values()))
     _say(f"{total:,} reports are randomized, sealed, shuffled, opened and counted ...")
     with click.progressbar(length=total, label="devices report", file=sys.stderr) as shown:
-        found = through(
-            book, values, InsecureRandomness(_seed(seed, "devices")), repeat, confidence, top, progress=shown.update
-        )
+        rng = InsecureRandomness(_seed(asked.seed, "devices"))
+        found = through(book, values, rng, asked.repeat, asked.confidence, asked.top, progress=shown.update)
     missing = [column for column in crowd.columns if column.metric.name not in found]
     if missing:
-        from dataclasses import replace
-
-        from hubbub.simulation import Crowd
-
-        instead = _fast(codebook, Crowd(missing), weights, repeat, seed, confidence, top)
+        instead = _fast(codebook, Crowd(missing), weights, asked)
         found |= {outcome.metric.name: replace(outcome, path="full") for outcome in instead}
     return [found[column.metric.name] for column in crowd.columns]
 

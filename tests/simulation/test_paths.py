@@ -150,7 +150,7 @@ epsilon = 0.25
 def test_many_reports_on_the_full_path_have_the_law_of_the_fast_one(
     text: str, held: object, periods: int, tmp_path: Path
 ) -> None:
-    """Ordinary lists, and two values, the hardest case: lies 1 % too seldom move that count by less than half a per cent.
+    """An ordinary list, and two values, the hardest case: lies 1 % too seldom move that count by half a per cent.
 
     So many reports that 99 of 100 such faults are seen, as the sum of the law shows first.
     """

@@ -33,7 +33,7 @@ from hubbub_cli.simulator.release import verdict
 ROOT = Path(__file__).parent.parent
 EPSILONS = (1, 2, 4)
 SIZES = (10_000, 100_000, 1_000_000)
-REPEATS, FEWER, FEWEST = 200, 10, 2
+REPEATS, FEWER, FEWEST = 100, 10, 2
 """Periods; with more than MANY values, of which each has its interval; and with 65,536 of them."""
 MANY = 50
 CONFIDENCE = 0.95

@@ -162,8 +162,9 @@ def _notes(found: Found) -> Iterator[str]:
         """Chosen by hand, subset selection of multi-freq-ldpy is as accurate as ours at every size (over long lists its
         reports hold up to thousands of values), and OUE and OLH come close from 1024 up: the formulas are everybody's.
         What differs is the choice, the cost, and what comes with a number.""",
-        """None of the four gives an interval or a variance with its estimates from local reports, or the epsilon that
-        its floats really have; opendp has a privacy map that is checked, and draws without floats.""",
+        """None of the four gives an interval with its estimates from local reports, or the epsilon that its floats
+        really have. multi-freq-ldpy and diffprivlib have formulas of the variance that can be called beside; opendp has
+        a privacy map that is checked, and draws without floats.""",
         """Debiasing is missing from opendp (randomized response) and diffprivlib (`Binary`): it is ours in these
         tables.""",
         "The error of Fast OLH has a part that more reports do not remove; at these numbers of reports it is small.",

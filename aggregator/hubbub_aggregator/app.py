@@ -23,6 +23,7 @@ from hubbub_aggregator.warming import warming
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.requests import Request
+    from starlette.responses import Response
 
     from hubbub_aggregator.service import Aggregator
 
@@ -76,8 +77,10 @@ def create_app(service: Aggregator) -> FastAPI:
         found = "; ".join(f"{fault['loc'][-1]}: {fault['msg']}" for fault in error.errors())
         return answer(Refused("invalid-query", found))
 
-    async def on_http(_request: Request, error: Exception) -> JSONResponse:
+    async def on_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101  as above
+        if error.status_code == 404 and (page := dashboard.missing(request)) is not None:
+            return page
         name = _BY_STATUS.get(error.status_code, "invalid-query" if error.status_code < 500 else "internal-error")
         return answer(Refused(name, f"{error.detail}: see /openapi.json for what is here"), dict(error.headers or {}))
 

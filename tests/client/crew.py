@@ -35,7 +35,7 @@ def main(address: str, directory: str) -> None:
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     began = float(sys.stdin.readline())
-    end = clock() + DAYS * DAY
+    end = START + 1_000 + DAYS * DAY  # when the clock stops
     recorded = set()
     while (now := clock()) < end:
         if client.record("theme", "dark") == "recorded" and period_of(now) == period_of(clock()):

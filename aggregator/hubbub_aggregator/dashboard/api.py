@@ -23,9 +23,9 @@ __all__ = ["Api", "Kept", "Problem", "Question", "Reply", "Send", "in_process", 
 
 Found = TypeVar("Found")
 Message = dict[str, Any]
-_MOST_KEPT = 128
-_MOST_BYTES = 32 * 2**20
-"""Of answers as they came; read, they take a few times as much."""
+_MOST_KEPT = 512
+_MOST_BYTES = 8 * 2**20
+"""Of answers as they came; read, they take some times as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +115,12 @@ class Api:
             assert issubclass(model, Answer)  # noqa: S101  all of the API's models are
             return model.model_validate_json(body)
 
-        return await self.read(model.__name__, read, path, **asked)
+        return await self.read(model.__name__, read, path, None, **asked)
 
-    async def read(self, name: str, read: Callable[[bytes], Found], path: str, /, **asked: object) -> Found:
-        """The same, read by a function of one's own; what it returns is kept under `name`."""
+    async def read(
+        self, name: str, read: Callable[[bytes], Found], path: str, size: int | None = None, /, **asked: object
+    ) -> Found:
+        """The same, read by a function of one's own; what it returns is kept under `name`, and takes `size` bytes."""
         known = {("from" if key == "since" else key): value for key, value in asked.items() if value is not None}
         query = urlencode(
             {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in known.items()}
@@ -138,7 +140,7 @@ class Api:
             raise Problem.of(reply)
         found = read(reply.body)
         if tag := reply.headers.get("etag"):
-            self.kept.put(key, tag, len(reply.body), found)
+            self.kept.put(key, tag, len(reply.body) if size is None else size, found)
         return found
 
     async def codebook(self) -> Codebook:

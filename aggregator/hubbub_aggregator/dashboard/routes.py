@@ -34,7 +34,7 @@ from hubbub_aggregator.dashboard.rendering import asset, asset_hash, render
 from hubbub_aggregator.dashboard.vega import Spec
 from hubbub_aggregator.etags import is_known
 
-__all__ = ["HEADERS", "Dashboard", "attach"]
+__all__ = ["HEADERS", "Dashboard", "attach", "missing"]
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -109,6 +109,13 @@ def page(name: str) -> Callable[[Handler], Handler]:
 def _dashboard(request: Request) -> Dashboard:
     found: Dashboard = request.app.state.dashboard
     return found
+
+
+def missing(request: Request) -> Response | None:
+    """A page that says so, for a browser that looks for what is not there; programs get their problem document."""
+    if "text/html" not in request.headers.get("accept", "") or request.url.path.startswith("/v1/"):
+        return None
+    return _problem(request, Problem(404, "not-found", "There is no such page.", "The pages are linked above."), "none")
 
 
 def _problem(request: Request, problem: Problem, name: str) -> Response:

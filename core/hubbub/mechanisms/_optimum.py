@@ -8,8 +8,8 @@ which subset selection attains (Ye and Barg, IEEE Trans. Inf. Theory 64, 2018, a
 arXiv 1708.00059). That counts the sampling of n devices out of a population, 1 - 1/d in all; without it,
 and by item, it is the exact variance of subset selection at the best k. This stricter figure is given here.
 
-Means: the optima of the linear programme behind `table`, for a grid of epsilon; between them on a straight line in the
-logarithms, along which the optimum bends by less than one per cent.
+Means: the least known, the designs behind `table`, which docs/design/mean-tables.md bounds; between their epsilons on a
+straight line in the logarithms, along which they bend by less than one per cent.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ import math
 from itertools import pairwise
 
 from hubbub.mechanisms._frame import Categories, Domain
-from hubbub.mechanisms.table import designs
 
 
 def optimum(domain: Domain, epsilon: float) -> float | None:
-    """Least `typical_variance` over the domain, for a mean within about 1 %; None where it is not known."""
+    """Least `typical_variance` over the domain, for a mean the least known; None where there is no figure."""
     return frequencies(domain.size, epsilon) if isinstance(domain, Categories) else mean(epsilon)
 
 
@@ -43,7 +42,9 @@ def _subset(size: int, k: int, odds: float) -> float:
 
 
 def mean(epsilon: float) -> float | None:
-    """Least worst-case variance on [-1, 1] of an unbiased mean; None outside the epsilons that were solved."""
+    """Least known worst-case variance on [-1, 1] of an unbiased mean; None outside the epsilons that were solved."""
+    from hubbub.mechanisms.table import designs  # a mechanism: it registers itself, in its own turn
+
     solved = [(math.log(design.epsilon), math.log(design.variance)) for design in designs()]
     at = math.log(epsilon)
     for (left, low), (right, high) in pairwise(solved):

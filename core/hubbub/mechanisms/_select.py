@@ -48,7 +48,7 @@ class Choice:
     limit: int | None
     candidates: tuple[Candidate, ...]
     optimum: float | None
-    """The least variance that any mechanism can have; None where it is not known."""
+    """The least variance that any mechanism can have, for a mean the least known; None where there is no figure."""
 
     @property
     def variance(self) -> float:
@@ -72,7 +72,8 @@ class Choice:
     def _beside_the_optimum(self) -> str:
         if self.optimum is None:
             return ""
-        return f" ({self.variance / self.optimum:.2f} of the least possible)"
+        least = "least possible" if isinstance(self.mechanism.domain, Categories) else "least known"
+        return f" ({self.variance / self.optimum:.2f} of the {least})"
 
 
 def select(domain: Domain, epsilon: object, report_bytes: int | None = REPORT_BYTES) -> Choice:
@@ -117,14 +118,12 @@ def explain(mechanism: AnyMechanism) -> str:
     )
 
 
-def _merit(one: AnyMechanism) -> tuple[int, float, float, bool]:
-    """Smaller report; then less influence of fakes, less variance, and of equals the one made for two values."""
-    return one.report_bytes, _digits(one.influence()), _digits(one.typical_variance()), one.fits(Categories(3))
+def _merit(one: AnyMechanism) -> tuple[int, float, bool]:
+    """Smaller report, then less variance; of equals the one made for two values, then the order of registration.
 
-
-def _digits(number: float) -> float:
-    """Nine digits: mechanisms that are the same in theory differ in the last ones."""
-    return float(f"{number:.9g}")
+    Nine digits, since mechanisms that are the same in theory differ in the last ones.
+    """
+    return one.report_bytes, float(f"{one.typical_variance():.9g}"), one.fits(Categories(3))
 
 
 def _refuse_all(domain: Domain, made: list[AnyMechanism], limit: int | None) -> NoReturn:

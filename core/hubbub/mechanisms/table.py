@@ -47,7 +47,7 @@ class Design(NamedTuple):
 
     epsilon: Fraction
     variance: float
-    """Least worst case on [-1, 1] at this epsilon, by linear programme: within about 1 % of the least possible."""
+    """Worst case on [-1, 1] at this epsilon, the least of such tables by linear programme."""
     steps: int
     columns: tuple[Column, ...]
 
@@ -57,7 +57,7 @@ class Design(NamedTuple):
 class TableMean(GridMean):
     """`columns` lists the symbols that do not lean to the right; the mirror images of the others follow."""
 
-    regime: ClassVar[str] = "a mean: the least worst-case variance there is, within 1 % for epsilon from 0.1 to 10"
+    regime: ClassVar[str] = "a mean: the least worst-case variance there is, within 3 % up to epsilon 4, 10 % up to 10"
 
     epsilon: Fraction
     bounds: Bounds

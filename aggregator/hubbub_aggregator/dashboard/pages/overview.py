@@ -30,6 +30,8 @@ __all__ = ["Card", "Cards", "Overview", "Steps", "first_steps", "overview"]
 _SHOWN = 3
 _PERIODS = 365
 _MOST_CARDS = 2_000
+_CARD = 8_000
+"""Bytes that a card takes, about: its course is a few numbers, of a series that has a megabyte."""
 _PATIENCE = 8.0
 """Seconds that the page waits for cards nobody has asked for since a release; warm, it waits for none."""
 
@@ -214,10 +216,13 @@ async def _drawn(site: Site, metric: NamedMetric, calendar: Calendar, periods: i
     last = span[1]
     first = max(span[0], last - periods + 1)
     largest = max(version.value_count for version in metric.versions)
+    local = {version.id: version.mechanism.epsilon for version in metric.versions}
     try:
-        series = await site.api.ask(
-            Series,
+        return await site.api.read(
+            "card",
+            lambda body: _of_series(Series.model_validate_json(body), local),
             metric_path(metric.name, "series"),
+            _CARD,
             since=calendar.period(first).label,
             to=calendar.period(last + 1).label,
             top=_SHOWN if largest > _SHOWN else None,
@@ -227,7 +232,6 @@ async def _drawn(site: Site, metric: NamedMetric, calendar: Calendar, periods: i
         if problem.name == "nothing-released":
             return None
         raise
-    return _of_series(series, {version.id: version.mechanism.epsilon for version in metric.versions})
 
 
 def _of_series(series: Series, local: dict[str, float]) -> Drawn | None:

@@ -48,9 +48,10 @@ fewer rows than devices. Made by `scripts/make_accuracy_table.py`; the codebooks
 - **eps0** is the local epsilon of one report: what holds even if shuffler and aggregator collude.
 - **error** is the root mean square over all values and repeats of estimate minus truth: for lists and yes-or-no in
   percentage points, for means in their own unit.
-- **coverage** is the share of 95 % intervals that hold the truth of the devices that reported. Intervals of one release
-  share its noise, so that over few repeats it may stray from 95 % by a point or two. A mean's interval allows for the
-  worst spread of the values and so may hold more often than it says.
+- **coverage** is the share of 95 % intervals that hold the truth of the devices that reported. A mean or a yes-or-no
+  has one interval a repeat (the two shares of a yes-or-no are one): in 100 repeats luck alone gives 90 % to 99 %,
+  49 times out of 50. Lists have more intervals, which share a release's noise. A mean's interval allows for the worst
+  spread of the values and so may hold more often than it says.
 - **eps** is the certified shuffle guarantee of one release at delta 1e-8, with 90 % of the reports assumed honest;
   † marks numbers that would not be released since their batch misses eps 1.
 - **top** is the share of the ten largest values that are among the ten largest estimates (half of shorter lists).

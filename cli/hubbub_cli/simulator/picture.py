@@ -53,7 +53,7 @@ def _panel(outcome: Outcome) -> Any:
     subtitle = [
         f"{metric.mechanism.name}, {outcome.first.reports:,} reports, {100 * outcome.confidence:.10g} % intervals"
         + (f", the {len(chosen)} largest of {len(outcome.first.truth):,}" if left else ""),
-        "; ".join(outcome.promises()),
+        *outcome.promises(),
     ]
     if not outcome.verdict.released:
         subtitle.append("would NOT be released: too few reports")

@@ -177,6 +177,16 @@ def mechanisms() -> Iterator[tuple[Mechanism[Any], dict[str, Any], list[Any]]]:
     bounds = Bounds(Fraction(-81, 2), Fraction(341, 4))
     numbers = ["-40.5", "0", "21.5", "85.25"]
     yield made("duchi", "1.5", bounds), {"bounds": ["-40.5", "85.25"]}, numbers
+    for name, epsilon, size in (
+        ("hadamard", "0.5", 1000),
+        ("linear-hash", "2", 1000),
+        ("olh", "2", 1000),
+        ("oue", "1", 20),
+        ("subset", "1", 20),
+        ("subset", "4", 300),  # a list of places instead of a bit for each value
+        ("sue", "1", 20),
+    ):
+        yield made(name, epsilon, Categories(size)), {"size": size}, [0, 7, size - 1]
 
 
 def randomizer() -> list[dict[str, Any]]:

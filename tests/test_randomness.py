@@ -104,16 +104,16 @@ def test_an_exponential_coin_has_its_exact_probability(exponent: Fraction) -> No
     class PlainCoins(Randomness):
         """Branches on `coin` only: coin_exp runs as it is."""
 
-        def __init__(self, coins: list[bool]) -> None:
-            self.coins, self.mass = coins, Fraction(1)
+        def __init__(self, answers: list[bool]) -> None:
+            self.answers, self.mass = answers, Fraction(1)
 
         def bits(self, count: int) -> int:
             raise AssertionError(count)
 
         def coin(self, numerator: int, denominator: int) -> bool:
-            if not self.coins:
+            if not self.answers:
                 raise StopIteration
-            answer = self.coins.pop(0)
+            answer = self.answers.pop(0)
             chance = Fraction(numerator, denominator)
             self.mass *= chance if answer else 1 - chance
             return answer

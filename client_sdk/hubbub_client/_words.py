@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from fractions import Fraction
+from math import exp
 from typing import TYPE_CHECKING
 
 from hubbub.mechanisms import Bounds, GridMean
 
 if TYPE_CHECKING:
     from hubbub.codebook import Metric
+
+_SHOWN = 32
+"""Bytes of a report that are shown."""
 
 __all__ = ["deniability", "input_in_words", "moment", "number", "report_in_words"]
 
@@ -51,7 +55,8 @@ def report_in_words(metric: Metric, payload: bytes) -> str:
     labels = metric.values.labels()
     if isinstance(report, int) and 0 <= report < len(labels) and not isinstance(domain, Bounds):
         return repr(labels[report])
-    return f"the bytes {payload.hex()}"
+    shown = payload.hex() if len(payload) <= _SHOWN else f"{payload[:_SHOWN].hex()}… ({len(payload)} in all)"
+    return f"the bytes {shown}"
 
 
 def deniability(metric: Metric, payload: bytes) -> str:
@@ -62,7 +67,8 @@ def deniability(metric: Metric, payload: bytes) -> str:
     likelihoods = [mechanism.likelihood(report, value) for value in inputs]
     most, least = likelihoods.index(max(likelihoods)), likelihoods.index(min(likelihoods))
     said = report_in_words(metric, payload)
-    ratio = likelihoods[most] / likelihoods[least] if likelihoods[least] else float("inf")
+    # a report of very many bits is so unlikely from any value that no float holds it: then what is promised is said
+    ratio = likelihoods[most] / likelihoods[least] if likelihoods[least] else exp(mechanism.realised_epsilon)
     return (
         f"a device whose value is {input_in_words(metric, inputs[least])} sends {said} with probability "
         f"{probability(likelihoods[least])}, one whose value is {input_in_words(metric, inputs[most])} with "

@@ -195,7 +195,13 @@ def subset_bits(rng: Randomness, size: int, count: int) -> int:
 
 def ones(number: int) -> list[int]:
     """The places of the 1 bits, ascending."""
-    return [place for place, digit in enumerate(bin(number)[:1:-1]) if digit == "1"]
+    if 8 * number.bit_count() > number.bit_length():
+        return [place for place, digit in enumerate(bin(number)[:1:-1]) if digit == "1"]
+    places = []
+    while number:
+        places.append((number & -number).bit_length() - 1)
+        number &= number - 1
+    return places
 
 
 class BulkRandomness(ABC):

@@ -22,7 +22,7 @@ TEXT = f"""
 [collection]
 name = "pages"
 period = "1s"
-grace = "240s"
+grace = "90s"
 forward_horizon = "10m"
 device_epsilon = 4
 release = {{ epsilon = 4, delta = 1e-6 }}

@@ -201,7 +201,8 @@ class Mechanism(ABC, Generic[Report]):
     regime: ClassVar[str]
     """When to choose it, in half a line."""
     automatic: ClassVar[bool] = True
-    """Whether `choose` may pick it; False for one that needs options only a person can give."""
+    """Whether `choose` may pick it; False for one that needs options only a person can give, or costs the server
+    much more than another that does the same."""
 
     complementary: ClassVar[bool] = False
     """Whether two estimated shares always sum to one, so that an interval for one is an interval for both."""

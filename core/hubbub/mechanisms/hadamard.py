@@ -54,7 +54,7 @@ class HadamardResponse(ParityHash):
 
     @classmethod
     def examples(cls, epsilon: float) -> list[Self]:
-        return [cls.calibrate(epsilon, Categories(size)) for size in (2, 5)]
+        return [cls.calibrate(epsilon, Categories(size)) for size in (5, 2)]
 
     def parameters(self) -> dict[str, Json]:
         return {"keep": str(self.keep)}

@@ -45,6 +45,7 @@ class OptimizedLocalHashing(SymbolMechanism, LocalHashing[int]):
     """Of `buckets` the right one is told with probability `keep` / 2**64, else any other alike."""
 
     regime: ClassVar[str] = "long lists, as in the literature; linear-hash is counted quicker"
+    automatic: ClassVar[bool] = False
 
     epsilon: Fraction
     size: int

@@ -127,7 +127,7 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
 
     def randomize(self, value: object, rng: Randomness) -> bytes:
         held = index(value, self.size, "subset")
-        rng = rng.buffered(self.size + 128)
+        rng = rng.buffered(min(self.size, 16 * self.count) + 128)
         # all but one of the set, out of the others, which are counted from the value on; then the last one, twice:
         # drawn and held. A device must not take longer when it lies.
         others = subset_bits(rng, self.size - 1, self.count - 1)

@@ -13,7 +13,14 @@ from functools import partial
 from hubbub.accounting import AnyRandomizer, compose, guarantee, min_reports
 from hubbub.accounting.compose import losses
 from hubbub.accounting.guarantee import Randomizer, profile
-from hubbub.mechanisms import BinaryRandomizedResponse, Bounds, Categories, DiscreteLaplaceMean, KaryRandomizedResponse
+from hubbub.mechanisms import (
+    BinaryRandomizedResponse,
+    Bounds,
+    Categories,
+    DiscreteLaplaceMean,
+    KaryRandomizedResponse,
+    TableMean,
+)
 
 DELTA = 1e-6
 
@@ -36,6 +43,7 @@ def main() -> None:
         "any randomizer": AnyRandomizer,
         "10-valued rr": lambda e: KaryRandomizedResponse.calibrate(e, Categories(10)),
         "laplace": lambda e: DiscreteLaplaceMean.calibrate(e, Bounds(Fraction(0), Fraction(1))),
+        "table": lambda e: TableMean.calibrate(e, Bounds(Fraction(0), Fraction(1))),
         "binary rr": lambda e: BinaryRandomizedResponse.calibrate(e, Categories(2)),
     }
     print(f"{'epsilon at delta 1e-6':24}{'epsilon0':>9}{'reports':>10}{'ms':>8}{'of limit':>10}")

@@ -15,7 +15,17 @@ from typing import Any
 import numpy as np
 
 from hubbub.mechanisms import BinaryRandomizedResponse as Binary
-from hubbub.mechanisms import Bounds, Categories, DiscreteLaplaceMean, DuchiMean, KaryRandomizedResponse, MatrixResponse
+from hubbub.mechanisms import (
+    Bounds,
+    Categories,
+    DiscreteLaplaceMean,
+    DuchiMean,
+    HybridMean,
+    KaryRandomizedResponse,
+    MatrixResponse,
+    PiecewiseMean,
+    TableMean,
+)
 from hubbub.randomness import SystemBulkRandomness, SystemRandomness
 from hubbub_cli.table import table
 
@@ -46,6 +56,10 @@ def main() -> None:
         (DiscreteLaplaceMean.calibrate(1, RANGE), 812.3),
         (DiscreteLaplaceMean.calibrate(4, RANGE), 812.3),
         (DiscreteLaplaceMean.calibrate("0.123457", RANGE), 812.3),
+        (TableMean.calibrate(1, RANGE), 812.3),
+        (TableMean.calibrate(4, RANGE), 812.3),
+        (HybridMean.calibrate(4, RANGE), 812.3),
+        (PiecewiseMean.calibrate(4, RANGE), 812.3),
     ]
     rows = []
     for mechanism, value in cases:

@@ -28,15 +28,16 @@ FILE = Path(__file__).parent.parent / "core" / "hubbub" / "mechanisms" / "mean_t
 EPSILONS = [
     *(f"{2 ** (k / 5):.3g}" for k in range(-20, 0)),
     *(f"{1 + k / 8:g}" for k in range(24)),
-    *(f"{4 + k / 5:g}" for k in range(30)),
-    *("10", "10.5", "11", "11.5", "12", "13", "14", "16"),
+    *(f"{4 + k / 5:g}" for k in range(18)),
+    *("8", "8.4", "8.8", "9.2", "9.6", "10", "11", "12"),
 ]
-"""A design serves neighbouring epsilons too: half-way between two it costs about one per cent."""
-POINTS = [3, 5, 9, 17, 33, 65]
-WORTHWHILE, SLOW = 1.004, 1.02
-"""A finer grid must be better by this to be shipped; the finest by more, since accounting for it takes long."""
+"""A design serves neighbouring epsilons too: half-way between two it costs one or two per cent."""
+POINTS = {1: (3, 5, 9), 2: (5, 9, 17), 2.8: (9, 17, 33), 5.7: (17, 33), math.inf: (65,)}
+"""Grids that are tried below an epsilon; the finest, which makes accounting slow, only where it pays."""
+WORTHWHILE = 1.004
+"""A finer grid must be better by this to be shipped."""
 BETWEEN = (0.25, 0.5, 0.75)
-ROUNDS = 80
+ROUNDS = 40
 COVER = 10**5
 """About the weight that covers each input, in the integers that are shipped."""
 
@@ -211,12 +212,10 @@ def designs() -> Iterator[dict[str, object]]:
     for text in EPSILONS:
         epsilon = float(text)
         solutions: list[tuple[int, Solution]] = []
-        for points in POINTS[:4] if epsilon < 1 else POINTS[1:-1] if epsilon < 4.5 else POINTS[-2:]:
+        for points in next(grids for below, grids in POINTS.items() if epsilon < below):
             solution = solve(epsilon, points, known.get(points))
             known[points] = solution.columns
             solutions.append((points, solution))
-        if epsilon >= 4.5 and solutions[0][1].variance <= SLOW * solutions[1][1].variance:
-            del solutions[1]
         best = min(solution.variance for _, solution in solutions)
         points, solution = next(found for found in solutions if found[1].variance <= WORTHWHILE * best)
         print(f"{text:>6}  {points:3} points  variance {solution.variance:.6g}  gap {solution.gap:.1e}", flush=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--any", "bare", is_flag=True, help="Any randomizer of this local epsilon, whatever it does inside.")
 @click.option("--epsilon", required=True, help="Local epsilon of one report.")
 @click.option("--size", type=int, help="Number of values (krr, matrix).")
-@click.option("--steps", type=int, help="Grid steps (laplace; default as calibrated).")
+@click.option("--steps", type=int, help="Grid steps (laplace, piecewise, hybrid; default as calibrated).")
 @click.option("--matrix", help="Rows of probabilities as JSON (matrix).")
 @click.option("--reports", type=click.IntRange(min=1), required=True, help="Honest reports in the batch.")
 @click.option("--delta", type=click.FloatRange(0, 1), default=1e-8, show_default=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.bundle import BundledCodebook, SealingKey, sign
 from hubbub.codebook import Codebook
-from hubbub.mechanisms import Bounds
+from hubbub.mechanisms import Bounds, GridMean
 from hubbub.problems import InvalidParameter
 from hubbub.sealing import Opener, new_private_key, public_key_of
 from hubbub.trust import anchor_of
@@ -114,6 +114,8 @@ def _on_its_face(metric: Metric, payload: bytes) -> object:
         return bool(report) if metric.type == "boolean" else metric.label_of(report)
     if mechanism.name == "laplace" and isinstance(domain, Bounds):
         return float(domain.lower + domain.width * Fraction(report, int(str(mechanism.parameters()["steps"]))))
+    if isinstance(mechanism, GridMean):
+        return float(mechanism.bounds.lower + mechanism.bounds.width * mechanism.places[report])
     if mechanism.name == "duchi" and isinstance(domain, Bounds):
         return float(domain.upper if report else domain.lower)
     return report

@@ -55,7 +55,7 @@ class Design(NamedTuple):
 class TableMean(GridMean):
     """`columns` lists the symbols that do not lean to the right; the mirror images of the others follow."""
 
-    regime: ClassVar[str] = "a mean: the least worst-case variance there is, within 1 % for epsilon from 0.1 to 10"
+    regime: ClassVar[str] = "a mean: the least worst-case variance there is, within 3 % up to epsilon 4, 10 % up to 10"
 
     epsilon: Fraction
     bounds: Bounds

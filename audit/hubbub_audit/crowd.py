@@ -30,7 +30,7 @@ DELTA = 0.01
 """Large enough that events of this chance are seen in some thousand batches."""
 POWER = 0.15
 """The part of the certified epsilon that an attack must reach: batches are dear, and the best threshold is rare."""
-SIZES = (8, 16, 32)
+SIZES = (2, 4, 8, 16, 32)
 _AMPLIFIED = 0.9
 _TRAINING = 0.3
 

@@ -8,11 +8,13 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from hubbub.refusals import Refused
+from hubbub_aggregator.dashboard.rendering import asset_hash
 from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.tokens import Tokens
 from tests.aggregator.fleet import CODEBOOK, Site
@@ -20,8 +22,9 @@ from tests.aggregator.test_batches import problem
 
 ANALYST, ANALYST_NEXT = "a-token-of-an-analyst", "the-next-token-of-an-analyst"
 SHUFFLER, SHUFFLER_NEXT = "a-token-of-a-shuffler", "the-next-token-of-a-shuffler"
-PUBLIC = {"/v1/bundle", "/healthz", "/readyz", "/openapi.json"}
-FILLED = {"batch_id": "0" * 32, "release_id": "0" * 32, "name": "dark_mode"}
+PUBLIC = {"/v1/bundle", "/healthz", "/readyz", "/openapi.json", "/what-is-collected", "/static/{version}/{name}"}
+FILLED = {"batch_id": "0" * 32, "release_id": "0" * 32, "name": "dark_mode", "kind": "series", "form": "svg"}
+STATIC = {"version": asset_hash(), "name": "dashboard.css"}
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +72,23 @@ def of_shuffler(path: str) -> bool:
     return path.startswith("/v1/batches/")
 
 
+def refuses(answer: httpx.Response, path: str) -> None:
+    """As a problem document, or as a page where a person looks."""
+    assert answer.headers["www-authenticate"]
+    if path.startswith("/v1/"):
+        problem(answer, "unauthorized")
+    else:
+        assert answer.status_code == 401
+        assert answer.headers["content-type"].startswith("text/html")
+        assert "dark_mode" not in answer.text
+
+
 def test_the_public_routes_are_all_that_a_stranger_gets(guarded: Site) -> None:
     there = {path for _, path in routes(guarded.app)}
     assert there > PUBLIC
     assert there >= set(guarded.json("/openapi.json")["paths"])
     for path in PUBLIC:
-        assert guarded.get(path).status_code == 200
+        assert guarded.get(path.format(**STATIC)).status_code == 200
 
 
 def test_every_other_route_refuses_missing_wrong_truncated_and_other_roles_tokens(guarded: Site) -> None:
@@ -105,8 +119,7 @@ def test_every_other_route_refuses_missing_wrong_truncated_and_other_roles_token
         for header in presented:
             headers = {} if header is None else {"Authorization": header}
             answer = guarded.call(method, path, headers=headers)
-            problem(answer, "unauthorized")
-            assert answer.headers["www-authenticate"]
+            refuses(answer, path)
 
 
 def test_who_shows_either_of_two_tokens_is_let_in(guarded: Site) -> None:

@@ -57,26 +57,34 @@ class Crowd:
     def shares(self, name: str, period: int, shares: NDArray[Any], reports: int, **batch: Any) -> bytes:
         """A release of a boolean or a list, whose values devices hold with these shares."""
         counts = self.rng.multinomial(reports, np.asarray(shares) / np.sum(shares))
-        return self.release(name, period, np.repeat(np.arange(len(counts)), counts), **batch)
+        return self.release(name, period, np.arange(len(counts)), counts, **batch)
 
     def numbers(self, name: str, period: int, mean: float, spread: float, reports: int, **batch: Any) -> bytes:
         """A release of a bounded number around this mean."""
         bounds: Any = self.governed(name, period).metric.mechanism.domain
         values = self.rng.normal(mean, spread, reports).clip(float(bounds.lower), float(bounds.upper))
-        return self.release(name, period, values, **batch)
+        return self.release(name, period, values, np.ones(reports, np.int64), **batch)
 
-    def release(self, name: str, period: int, values: NDArray[Any], invalid: Mapping[str, int] | None = None) -> bytes:
-        """A released batch of devices with these values, and the reports in it that did not count."""
+    def release(
+        self,
+        name: str,
+        period: int,
+        values: NDArray[Any],
+        counts: NDArray[np.int64],
+        invalid: Mapping[str, int] | None = None,
+    ) -> bytes:
+        """A released batch of so many devices with each value, and the reports in it that did not count."""
         found = self.governed(name, period)
         mechanism, invalid = found.metric.mechanism, dict(invalid or {})
         coin = InsecureBulkRandomness(int(self.rng.integers(2**63)))
-        tally = mechanism.tally(mechanism.randomize_many(values, coin))
-        batch = self._batch(name, period, len(values) + sum(invalid.values()))
-        honest = honest_reports(batch.header.count, found.collection.honest_fraction, len(values))
-        record = release_record(batch, found, self._promise(found, honest), valid=len(values), invalid=invalid)
+        tally = mechanism.simulate(values, counts, coin)
+        valid = tally.reports
+        batch = self._batch(name, period, valid + sum(invalid.values()))
+        honest = honest_reports(batch.header.count, found.collection.honest_fraction, valid)
+        record = release_record(batch, found, self._promise(found, honest), valid=valid, invalid=invalid)
         version = self.storage.pair(found.metric.id, period).version
         self.storage.admit(batch)
-        accepted = Accepted(len(values), invalid, tally.to_bytes(), self.rng.bytes(16), record)
+        accepted = Accepted(valid, invalid, tally.to_bytes(), self.rng.bytes(16), record)
         assert self.storage.accept(batch.id, version, accepted)
         return batch.id
 

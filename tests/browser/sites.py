@@ -67,6 +67,7 @@ expires = 2027-06-30
 type = "category"
 values = {cameras}
 epsilon = 4.0
+mechanism = "oue"
 description = "The camera that took the newest picture"
 owner = "import-team@example.com"
 expires = 2027-06-30

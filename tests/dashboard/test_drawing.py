@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ def test_a_bar_chart_has_a_bar_and_a_whisker_for_each_value(drawer: Drawer) -> N
 def test_a_course_breaks_where_nothing_was_released(drawer: Drawer) -> None:
     days = [Moment(f"2027-01-0{day}", "yes", 0.4, 0.35, 0.45, "t1", f"run {day > 3}") for day in (1, 2, 3, 5, 6)]
     svg = drawer.svg(charts.course(days, ["yes"], share=True))
-    bands = re.findall(r'<path [^>]*d="(M[^"]*Z)"[^>]*fill="#0072b2" (?:fill-)?opacity="0.2"', svg)
+    bands = re.findall(r'<path [^>]*d="(M[^"]*Z)"[^>]*fill="#0072b2" (?:fill-)?opacity="0.3"', svg)
     assert len(bands) == 2
     assert svg.count('class="mark"') == 5
 
@@ -91,3 +92,37 @@ def test_starting_the_app_loads_no_chart_engine() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def _year(labels: tuple[str, ...]) -> list[Moment]:
+    start = date(2026, 1, 1)
+    days = [(start + timedelta(days=7 * week)).isoformat() for week in range(52)]
+    return [
+        Moment(
+            day,
+            label,
+            0.1 + 0.4 * (label == "b"),
+            0.09 + 0.4 * (label == "b"),
+            0.11 + 0.4 * (label == "b"),
+            "t1",
+            label,
+        )
+        for day in days
+        for label in labels
+    ]
+
+
+def test_each_of_several_values_has_a_band_that_is_seen(drawer: Drawer) -> None:
+    """On a scale of its own: on one for all, an interval of two points in fifty would be a hair's breadth."""
+    svg = drawer.svg(charts.course(_year(("a", "b")), ["a", "b"], share=True))
+    bands = re.findall(r'<path [^>]*d="M([^"]*)Z"[^>]*(?:fill-)?opacity="0.3"', svg)
+    assert len(bands) == 2
+    for band in bands:
+        heights = [float(pair.rpartition(",")[2]) for pair in re.findall(r"[-\d.]+,[-\d.]+", band)]
+        assert max(heights) - min(heights) > 25
+
+
+def test_one_period_alone_has_a_whisker(drawer: Drawer) -> None:
+    days = [Moment(f"2027-01-0{day}", "yes", 0.4, 0.35, 0.45, "t1", f"run {day > 3}") for day in (1, 2, 3, 5)]
+    svg = drawer.svg(charts.course(days, ["yes"], share=True))
+    assert len(re.findall(r"<line [^>]*opacity=\"0.6\"", svg)) == 4

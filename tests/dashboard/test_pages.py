@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,7 +12,7 @@ from hubbub_aggregator.app import create_app
 from hubbub_aggregator.dashboard import routes
 from hubbub_aggregator.dashboard.routes import HEADERS
 from tests.dashboard.conftest import NASTY, Visited
-from tests.dashboard.markup import Page
+from tests.dashboard.markup import Element, Page
 
 PAGES = {
     "/": "overview",
@@ -220,3 +221,48 @@ def test_a_ledger_that_takes_long_keeps_nobody_waiting(populated: Visited, monke
     page = Visited(app, populated.service).page("/privacy")
     assert "The ledger is being worked out" in page.text
     assert "Releases" in page.text  # and everything else is there
+
+
+@pytest.mark.parametrize("metric", ["dark_mode", "nasty", "startup_ms"])
+def test_one_number_has_one_interval_on_all_pages(populated: Visited, metric: str) -> None:
+    """And where it holds for all values together, both pages say so."""
+    card = next(one for one in populated.page("/").all("article") if one.attributes["data-metric"] == metric)
+    page = populated.page(f"/metric/{metric}")
+    shown = re.findall(r"(?<![\d-])-?[\d.]+%? to -?[\d.]+%?(?![\d-])", plain(card.text))
+    assert len(shown) == (3 if metric == "nasty" else 1)
+    assert [limits for limits in shown if limits not in plain(page.text)] == []
+    together = "for all values together"
+    assert (together in card.text) == (together in page.text) == (metric == "nasty")
+    link = next(one.attributes["href"] for one in page.all("a") if "/estimate?" in one.attributes.get("href", ""))
+    assert ("simultaneous=true" in link) == (metric == "nasty")
+
+
+def _tables(page: Page) -> Iterator[list[list[Element]]]:
+    """The cells of each table, row by row."""
+    rows: list[list[Element]] = []
+    for element in page.elements:
+        if element.tag == "table":
+            if rows:
+                yield rows
+            rows = []
+        elif element.tag == "tr":
+            rows.append([])
+        elif element.tag in ("th", "td"):
+            rows[-1].append(element)
+    if rows:
+        yield rows
+
+
+def test_numbers_stand_below_their_heading(populated: Visited) -> None:
+    for path in PAGES:
+        for heading, *rows in _tables(populated.page(path)):
+            for place, above in enumerate(heading):
+                classes = {row[place].attributes.get("class", "") for row in rows}
+                assert (above.attributes.get("class") == "number") == ("number" in classes), (path, above.text)
+
+
+def test_single_periods_are_drawn_over_the_whole_ledger(populated: Visited) -> None:
+    titles = [one.text for one in populated.page("/privacy").all("title")]
+    for words in ("one period, honest shuffler", "one period, if they collude"):
+        assert {"2027-01-11", "2027-01-14"} <= {title[:10] for title in titles if words in title}
+    assert 'stroke-dasharray="6,4"' in populated.get("/chart/ledger/all.svg").text

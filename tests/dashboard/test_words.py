@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from hubbub.mechanisms import Bounds, Categories, mechanism, registered
 from hubbub_aggregator.dashboard import words
-from hubbub_aggregator.dashboard.mechanism_words import hiding, paragraph, rebuilt
+from hubbub_aggregator.dashboard.mechanism_words import _WORDS, _general, hiding, paragraph, rebuilt
 from hubbub_aggregator.dashboard.pages.privacy import believed
 from hubbub_aggregator.models import MechanismModel
 
@@ -54,16 +55,63 @@ def test_means_have_as_many_digits_as_help(number: float, shown: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(registered()))
-def test_every_mechanism_is_explained_with_the_numbers_that_run(name: str) -> None:
-    cls = mechanism(name)
-    for built in cls.examples(1.0):
-        said = hiding(built)
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_every_mechanism_has_words_of_its_own(name: str, epsilon: float) -> None:
+    """And they are true of its class: they fail here if it has changed, instead of giving way to the general ones."""
+    for built in mechanism(name).examples(epsilon):
+        said = _WORDS[name](built)
+        assert hiding(built) == said != _general(built)
         assert said.startswith("Each device ")
         assert said.endswith(".")
         assert not re.search(r"None|nan|inf|Fraction|[{}<>]", said)
-        p = getattr(built, "p", None)
-        if isinstance(p, Fraction) and name in {"rr", "krr"}:
-            assert words.probability(float(p)) in said
+
+
+@pytest.mark.parametrize("name", ["rr", "krr", "sue", "oue", "subset", "hadamard", "linear-hash", "olh"])
+def test_the_probability_of_the_truth_is_the_one_that_runs(name: str) -> None:
+    for built in mechanism(name).examples(1.0):
+        assert words.probability(float(built.p)) in hiding(built)
+        assert (
+            name in {"rr", "krr", "hadamard"}
+            or getattr(built, "count", 0) == 1
+            or words.probability(float(built.q)) in hiding(built)
+        )
+
+
+def test_sizes_are_those_of_the_class() -> None:
+    list_ = Categories(1000)
+    assert "a random set of 18 of the 1000 values" in _flat(hiding(mechanism("subset").calibrate(4, list_)))
+    assert "into 64 groups" in hiding(mechanism("linear-hash").calibrate(4, list_))
+    assert "into 53 groups" in hiding(mechanism("olh").calibrate(4, list_))
+    assert "each of the 1000 values" in _flat(hiding(mechanism("oue").calibrate(4, list_)))
+
+
+@pytest.mark.parametrize("name", ["piecewise", "hybrid"])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+def test_the_window_is_drawn_as_often_as_is_said(name: str, epsilon: float) -> None:
+    built: Any = mechanism(name).calibrate(epsilon, Bounds(Fraction(0), Fraction(5000)))
+    row = [Fraction(weight, sum(built.rows[0])) for weight in built.rows[0]]
+    chance = sum(row[: built.window]) if name == "piecewise" else sum(row[:-2])  # at the lower end it lies in front
+    if len(row) == 2:
+        chance = row[0]  # only the ends are left, and that is the lower one's
+    assert f"with probability {words.probability(float(chance))} " in hiding(built)
+    if len(row) > 2:
+        assert f"one of {built.symbols} numbers" in hiding(built)
+        ends = [words.amount(float(5000 * place)) for place in (min(built.places), max(built.places))]
+        assert f"from {ends[0]} to {ends[1]}" in hiding(built)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 8.0])
+def test_the_spread_of_laplace_noise_is_its_own(epsilon: float) -> None:
+    built: Any = mechanism("laplace").calibrate(epsilon, Bounds(Fraction(0), Fraction(1)), steps=1)
+    law = {report: built.likelihood(report, Fraction(0)) for report in built.outputs()}
+    mean = sum(report * chance for report, chance in law.items())
+    spread = math.sqrt(sum((report - mean) ** 2 * chance for report, chance in law.items()))
+    said = float(hiding(built).rpartition("about ")[2].rstrip(".").replace(_THIN, ""))
+    assert said == pytest.approx(spread, rel=0.02)
+
+
+def _flat(text: str) -> str:
+    return text.replace(_THIN, "")
 
 
 def test_truth_with_probability_three_quarters_is_said_so() -> None:

@@ -7,18 +7,19 @@ stand anywhere but in `data`, where Vega takes it as it is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hubbub_aggregator.dashboard.palette import INK, LINES, MUTED
-from hubbub_aggregator.dashboard.vega import Spec, axis, chart, percent, plain, rule, times
+from hubbub_aggregator.dashboard.vega import Spec, axis, chart, percent, plain, rows_of, rule, times
 
 __all__ = ["Bar", "Moment", "bars", "course", "differences", "number_line"]
 
-_DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3])
-_FEW = 60
-"""Periods up to which dashes and shapes can be seen; beyond, they are noise."""
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
+_FEW = 31
+"""Periods up to which every one has a whisker and a point to be aimed at; beyond, they would hide the band."""
+_MARGIN = 46
+"""Left of each of several charts, for the numbers of its axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +112,12 @@ def number_line(row: Bar, bounds: tuple[float, float] | None) -> Spec:
     return chart({"values": data}, layers, height=44)
 
 
-def course(
-    rows: Sequence[Moment], labels: Sequence[str], *, share: bool, edits: Sequence[str] = (), legend: bool = False
-) -> Spec:
-    """Estimates over time, each with the band of its interval; `labels` in the order of the legend.
+def course(rows: Sequence[Moment], labels: Sequence[str], *, share: bool, edits: Sequence[str] = ()) -> Spec:
+    """Estimates over time, each with the band of its interval; several values one below the other.
 
-    In a page the legend is HTML, where long names wrap; a file of its own has it inside.
+    Each value has a scale of its own, so that its band is seen however far apart the values are.
     """
+    sizes = Counter(row.run for row in rows)
     data = [
         {
             "t": row.period,
@@ -126,57 +126,47 @@ def course(
             "lo": row.low if row.low is not None else row.estimate,
             "hi": row.high if row.high is not None else row.estimate,
             "run": row.run,
+            "alone": sizes[row.run] == 1,
             "text": row.text,
         }
         for row in rows
     ]
     periods = len({row.period for row in rows})
     x = {"field": "t", "type": "temporal", "title": None, "scale": {"type": "utc"}, "axis": times(periods)}
+    several = len(labels) > 1
     y = {
         "type": "quantitative",
         "title": None,
         "scale": {"zero": False, "nice": True, "padding": 6},
-        "axis": axis(format=percent(data) if share else plain(data)),
+        "axis": axis(
+            3 if several else 5,
+            format=_finest(data, labels) if share else plain(data),
+            **({"minExtent": _MARGIN, "maxExtent": _MARGIN} if several else {}),
+        ),
     }
-    by = {"field": "label", "type": "nominal", "sort": list(labels)}
     color = {
-        **by,
+        "field": "label",
+        "type": "nominal",
+        "sort": list(labels),
         "scale": {"domain": list(labels), "range": list(LINES[: len(labels)])},
-        "legend": _legend(legend and len(labels) > 1),
+        "legend": None,
     }
-    few = periods <= _FEW
-    dashes, shapes = (_DASHES, _SHAPES) if few else ((_DASHES[0],) * len(_DASHES), (_SHAPES[0],) * len(_SHAPES))
-    dash = {**by, "scale": {"domain": list(labels), "range": list(dashes[: len(labels)])}, "legend": None}
-    shape = {**by, "scale": {"domain": list(labels), "range": list(shapes[: len(labels)])}, "legend": None}
     detail = {"field": "run", "type": "nominal"}
+    few = periods <= _FEW
+    limits = {"x": x, "y": {"field": "lo", **y}, "y2": {"field": "hi"}, "color": color}
+    whiskers = {"mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.6, "aria": False}, "encoding": limits}
     layers: list[Spec] = [
+        {"mark": {"type": "area", "opacity": 0.3, "aria": False}, "encoding": {**limits, "detail": detail}},
+        whiskers if few else {"transform": [{"filter": "datum.alone"}], **whiskers},
         {
-            "mark": {"type": "area", "opacity": 0.2, "aria": False},
-            "encoding": {
-                "x": x,
-                "y": {"field": "lo", **y},
-                "y2": {"field": "hi"},
-                "color": color,
-                "detail": detail,
-            },
+            "mark": {"type": "line", "strokeWidth": 1.8 if few else 1.2, "aria": False},
+            "encoding": {"x": x, "y": {"field": "v", **y}, "color": color, "detail": detail},
         },
         {
-            "mark": {"type": "line", "strokeWidth": 1.8, "aria": False},
-            "encoding": {"x": x, "y": {"field": "v", **y}, "color": color, "strokeDash": dash, "detail": detail},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 42 if few else 6, "opacity": 1},
-            "encoding": {
-                "x": x,
-                "y": {"field": "v", **y},
-                "color": color,
-                "shape": shape,
-                "description": {"field": "text"},
-            },
+            "mark": {"type": "point", "filled": True, "size": 42 if few else 5, "opacity": 1},
+            "encoding": {"x": x, "y": {"field": "v", **y}, "color": color, "description": {"field": "text"}},
         },
     ]
-    if periods == 1:
-        layers.insert(1, {"mark": rule(2), "encoding": {"x": x, "y": {"field": "lo", **y}, "y2": {"field": "hi"}}})
     if edits:
         layers.append(
             {
@@ -185,7 +175,14 @@ def course(
                 "encoding": {"x": x},
             }
         )
+    if several:
+        return rows_of(data, layers, labels, height=76)
     return chart({"values": data}, layers, height=190)
+
+
+def _finest(data: Sequence[Spec], labels: Sequence[str]) -> str:
+    """A format with as many digits as the value needs that spreads least."""
+    return max((percent([row for row in data if row["label"] == label]) for label in labels), default=".0%")
 
 
 def differences(rows: Sequence[Bar], *, share: bool) -> Spec:
@@ -222,23 +219,6 @@ def _names(rows: Sequence[Bar]) -> Spec:
         "domain": False,
         "ticks": False,
         "labelPadding": 8,
-    }
-
-
-def _legend(shown: bool) -> Spec | None:
-    if not shown:
-        return None
-    return {
-        "orient": "top",
-        "direction": "horizontal",
-        "columns": 2,
-        "title": None,
-        "labelFontSize": 13,
-        "labelColor": INK,
-        "labelLimit": 140,
-        "symbolOpacity": 1,
-        "symbolSize": 90,
-        "aria": False,
     }
 
 

@@ -104,12 +104,12 @@ def _one_of_many(found: Any) -> str:
 
 
 def _matrix(found: Any) -> str:
-    stay = [float(Fraction(column[x], 2**64)) for x, column in enumerate(found.columns) if x < len(column)]
+    stay = [float(Fraction(column[x], 2**64)) for x, column in enumerate(found.columns)]
     low, high = probability(min(stay)), probability(max(stay))
     how = low if low == high else f"between {low} and {high}, depending on the value,"
     return (
-        f"Each device draws its answer from a table of probabilities that the codebook states; its true value stands "
-        f"with probability {how} and is exchanged for another otherwise."
+        f"Each device draws one of {count(found.symbols)} answers from a table of probabilities that the codebook "
+        f"states; its true value stands with probability {how} and is exchanged for another answer otherwise."
     )
 
 
@@ -121,54 +121,92 @@ def _unary(found: Any) -> str:
 
 
 def _subset(found: Any) -> str:
-    size = getattr(found, "subset", None) or getattr(found, "chosen", None) or getattr(found, "w", None)
-    how = f"a random set of {count(size)} values" if isinstance(size, int) else "a random set of values"
+    if found.count == 1:
+        return _one_of_many(found)
     return (
-        f"Each device sends {how}. Its own value is in the set with probability {_p(found)}, any given other value "
-        f"with probability {_q(found)}."
+        f"Each device sends a random set of {count(found.count)} of the {count(found.size)} values. Its own value is "
+        f"in the set with probability {_p(found)}, any given other value with probability {_q(found)}."
     )
 
 
 def _hashed(found: Any) -> str:
     return (
-        "Each device picks a random hash function that puts all values into a few groups, and sends the function with "
-        f"a randomized group: it is that of the device's own value with probability {_p(found)}, and that of any given "
-        f"other value with probability {_q(found)}."
+        f"Each device picks a random hash function that puts all values into {count(found.buckets)} groups, and sends "
+        f"the function with a group. That is the group of its own value with probability {_p(found)}, otherwise one "
+        "of the others, all equally likely; any given other value is in the group that is sent with probability "
+        f"{_q(found)}."
     )
 
 
 def _hadamard(found: Any) -> str:
     return (
-        "Each device answers one randomly chosen yes-or-no question about its value with a single bit, and gives the "
-        f"true answer with probability {_p(found)}. The question is drawn from a Hadamard matrix, so that all answers "
-        "together tell the shares."
+        "Each device draws a row of a Hadamard matrix, which asks one yes-or-no question about its value, and answers "
+        f"with a single bit: truly with probability {_p(found)}, else with the opposite. All answers together tell "
+        "the shares."
     )
 
 
 def _laplace(found: Any) -> str:
-    rate = Fraction(found.rate, found.scale)
+    fall = math.exp(-found.rate / found.scale)  # from each step of noise to the next
     bounds: Bounds = found.domain
-    spread = math.sqrt(2) / float(rate) / found.steps * float(bounds.width)
+    spread = math.sqrt(2 * fall) / (1 - fall) / found.steps * float(bounds.width)
     return (
-        f"Each device clamps its number to {_ends(bounds, 'to')}, rounds it to one of {found.steps + 1} steps and adds "
-        f"discrete Laplace noise with a standard deviation of about {amount(spread)}."
+        f"{_clamped(found)}, rounds it at random to one of {found.steps + 1} steps and adds discrete Laplace noise "
+        f"with a standard deviation of about {amount(spread)}."
     )
 
 
 def _duchi(found: Any) -> str:
-    bounds: Bounds = found.domain
     return (
-        f"Each device sends only one of the two ends, {_ends(bounds, 'or')}: it draws the end that its number is "
-        f"nearer to more often, and then sends that end with probability {_p(found)}, "
-        f"the other one with probability {_q(found)}."
+        f"Each device sends only one of the two ends, {_ends(found.domain, 'or')}: it draws the end that its number "
+        f"is nearer to more often, and then sends that end with probability {_p(found)}, the other one with "
+        f"probability {_q(found)}."
     )
 
 
-def _number_noise(what: str) -> Callable[[Any], str]:
-    def said(found: Any) -> str:
-        return f"Each device clamps its number to {_ends(found.domain, 'to')} and sends {what}"
+def _clamped(found: Any) -> str:
+    return f"Each device clamps its number to {_ends(found.domain, 'to')}"
 
-    return said
+
+def _reach(found: Any) -> str:
+    """The least and the largest number that a report may stand for."""
+    low, width = found.domain.lower, found.domain.width
+    least, most = (amount(float(low + width * place)) for place in (min(found.places), max(found.places)))
+    return f"from {least} to {most}"
+
+
+def _piecewise(found: Any) -> str:
+    inside = Fraction(found.window * found.high, found.window * found.high + found.steps * found.stride * found.low)
+    return (
+        f"{_clamped(found)} and sends a random one of {count(found.symbols)} numbers {_reach(found)}: with probability "
+        f"{probability(float(inside))} one of the {count(found.window)} in a window around its own, otherwise any "
+        "other, all equally likely."
+    )
+
+
+def _hybrid(found: Any) -> str:
+    windows = found.inner * (found.window * found.high + found.steps * found.stride * found.low)
+    ends = found.outer * found.steps * (found.low + found.high)
+    if not windows:
+        truly = probability(float(Fraction(found.high, found.low + found.high)))
+        return (
+            f"{_clamped(found)}, draws one of the two ends, the nearer one more often, and sends with probability "
+            f"{truly} that end, else the other one."
+        )
+    chance = probability(float(Fraction(windows, windows + ends)))
+    return (
+        f"{_clamped(found)} and sends a random one of {count(found.symbols)} numbers {_reach(found)}: with probability "
+        f"{chance} one that is drawn more often from a window around its own, otherwise one of two ends, drawn at "
+        "random with a lean to the nearer one."
+    )
+
+
+def _table(found: Any) -> str:
+    return (
+        f"{_clamped(found)} and sends one of {count(found.symbols)} numbers {_reach(found)}, drawn from a table of "
+        f"probabilities that the codebook states. The table has a row for each of {found.steps + 1} steps between the "
+        "bounds, and every row leans to its own step, but may give any of the numbers."
+    )
 
 
 _WORDS: Mapping[str, Callable[[Any], str]] = {
@@ -183,11 +221,7 @@ _WORDS: Mapping[str, Callable[[Any], str]] = {
     "olh": _hashed,
     "laplace": _laplace,
     "duchi": _duchi,
-    "piecewise": _number_noise(
-        "a random number that lies in a window around it more often than elsewhere, and may lie far outside."
-    ),
-    "hybrid": _number_noise(
-        "either a random number from a window around it or, decided by a coin, one of two ends drawn at random."
-    ),
-    "table": _number_noise("one of a few numbers, drawn from a table of probabilities that is optimal for this ε."),
+    "piecewise": _piecewise,
+    "hybrid": _hybrid,
+    "table": _table,
 }

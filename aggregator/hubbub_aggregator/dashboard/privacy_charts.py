@@ -11,23 +11,24 @@ __all__ = ["epsilons", "ledger", "posterior"]
 
 
 def ledger(rows: Sequence[Spec], labels: Sequence[str]) -> Spec:
-    """Epsilon over time on a logarithmic scale: rows have t, label, v and text."""
+    """Epsilon over time on a logarithmic scale: rows have t, label, v, text and whether they are shown as points."""
     periods = len({row["t"] for row in rows})
     x = {"field": "t", "type": "temporal", "title": None, "scale": {"type": "utc"}, "axis": times(periods)}
     y = {"field": "v", "type": "quantitative", "title": "ε, logarithmic", **log_scale([row["v"] for row in rows])}
     domain = list(labels)
     by = {"field": "label", "type": "nominal", "sort": domain}
     colors = [LINES[0], LINES[1], LINES[0], LINES[1]][: len(domain)]
-    dashes = [[1, 0], [1, 0], [4, 3], [4, 3]][: len(domain)]
+    dashes = [[1, 0], [1, 0], [6, 4], [6, 4]][: len(domain)]
     dash = {**by, "scale": {"domain": domain, "range": dashes}, "legend": None}
     color = {**by, "scale": {"domain": domain, "range": colors}, "legend": None}
-    layers = [
+    layers: list[Spec] = [
         {
             "mark": {"type": "line", "strokeWidth": 1.8, "aria": False},
             "encoding": {"x": x, "y": y, "color": color, "strokeDash": dash},
         },
         {
-            "mark": {"type": "point", "filled": True, "opacity": 1, "size": 36 if periods <= 40 else 12},
+            "transform": [{"filter": "datum.shown"}],
+            "mark": {"type": "point", "filled": True, "opacity": 1, "size": 26},
             "encoding": {"x": x, "y": y, "color": color, "description": {"field": "text"}},
         },
     ]

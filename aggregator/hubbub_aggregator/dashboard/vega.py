@@ -8,15 +8,17 @@ from typing import Any
 
 from hubbub_aggregator.dashboard.palette import AXIS, GRID, INK, MUTED
 
-__all__ = ["FONT", "Spec", "axis", "chart", "log_scale", "percent", "plain", "rule", "times"]
+__all__ = ["FONT", "WIDTH", "Spec", "axis", "chart", "log_scale", "percent", "plain", "rows_of", "rule", "times"]
 
 Spec = dict[str, Any]
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
-_WIDTH = 430
-"""Of the whole chart: two stand side by side on a desk, and on a phone one is shrunk by a quarter."""
+WIDTH = 360
+"""Of the whole chart, which grows on a desk and shrinks a little on a phone: its type stays readable on both."""
+
+_TYPE = 12.5
 
 
-def chart(data: Spec, layers: list[Spec], *, height: Any, width: int = _WIDTH) -> Spec:
+def chart(data: Spec, layers: list[Spec], *, height: Any, width: int = WIDTH) -> Spec:
     return {
         "data": data,
         "layer": layers,
@@ -29,8 +31,8 @@ def chart(data: Spec, layers: list[Spec], *, height: Any, width: int = _WIDTH) -
             "font": FONT,
             "view": {"stroke": None},
             "axis": {
-                "labelFontSize": 13,
-                "titleFontSize": 13,
+                "labelFontSize": _TYPE,
+                "titleFontSize": _TYPE,
                 "titleFontWeight": "normal",
                 "labelColor": INK,
                 "titleColor": MUTED,
@@ -40,6 +42,28 @@ def chart(data: Spec, layers: list[Spec], *, height: Any, width: int = _WIDTH) -
                 "aria": False,
             },
         },
+    }
+
+
+def rows_of(data: Sequence[Spec], layers: list[Spec], labels: Sequence[str], *, height: int) -> Spec:
+    """One chart for each label, one below the other, over the same x and each with a scale of its own."""
+    header = {
+        "title": None,
+        "labelOrient": "top",
+        "labelAnchor": "start",
+        "labelFontSize": _TYPE,
+        "labelFontWeight": "bold",
+        "labelColor": INK,
+        "labelLimit": WIDTH - 20,
+        "labelPadding": 4,
+    }
+    whole = chart({"values": list(data)}, [], height=height)
+    return {
+        **{key: value for key, value in whole.items() if key not in ("layer", "width", "height", "autosize")},
+        "facet": {"row": {"field": "label", "type": "nominal", "sort": list(labels), "header": header}},
+        "spec": {"layer": layers, "width": WIDTH - 58, "height": height},
+        "resolve": {"scale": {"y": "independent"}},
+        "spacing": 10,
     }
 
 
@@ -60,7 +84,14 @@ def log_scale(numbers: Sequence[float], **more: Any) -> Spec:
 
 
 def times(periods: int) -> Spec:
-    return {"grid": False, "tickCount": min(5, max(1, periods)), "labelOverlap": "greedy", "labelFlush": True}
+    """Few labels with room between them: a browser's font may be wider than the one they are measured with."""
+    return {
+        "grid": False,
+        "tickCount": min(4, max(1, periods)),
+        "labelOverlap": "greedy",
+        "labelSeparation": 14,
+        "labelFlush": True,
+    }
 
 
 def rule(width: float, color: str = INK) -> Spec:

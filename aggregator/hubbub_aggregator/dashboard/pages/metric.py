@@ -14,7 +14,7 @@ from hubbub_aggregator.dashboard.api import Problem, metric_path
 from hubbub_aggregator.dashboard.mechanism_words import of_version, paragraph
 from hubbub_aggregator.dashboard.pages.asked import STEPS, Asked, Choice, Span, comparisons, ranges, span_of
 from hubbub_aggregator.dashboard.pages.metric_charts import course, differences, histogram
-from hubbub_aggregator.dashboard.pages.site import Site, is_share, named
+from hubbub_aggregator.dashboard.pages.site import Site, is_share, named, together
 from hubbub_aggregator.models import Estimate, MetricVersion
 
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ class MetricPage:
     step: int
     complete: bool
     note: str | None
+    together: str | None
+    """As the parameter `simultaneous` of the API."""
     editions: list[Edition]
     """All of them, where there are several; the newest first."""
 
@@ -143,7 +145,7 @@ async def estimate_spec(site: Site, name: str, asked: Asked, part: int) -> Spec:
 
 async def series_spec(site: Site, name: str, asked: Asked) -> Spec:
     metric, asked, calendar, span = await _found(site, name, asked)
-    return course(await _series(site, metric, asked, calendar, span), asked.confidence, legend=True).spec
+    return course(await _series(site, metric, asked, calendar, span), asked.confidence).spec
 
 
 async def compare_spec(site: Site, name: str, asked: Asked) -> Spec:
@@ -185,6 +187,7 @@ def _empty_page(site: Site, listing: MetricList, metric: NamedMetric, asked: Ask
         step=max(1, calendar.seconds // DAY),
         complete=False,
         note=None,
+        together="true" if together(metric) else None,
         editions=_editions(site, metric, calendar) if len(metric.versions) > 1 else [],
     )
 
@@ -211,6 +214,7 @@ async def _estimate(site: Site, metric: NamedMetric, asked: Asked) -> Estimate:
         confidence=asked.confidence,
         postprocess=asked.postprocess,
         top=asked.listed(metric),
+        simultaneous=together(metric),
     )
 
 
@@ -234,6 +238,7 @@ async def _series(site: Site, metric: NamedMetric, asked: Asked, calendar: Calen
         to=until,
         confidence=asked.confidence,
         top=_LINES if largest > _LINES + 1 else None,
+        simultaneous=together(metric),
         composed=False,
     )
 
@@ -281,12 +286,7 @@ def _drawn_page(site: Site, page: MetricPage, estimate: Estimate, series: Series
     return replace(
         page,
         parts=[_part(site, page, segment, number) for number, segment in enumerate(estimate.segments)],
-        course=replace(
-            site.figure(line.spec, "series", line.caption, name, **asked.query()),
-            key=tuple((f"key-{index}", label) for index, label in enumerate(line.labels) if len(line.labels) > 1),
-        )
-        if line.spec
-        else None,
+        course=site.figure(line.spec, "series", line.caption, name, **asked.query()) if line.spec else None,
         trend=_trend(series),
         gaps=_of_points(series),
         change=change,

@@ -17,6 +17,10 @@ __all__ = ["Course", "course", "differences", "histogram"]
 
 _DRAWN = 40
 """Values in one chart; the table has more."""
+_POINTS = 60
+"""Of one line: more of them hide the band around it."""
+_STEPS = (1, 7, 28, 91)
+"""Whole weeks, where a period is a day: a week's rhythm does not become a pattern of its own."""
 
 
 class Course(NamedTuple):
@@ -49,10 +53,12 @@ def histogram(segment: Segment, version: MetricVersion) -> tuple[Spec, str]:
         return charts.number_line(rows[0], version.bounds), f"Mean with its {sure} interval, {when}{possible}"
     drawn = f"the {len(rows)} largest shares" if len(rows) < segment.value_count else "shares"
     how = "post-processed bars, raw diamonds with" if processed else "raw estimates with"
-    return charts.bars(rows, processed=processed), f"{words.sentence(drawn)}: {how} {sure} intervals, {when}"
+    joint = "; the intervals hold for all values together" if segment.interval.simultaneous else ""
+    return charts.bars(rows, processed=processed), f"{words.sentence(drawn)}: {how} {sure} intervals, {when}{joint}"
 
 
-def course(series: Series, confidence: float, *, legend: bool = False) -> Course:
+def course(series: Series, confidence: float) -> Course:
+    """Over many periods only every so many-th is drawn, and the caption says so: the table has all."""
     kinds = {segment.type for segment in series.segments}
     if not kinds:
         return Course({}, "", [])
@@ -61,10 +67,14 @@ def course(series: Series, confidence: float, *, legend: bool = False) -> Course
     labels: list[str] = []
     rows: list[charts.Moment] = []
     run, before = 0, None
-    for point in series.points:
+    released = sum(point.state == "released" for point in series.points)
+    step = next(step for step in _STEPS if len(series.points) <= step * _POINTS or step == _STEPS[-1])
+    for left, point in zip(range(len(series.points) - 1, -1, -1), series.points, strict=True):
         if point.state != "released" or point.metric_id != before:
             run += 1
         before = point.metric_id if point.state == "released" else None
+        if left % step:  # counted from the newest, which is always drawn
+            continue
         for value in point.values:
             if boolean and value["value"] is not True:
                 continue
@@ -82,12 +92,15 @@ def course(series: Series, confidence: float, *, legend: bool = False) -> Course
     labels = labels[: len(LINES)]
     rows = [row for row in rows if row.label in labels]
     firsts = [_first(series, segment.metric_id) for segment in series.segments[1:]]
-    released = sum(point.state == "released" for point in series.points)
     noun = "period" if released == 1 else "periods"
     largest = f" (the {len(labels)} largest)" if series.segments[-1].value_count > len(labels) and not boolean else ""
-    caption = f"Raw estimates over {released} {noun} with {words.share(confidence, 0)} intervals{largest}"
+    sure = words.share(confidence, 0)
+    is_joint = any(point.interval is not None and point.interval.simultaneous for point in series.points)
+    joint = "; each interval holds for all values of its period together" if is_joint else ""
+    every = f"; every {step}th period is drawn" if step > 1 else ""
+    caption = f"Raw estimates over {released} {noun} with {sure} intervals{largest}{joint}{every}"
     edits = [one for one in firsts if one]
-    return Course(charts.course(rows, labels, share=share, edits=edits, legend=legend), caption, labels)
+    return Course(charts.course(rows, labels, share=share, edits=edits), caption, labels)
 
 
 def _first(series: Series, metric_id: str) -> str | None:

@@ -16,7 +16,7 @@ from hubbub_aggregator.answers import Series
 from hubbub_aggregator.dashboard import words
 from hubbub_aggregator.dashboard.api import Problem, metric_path
 from hubbub_aggregator.dashboard.pages.asked import span_of
-from hubbub_aggregator.dashboard.pages.site import Site, is_share, seconds_of, start_of
+from hubbub_aggregator.dashboard.pages.site import Site, is_share, seconds_of, start_of, together
 from hubbub_aggregator.dashboard.sparkline import sparkline
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Drawn:
     """What a card shows of a metric's releases; it changes only with them."""
 
     lines: list[Line]
+    is_joint: bool
+    """Whether the intervals hold for all values together."""
     more: int
     reports: str
     period: str
@@ -226,6 +228,7 @@ async def _drawn(site: Site, metric: NamedMetric, calendar: Calendar, periods: i
             since=calendar.period(first).label,
             to=calendar.period(last + 1).label,
             top=_SHOWN if largest > _SHOWN else None,
+            simultaneous=together(metric),
             composed=False,
         )
     except Problem as problem:
@@ -253,6 +256,7 @@ def _of_series(series: Series, local: dict[str, float]) -> Drawn | None:
             )
             for value in lines
         ],
+        is_joint=newest.interval is not None and newest.interval.simultaneous,
         more=segment.value_count - len(lines) if segment.type == "category" else 0,
         reports=words.count(newest.reports),
         period=newest.period,

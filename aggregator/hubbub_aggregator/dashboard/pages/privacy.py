@@ -28,7 +28,10 @@ __all__ = ["PrivacyPage", "chosen_metric", "epsilon_spec", "ledger_spec", "poste
 
 HONEST, COLLUDING = "everything so far, honest shuffler", "everything so far, if they collude"
 HONEST_PERIOD, COLLUDING_PERIOD = "one period, honest shuffler", "one period, if they collude"
-_LEDGER_PERIODS = 90
+_LEDGER_PERIODS = 400
+"""The whole year that is drawn; the table has the newest of them."""
+_DOTS = 12
+"""Points of a line that has one for each period."""
 _RELEASES = 30
 _SIZES = 13
 _BEFORE = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9)
@@ -194,13 +197,15 @@ def _course(known: LedgerAnswer) -> Spec:
     rows: list[Spec] = []
 
     def add(entries: list[LedgerEntry], honest: str, colluding: str) -> None:
-        for entry in entries:
+        step = -(-len(entries) // _DOTS)
+        for left, entry in zip(range(len(entries) - 1, -1, -1), entries, strict=True):
             for label, number in ((honest, entry.epsilon), (colluding, entry.if_collusion.epsilon)):
                 rows.append(
                     {
                         "t": entry.name,
                         "label": label,
                         "v": number,
+                        "shown": left % step == 0,
                         "text": f"{entry.name}, {label}: ε {words.epsilon(number)}",
                     }
                 )

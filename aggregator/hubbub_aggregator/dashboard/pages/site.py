@@ -17,7 +17,7 @@ from hubbub_aggregator.dashboard.vega import Spec
 from hubbub_aggregator.models import MetricList, NamedMetric
 from hubbub_aggregator.status import FullStatus
 
-__all__ = ["Figure", "Links", "Site", "is_share", "seconds_of"]
+__all__ = ["Figure", "Links", "Site", "is_share", "seconds_of", "together"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,14 @@ class Site:
 def is_share(kind: str) -> bool:
     """Whether a metric of this type is estimated as shares, rather than as a number."""
     return kind != "mean"
+
+
+def together(metric: NamedMetric) -> bool | None:
+    """What to ask the API for, so that one number has one interval on all pages: for a list, that of all its values.
+
+    Cards and charts show the largest of a list, which only such intervals allow.
+    """
+    return True if any(version.type == "category" for version in metric.versions) else None
 
 
 def seconds_of(status: FullStatus) -> float:

@@ -43,8 +43,8 @@ def test_mechanisms_lists_all_that_are_registered() -> None:
     assert {row["name"] for row in listed["mechanisms"]} == set(registered())
     table = run("mechanisms", "--epsilon", "4", "--size", "16")
     assert all(name in table.stdout for name in registered())
-    assert "epsilon 4" in table.stderr
-    assert "epsilon 4" not in table.stdout
+    assert "epsilon 4;" in table.stderr
+    assert "epsilon 4;" not in table.stdout
 
 
 def test_mistakes_end_in_one_line_that_says_what_to_do() -> None:

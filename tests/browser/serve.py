@@ -22,7 +22,7 @@ __all__ = ["TOKEN", "serving"]
 
 ROOT = Path(__file__).parent.parent.parent
 TOKEN = "of-the-browser-tests"  # noqa: S105  it guards nothing else
-_PATIENCE = 120.0
+_PATIENCE = 240.0
 _STARTED: list[subprocess.Popen[bytes]] = []
 """Kept, since nobody here waits for their end."""
 

@@ -28,9 +28,9 @@ def label(value: object) -> str:
 
 
 def of_any_length(mechanisms: list[AnyMechanism]) -> list[ParameterSet]:
-    """A law of thousands of reports takes half a minute to walk through: those are left to `make test-full`."""
+    """A law of a thousand reports takes ten seconds to walk through: those are left to `make test-full`."""
     return [
-        pytest.param(mechanism, marks=[pytest.mark.full] if len(mechanism.outputs()) > 2_000 else [])
+        pytest.param(mechanism, marks=[pytest.mark.full] if len(mechanism.outputs()) > 1_000 else [])
         for mechanism in mechanisms
     ]
 

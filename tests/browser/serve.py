@@ -47,10 +47,11 @@ def serving(directory: Path, *names: str) -> Iterator[dict[str, str]]:
                 )
             _STARTED.append(process)
             until = time.monotonic() + _PATIENCE
-            while not addresses.exists():
-                assert process.poll() is None, log.read_text()
-                assert time.monotonic() < until, log.read_text()
+            while not addresses.exists() and process.poll() is None and time.monotonic() < until:
                 time.sleep(0.05)
+            if not addresses.exists():
+                process.kill()
+                raise AssertionError(f"the sites are not served: {log.read_text()}")
         release()
         yield dict(json.loads(addresses.read_text()))
 

@@ -8,12 +8,21 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from hubbub.mechanisms import Bounds, GridMean
+from hubbub.randomness import ones
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hubbub.codebook import Metric
 
 _SHOWN = 32
 """Bytes of a report that are shown."""
+
+_LISTED = 8
+"""Values that are named, of those a report says yes to."""
+_NAMES_A_VALUE = ("rr", "krr", "matrix")
+_HAS_A_BIT_FOR_EACH = ("sue", "oue")
+"""Mechanisms whose reports say something on their face; a hashed one is a number that stands for many values."""
 
 __all__ = ["deniability", "input_in_words", "moment", "number", "report_in_words"]
 
@@ -52,11 +61,21 @@ def report_in_words(metric: Metric, payload: bytes) -> str:
         return number(float(mechanism.bounds.lower + mechanism.bounds.width * mechanism.places[report]))
     if isinstance(domain, Bounds) and report in (0, 1):
         return number(float(domain.upper if report else domain.lower))
-    labels = metric.values.labels()
-    if isinstance(report, int) and 0 <= report < len(labels) and not isinstance(domain, Bounds):
-        return repr(labels[report])
+    if mechanism.name in _NAMES_A_VALUE and isinstance(report, int) and report in mechanism.inputs():
+        return repr(metric.label_of(report))
+    if mechanism.name in _HAS_A_BIT_FOR_EACH:
+        return _listed(metric.values.labels(), ones(int.from_bytes(payload, "little")))
     shown = payload.hex() if len(payload) <= _SHOWN else f"{payload[:_SHOWN].hex()}… ({len(payload)} in all)"
     return f"the bytes {shown}"
+
+
+def _listed(labels: Sequence[str], told: list[int]) -> str:
+    """What a report with a bit for each value says yes to."""
+    if not told:
+        return "no to every value"
+    named = ", ".join(repr(labels[place]) for place in told[:_LISTED])
+    more = f" and {len(told) - _LISTED} more" if len(told) > _LISTED else ""
+    return f"yes to {named}{more}, no to all others"
 
 
 def deniability(metric: Metric, payload: bytes) -> str:

@@ -31,7 +31,7 @@ def test_a_browser_enters_with_the_token_as_its_password(visitor: Visitor) -> No
     page = visitor.open("guarded", "/", expected=(401,), http_credentials=credentials)
     assert visitor.statuses[page.url] == 200
     assert page.locator("article.card").count() == 2
-    for link in ("/privacy", "/operations"):
+    for link in ("/operations", "/what-is-collected"):
         page.locator(f"nav a[href='{link}']").first.click()
         page.wait_for_url(f"**{link}")
         assert page.locator("h1").count() == 1

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from tests.browser.looking import charts
-from tests.browser.visiting import Visitor
+from tests.browser.visiting import PHONE, Visitor
 
 
-def test_values_are_read_by_pointing_at_them(visitor: Visitor) -> None:
+def test_values_are_read_by_pointing_at_them(kept: Visitor) -> None:
     """SVG titles are what browsers show for a pointer that rests; each mark with data says its value and interval."""
-    page = visitor.open("populated", "/metric/theme?from=2027-01-08&to=2027-01-15")
+    page = kept.keep("populated", "/metric/theme?from=2027-01-08&to=2027-01-15")
     titles: list[str] = page.evaluate(
         "() => [...document.querySelectorAll('figure.chart svg .mark > title')].map((each) => each.textContent)"
     )
@@ -18,9 +18,9 @@ def test_values_are_read_by_pointing_at_them(visitor: Visitor) -> None:
         assert any(re.search(rf"{value}.*\d.*\d", words) for words in titles), (value, titles[:5])
 
 
-def test_values_are_read_with_the_keyboard_too(visitor: Visitor) -> None:
+def test_values_are_read_with_the_keyboard_too(kept: Visitor) -> None:
     """Either marks can have the focus, or the same values stand in a table beside the chart."""
-    page = visitor.open("populated", "/metric/theme?from=2027-01-08&to=2027-01-15")
+    page = kept.keep("populated", "/metric/theme?from=2027-01-08&to=2027-01-15")
     focusable = page.locator("figure.chart svg [tabindex='0']").count()
     table = page.get_by_role("region", name="Estimates", exact=True).inner_text()
     assert focusable or all(value in table for value in ("light", "dark", "other", "sepia"))
@@ -28,7 +28,7 @@ def test_values_are_read_with_the_keyboard_too(visitor: Visitor) -> None:
 
 def test_text_alternatives_say_what_the_chart_says(kept: Visitor) -> None:
     """Numbers, not only a title."""
-    for path in ("/", "/metric/dark_mode", "/metric/camera", "/privacy"):
+    for path in ("/", "/metric/theme", "/metric/camera", "/privacy"):
         for chart in charts(kept.keep("populated", path)):
             assert re.search(r"\d", chart["alternative"]), chart
             assert len(chart["alternative"]) > 30, chart
@@ -50,9 +50,9 @@ def test_a_thousand_values_and_a_year_stay_readable(kept: Visitor) -> None:
     assert crowded == []
 
 
-def test_charts_and_tables_can_be_taken_away(visitor: Visitor) -> None:
-    page = visitor.open("populated", "/metric/theme")
-    origin = visitor.sites["populated"]
+def test_charts_and_tables_can_be_taken_away(kept: Visitor) -> None:
+    page = kept.keep("populated", "/metric/theme")
+    origin = kept.sites["populated"]
     starts = {".svg": b"<svg", ".png": b"\x89PNG", "csv": b""}
     for kind, start in starts.items():
         links = [
@@ -63,3 +63,16 @@ def test_charts_and_tables_can_be_taken_away(visitor: Visitor) -> None:
         assert answer.status == 200, links[0]
         assert start in answer.body()[:200], answer.body()[:100]
         assert len(answer.body()) > 200
+
+
+def test_type_in_charts_is_readable_on_a_phone(kept: Visitor) -> None:
+    for path in ("/metric/theme", "/metric/camera", "/privacy"):
+        page = kept.keep("populated", path, width=PHONE)
+        sizes: list[float] = page.evaluate(
+            """() => [...document.querySelectorAll("svg.plot")].flatMap((svg) => {
+              const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+              return [...svg.querySelectorAll("text")].filter((each) => each.textContent.trim())
+                .map((each) => scale * parseFloat(getComputedStyle(each).fontSize)); })"""
+        )
+        assert sizes
+        assert min(sizes) >= 10.5

@@ -43,7 +43,7 @@ def test_a_metric_is_reached_from_its_card(visitor: Visitor) -> None:
 
 
 def test_the_first_stop_skips_the_navigation(visitor: Visitor) -> None:
-    page = visitor.open("populated", "/privacy")
+    page = visitor.open("populated", "/operations")
     page.keyboard.press("Tab")
     found = focus(page)
     assert found is not None

@@ -108,6 +108,25 @@ def test_a_symbol_is_said_as_the_number_that_it_stands_for(mechanism: str) -> No
     assert estimate.values[0] == pytest.approx((said[0] + said[1]) / 2, rel=1e-3)
 
 
+@pytest.mark.parametrize("mechanism", ["sue", "oue"])
+def test_a_report_of_bits_is_said_as_the_values_it_says_yes_to(mechanism: str) -> None:
+    values = [f"v{number}" for number in range(12)]
+    toml = f'{TOML}[metrics.one]\ntype = "category"\nvalues = {values}\nepsilon = 1\nmechanism = "{mechanism}"\n'
+    metric = codebook(toml + "min_batch = 100\n").metric("one")
+    assert report_in_words(metric, bytes([0b101, 0])) == "yes to 'v0', 'v2', no to all others"
+    assert report_in_words(metric, bytes(2)) == "no to every value"
+    assert report_in_words(metric, bytes([0xFF, 0xF])).endswith("'v7' and 4 more, no to all others")
+
+
+@pytest.mark.parametrize("mechanism", ["olh", "linear-hash", "hadamard"])
+def test_a_hashed_report_is_never_said_to_be_a_value(mechanism: str) -> None:
+    """Its number is that of a hash and a group, which many values share."""
+    toml = f'{TOML}[metrics.one]\ntype = "category"\nvalues = ["a", "b", "c"]\nepsilon = 1\nmechanism = "{mechanism}"\n'
+    metric = codebook(toml + "min_batch = 100\n").metric("one")
+    for report in metric.mechanism.outputs():
+        assert report_in_words(metric, metric.mechanism.encode(report)).startswith("the bytes ")
+
+
 KINDS = {
     "boolean": 'type = "boolean"',
     "category": 'type = "category"\nvalues = ["a", "b", "c"]',

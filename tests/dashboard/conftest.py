@@ -59,11 +59,14 @@ class Visited:
     app: FastAPI
     service: Aggregator
 
-    def get(self, path: str, **request: Any) -> httpx.Response:
+    def head(self, path: str) -> httpx.Response:
+        return self.get(path, "HEAD")
+
+    def get(self, path: str, method: str = "GET", **request: Any) -> httpx.Response:
         async def go() -> httpx.Response:
             transport = httpx.ASGITransport(self.app)
             async with httpx.AsyncClient(transport=transport, base_url="http://dashboard") as http:
-                return await http.get(path, **request)
+                return await http.request(method, path, **request)
 
         return asyncio.run(go())
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import asyncio
 import base64
+import threading
 
 import pytest
 
 from hubbub.codebook import Codebook
+from hubbub_aggregator.dashboard import drawing
 from hubbub_aggregator.dashboard.api import Api, Kept, Question, Reply, in_process
-from hubbub_aggregator.dashboard.drawing import Drawer
+from hubbub_aggregator.dashboard.drawing import MOST_WAITING, Busy, Drawer
 from hubbub_aggregator.dashboard.pages.overview import Cards, overview
 from hubbub_aggregator.dashboard.pages.privacy import ask_ledger, privacy_page
 from hubbub_aggregator.dashboard.pages.site import Site
@@ -130,3 +132,43 @@ def test_releases_are_asked_for_from_a_period_on(populated: Visited) -> None:
     first = populated.get("/v1/releases?metric=dark_mode&from=2027-01-12&limit=2").json()
     assert periods(f"from=2027-01-12&after={first['next']}") == ["2027-01-14"]
     assert populated.get("/v1/releases?from=yesterday").status_code == 422
+
+
+def test_only_so_many_wait_for_charts() -> None:
+    async def crowd(drawer: Drawer, opened: threading.Event) -> int:
+        waiting = [asyncio.create_task(drawer.run(opened.wait)) for _ in range(MOST_WAITING)]
+        await asyncio.sleep(0)  # all of them ask
+        with pytest.raises(Busy):
+            await drawer.run(opened.wait)
+        opened.set()
+        await asyncio.gather(*waiting)
+        return await drawer.run(int, "7")
+
+    assert asyncio.run(crowd(Drawer(), threading.Event())) == 7
+
+
+def test_one_too_many_is_told_to_come_again(populated: Visited, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawing, "MOST_WAITING", 0)
+    for path in ("/metric/dark_mode", "/chart/series/dark_mode.svg"):
+        answer = populated.get(path)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+        assert "Try again in a few seconds" in answer.text
+    assert populated.get("/operations").status_code == 200  # it has no chart
+
+
+@pytest.mark.parametrize("path", ["/", "/metric/dark_mode", "/operations", "/what-is-collected"])
+def test_a_head_is_answered_as_a_page_is(populated: Visited, path: str) -> None:
+    answer = populated.head(path)
+    assert answer.status_code == 200
+    assert answer.headers["etag"] == populated.get(path).headers["etag"]
+
+
+def test_a_head_needs_the_token_too(empty: Visited) -> None:
+    assert empty.head("/").status_code == 401
+
+
+@pytest.mark.parametrize("path", GUARDED)
+def test_no_tag_of_somebody_else_opens_a_page(empty: Visited, path: str) -> None:
+    tag = empty.get(path, headers=BEARER).headers.get("etag", "*")
+    for given in (tag, "*"):
+        assert empty.get(path, headers={"If-None-Match": given}).status_code == 401

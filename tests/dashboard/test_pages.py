@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hubbub_aggregator.app import create_app
-from hubbub_aggregator.dashboard import routes
+from hubbub_aggregator.dashboard import routes, words
 from hubbub_aggregator.dashboard.routes import HEADERS
-from tests.dashboard.conftest import NASTY, Visited
+from tests.browser.crowd import Crowd
+from tests.browser.sites import DAY, TODAY, start
+from tests.dashboard.conftest import CODEBOOK, NASTY, Visited
 from tests.dashboard.markup import Element, Page
 
 PAGES = {
@@ -263,6 +269,29 @@ def test_numbers_stand_below_their_heading(populated: Visited) -> None:
 
 def test_single_periods_are_drawn_over_the_whole_ledger(populated: Visited) -> None:
     titles = [one.text for one in populated.page("/privacy").all("title")]
-    for words in ("one period, honest shuffler", "one period, if they collude"):
-        assert {"2027-01-11", "2027-01-14"} <= {title[:10] for title in titles if words in title}
+    for line in ("one period, honest shuffler", "one period, if they collude"):
+        assert {"2027-01-11", "2027-01-14"} <= {title[:10] for title in titles if line in title}
     assert 'stroke-dasharray="6,4"' in populated.get("/chart/ledger/all.svg").text
+
+
+@pytest.mark.full
+def test_the_longest_list_has_a_page_that_can_be_read(tmp_path: Path) -> None:
+    """65,536 values, in two seconds of a core when nobody has asked before."""
+    values = [f"value {number}" for number in range(65_536)]
+    text = CODEBOOK.partition("[metrics")[0] + (
+        f'[metrics.long]\ntype = "category"\nvalues = {json.dumps(values)}\nepsilon = 4.0\n'
+    )
+    start(tmp_path, text, (TODAY - 3) * DAY + 60.0).close()
+    service = start(tmp_path, text)
+    try:
+        crowd = Crowd(service.storage, service.codebooks)
+        for period in (TODAY - 2, TODAY - 1):
+            crowd.shares("long", period, 1 / np.arange(1.0, 65_537.0), 20_000)
+        visited = Visited(create_app(service), service)
+        for path in ("/", "/metric/long", "/privacy", "/what-is-collected", "/operations"):
+            assert len(gzip.compress(visited.get(path).content)) < 300_000
+        page = visited.page("/metric/long")
+        assert f"The 20 largest of {words.count(65_536)} values" in page.text
+        assert "value 0" in page.text
+    finally:
+        service.close()

@@ -68,6 +68,7 @@ def test_every_mechanism_has_words_of_its_own(name: str, epsilon: float) -> None
 
 @pytest.mark.parametrize("name", ["rr", "krr", "sue", "oue", "subset", "hadamard", "linear-hash", "olh"])
 def test_the_probability_of_the_truth_is_the_one_that_runs(name: str) -> None:
+    built: Any
     for built in mechanism(name).examples(1.0):
         assert words.probability(float(built.p)) in hiding(built)
         assert (

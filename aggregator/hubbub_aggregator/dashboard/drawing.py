@@ -7,17 +7,25 @@ loaded with the first chart, not with the service.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from html import escape
+from typing import Any, TypeVar
 
 from hubbub_aggregator.dashboard.palette import Theme, themed
 from hubbub_aggregator.dashboard.vega import FONT, Spec
 
-__all__ = ["Drawer", "inline", "to_png"]
+__all__ = ["Busy", "Drawer", "inline", "to_png"]
+
+Made = TypeVar("Made")
+MOST_WAITING = 24
+"""Callers; a page takes half a second of a core, if nobody has looked at it before."""
 
 _MOST_BYTES = 16 * 2**20
 _LABELLED = re.compile(
@@ -32,14 +40,34 @@ _NOISE = re.compile(
 )
 
 
+class Busy(Exception):
+    """So many are waiting for charts that one more would only wait longer."""
+
+
 class Drawer:
-    """Draws and remembers, up to a number of bytes."""
+    """Draws and remembers, up to a number of bytes.
+
+    It has threads of its own, and a bounded number of callers that wait for them: whoever asks for one chart after the
+    other keeps nobody from a page without any.
+    """
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self._waiting = 0
+        self._pool = ThreadPoolExecutor(2, "drawing")
         self._most, self._bytes = most_bytes, 0
         self._drawn: OrderedDict[str, str] = OrderedDict()
         self._lock = threading.Lock()
         self._engine = threading.Lock()
+
+    async def run(self, draw: Callable[..., Made], /, *given: Any) -> Made:
+        """What a function returns that draws; Busy if too many wait already."""
+        if self._waiting >= MOST_WAITING:
+            raise Busy
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, draw, *given)
+        finally:
+            self._waiting -= 1
 
     def svg(self, spec: Spec) -> str:
         """The chart as SVG without style, script or anything that a strict policy forbids."""

@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import re
 from collections.abc import Awaitable, Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeAlias
 
 from fastapi import APIRouter, Request, Response
@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request, Response
 from hubbub.problems import InvalidParameter
 from hubbub_aggregator.answers import LedgerAnswer
 from hubbub_aggregator.dashboard.api import Api, Kept, Problem, in_process
-from hubbub_aggregator.dashboard.drawing import Drawer, to_png
+from hubbub_aggregator.dashboard.drawing import Busy, Drawer, to_png
 from hubbub_aggregator.dashboard.pages.asked import Asked
 from hubbub_aggregator.dashboard.pages.collected import collected_page
 from hubbub_aggregator.dashboard.pages.metric import compare_spec, estimate_spec, metric_page, series_spec
@@ -49,6 +49,8 @@ HEADERS = {
 _PATIENCE = 3.0
 """Seconds that a page waits for the ledger; then it says that it is being worked out, and fills in by itself."""
 _SMALLEST_ZIPPED = 600
+
+_BUSY = Problem(503, "busy", "Too many charts are being drawn.", "Try again in a few seconds.")
 
 Handler: TypeAlias = Callable[..., Awaitable[Response]]
 _COUNT = re.compile("[0-9]{1,3}")
@@ -86,6 +88,7 @@ def attach(app: Any) -> None:
 
 
 router = APIRouter(include_in_schema=False)
+_get = partial(router.api_route, methods=["GET", "HEAD"])
 
 
 def page(name: str) -> Callable[[Handler], Handler]:
@@ -98,6 +101,8 @@ def page(name: str) -> Callable[[Handler], Handler]:
                 return await handler(request, **given)
             except Problem as problem:
                 return _problem(request, problem, name)
+            except Busy:
+                return _problem(request, _BUSY, name)
             except InvalidParameter as error:
                 return _problem(request, Problem(422, "invalid-query", "This can't be shown.", str(error)), name)
 
@@ -121,6 +126,8 @@ def missing(request: Request) -> Response | None:
 def _problem(request: Request, problem: Problem, name: str) -> Response:
     html = render("problem.html", page=name, problem=problem, in_one_file=False)
     headers = {"WWW-Authenticate": 'Basic realm="hubbub", charset="UTF-8"'} if problem.status == 401 else {}
+    if problem.status == 503:
+        headers["Retry-After"] = "5"
     return _respond(request, html.encode(), "text/html; charset=utf-8", problem.status, headers)
 
 
@@ -152,7 +159,7 @@ def _respond(
     return Response(body, status, sent, media_type=media_type)
 
 
-@router.get("/")
+@_get("/")
 @page("overview")
 async def show_overview(request: Request) -> Response:
     dashboard = _dashboard(request)
@@ -161,7 +168,7 @@ async def show_overview(request: Request) -> Response:
     return await _page(request, "overview.html", "overview", view=found, links=site.links)
 
 
-@router.get("/metric/{name}")
+@_get("/metric/{name}")
 @page("metric")
 async def show_metric(request: Request, name: str) -> Response:
     site = _dashboard(request).site(request)
@@ -169,7 +176,7 @@ async def show_metric(request: Request, name: str) -> Response:
     return await _page(request, "metric.html", "metric", view=found, links=site.links)
 
 
-@router.get("/privacy")
+@_get("/privacy")
 @page("privacy")
 async def show_privacy(request: Request) -> Response:
     dashboard = _dashboard(request)
@@ -178,14 +185,14 @@ async def show_privacy(request: Request) -> Response:
     return await _page(request, "privacy.html", "privacy", view=found, links=site.links)
 
 
-@router.get("/operations")
+@_get("/operations")
 @page("operations")
 async def show_operations(request: Request) -> Response:
     site = _dashboard(request).site(request)
     return await _page(request, "operations.html", "operations", view=await operations_page(site), links=site.links)
 
 
-@router.get("/what-is-collected")
+@_get("/what-is-collected")
 @page("collected")
 async def show_collected(request: Request) -> Response:
     """For everybody: it is made from the bundle alone, which every device gets."""
@@ -193,7 +200,7 @@ async def show_collected(request: Request) -> Response:
     return await _page(request, "collected.html", "collected", view=await collected_page(site), links=site.links)
 
 
-@router.get("/chart/{kind}/{name}.{form}")
+@_get("/chart/{kind}/{name}.{form}")
 @page("chart")
 async def show_chart(request: Request, kind: str, name: str, form: str) -> Response:
     """A chart as a file: SVG, or PNG at twice the size, light or, with `theme=dark`, dark."""
@@ -210,15 +217,15 @@ async def show_chart(request: Request, kind: str, name: str, form: str) -> Respo
     }
     if kind not in made or form not in ("svg", "png") or theme not in ("light", "dark") or not _COUNT.fullmatch(part):
         raise Problem(404, "not-found", "There is no such chart.", "Pages link to those there are.")
-    svg = await asyncio.to_thread(site.drawer.svg, await made[kind]())
+    svg = await site.drawer.run(site.drawer.svg, await made[kind]())
     saved = {"Content-Disposition": f'inline; filename="{_tame(name)}-{kind}.{form}"'}
     chosen: Theme = "dark" if theme == "dark" else "light"
     if form == "png":
-        return _respond(request, await asyncio.to_thread(to_png, svg, chosen), "image/png", headers=saved)
+        return _respond(request, await site.drawer.run(to_png, svg, chosen), "image/png", headers=saved)
     return _respond(request, themed(svg, chosen).encode(), "image/svg+xml", headers=saved)
 
 
-@router.get("/static/{version}/{name}")
+@_get("/static/{version}/{name}")
 async def show_static(request: Request, version: str, name: str) -> Response:
     """Kept by browsers for good: another content has another address."""
     found = asset(name)

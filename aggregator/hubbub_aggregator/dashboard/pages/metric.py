@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -132,7 +131,7 @@ async def metric_page(site: Site, name: str, asked: Asked) -> MetricPage:
         return replace(page, problem=problem.detail, gaps=await _gaps(site, metric, asked.since, asked.until))
     series = await _series(site, metric, asked, calendar, span)
     change = await _change(site, metric, asked) if asked.compare_from and asked.compare_to else None
-    return await asyncio.to_thread(_drawn_page, site, page, estimate, series, change)
+    return await site.drawer.run(_drawn_page, site, page, estimate, series, change)
 
 
 async def estimate_spec(site: Site, name: str, asked: Asked, part: int) -> Spec:

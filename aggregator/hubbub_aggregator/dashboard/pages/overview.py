@@ -191,7 +191,7 @@ def _example(metric: Metric) -> str:
         return "True"
     domain = metric.mechanism.domain
     if isinstance(domain, Bounds):
-        return f"{float(domain.lower):g}"
+        return f"{float(domain.lower + domain.width / 2):g}"
     return json.dumps(metric.label_of(0), ensure_ascii=False)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -79,12 +78,13 @@ async def privacy_page(
 ) -> PrivacyPage:
     """`ledger` asks for it, or gives None where composing a year takes longer than anybody wants to wait."""
     listing, status, codebook = await site.listing(), await site.status(), await site.codebook()
+    chosen_metric(listing, metric)  # refuses a name that nothing has, before anything is worked out
     known = await ledger(site)
     chosen = await _chosen(site, listing, metric, float(codebook.collection.release_epsilon))
     course = None
     if known is not None and known.over_time:
         spec = _course(known)
-        course = await asyncio.to_thread(site.figure, spec, "ledger", _ledger_caption(known), "all")
+        course = await site.drawer.run(site.figure, spec, "ledger", _ledger_caption(known), "all")
     return PrivacyPage(
         collection=listing.collection,
         metrics=[one.name for one in listing.metrics if _has_releases(one)],
@@ -112,7 +112,7 @@ async def ledger_spec(site: Site) -> Spec:
 
 async def epsilon_spec(site: Site, name: str) -> Spec:
     version, newest, target = await _newest(site, name)
-    found = await asyncio.to_thread(_epsilons, version, newest, target)
+    found = await site.drawer.run(_epsilons, version, newest, target)
     if found is None:
         raise Problem(404, "not-found", "There is no such chart.", "This software does not know the mechanism.")
     return found[0]
@@ -163,7 +163,7 @@ async def _chosen(site: Site, listing: MetricList, name: str | None, target: flo
     releases = [] if metric is None else await _releases(site, listing, metric)
     if metric is None or not releases:
         return None
-    return await asyncio.to_thread(_looked_at, site, metric, releases, target)
+    return await site.drawer.run(_looked_at, site, metric, releases, target)
 
 
 def _looked_at(site: Site, metric: NamedMetric, releases: list[ReleaseModel], target: float) -> Chosen:

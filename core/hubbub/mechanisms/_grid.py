@@ -40,6 +40,10 @@ MOST_SYMBOLS = 256
 """A report is one byte."""
 LARGEST_TOTAL = 2**63
 """Of a row's weights: one draw decides, and bulk draws are of 63 bits at most."""
+_POINTS = 9
+_SHARES = (1 / 16, 1 / 4, 1 / 2, 3 / 4, 15 / 16)
+"""Holdings for which an interval must hold: so many points up to the middle, and places between two of them. There the
+error of rounding has no part in the law at a point, and at a large epsilon it is all there is."""
 FEW_REPORTS = 100
 """Up to here an interval allows for the largest variance there is, beyond for the one that the reports show."""
 
@@ -253,5 +257,15 @@ class GridMean(SymbolMechanism):
 
 @lru_cache(maxsize=1024)
 def _strays(mechanism: GridMean, reports: int, alpha: float) -> float:
-    law = mechanism._law
-    return _sums.quantile(law.places - law.points[:, None], law.chances, reports, alpha)
+    """For devices at some points and between some: mirror images stray as far, to the other side."""
+    import numpy as np
+
+    law, middle = mechanism._law, mechanism.steps // 2
+    held = np.unique(np.linspace(0, middle, min(middle + 1, _POINTS)).round())
+    between = [cell + share for cell in {0, (mechanism.steps - 1) // 2} for share in _SHARES]
+    held = np.concatenate([held, between])
+    below = np.minimum(held.astype(int), mechanism.steps - 1)
+    share = (held - below)[:, None]
+    chances = (1 - share) * law.chances[below] + share * law.chances[below + 1]
+    points = held / mechanism.steps - 0.5
+    return _sums.quantile(law.places - points[:, None], chances, reports, alpha)

@@ -1,8 +1,8 @@
 r"""How far a sum of independent errors strays, whatever the devices hold: for intervals of means.
 
 An error has one of a few values with known chances, which depend on what the device holds; what all hold is unknown.
-The quantile is taken for devices that all hold the same grid point, in standard deviations, and the largest over the
-points is used. For up to MANY reports the law of the sum is computed (Fourier transform on a lattice, on which every
+The quantile is taken for devices that all hold the same, in standard deviations, and the largest over several such
+holdings is used. For up to MANY reports the law of the sum is computed (Fourier transform on a lattice, on which every
 value is split between two neighbours so that means stay right and spread can only grow); beyond, by the expansion
 of Cornish and Fisher (Revue de l'Institut International de Statistique 5, 1938) while its terms are small, else by
 Bernstein's bound, which always holds.
@@ -24,7 +24,6 @@ MANY = 10_000
 TRUSTED = 0.05
 """Cornish and Fisher's terms may add this share of the normal quantile."""
 _LATTICE = 1 << 16
-_REPRESENTATIVES = 17
 _SMALLEST = 1e-9
 """Chances below this are near the round-off of the transform, and left to the bound."""
 
@@ -32,13 +31,11 @@ _SMALLEST = 1e-9
 def quantile(errors: NDArray[np.float64], chances: NDArray[np.float64], reports: int, alpha: float) -> float:
     """Standard deviations that the sum of `reports` errors exceeds, to either side, with a chance of at most alpha/2.
 
-    `errors[g, y]` is what symbol y is off when devices hold point g, and `chances[g, y]` how often it comes.
+    `errors[g, y]` is what symbol y is off when devices hold g, and `chances[g, y]` how often it comes.
     """
     import numpy as np
 
-    some = np.unique(np.linspace(0, len(errors) - 1, min(len(errors), _REPRESENTATIVES)).round().astype(int))
-    spread = np.sqrt((chances[some] * errors[some] ** 2).sum(axis=1))
-    scaled, chances = errors[some] / spread[:, None], chances[some]
+    scaled = errors / np.sqrt((chances * errors**2).sum(axis=1))[:, None]
     if alpha >= _SMALLEST and reports <= MANY:
         return max(_by_law(e, p, reports, alpha / 2) for e, p in zip(scaled, chances, strict=True))
     normal = normal_quantile(alpha)

@@ -21,6 +21,11 @@ def examples(epsilons: list[float]) -> list[AnyMechanism]:
     return [example for name in NAMES for epsilon in epsilons for example in registered()[name].examples(epsilon)]
 
 
+def smallest(epsilon: float) -> list[AnyMechanism]:
+    """Of each mechanism the example with the fewest reports: what takes longest is left to `make test-full`."""
+    return [min(registered()[name].examples(epsilon), key=lambda one: len(one.outputs())) for name in NAMES]
+
+
 def label(value: object) -> str:
     if isinstance(value, Mechanism):
         return f"{value.name}-{float(value.epsilon):g}-{len(value.inputs())}x{len(value.outputs())}"
@@ -48,7 +53,7 @@ def test_exactly_at_more_epsilons(mechanism: AnyMechanism, check: checks.Check) 
     check(mechanism)
 
 
-@pytest.mark.parametrize("mechanism", examples([0.5, 1, 2]), ids=label)
+@pytest.mark.parametrize("mechanism", examples([1]), ids=label)
 def test_draws_match_the_declared_likelihood(mechanism: AnyMechanism) -> None:
     checks.check_draws_match_the_declared_likelihood(mechanism, 20_000, InsecureRandomness(1))
     checks.check_draws_match_the_declared_likelihood(mechanism, 200_000, InsecureBulkRandomness(1))
@@ -61,7 +66,7 @@ def test_draws_from_the_system_match_the_declared_likelihood(mechanism: AnyMecha
     checks.check_draws_match_the_declared_likelihood(mechanism, 4_000_000, SystemBulkRandomness())
 
 
-@pytest.mark.parametrize("mechanism", examples([0.5, 2]), ids=label)
+@pytest.mark.parametrize("mechanism", examples([1]), ids=label)
 def test_estimates_of_a_mixed_crowd_are_unbiased_with_the_stated_variance(mechanism: AnyMechanism) -> None:
     checks.check_estimates_of_a_mixed_crowd_are_unbiased_with_the_stated_variance(
         mechanism, 3000, InsecureBulkRandomness(2)
@@ -76,7 +81,7 @@ def test_estimates_of_many_mixed_crowds(mechanism: AnyMechanism) -> None:
     )
 
 
-@pytest.mark.parametrize("mechanism", examples([1]), ids=label)
+@pytest.mark.parametrize("mechanism", smallest(1), ids=label)
 def test_intervals_cover(mechanism: AnyMechanism) -> None:
     checks.check_intervals_cover(mechanism, 1000, InsecureBulkRandomness(3))
 
@@ -122,7 +127,7 @@ def test_intervals_cover_closely(mechanism: AnyMechanism) -> None:
     checks.check_intervals_cover(mechanism, 10_000, SystemBulkRandomness(), closely=mechanism.epsilon <= 2)
 
 
-@pytest.mark.parametrize("mechanism", examples([0.5, 2]), ids=label)
+@pytest.mark.parametrize("mechanism", examples([1]), ids=label)
 @given(payload=st.binary(max_size=8))
 @settings(max_examples=150, deadline=None)
 def test_any_bytes_are_a_report_or_refused(mechanism: AnyMechanism, payload: bytes) -> None:
@@ -130,7 +135,7 @@ def test_any_bytes_are_a_report_or_refused(mechanism: AnyMechanism, payload: byt
     checks.check_any_bytes_are_a_report_or_refused(mechanism, payload[: mechanism.report_bytes])
 
 
-@pytest.mark.parametrize("mechanism", examples([0.5, 2]), ids=label)
+@pytest.mark.parametrize("mechanism", examples([1]), ids=label)
 @given(parts=st.lists(st.lists(st.integers(0, 10_000), max_size=6), max_size=4))
 @settings(max_examples=40, deadline=None)
 def test_tallies_merge_and_survive_storage(mechanism: AnyMechanism, parts: list[list[int]]) -> None:

@@ -20,6 +20,7 @@ from hubbub.mechanisms import (
     OptimizedUnaryEncoding,
     SubsetSelection,
     SymmetricUnaryEncoding,
+    mechanism,
     registered,
 )
 from hubbub.mechanisms._exact import exact_epsilon, exp_below
@@ -261,7 +262,7 @@ def test_parameters_that_break_the_promise_of_a_long_list_are_refused(cls: Any) 
                     cls.from_parameters(1, Categories(size), {**right.parameters(), key: wrong})
         with pytest.raises(InvalidParameter):
             cls.from_parameters(Fraction(9, 10), Categories(size), right.parameters())
-        for parameters in ({}, {**right.parameters(), "more": 1}):
+        for parameters in ({}, {**right.parameters(), "more": 1}, None, 5, ["keep"]):
             with pytest.raises(InvalidParameter):
                 cls.from_parameters(1, Categories(size), parameters)
 
@@ -279,6 +280,18 @@ def test_sums_that_no_reports_have_are_refused(cls: Any, least: int) -> None:
             cells[cell] += change
             with pytest.raises(MalformedTally):
                 built.tally_from_bytes(type(honest)(honest.fingerprint, honest.reports, cells).to_bytes())
+
+
+@pytest.mark.parametrize("name", registered())
+def test_counts_whose_sums_wrap_around_in_64_bits_are_refused(name: str) -> None:
+    built = mechanism(name).examples(1)[0]
+    for numbers in ([-(2**63)] * 2, [2**62] * 4, [2**63 - 1] * 2, [-(2**63)]):
+        cells = np.zeros(built.cells, np.int64)
+        cells[: len(numbers)] = numbers[: built.cells]
+        for reports in (0, 1, 2**62, 2**64 - 1, sum(numbers) % 2**64):
+            data = built.fingerprint + reports.to_bytes(8) + cells.astype(">i8").tobytes()
+            with pytest.raises(MalformedTally):
+                built.tally_from_bytes(data)
 
 
 @pytest.mark.parametrize("value", [-1, 40, 2**70, 1.0, "dark", None, True])

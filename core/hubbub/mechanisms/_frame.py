@@ -35,6 +35,8 @@ Population: TypeAlias = Literal["reports", "superpopulation"]
 Json: TypeAlias = "str | int | list[Json] | dict[str, Json]"
 
 LARGEST_DOMAIN = 65_536
+MOST_TALLIED = 2**40
+"""Reports in one tally: sums over a whole domain of counts as large as this stay far within 64 bits."""
 _SMALLEST_SIZE, _LARGEST_SIZE = Fraction(1, 10**100), Fraction(10**100)
 
 
@@ -171,11 +173,10 @@ class Tally:
     cells: NDArray[np.int64]
 
     def __add__(self, other: Tally) -> Tally:
-        import numpy as np
 
         if self.fingerprint != other.fingerprint:
             raise MalformedTally("these tallies count reports of different mechanisms and cannot be merged")
-        largest = int(np.abs(self.cells).max()) + int(np.abs(other.cells).max())
+        largest = sum(max(int(cells.max()), -int(cells.min())) for cells in (self.cells, other.cells))
         if largest >= 2**63:
             raise MalformedTally("the merged counts would exceed 64 bits; merge fewer tallies")
         return Tally(self.fingerprint, self.reports + other.reports, self.cells + other.cells)
@@ -380,12 +381,16 @@ class Mechanism(ABC, Generic[Report]):
         if data[:8] != self.fingerprint:
             raise MalformedTally(f"this tally belongs to another mechanism or other parameters than this {self.name}")
         tally = Tally(data[:8], int.from_bytes(data[8:16]), np.frombuffer(data[16:], ">i8").astype(np.int64))
+        if tally.reports > MOST_TALLIED:
+            raise MalformedTally(f"a tally has at most {MOST_TALLIED} reports, got {tally.reports}")
         self._refuse_impossible(tally)
         return tally
 
     def _refuse_impossible(self, tally: Tally) -> None:
         """Raise MalformedTally for counts that no set of reports can give. Default: one cell per report."""
-        if tally.cells.min() < 0 or int(tally.cells.sum()) != tally.reports:
+        # none above the reports first: a sum of larger ones could wrap around to them
+        low, high = int(tally.cells.min()), int(tally.cells.max())
+        if low < 0 or high > tally.reports or int(tally.cells.sum()) != tally.reports:
             raise MalformedTally(f"the counts of a {self.name} tally must be non-negative and sum to its reports")
 
     @abstractmethod

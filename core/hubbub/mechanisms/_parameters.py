@@ -37,7 +37,9 @@ def categories_of(cls: type[Mechanism[Any]], domain: Domain) -> Categories:
 
 def integers(name: str, parameters: Mapping[str, Any], keys: Collection[str]) -> list[int]:
     """The integers under `keys`, which must be all there is; big ones may be decimal strings."""
-    if not isinstance(parameters, Mapping) or set(parameters) != set(keys):
+    if not isinstance(parameters, Mapping):
+        raise InvalidParameter(f"{name} is made of {', '.join(keys)}; got {parameters!r}")
+    if set(parameters) != set(keys):
         raise InvalidParameter(
             f"{name} is made of {', '.join(keys)}; got {', '.join(map(str, parameters)) or 'nothing'}"
         )

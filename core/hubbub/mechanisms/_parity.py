@@ -129,11 +129,10 @@ class ParityHash(PackedMechanism, LocalHashing[bytes], UncorrelatedItems[bytes])
         return (walsh_hadamard(tally.cells) >> self.bits)[: self.size]
 
     def _refuse_impossible(self, tally: Tally) -> None:
-        import numpy as np
-
-        if not -(2**62) < tally.reports << self.bits + self.width < 2**62:
+        if tally.reports << self.bits + self.width >= 2**62:
             raise MalformedTally(f"a {self.name} tally cannot be of {tally.reports} reports")
-        if np.abs(tally.cells).max() > tally.reports << self.bits:
+        # not by absolute values: the least 64-bit number has none, and a transform of such would wrap around
+        if max(int(tally.cells.max()), -int(tally.cells.min())) > tally.reports << self.bits:
             raise MalformedTally(f"the sums of a {self.name} tally exceed what its reports can add to them")
         found = walsh_hadamard(tally.cells)
         if found.min() < 0 or found.max() > tally.reports << self.bits or (found & self.buckets - 1).any():

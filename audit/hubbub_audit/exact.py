@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.mechanisms import Categories
 from hubbub.mechanisms._exact import exp_below, float_above, log_above
 from hubbub_audit.findings import Attack, Finding, judged
 from hubbub_audit.law import CannotEnumerate, Law, law_of
-from hubbub_audit.subjects import AnyMechanism, Subject
+from hubbub_audit.subjects import AnyMechanism, Subject, truth_of
 
 __all__ = ["exact"]
 
@@ -108,8 +107,7 @@ def _off(mechanism: AnyMechanism, laws: dict[Any, Law[Any]]) -> tuple[float, str
 
 def _bias(mechanism: AnyMechanism, value: Any, law: Law[Any]) -> float:
     """By how much of its span one report's mean contribution misses the truth."""
-    domain = mechanism.domain
-    truth = np.eye(domain.size)[value] if isinstance(domain, Categories) else np.array([float(value)])
+    truth = truth_of(mechanism, value)
     single = np.array([mechanism.estimate(mechanism.tally([report])).values for report in law])
     mean = np.array([float(chance) for chance in law.values()]) @ single
     span = float(np.abs(single).max()) + 1

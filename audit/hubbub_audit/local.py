@@ -23,7 +23,7 @@ from hubbub.mechanisms import Categories
 from hubbub_audit.bounds import bernstein, empirical_bernstein
 from hubbub_audit.events import best_event, by_bits, by_cell, by_number, by_score, halves, lost
 from hubbub_audit.findings import Attack, Finding, judged
-from hubbub_audit.subjects import Subject
+from hubbub_audit.subjects import Subject, truth_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +32,8 @@ __all__ = ["POWER", "law", "local"]
 
 POWER = 0.5
 """An attack must reach this part of the claim, or it has shown nothing."""
+_COARSE = 1.0
+"""Reports must be so many that an estimate off by this part of its scale, such as 0 for what all hold, would show."""
 _LEAST_LIKELIHOOD = 1e-300
 _DATA_DRIVEN = [by_cell, by_number, by_bits]
 
@@ -110,6 +112,7 @@ def law(subject: Subject, trials: int) -> Attack:
                 off.append(found)
                 see.append(visible)
         worst, what = max(off)
+        visible = 2 * max(see)
         return [
             Finding(
                 "local",
@@ -118,8 +121,8 @@ def law(subject: Subject, trials: int) -> Attack:
                 "reports follow the declared law; 1 is the most that chance explains",
                 1.0,
                 worst,
-                "beaten" if worst > 1 else "holds",
-                f"would see an estimate off by {2 * max(see):.2g} of its scale",
+                "beaten" if worst > 1 else "holds" if visible <= _COARSE else "weak",
+                f"would see an estimate off by {visible:.2g} of its scale",
                 trials=trials * len(probes),
                 tests=2 * len(probes),
                 detail=what,
@@ -150,7 +153,7 @@ def _bias(
     mechanism, count = subject.mechanism, len(payloads)
     domain = mechanism.domain
     found = mechanism.estimate(mechanism.tally(mechanism.decode_many(payloads)[0])).values
-    truth = np.eye(domain.size)[value] if isinstance(domain, Categories) else np.array([float(value)])
+    truth = truth_of(mechanism, value)
     scale = 1.0 if isinstance(domain, Categories) else float(domain.width)
     declared = np.broadcast_to(mechanism.variance(truth), truth.shape)
     span = mechanism.influence()

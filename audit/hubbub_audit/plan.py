@@ -9,7 +9,8 @@ from functools import lru_cache
 from multiprocessing import get_context
 
 from hubbub.codebook import Codebook
-from hubbub.mechanisms import mechanism, registered
+from hubbub.mechanisms import Categories, mechanism, registered
+from hubbub.problems import InvalidParameter
 from hubbub_audit.channels import lengths, recording, sending
 from hubbub_audit.crowd import crowd
 from hubbub_audit.exact import exact
@@ -30,6 +31,8 @@ _CROWD_EPSILON, _SHUFFLER_EPSILON, _DEVICE_EPSILON = 2.0, 3.0, 1.0
 """Where shuffling helps visibly in batches that are small enough to be made by the thousand."""
 _LONGEST_LAW = 1_000
 """Reports of an example beyond which walking through all of them takes too long."""
+_LONGEST_LIST = 256
+"""Values of a metric that a device collects forty times over: a bundle must hold them all."""
 _TOGETHER = 4
 
 
@@ -125,6 +128,8 @@ def attacks(
     """The whole audit: of all registered mechanisms, of those named, or of a codebook's metrics."""
     if codebook is not None:
         subjects = [Subject(metric) for metric in codebook.metrics if metric.enabled]
+        if not subjects:
+            raise InvalidParameter("no metric of the codebook is enabled, so there is nothing to audit")
         crowds = devices = subjects
     else:
         chosen = [mechanism(name).name for name in names] or sorted(registered())
@@ -161,7 +166,7 @@ def _of_crowds(subjects: Sequence[Subject], trials: int) -> list[Attack]:
 
 
 def _of_devices(subjects: Sequence[Subject], trials: int) -> list[Attack]:
-    kinds = _one_of_each_kind(subjects)
+    kinds = [_short(subject) for subject in _one_of_each_kind(subjects)]
     return [
         averaging(kinds[0], max(trials // 50, 64)),
         *(retries(subject, max(6, trials // 2_000)) for subject in kinds),
@@ -177,3 +182,11 @@ def _one_of_each_kind(subjects: Sequence[Subject]) -> list[Subject]:
     kinds = sorted({subject.mechanism.kind for subject in subjects})
     of_kind = [[subject for subject in subjects if subject.mechanism.kind == kind] for kind in kinds]
     return [min(some, key=lambda subject: (subject.mechanism.report_bytes, subject.label)) for some in of_kind]
+
+
+def _short(subject: Subject) -> Subject:
+    """The same mechanism on a short list, where the list is long: to what a client does with it, it is all one."""
+    domain = subject.mechanism.domain
+    if isinstance(domain, Categories) and domain.size > _LONGEST_LIST:
+        return usual(subject.mechanism.name, subject.epsilon)
+    return subject

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from hubbub.problems import MalformedReport
 from hubbub_aggregator.opening import tally_payloads
 from hubbub_audit.findings import Attack, Finding
 from hubbub_audit.subjects import AnyMechanism, Subject, spread
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["POWER", "poisoning"]
 
@@ -35,9 +38,7 @@ def poisoning(subject: Subject) -> Attack:
     def run(_: float) -> list[Finding]:
         mechanism = subject.mechanism
         pool = _pool(subject)
-        single = np.array([mechanism.estimate(_tally(mechanism, [payload])).values for payload in pool])
-        item = int((single.max(axis=0) - single.min(axis=0)).argmax())
-        best, worst = pool[int(single[:, item].argmax())], pool[int(single[:, item].argmin())]
+        item, best, worst = _extremes(mechanism, pool)
         honest = [row.tobytes() for row in subject.payloads(mechanism.inputs()[0], _REPORTS - _FAKES)]
         before = mechanism.estimate(_tally(mechanism, honest + [worst] * _FAKES)).values
         after = mechanism.estimate(_tally(mechanism, honest + [best] * _FAKES)).values
@@ -60,6 +61,25 @@ def poisoning(subject: Subject) -> Attack:
         ]
 
     return Attack("poisoning", subject.label, 0, run)
+
+
+def _extremes(mechanism: AnyMechanism, pool: list[bytes]) -> tuple[int, bytes, bytes]:
+    """The value that single reports move farthest, and the reports that add most and least to it.
+
+    One report after the other: all estimates of a long list at once would not fit into memory.
+    """
+    most = np.full(_estimate(mechanism, pool[0]).shape, -np.inf)
+    least, best, worst = -most, np.zeros(most.shape, np.intp), np.zeros(most.shape, np.intp)
+    for place, payload in enumerate(pool):
+        values = _estimate(mechanism, payload)
+        more, less = values > most, values < least
+        most[more], best[more], least[less], worst[less] = values[more], place, values[less], place
+    item = int((most - least).argmax())
+    return item, pool[best[item]], pool[worst[item]]
+
+
+def _estimate(mechanism: AnyMechanism, payload: bytes) -> NDArray[np.float64]:
+    return mechanism.estimate(_tally(mechanism, [payload])).values
 
 
 def _pool(subject: Subject) -> list[bytes]:

@@ -19,7 +19,7 @@ from hubbub_client._draw import draw
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["AnyMechanism", "Subject", "codebook_of", "spread", "subject_of", "usual"]
+__all__ = ["AnyMechanism", "Subject", "codebook_of", "spread", "subject_of", "truth_of", "usual"]
 
 AnyMechanism = Mechanism[Any]
 
@@ -110,6 +110,16 @@ def spread(items: Sequence[Any], most: int) -> list[Any]:
     if len(items) <= most:
         return list(items)
     return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]
+
+
+def truth_of(mechanism: AnyMechanism, held: Any) -> NDArray[np.float64]:
+    """What the estimates are to come out as where every device holds this input."""
+    domain = mechanism.domain
+    if not isinstance(domain, Categories):
+        return np.array([float(held)])
+    truth = np.zeros(domain.size)
+    truth[held] = 1
+    return truth
 
 
 def usual(name: str, epsilon: float, size: int = 16) -> Subject:

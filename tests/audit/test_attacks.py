@@ -7,6 +7,7 @@ planted bug is looked for by sampling, the trials are so many that it is missed 
 from __future__ import annotations
 
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,7 +24,7 @@ from hubbub_audit.local import law, local
 from hubbub_audit.plan import TRIALS, attacks, audit
 from hubbub_audit.planted import PLANTS, Plant, caught
 from hubbub_audit.poisoning import poisoning
-from hubbub_audit.subjects import subject_of, usual
+from hubbub_audit.subjects import Subject, subject_of, usual
 from hubbub_client import Client
 
 NAMES = sorted(registered())
@@ -78,6 +79,26 @@ def test_a_small_audit_of_a_codebook_beats_nothing() -> None:
         "poisoning",
     }
     assert found.weak, "so few trials must not be called a success"
+
+
+def test_a_law_that_too_few_reports_cannot_contradict_does_not_hold() -> None:
+    (finding,) = law(usual("krr", 0.5), 100).run(1e-9)
+    assert finding.verdict == "weak"
+
+
+def test_a_codebook_with_a_long_list_is_audited_in_little_memory() -> None:
+    values = ", ".join(f'"v{index}"' for index in range(20_000))
+    long = f'{TOML}[metrics.word]\ntype = "category"\nepsilon = 1\nvalues = [{values}]\n'
+    planned = attacks(trials=1_000, codebook=Codebook.from_toml(long))
+    # devices collect a metric forty times over, and so long a list would not fit their bundle as often
+    assert not any("20000" in attack.subject for attack in planned if attack.kind == "side channel")
+    (subject,) = [Subject(metric) for metric in Codebook.from_toml(long).metrics if metric.name == "word"]
+    tracemalloc.start()
+    try:
+        assert not audit([law(subject, 1_000)]).beaten
+        assert tracemalloc.get_traced_memory()[1] < 2**28
+    finally:
+        tracemalloc.stop()
 
 
 def test_every_registered_mechanism_is_audited_unless_some_are_named() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from hubbub.problems import InvalidParameter
 from hubbub_cli.commands import hubbub as command
 
 
@@ -71,3 +72,19 @@ def test_mistakes_are_answered_with_what_to_do(arguments: list[str], says: str) 
     result = run(*arguments)
     assert result.exit_code == 2
     assert says in result.output
+
+
+COLLECTION = """
+[collection]
+name = "demo"
+period = "1d"
+device_epsilon = 8
+release = { epsilon = 1, delta = 1e-8 }
+"""
+
+
+def test_a_codebook_without_an_enabled_metric_is_a_mistake_and_no_traceback(tmp_path: Path) -> None:
+    book = tmp_path / "metrics.toml"
+    book.write_text(COLLECTION + '[metrics.a]\ntype = "boolean"\nepsilon = 1\nenabled = false\n')
+    with pytest.raises(InvalidParameter, match="no metric of the codebook is enabled"):
+        CliRunner().invoke(command, ["audit", "--codebook", str(book), "--trials", "1000"], catch_exceptions=False)

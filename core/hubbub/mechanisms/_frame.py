@@ -173,7 +173,6 @@ class Tally:
     cells: NDArray[np.int64]
 
     def __add__(self, other: Tally) -> Tally:
-
         if self.fingerprint != other.fingerprint:
             raise MalformedTally("these tallies count reports of different mechanisms and cannot be merged")
         largest = sum(max(int(cells.max()), -int(cells.min())) for cells in (self.cells, other.cells))

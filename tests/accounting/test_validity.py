@@ -45,7 +45,7 @@ DELTAS = st.floats(math.log(1e-12), math.log(1e-2)).map(math.exp)
 
 
 @seed(1)
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(epsilon=EPSILONS, reports=REPORTS, delta=DELTAS, size=st.sampled_from([3, 4, 10, 100]))
 def test_krr_is_never_promised_more_than_an_explicit_data_set_shows(
     epsilon: float, reports: int, delta: float, size: int
@@ -59,7 +59,7 @@ def test_krr_is_never_promised_more_than_an_explicit_data_set_shows(
 
 
 @seed(2)
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(epsilon=EPSILONS, reports=REPORTS, delta=DELTAS)
 def test_binary_rr_is_never_promised_more_than_a_lonely_device_gets(epsilon: float, reports: int, delta: float) -> None:
     mechanism = BinaryRandomizedResponse.calibrate(round(epsilon, 3), Categories(2))
@@ -71,7 +71,7 @@ def test_binary_rr_is_never_promised_more_than_a_lonely_device_gets(epsilon: flo
 
 
 @seed(3)
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(epsilon=EPSILONS, reports=REPORTS, delta=DELTAS)
 def test_any_randomizer_is_never_promised_more_than_two_of_them_show(
     epsilon: float, reports: int, delta: float

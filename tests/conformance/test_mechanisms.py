@@ -41,14 +41,14 @@ def of_any_length(mechanisms: list[AnyMechanism]) -> list[ParameterSet]:
 
 
 @pytest.mark.parametrize("check", checks.EXACT_CHECKS, ids=label)
-@pytest.mark.parametrize("mechanism", of_any_length(examples([0.01, 0.05, 0.5, 1, 2, 8])), ids=label)
+@pytest.mark.parametrize("mechanism", of_any_length(examples([0.01, 0.5, 1, 2, 8])), ids=label)
 def test_exactly(mechanism: AnyMechanism, check: checks.Check) -> None:
     check(mechanism)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("check", checks.EXACT_CHECKS, ids=label)
-@pytest.mark.parametrize("mechanism", examples([0.02, 0.1, 0.3, 0.7, 1.5, 3, 4, 5.5, 6.25]), ids=label)
+@pytest.mark.parametrize("mechanism", examples([0.02, 0.05, 0.1, 0.3, 0.7, 1.5, 3, 4, 5.5, 6.25]), ids=label)
 def test_exactly_at_more_epsilons(mechanism: AnyMechanism, check: checks.Check) -> None:
     check(mechanism)
 
@@ -129,7 +129,7 @@ def test_intervals_cover_closely(mechanism: AnyMechanism) -> None:
 
 @pytest.mark.parametrize("mechanism", examples([1]), ids=label)
 @given(payload=st.binary(max_size=8))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_bytes_are_a_report_or_refused(mechanism: AnyMechanism, payload: bytes) -> None:
     checks.check_any_bytes_are_a_report_or_refused(mechanism, payload)
     checks.check_any_bytes_are_a_report_or_refused(mechanism, payload[: mechanism.report_bytes])

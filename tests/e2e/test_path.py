@@ -163,7 +163,7 @@ def exactly_once(tmp_path: Path, *, devices: int, kills: int, period: int, grace
 
 @pytest.mark.timeout(900)
 def test_every_acknowledged_report_is_counted_once_through_kills(tmp_path: Path) -> None:
-    exactly_once(tmp_path, devices=1500, kills=4, period=5, grace=20, seed=1)
+    exactly_once(tmp_path, devices=1000, kills=4, period=5, grace=20, seed=1)
 
 
 @pytest.mark.full

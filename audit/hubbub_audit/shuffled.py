@@ -32,7 +32,7 @@ __all__ = ["SIZE", "shuffled"]
 
 SIZE = 24
 """Reports in a batch: enough that shuffling hides, few enough that a thousand batches are soon made."""
-_CHOOSING = 1_000
+_CHOOSING = 10_000
 """Batches, made without a shuffler, on which the threshold is chosen."""
 
 

@@ -178,7 +178,7 @@ def _of_devices(subjects: Sequence[Subject], trials: int) -> list[Attack]:
 
 
 def _one_of_each_kind(subjects: Sequence[Subject]) -> list[Subject]:
-    """Of frequencies and of means the one that tells most: the less noise an estimate has, the more an attack proves."""
+    """Of frequencies and of means the one that tells most: the less noise in an estimate, the more an attack proves."""
     kinds = sorted({subject.mechanism.kind for subject in subjects})
     of_kind = [[subject for subject in subjects if subject.mechanism.kind == kind] for kind in kinds]
     return [min(some, key=lambda one: (round(one.mechanism.typical_variance(), 6), one.label)) for some in of_kind]

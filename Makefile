@@ -35,7 +35,7 @@ test-full: check browser  ## everything that is claimed, no time limit
 bench: setup  ## measured ratios to limits and peers
 	$(RUN)python -m benchmarks
 
-bench-mechanisms: setup  ## the mechanisms beside other libraries': renews docs/mechanism-comparison.md (ten minutes)
+bench-mechanisms: setup  ## the mechanisms beside other libraries': renews docs/explanation/mechanism-comparison.md (ten minutes)
 	sh benchmarks/mechanisms/setup.sh
 	$(RUN)python -m benchmarks.mechanisms --write
 

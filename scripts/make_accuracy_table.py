@@ -1,4 +1,4 @@
-"""Write docs/accuracy.md: how far estimates are off on real data, and how often their intervals hold the truth.
+"""Write docs/explanation/accuracy.md: how far estimates are off on real data; how often intervals hold the truth.
 
     .venv/bin/python scripts/make_accuracy_table.py FOLDER
 
@@ -227,7 +227,7 @@ def main() -> None:
     if given.only:
         print(page)
     else:
-        (ROOT / "docs" / "accuracy.md").write_text(page)
+        (ROOT / "docs" / "explanation" / "accuracy.md").write_text(page)
 
 
 if __name__ == "__main__":

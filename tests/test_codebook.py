@@ -439,13 +439,13 @@ def test_no_value_of_any_key_raises_anything_but_a_codebook_error(value: Any, pl
 
 @pytest.mark.parametrize("key", [*COLLECTION, *RELEASE, *METRIC], ids=lambda key: key.name)
 def test_every_key_is_documented_as_it_is_read(key: Any) -> None:
-    page = (ROOT / "docs" / "codebook.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "codebook.md").read_text(encoding="utf-8")
 
     assert f"| `{key.name}` | {key.form} | {key.default} | {key.meaning} |" in page
 
 
 @pytest.mark.parametrize("reducer", REDUCERS.values(), ids=lambda reducer: reducer.name)
 def test_every_reducer_is_documented(reducer: Any) -> None:
-    page = (ROOT / "docs" / "codebook.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "codebook.md").read_text(encoding="utf-8")
 
     assert f"| `{reducer.name}` | {reducer.meaning} |" in page

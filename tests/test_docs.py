@@ -17,7 +17,7 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
 @pytest.mark.parametrize("name", sorted(registered()))
 def test_every_mechanism_is_documented(name: str) -> None:
-    assert f"| `{name}` |" in (ROOT / "docs" / "mechanisms.md").read_text()
+    assert f"| `{name}` |" in (ROOT / "docs" / "reference" / "mechanisms.md").read_text()
 
 
 @pytest.mark.parametrize("name", sorted(command.commands))

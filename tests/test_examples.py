@@ -220,7 +220,7 @@ def first_answer(services: Services, until: float) -> dict[str, Any]:
 
 # -- the page -----------------------------------------------------------------------------------
 
-PAGE = (ROOT / "docs" / "instrument-your-app.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "instrument-your-app.md").read_text()
 BLOCKS = {
     found[1]: found[2]
     for found in re.finditer(r"```python\n# (\S+\.py)\n(.*?)```", PAGE, re.DOTALL)  # those that say where they are from

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.mechanisms import figures, peers, work
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "mechanism-comparison.md").read_text()
+PAGE = (ROOT / "docs" / "explanation" / "mechanism-comparison.md").read_text()
 
 
 def test_everybody_is_asked_about_values_that_exist() -> None:

@@ -16,7 +16,7 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mechanisms", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="renew docs/mechanism-comparison.md and its pictures")
+    parser.add_argument("--write", action="store_true", help="renew the page in docs/explanation, and its pictures")
     parser.add_argument("--save", type=Path, help="keep the figures in this file")
     parser.add_argument("--figures", type=Path, help="take the figures of an earlier run from this file")
     asked = parser.parse_args()
@@ -26,7 +26,7 @@ def main() -> None:
     text = page(found)
     print(text)
     if asked.write:
-        (DOCS / "mechanism-comparison.md").write_text(text)
+        (DOCS / "explanation" / "mechanism-comparison.md").write_text(text)
         draw(found, DOCS / "images")
     sys.exit(not all(claim.holds for claim in claims(found)))
 

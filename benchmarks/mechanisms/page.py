@@ -1,4 +1,4 @@
-"""docs/mechanism-comparison.md, made from the figures of a run."""
+"""docs/explanation/mechanism-comparison.md, made from the figures of a run."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _shares(found: Found) -> Iterator[str]:
         symmetric noise); OLH hashes, FastOLH with few public seeds; SS is subset selection; HR and HM are Hadamard
         response and the Hadamard mechanism."""
     )
-    yield "![error against the length of the list](images/mechanisms-accuracy.svg)"
+    yield "![error against the length of the list](../images/mechanisms-accuracy.svg)"
     for size in SIZES:
         header = [f"{size:,} values", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS), "reports × repeats"]
         whos = _ours_first(one.who for one in found.shares if one.size == size)
@@ -99,7 +99,7 @@ def _crowd(found: Found) -> Iterator[str]:
         of multi-freq-ldpy clip at zero and rescale; the rows marked "unclipped" are our own estimates from its
         reports."""
     )
-    yield "![error against the cost on the server](images/mechanisms-cost.svg)"
+    yield "![error against the cost on the server](../images/mechanisms-cost.svg)"
     for epsilon in (1.0, 4.0):
         mine = [one for one in found.crowd if one.epsilon == epsilon]
         yield _table(
@@ -138,7 +138,7 @@ def _means(found: Found) -> Iterator[str]:
         noise that is cut at the bounds has little variance and a large bias, which more reports do not remove, so the
         biased rows are no competitors for a mean."""
     )
-    yield "![variance against epsilon](images/mechanisms-means.svg)"
+    yield "![variance against epsilon](../images/mechanisms-means.svg)"
     rows = []
     for who in _ours_first(one.who.split()[0] if one.who.startswith(OURS) else one.who for one in found.numbers):
         mine = {one.epsilon: one for one in found.numbers if one.who == who or one.who.startswith(f"{who} ")}

@@ -110,6 +110,6 @@ def _embedded(state_dir: Path) -> Any:
     if settings.storage is not None:
         raise InvalidParameter(
             "HUBBUB_AGGREGATOR_STORAGE names a Redis: copy its append-only file or a snapshot with its own means, and "
-            "keep identity.key; see docs/aggregator.md"
+            "keep identity.key; see docs/reference/aggregator.md"
         )
     return settings

@@ -30,7 +30,7 @@ from tests.aggregator.test_batches import problem
 from tests.ports import reserved_port
 
 TOKEN = "a-token-of-an-operator"  # noqa: S105  it opens nothing
-DOCS = Path(__file__).parent.parent.parent / "docs" / "aggregator.md"
+DOCS = Path(__file__).parent.parent.parent / "docs" / "reference" / "aggregator.md"
 
 
 def metrics(site: Site) -> dict[tuple[str, ...], float]:

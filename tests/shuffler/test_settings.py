@@ -17,7 +17,7 @@ from hubbub_shuffler.serve import listen
 from hubbub_shuffler.settings import Settings, is_loopback, table, unknown
 from tests.shuffler.world import TOKEN, TRUST, codebook
 
-PAGE = Path(__file__).parents[2] / "docs" / "shuffler.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "shuffler.md"
 FAR = "https://aggregator.example.com"
 
 

@@ -6,7 +6,7 @@ min_reports(mechanism, epsilon=0.5, delta=1e-8)       # the smallest batch that 
 compose([(mechanism, reports, times), ...], delta)    # a device that takes part repeatedly
 Ledger()                                              # ... in everything so far
 
-Every number is an upper bound on the true one, under replacement of one device's value; docs/accounting.md
+Every number is an upper bound on the true one, under replacement of one device's value; docs/explanation/accounting.md
 says why, step by step. `reports` counts honest reports, the protected one included.
 """
 

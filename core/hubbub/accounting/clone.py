@@ -8,7 +8,7 @@ post-processings of randomized response. That is a blanket with two atoms of mas
 M / e is a blanket, and G = e (R0 - E R1) / M lies between 1 - eE and e - E. Its mass is (1 + TV(R0, R1)) / e <=
 2 / (e + 1), the rest sits at 0, and E[G] = 1 - E. Of all such laws the largest in convex order has mass 1/(e+1)
 on each end: that is the blanket of binary randomized response. The number is that of the "stronger clone"
-(arXiv 2208.04591), whose published proof has an erratum and is not used. docs/accounting.md has the
+(arXiv 2208.04591), whose published proof has an erratum and is not used. docs/explanation/accounting.md has the
 proof, which is ours.
 """
 

@@ -12,7 +12,7 @@ f is log-concave, so f(x-1)/f(x) rises and the positive terms are those with x <
 
 taken by the trapezoid rule with L nodes, of which only those near 0 matter because |B| falls with |ω|.
 Every data set is a mixture of those with inputs 0 and 1, and δ is convex, so the largest δ_m over m and over
-both directions is the answer. docs/accounting.md bounds aliasing, cut-off and round-off.
+both directions is the answer. docs/explanation/accounting.md bounds aliasing, cut-off and round-off.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Its term j = 0 is E[w(S - a)] and no other term is negative, so **the trapezoid 
 be too large**. Before that, one small Gaussian Z is added to S: by Jensen's inequality (kernel `RAMP`), or because
 one more release can only cost privacy (kernel `LOSS`), this too only raises the value, and it makes the
 terms die out like exp(-τ²ω²/2) so that the sum is finite. What is left is the cut-off of that sum and round-off; both
-are bounded below and added. docs/accounting.md has the proof step by step.
+are bounded below and added. docs/explanation/accounting.md has the proof step by step.
 
 The work depends on the accuracy asked for and not on the number of terms in S.
 """

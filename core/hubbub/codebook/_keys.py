@@ -1,4 +1,4 @@
-"""Every key of a codebook file: how it is written, what it defaults to, what it means. docs/codebook.md shows this."""
+"""Every key of a codebook file: how it is written, its default, its meaning. docs/reference/codebook.md shows this."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ def ratio(mechanism: Any) -> float:
     return float(d * mechanism.typical_variance() / optimum(d, float(mechanism.epsilon)))
 
 
-# The closed forms of docs/reference/mechanisms.md, evaluated apart. Where a mechanism takes g or k the best one is meant,
-# of g a prime for olh and a power of two for linear-hash.
+# The closed forms of docs/reference/mechanisms.md, evaluated apart. Where a mechanism takes g or k the best one is
+# meant, of g a prime for olh and a power of two for linear-hash.
 THEORY: dict[str, dict[int, tuple[float, float, float, float]]] = {
     "krr": {16: (2.81, 1.94, 1.14, 1.00), 128: (19.8, 12.2, 4.85, 1.20), 1024: (155.6, 94.6, 35.2, 5.25)},
     "oue": {16: (1.15, 1.18, 1.36, 3.45), 128: (1.02, 1.02, 1.04, 1.24), 1024: (1.00, 1.00, 1.01, 1.03)},

@@ -71,6 +71,8 @@ class _Snapshot(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from _of_the_process(self._service)
         yield _gauge("storage_up", "Whether the storage can be read.", float(self._stored is not None))
+        durable = float(self._service.storage.durable)
+        yield _gauge("storage_durable", "Whether the storage was set up to survive a crash.", durable)
         if self._stored is not None:
             yield from _of_the_storage(self._stored)
 

@@ -9,6 +9,7 @@ from hubbub_cli.aggregator import aggregator
 from hubbub_cli.audit import audit
 from hubbub_cli.codebook import codebook
 from hubbub_cli.demo import demo
+from hubbub_cli.health import health
 from hubbub_cli.keys import keys
 from hubbub_cli.mechanisms import mechanisms
 from hubbub_cli.plan import plan
@@ -35,6 +36,7 @@ for command in (
     audit,
     codebook,
     demo,
+    health,
     keys,
     mechanisms,
     plan,

@@ -45,10 +45,10 @@ def create_admin(sources: Sources, storage: Storage, token: str | None) -> ASGIA
         try:
             overview = await asked.overview()
         except StorageError:
-            return Response(exposition(sources, None), media_type=METRICS_TYPE)
+            return Response(exposition(sources, None, durable=storage.durable), media_type=METRICS_TYPE)
         if not any(overview.batches.values()):
             sources.lag.clear()
-        return Response(exposition(sources, overview), media_type=METRICS_TYPE)
+        return Response(exposition(sources, overview, durable=storage.durable), media_type=METRICS_TYPE)
 
     @api.get("/v1/status", responses=problems("overloaded", *refusals))
     async def status() -> AdminStatus:

@@ -42,21 +42,25 @@ def hundreds(count: int) -> int:
     return count // 100 * 100
 
 
-def exposition(sources: Sources, overview: Overview | None) -> bytes:
-    """All metrics as text, from what is known now; without those of the storage if it can't be read."""
+def exposition(sources: Sources, overview: Overview | None, *, durable: bool = True) -> bytes:
+    """All metrics as text, from what is known now; without those of the storage if it can't be read.
+
+    `durable`: what the storage says of itself.
+    """
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(_Snapshot(sources, overview))
+    registry.register(_Snapshot(sources, overview, durable))
     return generate_latest(registry)
 
 
 class _Snapshot(Collector):
-    def __init__(self, sources: Sources, overview: Overview | None) -> None:
-        self._sources, self._overview = sources, overview
+    def __init__(self, sources: Sources, overview: Overview | None, durable: bool) -> None:
+        self._sources, self._overview, self._durable = sources, overview, durable
 
     def collect(self) -> Iterator[Metric]:
         yield from _of_the_process(self._sources)
         yield _gauge("storage_up", "Whether the storage can be read.", float(self._overview is not None))
+        yield _gauge("storage_durable", "Whether the storage was set up to survive a crash.", float(self._durable))
         if self._overview is not None:
             yield from _of_the_storage(self._sources.ingest, self._overview)
 

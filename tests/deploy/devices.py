@@ -1,6 +1,6 @@
 """Devices that report through the SDK, each with a state of its own: run as a script, told everything as JSON.
 
-    python devices.py '{"address": ..., "trust": ..., "ca_file": ..., "state": ..., "now": ..., "metric": ..., "values": ...}'
+    python devices.py '{"address", "trust", "ca_file", "state", "now", "metric", "values", "patience": ...}'
 
 Prints what became of them, as JSON: which values were acknowledged, and the SDK's counters, summed over all of them.
 """

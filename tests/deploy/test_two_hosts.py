@@ -149,7 +149,7 @@ def deployed() -> Iterator[Deployment]:
         device, shuffler, aggregator = here.host("device"), here.host("shuffler"), here.host("aggregator")
         here.network("device", "shuffler")
         here.network("shuffler", "aggregator")
-        toml = TOML.format(grace=max(25, ceil(30 * seconds_to_load())))
+        toml = TOML.format(grace=min(60, max(30, ceil(12 * seconds_to_load()))))
         (here.folder / "metrics.toml").write_text(toml)
         authority = Authority(here.folder)
 

@@ -1,7 +1,7 @@
 """compose.yml as a person reads it, and as an engine runs it: containers of namespaces, on the networks that it names.
 
-Of what an engine does, this does what the file relies on: read-only roots, users, secrets and volumes as mounts, networks
-that lead nowhere else, start in the order of health. Port mappings and restarts are left out.
+Of what an engine does, this does what the file relies on: read-only roots, users, secrets and volumes as mounts,
+networks that lead nowhere else, start in the order of health. Port mappings and restarts are left out.
 """
 
 from __future__ import annotations
@@ -121,14 +121,12 @@ class Composition:
         return found
 
     def _volume(self, volume: str, target: str, name: str) -> Path:
-        """A new one belongs to whom the image says; else, as in the image of Redis, to the user of the service."""
+        """A new one belongs to whom the image says."""
         path = self._lab.folder / "volumes" / volume
         if not path.exists():
             path.mkdir(parents=True, mode=0o700)
-            like = self._image(name).upper / target.lstrip("/")
-            owner = like.stat() if like.exists() else None
-            user, group = map(int, self.services[name]["user"].split(":"))
-            os.chown(path, owner.st_uid if owner else user, owner.st_gid if owner else group)
+            owner = (self._image(name).upper / target.lstrip("/")).stat()
+            os.chown(path, owner.st_uid, owner.st_gid)
         return path
 
     def _mounted_secrets(self, service: dict[str, Any]) -> dict[str, tuple[Path, bool]]:

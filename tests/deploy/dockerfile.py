@@ -17,11 +17,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import IO
 
 from tests.deploy.lab import closed_to_others
 
-__all__ = ["Image", "build", "context_of", "instructions"]
+__all__ = ["Image", "base", "build", "context_of", "instructions"]
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOT_RUN = ("LABEL", "EXPOSE")
@@ -95,37 +96,28 @@ class Image:
         run_as = dict(zip(("reuid", "regid"), (user or self.user).split(":"), strict=True))
         rights = [f"--{name}={number}" for name, number in run_as.items()]
         rights += ["--clear-groups", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
-        steps = [
-            *self._root(),
-            *_mounted(mounts or {}),
-            *(f"mount -t tmpfs -o mode=1777 tmpfs root{at}" for at in tmpfs),
-        ]
+        layer = Path(mkdtemp(dir=self.folder))
+        layer.chmod(0o755)
+        steps = [*_root("../upper:/"), *_mounted(mounts or {})]
+        steps += [f"mount -t tmpfs -o mode=1777 tmpfs root{at}" for at in tmpfs]
         if read_only:
             steps.append("mount -o remount,ro root")
         inside = f"cd {shlex.quote(self.workdir)} && exec {shlex.join(['setpriv', *rights, *command])}"
         steps.append(f"exec chroot root sh -c {shlex.quote(inside)}")
         return subprocess.Popen(
             [*network, "unshare", "--mount", "sh", "-euc", "\n".join(steps)],
-            cwd=self.folder,
+            cwd=layer,
             env={"PATH": PATH, "HOME": "/nowhere", **self.environment, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT if log is not None else None,
         )
 
-    def _root(self) -> list[str]:
-        return [
-            "mount --make-rprivate /",
-            "mkdir -p upper work root",
-            "mount -t overlay overlay -o lowerdir=/,upperdir=upper,workdir=work root",
-            *(f"mount --rbind /{name} root/{name}" for name in ("dev", "proc")),
-        ]
-
-    def _do(self, command: str) -> None:
+    def do(self, command: str) -> None:
         """One RUN, as root."""
         outside = {name: value for name, value in os.environ.items() if name.startswith(_FROM_OUTSIDE)}
         inside = f"cd {shlex.quote(self.workdir)} && {command}"
-        steps = [*self._root(), f"exec chroot root sh -euc {shlex.quote(inside)}"]
+        steps = [*_root("/"), f"exec chroot root sh -euc {shlex.quote(inside)}"]
         done = subprocess.run(
             ["unshare", "--mount", "sh", "-euc", "\n".join(steps)],
             cwd=self.folder,
@@ -136,8 +128,19 @@ class Image:
         )
         assert done.returncode == 0, f"RUN {command}\n{done.stdout}{done.stderr}"
 
-    def _place(self, target: str) -> Path:
+    def place(self, target: str) -> Path:
+        """Where a path of the image is kept."""
         return self.upper / (Path(self.workdir) / target).relative_to("/")
+
+
+def _root(lower: str) -> list[str]:
+    """A file system of its own over these layers, in the folder where one is; what is written is in its `upper`."""
+    return [
+        "mount --make-rprivate /",
+        "mkdir -p upper work root",
+        f"mount -t overlay overlay -o lowerdir={lower},upperdir=upper,workdir=work root",
+        *(f"mount --rbind /{name} root/{name}" for name in ("dev", "proc")),
+    ]
 
 
 def _mounted(mounts: Mapping[str, tuple[Path, bool]]) -> list[str]:
@@ -166,18 +169,17 @@ def build(dockerfile: Path, root: Path, folder: Path) -> Image:
             found = re.fullmatch(r"python:3\.\d+-slim-bookworm(?: AS (\w+))?", rest)
             assert found, f"FROM {rest}: another base image is another machine"
             stage = found[1] or "last"
-            image = stages[stage] = _base(folder / stage)
+            image = stages[stage] = base(folder / stage)
         elif name == "RUN":
-            image._do(rest)  # noqa: SLF001  our own
+            image.do(rest)
         elif name == "COPY":
             _copy(image, rest.split(), context, stages)
         elif name == "ENV":
-            image.environment |= dict(
-                (key, _expanded(value, image.environment)) for key, value in re.findall(r"(\w+)=(\S+)", rest)
-            )
+            pairs = re.findall(r"(\w+)=(\S+)", rest)
+            image.environment |= {key: _expanded(value, image.environment) for key, value in pairs}
         elif name == "WORKDIR":
             image.workdir = rest
-            image._place(rest).mkdir(parents=True, exist_ok=True)  # noqa: SLF001  our own
+            image.place(rest).mkdir(parents=True, exist_ok=True)
         elif name == "USER":
             image.user = rest
         elif name == "HEALTHCHECK":
@@ -193,7 +195,7 @@ def _expanded(value: str, environment: Mapping[str, str]) -> str:
     return value.replace("$PATH", environment.get("PATH", PATH))
 
 
-def _base(folder: Path) -> Image:
+def base(folder: Path) -> Image:
     """This machine as the official image of Python: `python` is ours, and everyone may use it."""
     python = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
     image = Image(folder, {"PATH": f"{python.parent}:{PATH}"})
@@ -212,7 +214,7 @@ def _copy(image: Image, words: list[str], context: Path, stages: Mapping[str, Im
         source = stages[words.pop(0).removeprefix("--from=")].upper
     *names, target = words
     for name in names:
-        found, place = source / name.lstrip("/"), image._place(target)  # noqa: SLF001  our own
+        found, place = source / name.lstrip("/"), image.place(target)
         assert found.exists(), f"COPY {name}: it is not in the build; see .dockerignore"
         place.parent.mkdir(parents=True, exist_ok=True)
         if found.is_dir():

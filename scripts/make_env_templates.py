@@ -42,8 +42,8 @@ def template(service: str, settings: ModuleType, set_here: Mapping[str, str]) ->
     """All settings of a service as its unit reads them."""
     lines = [
         f"# Settings of hubbub-{service}.service: copy to /etc/hubbub/{service}.env, edit the lines without a # first.",
-        "# Secrets do not belong here: the unit reads them from files, as credentials. This is the place for one that it",
-        f"# does not know yet, by the name of its file: {settings.PREFIX}ADMIN_TOKEN{FILE}=...",
+        "# Secrets do not belong here: the unit reads them from files, as credentials. One that it has not may be",
+        f"# named here by its file: {settings.PREFIX}ADMIN_TOKEN{FILE}=...",
         "",
     ]
     for name, default, text in settings.table():

@@ -51,10 +51,7 @@ soak: setup  ## memory of a shuffler under mixed load: make soak MINUTES=10
 lock: setup  ## renew requirements.lock from pyproject.toml, and the other libraries' lock
 	$(RUN)uv pip compile pyproject.toml --extra server --extra dev --upgrade --generate-hashes --universal --no-emit-index-url --no-header --quiet --output-file requirements.lock
 	$(RUN)uv pip compile benchmarks/mechanisms/peers.in --python-version 3.11 --generate-hashes --upgrade --no-emit-index-url --no-header --quiet --output-file benchmarks/mechanisms/peers.lock
-
-	$(RUN)uv pip sync --quiet --require-hashes --python $(RUN)python requirements.lock
-	$(RUN)uv pip install --quiet --python $(RUN)python --no-deps --no-build-isolation --editable .
-	$(RUN)python -m scripts.sbom
+	$(MAKE) sbom
 
 sbom: setup  ## renew sbom.cdx.json, the bill of materials, from requirements.lock
 	$(RUN)python -m scripts.sbom

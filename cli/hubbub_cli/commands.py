@@ -6,6 +6,7 @@ import click
 
 from hubbub_cli.aggregator import aggregator
 from hubbub_cli.audit import audit
+from hubbub_cli.checklist import checklist
 from hubbub_cli.codebook import codebook
 from hubbub_cli.demo import demo
 from hubbub_cli.keys import keys
@@ -33,6 +34,7 @@ def hubbub() -> None:
 for command in (
     aggregator,
     audit,
+    checklist,
     codebook,
     demo,
     keys,

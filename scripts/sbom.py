@@ -122,13 +122,12 @@ def licences(one: Locked) -> list[dict[str, Any]]:
     installed = _installed(one.name)
     if installed is None or installed.version != one.version:
         return []
-    expression = installed.metadata.get("License-Expression")
-    short = installed.metadata.get("License") or ""
-    for written in (expression, short):
-        if written and (known := fixup_id(written)):
-            return [{"license": {"id": known}}]
-        if written and is_expression(written):
-            return [{"expression": written}]
+    for field in ("License-Expression", "License"):
+        for written in installed.metadata.get_all(field) or []:
+            if known := fixup_id(written):
+                return [{"license": {"id": known}}]
+            if is_expression(written):
+                return [{"expression": written}]
     names = [
         line.rpartition(" :: ")[2]
         for line in installed.metadata.get_all("Classifier") or []

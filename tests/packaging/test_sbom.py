@@ -9,6 +9,7 @@ import tomllib
 from typing import Any
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from scripts import sbom
 from scripts.dist import ROOT, version
@@ -64,9 +65,7 @@ def test_the_sdk_needs_cryptography_and_what_that_needs_and_developers_tools_are
     scopes = {one["name"]: one["scope"] for one in BILL["components"]}
     assert {name for name, scope in scopes.items() if scope == "required"} == {"cryptography", "cffi", "pycparser"}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    server = {
-        sbom.canonicalize_name(re.split(r"[\[>;]", text)[0]) for text in project["optional-dependencies"]["server"]
-    }
+    server = {canonicalize_name(re.split(r"[\[>;]", text)[0]) for text in project["optional-dependencies"]["server"]}
     assert {name for name in server if scopes.get(name) == "optional"} == server
     assert "hiredis" in scopes, "redis[hiredis] asks for it"
     # jsonschema is there for altair; what only its `format` extra needs is there for a developer's tool

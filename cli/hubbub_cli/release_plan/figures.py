@@ -1,7 +1,7 @@
 """The numbers of a release plan. All come from the accountant: here they are only put side by side.
 
-A person with k devices is a group of k: (k epsilon, k e^(k epsilon) delta) holds for it where (epsilon, delta) holds
-for one device (Vadhan, The Complexity of Differential Privacy, 2017, Lemma 2.2).
+A person with k devices is a group of k. Going from one world to the other in k steps, each of which replaces the value
+of one device and is (eps, delta)-private, gives P <= e^(k eps) P' + delta (1 + e^eps + ... + e^((k - 1) eps)).
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Figures", "above", "figures", "group", "periods_of_a_year"]
 
 YEAR = 365 * DAY
+_LARGE = 700.0
+"""Above this e^epsilon is beyond a float, and no delta is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +103,10 @@ def group(epsilon: float, delta: float, size: int) -> tuple[float, float]:
     """(epsilon, delta) for a group of so many devices; a delta of 1 promises nothing."""
     if size == 1:
         return epsilon, delta
-    exponent = math.log(size) + size * epsilon + math.log(delta)
-    return size * epsilon, math.exp(exponent) if exponent < 0 else 1.0
+    if size * epsilon > _LARGE:
+        return size * epsilon, 1.0
+    steps = math.expm1(size * epsilon) / math.expm1(epsilon) if epsilon else size
+    return size * epsilon, min(1.0, delta * steps)
 
 
 def above(number: float, digits: int = 3) -> str:

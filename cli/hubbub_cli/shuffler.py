@@ -49,7 +49,7 @@ def shuffler(**options: object) -> None:
     settings = load(**{name: value for name, value in options.items() if value not in (None, ())})
 
     def announce(address: str) -> None:
-        said = f"Shuffler listens at {address}, forwarding to {settings.aggregator}"
+        said = f"Shuffler ready at {address}, forwarding to {settings.aggregator}"
         if settings.log_format == "json":
             getLogger("hubbub_shuffler").info(said)  # so that every line is an object
         else:

@@ -14,7 +14,9 @@ def machine() -> dict[str, str | int]:
     model = platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        named = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        named = [
+            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
         model = named[0] if named else model
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     return {

@@ -1,4 +1,4 @@
-"""Parts of docs/performance.md that a script renews, between a pair of marks each, so that no figure is copied by hand."""
+"""Parts of docs/performance.md that a script renews, between marks: no figure is copied by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices under Locust: they send what was sealed ahead, try again as the SDK does, repeat themselves, and some send junk.
+"""Devices under Locust: they send what was sealed ahead, try again as the SDK does, repeat themselves; some send junk.
 
 What an answer means is read by the SDK's own code (`hubbub_client._upload`).
 """
@@ -44,14 +44,14 @@ class LocustTransport:
             method, path, data=body, headers=headers, name=self._name, catch_response=True
         ) as answer:
             status = answer.status_code
-            if status == 0:
-                RUN.tally.unreachable += 1
-                raise CannotReach(str(answer.error))
-            content = answer.content or b""
-            RUN.tally.judge("shuffler", status, problem_name(answer.headers, content))
+            content = answer.content or b"" if status else b""
             if status in (200, 202):
                 answer.success()
-            return status, {name.lower(): value for name, value in answer.headers.items()}, content
+        if not status:
+            RUN.tally.unreachable += 1
+            raise CannotReach(str(answer.error))
+        RUN.tally.judge("shuffler", status, problem_name(answer.headers, content))
+        return status, {name.lower(): value for name, value in answer.headers.items()}, content
 
 
 def problem_name(headers: Any, content: bytes) -> str | None:
@@ -150,12 +150,17 @@ class _Sender(FastHttpUser):
         plan = RUN.plan
         RUN.receipts.sending(parcel.period, (identity_of(plan, number) for number in parcel.numbers))
         body = encode_upload(parcel.reports)
-        head = f"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: {REPORTS_TYPE}\r\nContent-Length: {len(body)}\r\n\r\n"
+        fields = [
+            "POST /v1/reports HTTP/1.1",
+            "Host: x",
+            f"Content-Type: {REPORTS_TYPE}",
+            f"Content-Length: {len(body)}",
+        ]
         RUN.tally.hung_up += 1
         place = urlsplit(self.host)
         try:
             with socket.create_connection((place.hostname, place.port), 5) as connection:
-                connection.sendall(head.encode() + body)
+                connection.sendall("\r\n".join([*fields, "", ""]).encode() + body)
         except OSError:
             RUN.tally.unreachable += 1
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -131,12 +130,12 @@ class Figures:
 
 
 def lowest(tally: Tally) -> int:
-    """Reports per second in the worst ten seconds; the first and last few, in which users come and go, are left out."""
-    if len(tally.taken) < WINDOW + 6:
-        return round(statistics.mean(tally.taken.values())) if tally.taken else 0
-    first, last = min(tally.taken) + 3, max(tally.taken) - 3
-    sums = [sum(tally.taken[at + i] for i in range(WINDOW)) for at in range(first, last - WINDOW + 1)]
-    return round(min(sums) / WINDOW) if sums else 0
+    """Reports per second in the worst ten seconds between the first and the last acknowledgement."""
+    if not tally.taken:
+        return 0
+    first, last = min(tally.taken), max(tally.taken)
+    starts = range(first, max(first + 1, last - WINDOW + 1))
+    return min(round(sum(tally.taken[at + i] for i in range(WINDOW)) / WINDOW) for at in starts)
 
 
 def _times(times: Mapping[str, Any], kind: str) -> str:
@@ -163,11 +162,13 @@ def print_summary(figures: Figures) -> None:
     first = max(kept["cpu"], key=lambda part: kept["cpu"][part]["cores_under_load"])
     click.echo(f"{busy:.2f} of {os.cpu_count()} cores were taken under load, most of it by {first}.")
     if kept["sold_out"]:
-        click.echo(f"Devices had nothing left to send {kept['sold_out']} times: raise RATE to find the services' limit.")
+        click.echo(
+            f"Devices had nothing left to send {kept['sold_out']} times: raise RATE to find the services' limit."
+        )
     reckoning = kept["reckoning"]
     click.echo(
         f"{reckoning['acknowledged']:,} reports acknowledged: {reckoning['counted']:,} counted once, "
-        f"{reckoning['discarded']:,} in recorded discards, {reckoning['lost']:,} lost, {reckoning['doubled']:,} doubled; "
+        f"{reckoning['discarded']:,} in discards, {reckoning['lost']:,} lost, {reckoning['doubled']:,} doubled. "
         f"{reckoning['unsure']:,} without an answer, of which {reckoning['unsure_counted']:,} counted once."
     )
     for trouble in [*kept["troubles"], *reckoning["wrong"], *(f"{n} x {what}" for what, n in kept["faults"].items())]:
@@ -186,7 +187,13 @@ def write_page(figures: Figures) -> Path:
     line = "| " + " | ".join(figures.row()) + " |"
 
     def renewed(old: str) -> str:
-        kept = [each for each in old.splitlines() if each.startswith("| ") and not each.startswith((start, "| run", "| ---"))]
-        return "\n".join(["| " + " | ".join(HEAD) + " |", "| " + " | ".join(["---"] * len(HEAD)) + " |", *sorted([*kept, line])])
+        kept = [
+            each
+            for each in old.splitlines()
+            if each.startswith("| ") and not each.startswith((start, "| run", "| ---"))
+        ]
+        return "\n".join(
+            ["| " + " | ".join(HEAD) + " |", "| " + " | ".join(["---"] * len(HEAD)) + " |", *sorted([*kept, line])]
+        )
 
     return renew("load", renewed)

@@ -25,7 +25,7 @@ KINDS = {"uploads": "upload of ", "pages": "page: ", "junk": "junk"}
 
 @events.init.add_listener
 def prepare(environment: Any, **_: object) -> None:
-    """One in twenty users is a gateway, one an analyst, one a reader, and at least one of each; the rest are devices."""
+    """Of twenty users one is a gateway, one an analyst and one a reader, at least one each; the rest are devices."""
     few = max(1, RUN.plan.users // 20)
     for kind in (Gateway, Analyst, Reader):
         kind.fixed_count = few
@@ -54,5 +54,7 @@ def keep(environment: Any, **_: object) -> None:
         }
         for kind, entry in summed.items()
     }
+    for error in environment.runner.exceptions.values():
+        RUN.tally.faults[f"in this load test: {error['msg']}"] += error["count"]
     RUN.tally.save(RUN.folder / "tally.json", times=times)
     environment.process_exit_code = 0  # whether the run passes is decided by the check

@@ -18,7 +18,7 @@ _TWICE, _INSTEAD = 0, METRICS
 
 
 def plant_in_stock(plan: Plan, stock: Path, period: int, bundle: bytes, anchor: str) -> None:
-    """`doubled`: what the first report says is sent again under another nonce, as if the services had counted it twice."""
+    """`doubled`: what the first report says is sent again under another nonce, as if it had been counted twice."""
     again = reseal(plan, bundle, anchor, period, _TWICE)
     with (stock / str(period)).open("r+b") as file:
         file.seek(_INSTEAD * len(again))

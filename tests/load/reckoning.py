@@ -94,7 +94,10 @@ def reckon(
                 elif count:
                     found.unsure_counted += 1
             if bucket.counts and bucket.reports != sum(counts):
-                fault("total", f"metric {metric}, period {period}: {bucket.reports} reports, values add up to {sum(counts)}")
+                fault(
+                    "total",
+                    f"metric {metric}, period {period}: {bucket.reports} reports, values add up to {sum(counts)}",
+                )
     _beside(receipts, dict(invalid or {}), fault)
     return found
 

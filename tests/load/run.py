@@ -1,4 +1,4 @@
-"""`make load`: real services on loopback, Locust at them for a bounded time, and the check that nothing was lost or doubled.
+"""`make load`: real services on loopback, Locust at them for a bounded time, a check that nothing is lost or doubled.
 
     python -m tests.load.run --users 60 --minutes 1 --storage redis --shape outage
 
@@ -10,7 +10,6 @@ settled. `--plant` makes a run that must fail, to see that the check can.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -33,7 +32,7 @@ from tests.load.planted import PLANTS, Plant, plant_in_receipts, plant_in_stock
 from tests.load.receipts import Fate, Receipts
 from tests.load.reckoning import published, reckon
 from tests.load.stack import Stack, running
-from tests.load.stock import plan_period, seal_ahead, sealing_seconds
+from tests.load.stock import seal_ahead
 from tests.load.tally import Tally
 from tests.load.world import FOLDER
 
@@ -50,7 +49,9 @@ def _default(name: str, otherwise: str) -> str:
 
 
 @click.command()
-@click.option("--users", type=int, default=lambda: _default("USERS", "60"), help="Devices, gateways, analysts, readers.")
+@click.option(
+    "--users", type=int, default=lambda: _default("USERS", "60"), help="Devices, gateways, analysts, readers."
+)
 @click.option("--minutes", type=float, default=lambda: _default("MINUTES", "1"), help="How long they go on.")
 @click.option("--storage", type=click.Choice(STORAGES), default=lambda: _default("STORAGE", "sqlite"))
 @click.option("--shape", type=click.Choice(SHAPES), default=lambda: _default("SHAPE", "steady"))
@@ -122,14 +123,16 @@ def prepare(plan: Plan, folder: Path, stack: Stack, planted: Plant | None) -> fl
     """Seal everything; the time at which the first of its periods begins."""
     plan.save(folder / "plan.json")
     bundle = fetch(stack.services.aggregator, "/v1/bundle", accept="*/*")
-    first = plan_period(plan, time.time() + 1.3 * sealing_seconds(plan, bundle, stack.services.anchor)) + 1
-    (folder / "stock").mkdir()
+    stock = folder / "stock"
+    stock.mkdir()
     every = (plan.reports + plan.twins) * plan.periods
     with click.progressbar(length=every, label=f"sealing {every:,} reports ahead", file=sys.stderr) as bar:
-        seal_ahead(plan, bundle, stack.services.anchor, folder / "stock", first, lambda done: bar.update(done - bar.pos))
+        first = seal_ahead(
+            plan, bundle, stack.services.anchor, stock, lambda done: bar.update(done - bar.pos), clock=time.time
+        )
     if planted == "doubled":
-        plant_in_stock(plan, folder / "stock", first, bundle, stack.services.anchor)
-    return float(max(first * plan.period, time.time()))
+        plant_in_stock(plan, stock, first, bundle, stack.services.anchor)
+    return float(first * plan.period)
 
 
 def drive(plan: Plan, folder: Path, out: Path, locust: list[int]) -> int:
@@ -138,7 +141,8 @@ def drive(plan: Plan, folder: Path, out: Path, locust: list[int]) -> int:
     command = [sys.executable, "-m", "locust", "-f", str(Path(__file__).with_name("locustfile.py"))]
     command += ["--headless", "--only-summary", "--skip-log", "--html", str(page), "--users", str(plan.users)]
     command += ["--spawn-rate", str(plan.users), "--run-time", f"{plan.seconds}s", "--stop-timeout", "15"]
-    with (folder / "locust.log").open("w") as log:
+    said = page.with_suffix(".log")
+    with said.open("w") as log:
         process = subprocess.Popen(command, env={**os.environ, FOLDER: str(folder)}, stdout=log, stderr=log)
         locust.append(process.pid)
         try:
@@ -150,7 +154,7 @@ def drive(plan: Plan, folder: Path, out: Path, locust: list[int]) -> int:
             process.kill()
             process.wait()
     if process.returncode:
-        _say((folder / "locust.log").read_text()[-4000:])
+        _say(said.read_text()[-4000:])
     return process.returncode
 
 

@@ -1,4 +1,4 @@
-"""The real services for a load run, as an operator runs them: two processes, on SQLite files or on two Redis servers."""
+"""The real services for a load run, as an operator runs them: two processes, on SQLite files or two Redis servers."""
 
 from __future__ import annotations
 

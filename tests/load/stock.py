@@ -23,10 +23,12 @@ from hubbub.sealing import Sealer
 from hubbub.wire import NONCE_BYTES, REPORT_HEADER_BYTES, Plaintext, ReportHeader, encode_report
 from tests.load.plan import METRICS, Plan
 
-__all__ = ["Parcel", "Stock", "identity_of", "plan_period", "reseal", "seal_ahead", "sealing_seconds"]
+__all__ = ["Parcel", "Stock", "identity_of", "plan_period", "reseal", "seal_ahead"]
 
-_PIECE = 2_000
+_PIECE = 1_000
 """Reports sealed by one call of a worker."""
+_MARGIN = 1.5
+"""How much longer than a sample promises sealing may take without a period being given up."""
 
 
 def identity_of(plan: Plan, number: int) -> int:
@@ -34,28 +36,40 @@ def identity_of(plan: Plan, number: int) -> int:
     return number if number < plan.reports else number - plan.reports
 
 
-def seal_ahead(plan: Plan, bundle: bytes, anchor: str, folder: Path, first: int, progress: Callable[[int], None]) -> int:
-    """Seal all reports of the run's periods, on all cores; how many. `progress` is told how many are done."""
-    body = verify(bundle, [anchor], time.time()).body
-    every = plan.reports + plan.twins
-    done = 0
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"), initializer=_start, initargs=(body,)) as pool:
-        for period in range(first, first + plan.periods):
-            parts = [(plan, period, range(at, min(at + _PIECE, every))) for at in range(0, every, _PIECE)]
-            with (folder / str(period)).open("wb") as file:
-                for sealed in pool.map(_sealed, parts):
+def seal_ahead(
+    plan: Plan, bundle: bytes, anchor: str, folder: Path, progress: Callable[[int], None], clock: Callable[[], float]
+) -> int:
+    """Seal the reports of as many periods as the run has, on all cores; the first of them, which is still to come.
+
+    They are bound to their periods, so that these are chosen by how long it will take. If it takes longer, because the
+    machine has other things to do, periods that have begun meanwhile are given up and later ones sealed instead.
+    `progress` is told how many reports are sealed.
+    """
+    body = verify(bundle, [anchor], clock()).body
+    every, done = plan.reports + plan.twins, 0
+    cores = os.cpu_count() or 1
+    with ProcessPoolExecutor(cores, mp_context=get_context("spawn"), initializer=_start, initargs=(body,)) as pool:
+
+        def seal(period: int, numbers: range) -> Iterator[bytes]:
+            starts = range(numbers.start, numbers.stop, _PIECE)
+            return pool.map(_sealed, [(plan, period, range(at, min(at + _PIECE, numbers.stop))) for at in starts])
+
+        now = plan_period(plan, clock())
+        list(seal(now, range(cores * 10)))  # processes start, libraries load
+        sample, began = min(every, 2 * cores * _PIECE), clock()
+        list(seal(now, range(sample)))
+        expected = (clock() - began) / sample * every * plan.periods
+        first = end = plan_period(plan, clock() + _MARGIN * expected) + 1
+        while True:
+            first = max(first, plan_period(plan, clock()) + 1)
+            end = max(first, end)
+            if end == first + plan.periods:
+                return first
+            with (folder / str(end)).open("wb") as file:
+                for sealed in seal(end, range(every)):
                     file.write(sealed)
+            end += 1
             progress(done := done + every)
-    return done
-
-
-def sealing_seconds(plan: Plan, bundle: bytes, anchor: str) -> float:
-    """About how long that will take here and now."""
-    _start(verify(bundle, [anchor], time.time()).body)
-    began = time.perf_counter()
-    _sealed((plan, plan_period(plan, time.time()), range(200)))
-    each = (time.perf_counter() - began) / 200
-    return 4 + each * (plan.reports + plan.twins) * plan.periods / (os.cpu_count() or 1)
 
 
 def reseal(plan: Plan, bundle: bytes, anchor: str, period: int, identity: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The one run that this Locust process makes: its plan, stock and counts, found in the folder that `run.py` prepared."""
+"""The one run that this Locust process makes: plan, stock and counts, in the folder that `run.py` prepared."""
 
 from __future__ import annotations
 

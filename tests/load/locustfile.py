@@ -23,19 +23,16 @@ KINDS = {"uploads": "upload of ", "pages": "page: ", "junk": "junk"}
 """How requests are summed up, by the start of their name; the rest are queries."""
 
 
-@events.init.add_listener
 def prepare(environment: Any, **_: object) -> None:
     """Of twenty users one is a gateway, one an analyst and one a reader, at least one each; the rest are devices."""
     few = max(1, RUN.plan.users // 20)
-    for kind in (Gateway, Analyst, Reader):
-        kind.fixed_count = few
+    Gateway.fixed_count = Analyst.fixed_count = Reader.fixed_count = few
     Device.fixed_count = RUN.plan.users - 3 * few
-    for kind, service in ((Device, "shuffler"), (Gateway, "shuffler"), (Analyst, "aggregator"), (Reader, "aggregator")):
-        kind.host = RUN.addresses[service]
+    Gateway.host = Device.host = RUN.addresses["shuffler"]
+    Analyst.host = Reader.host = RUN.addresses["aggregator"]
     environment.host = None
 
 
-@events.quitting.add_listener
 def keep(environment: Any, **_: object) -> None:
     """What devices were told, and how long it took them, for the check."""
     RUN.receipts.save(RUN.folder / "receipts.json")
@@ -58,3 +55,7 @@ def keep(environment: Any, **_: object) -> None:
         RUN.tally.faults[f"in this load test: {error['msg']}"] += error["count"]
     RUN.tally.save(RUN.folder / "tally.json", times=times)
     environment.process_exit_code = 0  # whether the run passes is decided by the check
+
+
+events.init.add_listener(prepare)  # type: ignore[no-untyped-call]  # Locust does not say what it takes
+events.quitting.add_listener(keep)  # type: ignore[no-untyped-call]  # as above

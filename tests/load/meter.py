@@ -1,17 +1,17 @@
-"""CPU-seconds of each part of a run, with all its processes, also of those that were killed on the way."""
+"""CPU-seconds of each part of a run, with all its processes, also of those that were killed on the way. Linux only."""
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Self
-
-import psutil
 
 __all__ = ["Meter"]
 
 _EVERY = 0.5
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Meter:
@@ -20,8 +20,8 @@ class Meter:
     def __init__(self, parts: Mapping[str, Callable[[], list[int]]]) -> None:
         """`parts`: by name, the ids of the processes that it is made of now; their children count too."""
         self._parts = parts
-        self._seen: dict[str, dict[tuple[int, float], float]] = {name: {} for name in parts}
-        self._over = threading.Event()
+        self._seen: dict[str, dict[tuple[int, int], float]] = {name: {} for name in parts}
+        self._looking, self._over = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._watch, name="meter", daemon=True)
 
     def __enter__(self) -> Self:
@@ -42,11 +42,31 @@ class Meter:
             self._look()
 
     def _look(self) -> None:
-        for name, roots in self._parts.items():
-            for root in roots():
-                with suppress(psutil.Error):
-                    process = psutil.Process(root)
-                    for each in (process, *process.children(recursive=True)):
-                        with suppress(psutil.Error):
-                            spent = each.cpu_times()
-                            self._seen[name][each.pid, each.create_time()] = spent.user + spent.system
+        with self._looking:
+            for name, roots in self._parts.items():
+                for root in roots():
+                    for process in _family(root):
+                        if spent := _spent(process):
+                            started, seconds = spent
+                            self._seen[name][process, started] = seconds
+
+
+def _family(root: int) -> Iterator[int]:
+    """A process and all that it has started, and so on."""
+    yield root
+    for thread in Path(f"/proc/{root}/task").glob("*/children"):
+        try:
+            children = thread.read_text().split()
+        except OSError:  # it has ended
+            continue
+        for child in children:
+            yield from _family(int(child))
+
+
+def _spent(process: int) -> tuple[int, float] | None:
+    """When it was started, so that an id that is used again is another one, and the CPU-seconds that it has used."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return int(fields[19]), (int(fields[11]) + int(fields[12])) / _TICKS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal, Self, TypeAlias, get_args
 from urllib.parse import urlsplit
@@ -110,5 +111,9 @@ class Plan:
 def refuse_other_hosts(address: str) -> None:
     """Load is made on this machine only."""
     host = urlsplit(address).hostname or ""
-    if host not in ("localhost", "::1") and not host.startswith("127."):
+    try:
+        here = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        here = False
+    if not here:
         raise SystemExit(f"load tests run against this machine only, not {host or address!r}")

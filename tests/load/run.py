@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,9 +58,9 @@ def _default(name: str, otherwise: str) -> str:
 @click.option("--rate", type=int, default=lambda: _default("RATE", "6000"), help="Reports a second to seal ahead for.")
 @click.option("--out", type=click.Path(path_type=Path), default=OUT, help="Folder for the reports.")
 @click.option("--write", is_flag=True, help="Renew this run's row in docs/performance.md.")
-@click.option("--plant", "planted", type=click.Choice(PLANTS), help="Make a run that the check must fail.")
+@click.option("--plant", "planted", type=click.Choice(PLANTS), multiple=True, help="Make a run that must fail.")
 def main(
-    users: int, minutes: float, storage: Any, shape: Any, rate: int, out: Path, write: bool, planted: Plant | None
+    users: int, minutes: float, storage: Any, shape: Any, rate: int, out: Path, write: bool, planted: tuple[Plant, ...]
 ) -> None:
     """Load both services, then check that every acknowledged report was counted exactly once."""
     try:
@@ -78,7 +78,7 @@ def main(
     sys.exit(0 if figures.passed else 1)
 
 
-def load(plan: Plan, out: Path, planted: Plant | None = None) -> Figures:
+def load(plan: Plan, out: Path, planted: Sequence[Plant] = ()) -> Figures:
     """One run, from the start of the services to the verdict."""
     with tempfile.TemporaryDirectory(prefix="hubbub-load-") as name, running(plan, Path(name)) as stack:
         folder = Path(name)
@@ -93,8 +93,8 @@ def load(plan: Plan, out: Path, planted: Plant | None = None) -> Figures:
                 status = drive(plan, folder, out, locust)
             ended, loaded = time.time(), meter.seconds()
             receipts = Receipts.load(folder / "receipts.json", plan)
-            if planted:
-                plant_in_receipts(planted, receipts)
+            for what in planted:
+                plant_in_receipts(what, receipts)
             _say("waiting until every batch has its verdict")
             settled = wait_until_settled(plan, stack, receipts)
             after = meter.seconds()
@@ -119,7 +119,7 @@ def load(plan: Plan, out: Path, planted: Plant | None = None) -> Figures:
         )
 
 
-def prepare(plan: Plan, folder: Path, stack: Stack, planted: Plant | None) -> float:
+def prepare(plan: Plan, folder: Path, stack: Stack, planted: Sequence[Plant]) -> float:
     """Seal everything; the time at which the first of its periods begins."""
     plan.save(folder / "plan.json")
     bundle = fetch(stack.services.aggregator, "/v1/bundle", accept="*/*")
@@ -130,8 +130,8 @@ def prepare(plan: Plan, folder: Path, stack: Stack, planted: Plant | None) -> fl
         first = seal_ahead(
             plan, bundle, stack.services.anchor, stock, lambda done: bar.update(done - bar.pos), clock=time.time
         )
-    if planted == "doubled":
-        plant_in_stock(plan, stock, first, bundle, stack.services.anchor)
+    for what in planted:
+        plant_in_stock(what, plan, stock, first, bundle, stack.services.anchor)
     return float(first * plan.period)
 
 
@@ -139,7 +139,7 @@ def drive(plan: Plan, folder: Path, out: Path, locust: list[int]) -> int:
     """Locust, headless, for the run's time; its exit code."""
     page = out / f"{plan.storage}-{plan.shape}.html"
     command = [sys.executable, "-m", "locust", "-f", str(Path(__file__).with_name("locustfile.py"))]
-    command += ["--headless", "--only-summary", "--skip-log", "--html", str(page), "--users", str(plan.users)]
+    command += ["--headless", "--only-summary", "--html", str(page), "--users", str(plan.users)]
     command += ["--spawn-rate", str(plan.users), "--run-time", f"{plan.seconds}s", "--stop-timeout", "15"]
     said = page.with_suffix(".log")
     with said.open("w") as log:
@@ -148,8 +148,8 @@ def drive(plan: Plan, folder: Path, out: Path, locust: list[int]) -> int:
         try:
             with click.progressbar(length=plan.seconds, label="under load", file=sys.stderr) as bar:
                 while process.poll() is None:
-                    time.sleep(0.5)
-                    bar.update(0.5)
+                    time.sleep(1)
+                    bar.update(1)
         finally:
             process.kill()
             process.wait()

@@ -5,6 +5,7 @@
     python -m benchmarks --long             # more rounds and larger samples
     python -m benchmarks --strict           # exit code 1 if a row is short of its target
     python -m benchmarks --write            # renew the table in docs/performance.md
+    python -m benchmarks --use FILE --write # the same from the JSON of an earlier run
 
 Each part runs in a process of its own, so that none finds what another has loaded, pinned or allocated. Without
 --strict the exit code is 1 only if a part failed: this machine may have other things to do, which some targets feel.
@@ -19,9 +20,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -53,14 +56,32 @@ LONGEST = 1_800
 @click.option("--strict", is_flag=True, help="Exit with 1 if a row is short of its target.")
 @click.option("--write", is_flag=True, help="Renew the table in docs/performance.md.")
 @click.option("--out", type=click.Path(path_type=Path), default=OUT, help="Where the JSON goes.")
+@click.option("--use", type=click.Path(exists=True, path_type=Path), help="Measure nothing: take this JSON.")
 @click.option("--here", is_flag=True, hidden=True, help="Run in this process and write the rows only.")
-def main(only: tuple[str, ...], long_form: bool, strict: bool, write: bool, out: Path, here: bool) -> None:
+def main(
+    only: tuple[str, ...], long_form: bool, strict: bool, write: bool, out: Path, use: Path | None, here: bool
+) -> None:
     """Measure, beside a limit or a peer in the same run."""
     if here:
         out.write_text(json.dumps([row.document() for row in measured(only[0], long_form)]))
         return
+    document = json.loads(use.read_text()) if use else run(only or tuple(PARTS), long_form, out)
+    rows = [Row.read(row) for row in document["rows"]]
+    short = [row for row in rows if row.verdict == "short"]
+    click.echo(show(rows))
+    click.echo(
+        f"\n{len(rows)} figures in {document['seconds']} s: {sum(row.verdict == 'pass' for row in rows)} pass, "
+        f"{len(short)} short, the others have no target. JSON: {use or out}\n"
+        "Beside other libraries: make bench-mechanisms (an environment of its own; ten minutes)."
+    )
+    if write:
+        click.echo(f"renewed: {renew('bench', lambda _old: page_part(document))}", err=True)
+    sys.exit(1 if document["failed"] or (strict and short) else 0)
+
+
+def run(names: Sequence[str], long_form: bool, out: Path) -> dict[str, Any]:
+    """Measure these parts one after the other, write what was found, and return it."""
     began, rows, failed = time.monotonic(), list[Row](), list[str]()
-    names = only or tuple(PARTS)
     for number, name in enumerate(names, 1):
         click.echo(f"[{number}/{len(names)}] {PARTS[name]} ...", err=True, nl=False)
         start = time.monotonic()
@@ -78,16 +99,7 @@ def main(only: tuple[str, ...], long_form: bool, strict: bool, write: bool, out:
     }
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(document, indent=2) + "\n")
-    click.echo(show(rows))
-    short = [row for row in rows if row.verdict == "short"]
-    click.echo(
-        f"\n{len(rows)} figures in {document['seconds']} s: {sum(row.verdict == 'pass' for row in rows)} pass, "
-        f"{len(short)} short, the others have no target. JSON: {out}\n"
-        "Beside other libraries: make bench-mechanisms (an environment of its own; ten minutes)."
-    )
-    if write:
-        click.echo(f"renewed: {renew('bench', lambda _old: page_part(document))}", err=True)
-    sys.exit(1 if failed or (strict and short) else 0)
+    return document
 
 
 def measured(name: str, long_form: bool) -> list[Row]:
@@ -114,9 +126,9 @@ def apart(name: str, long_form: bool) -> list[Row]:
         return [Row.read(row) for row in json.loads(out.read_text())]
 
 
-def page_part(document: dict[str, object]) -> str:
+def page_part(document: dict[str, Any]) -> str:
     """The table for docs/performance.md, from what the JSON holds."""
-    held, rows = machine(), [Row.read(row) for row in document["rows"]]  # type: ignore[attr-defined]  # a list
+    held, rows = document["machine"], [Row.read(row) for row in document["rows"]]
     lines = [
         f"`make bench` on {document['when']}, {held['processor']}, {held['cores']} cores, {held['memory_gib']} GiB, "
         f"Python {held['python']}; {document['form']} form, {document['seconds']} s in all."

@@ -74,7 +74,7 @@ class Line:
 
 def rows(*, long: bool = False) -> list[Row]:
     """Servers on core 0, load and Redis on core 1; each round measures everything in turn."""
-    requests, uploads, rounds, stored = (5_000, 150, 7, 1_000_000) if long else (2_500, 80, 5, 1_000_000)
+    requests, uploads, rounds, stored = (5_000, 150, 7, 1_000_000) if long else (4_000, 100, 7, 1_000_000)
     pin(os.getpid(), LOAD_CORE)
     single, thousand = upload(1), upload(1_000)
     behind_proxy = upload(1, "X-Forwarded-For: 203.0.113.7, 2001:db8::1\r\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal, Self, TypeAlias, get_args
@@ -45,7 +46,7 @@ values = {values}
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """One run. `rate` is for how many reports a second are sealed ahead: the most that it can send."""
 
@@ -74,13 +75,13 @@ class Plan:
         """Periods for which reports are sealed: those of the run, one that it begins in and one that it ends in."""
         return math.ceil(self.seconds / self.period) + 2
 
-    @property
+    @cached_property
     def values(self) -> int:
         """Values of each metric: as many as devices that can report in a period, so that each has one of its own."""
         wanted = min(self.rate * self.period, MOST_REPORTS // self.periods) // METRICS
         return max(2, min(wanted, MOST_VALUES))
 
-    @property
+    @cached_property
     def reports(self) -> int:
         """Different reports of one period."""
         return self.values * METRICS

@@ -10,6 +10,7 @@ settled. `--plant` makes a run that must fail, to see that the check can.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -58,21 +59,34 @@ def _default(name: str, otherwise: str) -> str:
 @click.option("--rate", type=int, default=lambda: _default("RATE", "6000"), help="Reports a second to seal ahead for.")
 @click.option("--out", type=click.Path(path_type=Path), default=OUT, help="Folder for the reports.")
 @click.option("--write", is_flag=True, help="Renew this run's row in docs/performance.md.")
+@click.option("--use", type=click.Path(exists=True, path_type=Path), help="Make no run: take the figures in this JSON.")
 @click.option("--plant", "planted", type=click.Choice(PLANTS), multiple=True, help="Make a run that must fail.")
 def main(
-    users: int, minutes: float, storage: Any, shape: Any, rate: int, out: Path, write: bool, planted: tuple[Plant, ...]
+    users: int,
+    minutes: float,
+    storage: Any,
+    shape: Any,
+    rate: int,
+    out: Path,
+    write: bool,
+    use: Path | None,
+    planted: tuple[Plant, ...],
 ) -> None:
     """Load both services, then check that every acknowledged report was counted exactly once."""
     try:
         plan = Plan(users, round(60 * minutes), storage, shape, rate)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    out.mkdir(parents=True, exist_ok=True)
-    figures = load(plan, out, planted)
-    document = out / f"{plan.storage}-{plan.shape}.json"
-    figures.save(document)
-    print_summary(figures)
-    click.echo(f"written: {document} and {document.with_suffix('.html')}", err=True)
+    if use:
+        figures = Figures(json.loads(use.read_text()))
+        print_summary(figures)
+    else:
+        out.mkdir(parents=True, exist_ok=True)
+        figures = load(plan, out, planted)
+        document = out / f"{plan.storage}-{plan.shape}.json"
+        figures.save(document)
+        print_summary(figures)
+        click.echo(f"written: {document} and {document.with_suffix('.html')}", err=True)
     if write:
         click.echo(f"renewed: {write_page(figures)}", err=True)
     sys.exit(0 if figures.passed else 1)
@@ -83,7 +97,8 @@ def load(plan: Plan, out: Path, planted: Sequence[Plant] = ()) -> Figures:
     with tempfile.TemporaryDirectory(prefix="hubbub-load-") as name, running(plan, Path(name)) as stack:
         folder = Path(name)
         begin = prepare(plan, folder, stack, planted)
-        _say(f"load: {plan.users} users for {plan.seconds} s, {plan.shape}, on {stack.keeper}")
+        wait = max(0.0, begin - time.time())
+        _say(f"load: {plan.users} users for {plan.seconds} s, {plan.shape}, on {stack.keeper}, in {wait:.0f} s")
         _sleep_until(begin)
         locust: list[int] = []
         parts = {part: (lambda part=part: stack.processes(part)) for part in PARTS[:3]}

@@ -27,7 +27,7 @@ __all__ = ["Parcel", "Stock", "identity_of", "plan_period", "reseal", "seal_ahea
 
 _PIECE = 1_000
 """Reports sealed by one call of a worker."""
-_MARGIN = 1.5
+_MARGIN = 1.2
 """How much longer than a sample promises sealing may take without a period being given up."""
 
 

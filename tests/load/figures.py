@@ -12,18 +12,19 @@ from typing import Any, Self
 import click
 
 from benchmarks.machine import machine
-from benchmarks.pages import renew
+from benchmarks.pages import PAGE, renew
 from tests.load.plan import Plan
 from tests.load.receipts import Receipts
 from tests.load.reckoning import Reckoning
 from tests.load.tally import Tally
 
-__all__ = ["Figures", "print_summary", "rows", "write_page"]
+__all__ = ["Figures", "print_summary", "write_page"]
 
 WINDOW = 10
 """Seconds over which the lowest rate is taken."""
 HEAD = [
     "run",
+    "command, date",
     "reports/s",
     "lowest 10 s",
     "uploads p50, p99 ms",
@@ -32,10 +33,10 @@ HEAD = [
     "lost",
     "doubled",
     "refused",
-    "shuffler",
-    "aggregator",
-    "Redis",
-    "Locust",
+    "shuffler CPU",
+    "aggregator CPU",
+    "Redis CPU",
+    "Locust CPU",
 ]
 
 
@@ -116,7 +117,8 @@ class Figures:
         plan, reckoning = kept["plan"], kept["reckoning"]
         refused = ", ".join(f"{name} {count:,}" for name, count in sorted(kept["refused_reports"].items()))
         return [
-            f"{plan['storage']}, {plan['shape']}, {plan['users']} users, {plan['seconds'] / 60:g} min ({kept['when']})",
+            f"{plan['storage']}, {plan['shape']}",
+            f"`{kept['command']}`, {kept['when']}",
             f"{kept['reports_per_second']:,}",
             f"{kept['lowest_ten_seconds']:,}",
             _times(kept["times"], "uploads"),
@@ -150,10 +152,6 @@ def _cores(cpu: Mapping[str, float]) -> str:
     return f"{cpu['cores_under_load']:.2f}; {cpu['seconds_per_thousand_reports']:.3f} s"
 
 
-def rows(documents: Sequence[Path]) -> list[list[str]]:
-    return [Figures(json.loads(path.read_text())).row() for path in documents]
-
-
 def print_summary(figures: Figures) -> None:
     """The row as Markdown, then what went wrong, if anything."""
     kept = figures.document
@@ -180,20 +178,15 @@ def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *lines])
 
 
-def write_page(figures: Figures) -> Path:
+def write_page(figures: Figures, page: Path = PAGE) -> Path:
     """Put this run's row into docs/performance.md, in place of an older one of the same storage and shape."""
-    plan = figures.document["plan"]
-    start = f"| {plan['storage']}, {plan['shape']}, "
-    line = "| " + " | ".join(figures.row()) + " |"
+    row, held = figures.row(), figures.document["machine"]
 
     def renewed(old: str) -> str:
-        kept = [
-            each
-            for each in old.splitlines()
-            if each.startswith("| ") and not each.startswith((start, "| run", "| ---"))
-        ]
-        return "\n".join(
-            ["| " + " | ".join(HEAD) + " |", "| " + " | ".join(["---"] * len(HEAD)) + " |", *sorted([*kept, line])]
-        )
+        """Lines of the table that are of other runs stay; the first two of it are its head."""
+        lines = [line.strip("| ").split(" | ") for line in old.splitlines() if line.startswith("| ")][2:]
+        others = [line for line in lines if line[0] != row[0]]
+        machine = f"{held['processor']}, {held['cores']} cores, {held['memory_gib']} GiB, Python {held['python']}"
+        return f"Machine of the newest row: {machine}.\n\n{markdown(HEAD, sorted([*others, row]))}"
 
-    return renew("load", renewed)
+    return renew("load", renewed, page)

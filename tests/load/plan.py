@@ -54,7 +54,7 @@ class Plan:
     seconds: int
     storage: StorageName = "sqlite"
     shape: Shape = "steady"
-    rate: int = 6_000
+    rate: int = 8_000
     period: int = 10
     grace: int = 20
 

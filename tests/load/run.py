@@ -56,7 +56,7 @@ def _default(name: str, otherwise: str) -> str:
 @click.option("--minutes", type=float, default=lambda: _default("MINUTES", "1"), help="How long they go on.")
 @click.option("--storage", type=click.Choice(STORAGES), default=lambda: _default("STORAGE", "sqlite"))
 @click.option("--shape", type=click.Choice(SHAPES), default=lambda: _default("SHAPE", "steady"))
-@click.option("--rate", type=int, default=lambda: _default("RATE", "6000"), help="Reports a second to seal ahead for.")
+@click.option("--rate", type=int, default=lambda: _default("RATE", "8000"), help="Reports a second to seal ahead for.")
 @click.option("--out", type=click.Path(path_type=Path), default=OUT, help="Folder for the reports.")
 @click.option("--write", is_flag=True, help="Renew this run's row in docs/performance.md.")
 @click.option("--use", type=click.Path(exists=True, path_type=Path), help="Make no run: take the figures in this JSON.")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from tests.load.figures import Figures, write_page
 from tests.load.plan import METRICS, Plan, refuse_other_hosts
 from tests.load.receipts import Fate, Receipts
 from tests.load.reckoning import Bucket, Reckoning, reckon
@@ -168,3 +170,44 @@ def test_load_is_made_on_this_machine_only(address: str) -> None:
 def test_an_empty_reckoning_says_so() -> None:
     assert Reckoning().holds
     assert Reckoning(lost=1).holds is False
+
+
+def test_a_runs_row_takes_the_place_of_an_older_one_of_its_kind_and_of_no_other(tmp_path: Path) -> None:
+    page = tmp_path / "performance.md"
+    page.write_text("<!-- load: begin -->\n<!-- load: end -->\n")
+    for users, shape, lost in ((20, "steady", 0), (30, "spike", 0), (40, "steady", 1)):
+        plan = Plan(users=users, seconds=60, shape=shape)  # type: ignore[arg-type]  # one of the shapes
+        write_page(figures(plan, lost), page)
+    lines = [line for line in page.read_text().splitlines() if line.startswith("| sqlite")]
+    assert len(lines) == 2
+    assert lines[0].startswith("| sqlite, spike | `make load USERS=30 ")
+    assert lines[1].startswith("| sqlite, steady | `make load USERS=40 ")
+
+
+@pytest.mark.parametrize(
+    ("lost", "fault", "trouble", "passed"),
+    [(0, False, False, True), (1, False, False, False), (0, True, False, False), (0, False, True, False)],
+)
+def test_a_run_passes_only_without_a_loss_a_fault_or_a_trouble(
+    lost: int, fault: bool, trouble: bool, passed: bool
+) -> None:
+    assert figures(PLAN, lost, fault, trouble).passed is passed
+
+
+def figures(plan: Plan, lost: int, fault: bool = False, trouble: bool = False) -> Figures:
+    parts = dict.fromkeys(("shuffler", "aggregator", "redis", "locust"), 1.0)
+    return Figures.of(
+        plan,
+        keeper="SQLite",
+        when="2026-11-16",
+        seconds=60.0,
+        cpu_under_load=parts,
+        cpu=parts,
+        tally=Tally(faults=Counter({"shuffler: 500": 1} if fault else {})),
+        times={},
+        receipts=Receipts(plan),
+        reckoning=Reckoning(acknowledged=10, lost=lost),
+        invalid={},
+        outage=[],
+        troubles=["not settled"] * trouble,
+    )

@@ -89,13 +89,10 @@ def test_what_is_short_fails_the_run_only_if_asked_to_and_a_broken_part_always(
 
 def test_a_part_of_the_page_is_renewed_between_its_marks_and_nowhere_else(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(
-        "before\n<!-- bench: begin -->\nold\n<!-- bench: end -->\nafter <!-- load: begin --><!-- load: end -->\n"
-    )
+    around = "before\n<!-- bench: begin -->\n{}\n<!-- bench: end -->\nafter <!-- load: begin --><!-- load: end -->\n"
+    page.write_text(around.format("old"))
     renew("bench", lambda old: f"{old} and new", page)
-    assert page.read_text() == (
-        "before\n<!-- bench: begin -->\nold and new\n<!-- bench: end -->\nafter <!-- load: begin --><!-- load: end -->\n"
-    )
+    assert page.read_text() == around.format("old and new")
     with pytest.raises(ValueError, match="no part"):
         renew("nothing", lambda old: old, page)
 

@@ -1,5 +1,5 @@
 # Every target sets itself up: a fresh clone needs python >= 3.11, pip and make.
-.PHONY: setup demo browser test test-full check bench bench-mechanisms screenshots load soak lock clean
+.PHONY: setup demo browser test test-full check bench bench-mechanisms screenshots load soak lock sbom dist release-check clean
 
 RUN := .venv/bin/
 
@@ -32,7 +32,7 @@ test: setup browser  ## the checks and the tests, under five minutes
 test-full: check browser  ## everything that is claimed, no time limit
 	$(RUN)pytest --timeout 1800 --hypothesis-profile explore
 
-bench: setup  ## measured ratios to limits and peers
+bench: setup  ## every benchmark in one table, beside limits and peers, with targets; under ten minutes
 	$(RUN)python -m benchmarks
 
 bench-mechanisms: setup  ## the mechanisms beside other libraries': renews docs/explanation/mechanism-comparison.md (ten minutes)
@@ -42,7 +42,7 @@ bench-mechanisms: setup  ## the mechanisms beside other libraries': renews docs/
 screenshots: setup browser  ## renew the pictures in docs/images
 	$(RUN)python -m scripts.make_screenshots
 
-load: setup  ## Locust against both services on loopback: make load USERS=20 MINUTES=1
+load: setup  ## Locust against both services on loopback, every report counted: USERS= MINUTES= STORAGE=sqlite|redis SHAPE=steady|spike|outage RATE=
 	$(RUN)python -m tests.load.run
 
 soak: setup  ## memory of a shuffler under mixed load: make soak MINUTES=10
@@ -51,6 +51,16 @@ soak: setup  ## memory of a shuffler under mixed load: make soak MINUTES=10
 lock: setup  ## renew requirements.lock from pyproject.toml, and the other libraries' lock
 	$(RUN)uv pip compile pyproject.toml --extra server --extra dev --upgrade --generate-hashes --universal --no-emit-index-url --no-header --quiet --output-file requirements.lock
 	$(RUN)uv pip compile benchmarks/mechanisms/peers.in --python-version 3.11 --generate-hashes --upgrade --no-emit-index-url --no-header --quiet --output-file benchmarks/mechanisms/peers.lock
+	$(MAKE) sbom
+
+sbom: setup  ## renew sbom.cdx.json, the bill of materials, from requirements.lock
+	$(RUN)python -m scripts.sbom
+
+dist: setup  ## wheel, source distribution, bill of materials and hashes in dist/, each looked at
+	$(RUN)python -m scripts.dist
+
+release-check: setup  ## make dist, and whether this tree may be released: docs/how-to/release.md
+	$(RUN)python -m scripts.dist --release
 
 clean:
 	rm -rf .venv .venv-peers dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -15,6 +15,7 @@ from hubbub.problems import InvalidParameter
 from hubbub_aggregator import settings as of_the_aggregator
 from hubbub_cli.commands import hubbub
 from hubbub_shuffler import settings as of_the_shuffler
+from hubbub_shuffler.main import load
 from tests.shuffler.world import TRUST
 
 SERVICES = [pytest.param(module, id=module.PREFIX) for module in (of_the_shuffler, of_the_aggregator)]
@@ -59,12 +60,12 @@ def test_every_secret_may_stand_in_a_file(module: Any, file: Any, monkeypatch: p
 
 def test_trust_anchors_may_stand_in_a_file_one_on_a_line(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUBBUB_SHUFFLER_TRUST_FILE", file(f"{TRUST[0]}\n{TRUST[0]}\n".encode()))
-    assert of_the_shuffler.Settings().trust == TRUST * 2
+    assert load().trust == TRUST * 2
 
 
 def test_an_option_wins_over_a_file(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUBBUB_SHUFFLER_FORWARD_TOKEN_FILE", file(SECRET.encode()))
-    given = of_the_shuffler.Settings(forward_token=SecretStr("another")).forward_token
+    given = load(forward_token="another").forward_token
     assert given is not None
     assert given.get_secret_value() == "another"
 

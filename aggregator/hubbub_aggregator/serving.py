@@ -27,8 +27,8 @@ def serve(
     ready: Callable[[str], None],
     tls: tuple[Path, Path] | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT. `ready` is told the address once requests are answered. `tls`: files with certificate
-    and key.
+    """Serve until SIGTERM or SIGINT. `ready` is told the address once requests are answered. `tls`: files with
+    certificate and key.
 
     At the signal no connection is taken any more, requests in work get some seconds, then the app's own work ends.
     """

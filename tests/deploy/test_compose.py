@@ -126,7 +126,7 @@ def test_caddy_is_optional_and_writes_down_nobody() -> None:
 
 def test_the_script_makes_every_secret_once_and_keeps_it_from_others(tmp_path: Path) -> None:
     made = tmp_path / "secrets"
-    command = ["sh", DEPLOY / "make-secrets.sh", made]
+    command = ["sh", str(DEPLOY / "make-secrets.sh"), str(made)]
     subprocess.run(command, check=True, capture_output=True)
     assert {path.name for path in made.iterdir()} == set(DOCUMENT["secrets"])
     assert all(given == {"file": f"./secrets/{name}"} for name, given in DOCUMENT["secrets"].items())
@@ -180,6 +180,6 @@ def test_caddy_itself_takes_its_file() -> None:
     if shutil.which("caddy") is None:
         pytest.skip("no caddy here: apt-get install caddy")
     names = {"SHUFFLER_NAME": "a.example.com", "AGGREGATOR_NAME": "b.example.com", "ACME_EMAIL": "ops@example.com"}
-    check = ["caddy", "validate", "--adapter", "caddyfile", "--config", DEPLOY / "caddy" / "Caddyfile"]
+    check = ["caddy", "validate", "--adapter", "caddyfile", "--config", str(DEPLOY / "caddy" / "Caddyfile")]
     done = subprocess.run(check, capture_output=True, text=True, env={**os.environ, **names}, check=False)
     assert "Valid configuration" in done.stdout + done.stderr

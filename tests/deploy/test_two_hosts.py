@@ -157,7 +157,7 @@ def deployed() -> Iterator[Deployment]:
         state = here.folder / "identity"
         state.mkdir(mode=0o700)
         os.chown(state, AGGREGATOR, AGGREGATOR)
-        made = [HUBBUB, "keys", "anchor", "--make", "--state-dir", state]
+        made = [str(HUBBUB), "keys", "anchor", "--make", "--state-dir", str(state)]
         code, said = aggregator.run(made, user=AGGREGATOR, needs=[ROOT])
         assert code == 0, said
         forward, analyst = secrets.token_hex(32), secrets.token_hex(32)
@@ -298,7 +298,7 @@ def test_without_the_authority_a_shuffler_gets_no_bundle_and_is_not_ready(deploy
         }
         environment = service(stack, deployed.lab, deployed.shuffler, "shuffler", SHUFFLER, settings, "mistaken")
         wait_for(lambda: "CERTIFICATE_VERIFY_FAILED" in deployed.log("mistaken"))
-        health = [HUBBUB, "health", "shuffler"]
+        health = [str(HUBBUB), "health", "shuffler"]
         code, said = deployed.shuffler.run(health, user=SHUFFLER, environment=environment, needs=[ROOT])
     say(said)
     assert code == 1

@@ -132,7 +132,7 @@ def test_the_shuffler_starts_as_its_unit_says_with_memory_that_cannot_become_cod
 
         def alive() -> bool:
             assert process.poll() is None, (here.folder / "log").read_text()
-            health = [HUBBUB, "health", "shuffler", "--alive"]
+            health = [str(HUBBUB), "health", "shuffler", "--alive"]
             return host.run(health, user=user, environment=environment, needs=[ROOT]) == (0, "shuffler: alive\n")
 
         wait_for(alive, step=0.5)

@@ -65,9 +65,9 @@ def test_trust_anchors_may_stand_in_a_file_one_on_a_line(file: Any, monkeypatch:
 
 def test_an_option_wins_over_a_file(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUBBUB_SHUFFLER_FORWARD_TOKEN_FILE", file(SECRET.encode()))
-    given = load(forward_token="another").forward_token
+    given = load(forward_token=SECRET.upper()).forward_token
     assert given is not None
-    assert given.get_secret_value() == "another"
+    assert given.get_secret_value() == SECRET.upper()
 
 
 @pytest.mark.parametrize(

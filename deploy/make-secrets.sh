@@ -31,9 +31,10 @@ done
 for service in shuffler aggregator; do
   if [ ! -e "${service}_storage" ] || [ ! -e "${service}_redis_acl" ]; then
     password=$(random)
+    digest=$(printf %s "$password" | { sha256sum 2>/dev/null || shasum -a 256; } | cut -d ' ' -f 1)
     keep "${service}_redis_acl" <<END
 user default on nopass resetkeys resetchannels -@all +ping
-user $service on #$(printf %s "$password" | sha256sum | cut -d ' ' -f 1) ~* resetchannels +@all -@dangerous -@admin +info +config|get +bgrewriteaof +bgsave
+user $service on #$digest ~* resetchannels +@all -@dangerous -@admin +info +config|get +bgrewriteaof +bgsave
 END
     printf 'redis://%s:%s@%s-redis:6379/0' "$service" "$password" "$service" | keep "${service}_storage"
   fi

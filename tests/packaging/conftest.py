@@ -99,7 +99,7 @@ class Make(Protocol):
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
-    """Environments that are gone when the tests are over. In .venv, as nothing may be let run where temporary files are."""
+    """Environments that are gone when the tests are over; in .venv, as where temporary files are nothing may run."""
     with ExitStack() as made:
 
         def make(python: str = sys.executable) -> Environment:

@@ -12,6 +12,8 @@ from scripts.reference.markdown import anchored, code, definitions
 
 __all__ = ["commands", "undocumented", "walk"]
 
+_SERVICES = {"hubbub shuffler": "shuffler", "hubbub aggregator": "aggregator"}
+
 
 def walk(command: click.Command = hubbub, name: str = "hubbub") -> Iterator[tuple[str, click.Command]]:
     """A command and all below it, each with its full name."""
@@ -45,6 +47,8 @@ def _section(name: str, command: click.Command) -> str:
                 (anchored(code(_written(o)), name, o.opts[-1]), _facts(o, context), o.help or "") for o in options
             )
         )
+    if name in _SERVICES:
+        parts.append(f"Its settings: [{_SERVICES[name]}](settings.md#{_SERVICES[name]}).")
     return "\n\n".join(parts)
 
 
@@ -55,7 +59,12 @@ def _written(option: click.Option) -> str:
 def _facts(option: click.Option, context: click.Context) -> str:
     facts = [] if option.is_flag else [code(option.make_metavar(context).replace("|", " or "))]
     default = option.default
-    if not callable(default) and default is not None and not option.is_flag and str(default) not in ("", "Sentinel.UNSET"):
+    if (
+        not callable(default)
+        and default is not None
+        and not option.is_flag
+        and str(default) not in ("", "Sentinel.UNSET")
+    ):
         facts.append(f"default {code(default)}")
     if option.required:
         facts.append("required")

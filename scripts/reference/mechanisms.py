@@ -37,7 +37,10 @@ def mechanisms(part: str) -> str:
         return table(["on [−1, 1]", *(f"ε = {e:g}" for e in EPSILONS)], rows)
     return table(
         ["", *(f"{d:,} values, ε = {e:g}" for d in SIZES for e in (1.0, 4.0))],
-        [[code(name), *(_cell(cls, e, Categories(d)) for d in SIZES for e in (1.0, 4.0))] for name, cls in _of("frequency")],
+        [
+            [code(name), *(_cell(cls, e, Categories(d)) for d in SIZES for e in (1.0, 4.0))]
+            for name, cls in _of("frequency")
+        ],
     )
 
 

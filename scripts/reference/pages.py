@@ -79,16 +79,24 @@ def _relinked(text: str, written: Path, read: Path) -> str:
         return f"[{found[1]}]({found[2]}index.md)" if (written / found[2] / "index.md").exists() else found[1]
 
     pieces = _FENCE.split(text)
-    return "".join(
-        piece if n % 2 else _LINK.sub(turned, _FOLDER.sub(folder, piece)) for n, piece in enumerate(pieces)
-    )
+    return "".join(piece if n % 2 else _LINK.sub(turned, _FOLDER.sub(folder, piece)) for n, piece in enumerate(pieces))
 
 
 def _read(app: Sphinx, name: str, source: list[str]) -> None:
     source[0] = as_built(source[0], Path(str(app.env.doc2path(name))))
 
 
+def _outdated(app: Sphinx, *_: object) -> list[str]:
+    """Pages whose text depends on more than their file: never taken from the last build."""
+    return [
+        name
+        for name in app.env.found_docs
+        if (page := Path(str(app.env.doc2path(name)))) in stand_ins().values() or MARK.search(page.read_text("utf-8"))
+    ]
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """What Sphinx calls."""
+    app.connect("env-get-outdated", _outdated)
     app.connect("source-read", _read)
     return {"parallel_read_safe": True}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from enum import Enum
 
@@ -77,7 +78,8 @@ def _indented(text: str) -> str:
 def _signature(value: object, *, bound: bool = False) -> str:
     made = inspect.signature(value)  # type: ignore[arg-type]  # classes and functions only
     parameters = list(made.parameters.values())[int(bound) :]
-    shown = [str(p.replace(annotation=p.empty)).replace("<factory>", "...") for p in parameters]
+    # a function as a default would show where it lies in memory
+    shown = [re.sub(r"<.*>", "...", str(p.replace(annotation=p.empty))) for p in parameters]
     kinds = [p.kind for p in parameters]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         shown.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hubbub_aggregator import metrics as aggregator
 from hubbub_shuffler import metrics as shuffler
 from scripts.reference.markdown import anchored, code, table
 
 __all__ = ["FAMILIES", "metrics", "undocumented"]
 
-FAMILIES = {"shuffler": shuffler.FAMILIES, "aggregator": aggregator.FAMILIES}
+FAMILIES: dict[str, dict[str, Any]] = {"shuffler": shuffler.FAMILIES, "aggregator": aggregator.FAMILIES}
 
 
 def full_name(service: str, name: str, kind: str) -> str:

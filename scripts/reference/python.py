@@ -67,7 +67,8 @@ def _method(cls: str, name: str, found: object) -> str:
         said = inspect.getdoc(found) or ""
         return f"`{cls.lower()}.{name}`\n: {_indented(said)}"
     inner = found.__func__ if isinstance(found, classmethod) else found
-    head = f"{'await ' * inspect.iscoroutinefunction(inner)}{cls if isinstance(found, classmethod) else cls.lower()}.{name}"
+    owner = cls if isinstance(found, classmethod) else cls.lower()
+    head = f"{'await ' * inspect.iscoroutinefunction(inner)}{owner}.{name}"
     return f"`{head}{_signature(inner, bound=True)}`\n: {_indented(inspect.getdoc(inner) or '')}"
 
 

@@ -1,4 +1,4 @@
-"""Code blocks of README and docs: what each is written in, where it stands, and whether it says that it can't run here."""
+"""Code blocks of README and docs: what each is written in, where it stands, and whether it can run here."""
 
 from __future__ import annotations
 
@@ -7,10 +7,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PAGES", "ROOT", "SHELL", "Block", "blocks", "commands", "markdown", "name_of"]
+__all__ = [
+    "PAGES",
+    "ROOT",
+    "SHELL",
+    "TUTORIAL",
+    "Block",
+    "blocks",
+    "commands",
+    "counted",
+    "markdown",
+    "name_of",
+    "runnable",
+]
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+TUTORIAL = ROOT / "docs" / "tutorial" / "index.md"
 SHELL = {"sh", "bash", "shell", "console"}
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[^\n`]*)\n(?P<text>.*?)^ *```\s*$", re.DOTALL | re.MULTILINE)
 _MARK = re.compile(r"<!-- not run: (.+?) -->\s*\Z", re.DOTALL)
@@ -62,6 +75,18 @@ def markdown(text: str, page: Path) -> list[Block]:
             )
         )
     return found
+
+
+def runnable(page: Path) -> tuple[list[Block], list[Block]]:
+    """What a reader types in, or saves in the tutorial; and of that what says that it can't run here."""
+    typed = [block for block in blocks(page) if block.language in SHELL or (page == TUTORIAL and block.file)]
+    return [block for block in typed if not block.not_run], [block for block in typed if block.not_run]
+
+
+def counted() -> tuple[int, int]:
+    """How many blocks `make test-full` runs, and how many say why they can't be."""
+    found = [runnable(page) for page in PAGES]
+    return sum(len(run) for run, _ in found), sum(len(marked) for _, marked in found)
 
 
 def commands(text: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A reader's terminal: runs the shell blocks of a page in order, in a scratch folder, with services on reserved ports."""
+"""A reader's terminal: blocks of a page are typed in, in order, in a scratch folder; services get reserved ports."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
+from hubbub_client import Client
 from tests.docs.blocks import ROOT, Block, commands
 from tests.patience import PATIENCE
 from tests.ports import reserved_port
@@ -82,7 +84,7 @@ class Terminal:
     def _here(self, text: str) -> str:
         for told, reserved in self.ports.items():
             text = text.replace(f"127.0.0.1:{told}", f"127.0.0.1:{reserved}")
-        return text
+        return _unexpired(text)
 
     def _shell(self, command: str, patience: float) -> subprocess.CompletedProcess[str]:
         where = self.folder / ".where"
@@ -150,6 +152,11 @@ class Terminal:
             time.sleep(0.1)
 
 
+def _unexpired(text: str) -> str:
+    """A codebook whose metrics have not expired, whenever the test is run."""
+    return re.sub(r"(?m)^expires = .*$", f"expires = {datetime.now(UTC).year + 1}-12-31", text)
+
+
 def _ready(address: str) -> bool:
     try:
         with urllib.request.urlopen(address, timeout=5):  # noqa: S310  loopback
@@ -161,12 +168,20 @@ def _ready(address: str) -> bool:
 @contextmanager
 def terminal(folder: Path, address: str = "") -> Iterator[Terminal]:
     """A terminal in a folder that has what pages speak of: a codebook, two versions of one, data, the examples."""
-    codebook = (ROOT / "examples" / "metrics.toml").read_text(encoding="utf-8")
+    codebook = _unexpired((ROOT / "examples" / "metrics.toml").read_text(encoding="utf-8"))
     for name in ("metrics.toml", "old.toml"):
         (folder / name).write_text(codebook)
     (folder / "new.toml").write_text(codebook.replace("epsilon = 1.0", "epsilon = 0.5", 1))
     (folder / "examples").symlink_to(ROOT / "examples")
-    (folder / "STATE_DIR").mkdir()
+    with Client(  # the state of an app; nothing is sent
+        "https://telemetry.example.com",
+        trust="ed25519:A6EHv_POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg",
+        consent=True,
+        state_dir=folder / "STATE_DIR",
+        codebook=folder / "metrics.toml",
+        background=False,
+    ) as client:
+        client.record("theme", "dark")
     rows = ["theme,dark_mode,startup_ms", *(f"{'dark' if n % 3 else 'light'},{n % 2},{500 + n}" for n in range(1_000))]
     (folder / "devices.csv").write_text("\n".join(rows) + "\n")
     made = Terminal(folder, address)

@@ -19,11 +19,10 @@ import yaml
 
 from hubbub.codebook import Codebook
 from hubbub_cli.commands import hubbub as command
-from tests.docs.blocks import PAGES, ROOT, SHELL, Block, blocks, commands, markdown, name_of
+from tests.docs.blocks import PAGES, ROOT, SHELL, TUTORIAL, Block, blocks, commands, markdown, name_of, runnable
 from tests.docs.terminal import starts_a_service, terminal
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
-TUTORIAL = ROOT / "docs" / "tutorial" / "index.md"
 _COLLECTION = (
     '[collection]\nname = "x"\nperiod = "1d"\ndevice_epsilon = 100\nrelease = { epsilon = 0.5, delta = 1e-8 }\n'
 )
@@ -133,11 +132,10 @@ def test_the_beginning_of_the_tutorial_works(tmp_path: Path) -> None:
     """All of it: see test_running."""
     ran = 0
     with terminal(tmp_path) as typing:
-        for block in blocks(TUTORIAL):
+        for block in runnable(TUTORIAL)[0]:
             if any(map(starts_a_service, commands(block.text))):
                 break
-            if not block.not_run and (block.file or block.language in SHELL):
-                typing.follow(block)
-                ran += 1
+            typing.follow(block)
+            ran += 1
     assert ran == 3
     assert "startup_ms" in typing.said[-1]

@@ -1,4 +1,4 @@
-"""Everything that exists is documented: what the code can say is generated from it, what only a person can say is demanded."""
+"""Everything that exists is documented: what code can say is generated, what only a person can say is demanded."""
 
 from __future__ import annotations
 

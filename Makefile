@@ -1,5 +1,5 @@
 # Every target sets itself up: a fresh clone needs python >= 3.11, pip and make.
-.PHONY: setup demo browser test test-full check docs bench bench-mechanisms screenshots load soak lock clean
+.PHONY: setup demo browser test test-full check docs bench bench-mechanisms screenshots load soak lock sbom dist release-check clean
 
 RUN := .venv/bin/
 
@@ -55,6 +55,16 @@ soak: setup  ## memory of a shuffler under mixed load: make soak MINUTES=10
 lock: setup  ## renew requirements.lock from pyproject.toml, and the other libraries' lock
 	$(RUN)uv pip compile pyproject.toml --extra server --extra dev --upgrade --generate-hashes --universal --no-emit-index-url --no-header --quiet --output-file requirements.lock
 	$(RUN)uv pip compile benchmarks/mechanisms/peers.in --python-version 3.11 --generate-hashes --upgrade --no-emit-index-url --no-header --quiet --output-file benchmarks/mechanisms/peers.lock
+	$(MAKE) sbom
+
+sbom: setup  ## renew sbom.cdx.json, the bill of materials, from requirements.lock
+	$(RUN)python -m scripts.sbom
+
+dist: setup  ## wheel, source distribution, bill of materials and hashes in dist/, each looked at
+	$(RUN)python -m scripts.dist
+
+release-check: setup  ## make dist, and whether this tree may be released: docs/how-to/release.md
+	$(RUN)python -m scripts.dist --release
 
 clean:
 	rm -rf .venv .venv-peers dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

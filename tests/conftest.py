@@ -30,6 +30,11 @@ settings.load_profile("steady")
 DEFAULT_TIMEOUT_CONFIG.read = PATIENCE
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that mostly wait, for periods of real services to end, go first: the others use the processor meanwhile."""
+    items.sort(key=lambda item: item.path.parent.name != "e2e")
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None]:
     """Tests that did not run for want of a browser are no green tests: say it last, where everybody looks."""

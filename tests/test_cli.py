@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import platform
 import socketserver
 import subprocess
 import sys
 import threading
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from click.testing import CliRunner
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import hubbub
 from hubbub.mechanisms import registered
 from hubbub_cli.commands import hubbub as command
+from hubbub_cli.main import LIBRARIES
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -25,10 +30,18 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_version_and_help() -> None:
-    assert run("--version").stdout.strip() == f"hubbub, version {hubbub.__version__}"
+    assert run("--version").stdout.strip() == f"hubbub {hubbub.__version__}, Python {platform.python_version()}"
     shown = run("--help")
     assert shown.returncode == 0
     assert "hubbub demo" in shown.stdout
+
+
+def test_the_command_looks_for_every_library_of_the_server_extra() -> None:
+    """Those that come on some platforms only are no condition."""
+    asked = [Requirement(text) for text in requires("hubbub") or []]
+    server = {need.name for need in asked if str(need.marker) == 'extra == "server"'}
+    known = packages_distributions()
+    assert {canonicalize_name(known[name][0]) for name in LIBRARIES} == server
 
 
 @pytest.mark.parametrize("name", sorted(command.commands))

@@ -128,3 +128,56 @@ def test_a_table_aligns_numbers_to_the_right_and_words_to_the_left() -> None:
         "name      n\na         1\nlong  1,000\nc         -"
     )
     assert table(["name", "n"], []) == "name  n"
+
+
+def test_a_notice_has_every_question_that_is_on_in_the_words_of_the_page_that_people_see() -> None:
+    from hubbub_aggregator.dashboard.pages.collected import of_codebook
+
+    result = run("notice", EXAMPLE)
+
+    assert result.exit_code == 0
+    page = of_codebook(Codebook.load(EXAMPLE))
+    assert len(page.metrics) == 3
+    for metric in page.metrics:
+        for said in (
+            metric.description,
+            metric.what,
+            metric.often,
+            metric.hiding,
+            metric.owner,
+            f"(ε {metric.epsilon})",
+        ):
+            assert said in result.stdout
+    assert "light, dark, sepia, other." in result.stdout
+    assert "reports “light”, so that silence tells nothing" in result.stdout
+    assert result.stdout.count("stays silent, which can be seen") == 1  # startup_ms declares nothing for missing
+    assert "at most ε 4 in a day" in result.stdout
+
+
+def test_a_notice_says_what_is_off_and_asks_for_what_is_not_described(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.toml"
+    text = EXAMPLE.read_text().replace('description = "Whether the dark theme is on"\n', "")
+    path.write_text(text.replace("[metrics.theme]", "[metrics.theme]\nenabled = false"))
+
+    said = run("notice", path).stdout
+
+    assert "### theme" not in said
+    assert "Switched off at the moment: theme." in said
+    assert "The codebook does not describe this question" in said
+
+
+def test_nothing_that_an_author_writes_is_markup_in_a_notice(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.toml"
+    path.write_text(EXAMPLE.read_text().replace("Whether the dark", "<b>x</b> [a](b) *c* | `d` Whether the dark"))
+
+    said = run("notice", path).stdout
+
+    assert r"&lt;b&gt;x&lt;/b&gt; \[a\](b) \*c\* \| \`d\` Whether" in said
+
+
+def test_a_notice_is_json_on_demand_and_a_faulty_codebook_makes_none(faulty: Path) -> None:
+    document = json.loads(run("notice", EXAMPLE, "--json").stdout)
+
+    assert [metric["name"] for metric in document["metrics"]] == ["dark_mode", "startup_ms", "theme"]
+    assert run("notice", faulty).exit_code == 1
+    assert run("notice", faulty).stdout == ""

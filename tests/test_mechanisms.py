@@ -181,7 +181,9 @@ def test_numbers_are_written_as_a_person_would(number: str, text: str) -> None:
 # -- refusals ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, float("nan"), float("inf"), 31, "much", None, True, [1], 1e-5])
+@pytest.mark.parametrize(
+    "epsilon", [0, -1, float("nan"), float("inf"), 31, "1e400000000", "1e-400000000", "much", None, True, [1], 1e-5]
+)
 @pytest.mark.parametrize("name", sorted(registered()))
 def test_an_impossible_epsilon_is_refused_with_advice(name: str, epsilon: object) -> None:
     cls = registered()[name]

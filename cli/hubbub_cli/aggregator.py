@@ -64,8 +64,8 @@ def aggregator(context: click.Context, /, **options: Any) -> None:
 def backup(file: Path, state_dir: Path, with_keys: bool) -> None:
     """Copy the state into FILE, which must be new; the aggregator may run meanwhile.
 
-    Without --with-keys keep identity.key elsewhere, once: it never changes. Let copies expire as fast as the horizon
-    erases nonces and keys here.
+    Without --with-keys keep identity.key elsewhere, once, and again if you exchange it. Let copies expire as fast as
+    the horizon erases nonces and keys here.
     """
     from hubbub_aggregator.backup import backup as copy
     from hubbub_aggregator.keys import IDENTITY

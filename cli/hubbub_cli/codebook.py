@@ -80,6 +80,21 @@ def show(file: str, as_json: bool) -> None:
     _print_json(_load(file, as_json=as_json).compiled())
 
 
+@codebook.command()
+@click.argument("file", type=_FILE)
+@_JSON
+def notice(file: str, as_json: bool) -> None:
+    """Print each question of FILE in plain words, as Markdown for the privacy notice of an app."""
+    from hubbub_aggregator.dashboard.pages.collected import of_codebook  # the same words as on the aggregator's page
+    from hubbub_cli.notice import markdown
+
+    page = of_codebook(_load(file, as_json=as_json))
+    if as_json:
+        _print_json(asdict(page))
+    else:
+        click.echo(markdown(page), nl=False)
+
+
 @codebook.command("diff")
 @click.argument("old", type=_FILE)
 @click.argument("new", type=_FILE)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
-import hubbub as core
 from hubbub_cli.aggregator import aggregator
 from hubbub_cli.audit import audit
+from hubbub_cli.checklist import checklist
 from hubbub_cli.codebook import codebook
 from hubbub_cli.demo import demo
 from hubbub_cli.keys import keys
+from hubbub_cli.main import version
 from hubbub_cli.mechanisms import mechanisms
 from hubbub_cli.plan import plan
 from hubbub_cli.privacy import privacy
@@ -22,7 +23,7 @@ from hubbub_cli.up import up
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(core.__version__, prog_name="hubbub")
+@click.version_option(version(), message="%(version)s")
 def hubbub() -> None:
     """Hear the crowd, never the person: telemetry with local differential privacy.
 
@@ -33,6 +34,7 @@ def hubbub() -> None:
 for command in (
     aggregator,
     audit,
+    checklist,
     codebook,
     demo,
     keys,

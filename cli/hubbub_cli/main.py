@@ -2,15 +2,52 @@
 
 from __future__ import annotations
 
+import platform
 import sys
+from importlib.util import find_spec
+
+import hubbub as core
+
+LIBRARIES = (
+    "altair",
+    "click",
+    "fastapi",
+    "httptools",
+    "httpx",
+    "jinja2",
+    "numpy",
+    "prometheus_client",
+    "pydantic",
+    "pydantic_settings",
+    "redis",
+    "scipy",
+    "uvicorn",
+    "vl_convert",
+)
+"""What `hubbub[server]` brings in, as it is imported. An app that carries the SDK alone may have some of them."""
+
+
+def version() -> str:
+    """What `hubbub --version` prints: enough to repeat a run, and nothing about the machine."""
+    return f"hubbub {core.__version__}, Python {platform.python_version()}"
 
 
 def main() -> None:
     """Run the command; a caller's mistake ends in one line on stderr, never in a traceback."""
-    try:
-        import click
-    except ModuleNotFoundError:
-        sys.exit("The hubbub command needs the server parts: pip install 'hubbub[server]'. The SDK works without.")
+    missing = [name for name in LIBRARIES if find_spec(name) is None]
+    if missing and sys.argv[1:] == ["--version"]:
+        print(version())  # noqa: T201  no click, no click.echo
+    elif missing:
+        sys.exit(
+            f"The hubbub command needs the server parts (no {missing[0]} here): pip install 'hubbub[server]'. "
+            "The SDK works without."
+        )
+    else:
+        _run()
+
+
+def _run() -> None:
+    import click
 
     from hubbub.problems import HubbubError
     from hubbub_cli.commands import hubbub

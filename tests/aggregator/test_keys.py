@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from hubbub.bundle import Seen, verify
 from hubbub.codebook import Codebook
-from hubbub.problems import InvalidParameter
+from hubbub.problems import InvalidParameter, UntrustedBundle
 from hubbub.trust import anchor_of
 from hubbub_aggregator.codebooks import Codebooks
 from hubbub_aggregator.keys import IDENTITY, KeyRing, load_identity, new_identity
@@ -67,6 +67,25 @@ def test_an_identity_that_is_lost_is_asked_for_and_never_replaced(site: Site) ->
     before = site.service.anchor
     site.start()
     assert site.service.anchor == before
+
+
+def test_an_identity_that_is_exchanged_signs_the_next_bundle_and_opens_what_was_sealed_before(
+    site: Site, tmp_path: Path
+) -> None:
+    """docs/how-to/rotate-keys-and-tokens.md: what was acknowledged under the old one still counts."""
+    before, batch = site.bundle(), site.batch("dark_mode", [True] * site.least("dark_mode"))
+    exchanged = new_identity(tmp_path / "next")
+    (tmp_path / "next" / IDENTITY).replace(site.state_dir / IDENTITY)
+    site.reopen()
+
+    raw = site.get("/v1/bundle").content
+    with pytest.raises(UntrustedBundle):
+        verify(raw, [before.signer], site.clock())
+    after = verify(raw, [before.signer, anchor_of(exchanged)], site.clock(), before.seen)
+    assert after.signer == anchor_of(exchanged)
+    assert after.body.sequence > before.body.sequence
+    assert after.body.keys == before.body.keys
+    assert site.settle(batch)["state"] == "accepted"
 
 
 def test_everything_in_the_state_directory_is_for_its_owner_only(site: Site) -> None:

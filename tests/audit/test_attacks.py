@@ -65,6 +65,7 @@ def test_every_mechanism_has_an_instance_whose_epsilon_is_found_exactly(name: st
     assert [finding.verdict for finding in findings] == ["holds", "holds"]
 
 
+@pytest.mark.full
 def test_a_small_audit_of_a_codebook_beats_nothing() -> None:
     """Every kind of attack, on metrics as they are collected; too few trials to prove much."""
     planned = attacks(trials=1_000, codebook=Codebook.from_toml(TOML))

@@ -179,6 +179,18 @@ def test_an_anchor_that_is_no_longer_trusted_takes_its_cached_bundle_with_it(wor
     assert world.client(trust=[anchor_of(STRANGER), TRUST]).record("theme", "dark") is Outcome.RECORDED
 
 
+def test_a_device_with_both_anchors_goes_on_when_the_identity_is_exchanged(world: World) -> None:
+    from hubbub.trust import anchor_of
+
+    world.ready().close()
+    client = world.client(trust=[TRUST, anchor_of(STRANGER)])
+    client.record("theme", "dark")
+    later(world, signed(now=START + 10, identity=STRANGER))
+
+    assert client.flush(0, now=True)
+    assert len(world.transport.reports) == 1
+
+
 def test_on_this_machine_the_first_signer_is_believed_from_then_on(world: World) -> None:
     def client() -> Client:
         return Client(

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hubbub.bundle import BundledCodebook, sign
 from hubbub.problems import InvalidParameter
 from hubbub.refusals import PROBLEM_TYPE
+from hubbub.trust import anchor_of
 from hubbub_shuffler.storage import StorageError
 from tests.shuffler.world import (
     CLOSES,
@@ -153,6 +154,15 @@ def test_on_loopback_the_first_signer_is_kept_and_another_refused(tmp_path: Path
             assert again.bundles.current.bundle.signer == TRUST[0]
 
     run(World(tmp_path, trust=(), first_use=True), scenario)
+
+
+def test_while_an_identity_is_exchanged_either_of_two_anchors_is_trusted(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        world.aggregator.bundle = signed(NOW + 5, identity=STRANGER)
+        assert await world.bundles.refresh()
+        assert (await world.client.get("/v1/bundle")).content == world.aggregator.bundle
+
+    run(World(tmp_path, trust=(*TRUST, anchor_of(STRANGER))), scenario)
 
 
 def test_elsewhere_nothing_is_trusted_without_an_anchor(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hubbub.problems import InvalidParameter
 SMALLEST_EPSILON = Fraction(1, 10_000)
 LARGEST_EPSILON = Fraction(30)
 _DIGITS = 60
+_LARGEST_EXPONENT = 400
 
 
 def exact_number(value: object, what: str) -> Fraction:
@@ -21,10 +22,20 @@ def exact_number(value: object, what: str) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal | Fraction):
         raise InvalidParameter(f"{what} must be a number, got {value!r}")
     try:
+        _refuse_if_endless(value)
         number = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
     except (ValueError, OverflowError, InvalidOperation, ZeroDivisionError) as error:
-        raise InvalidParameter(f"{what} must be a finite number, got {value!r}") from error
+        raise InvalidParameter(f"{what} must be a finite number of ordinary size, got {value!r}") from error
     return number
+
+
+def _refuse_if_endless(value: object) -> None:
+    """`1e5000000` is nine characters that would be worked on for seconds; a float ends at 1e308."""
+    exponent = value.lower().partition("e")[2] if isinstance(value, str) else ""
+    if exponent and abs(int(exponent)) > _LARGEST_EXPONENT:
+        raise OverflowError
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > _LARGEST_EXPONENT:
+        raise OverflowError
 
 
 def exact_epsilon(value: object) -> Fraction:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hubbub.codebook import Codebook, Metric
     from hubbub_aggregator.dashboard.pages.site import Site
 
-__all__ = ["CollectedPage", "collected_page"]
+__all__ = ["Collected", "CollectedPage", "collected_page", "of_codebook"]
 
 _SHOWN = 12
 _MOST = 1_000

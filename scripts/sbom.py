@@ -1,0 +1,228 @@
+"""sbom.cdx.json: which packages an installation runs, from requirements.lock, as CycloneDX 1.6. `make sbom` renews it.
+
+The SDK's packages have the scope `required`, those that `hubbub[server]` adds `optional`; what only developers need is
+left out. A universal lock may hold two versions of a package for two Pythons: both are listed, each with its marker.
+The file has no time, no serial number and no address in it, so that the same lock gives the same bytes.
+
+The lock says which package is there because of which ("via"), but not because of which extra of it. So an edge counts
+only if the metadata of the package, installed here from the same lock, asks for it with the extras that are in use.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+FILE = ROOT / "sbom.cdx.json"
+LOCK = ROOT / "requirements.lock"
+_CLASSIFIER = "License :: "
+_EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']+)["']""")
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """One version of a package in the lock."""
+
+    name: str
+    version: str
+    marker: str
+    hashes: tuple[str, ...]
+    via: frozenset[str]
+    """Packages that asked for it."""
+
+    @property
+    def purl(self) -> str:
+        return f"pkg:pypi/{self.name}@{self.version}"
+
+
+def read_lock(text: str) -> list[Locked]:
+    """Everything in a lock file as `uv pip compile --generate-hashes --universal` writes it."""
+    found = []
+    for entry in re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE | re.IGNORECASE)[1:]:
+        head, *rest = entry.splitlines()
+        pinned, _, marker = head.rstrip("\\ ").partition(" ; ")
+        name, _, version = pinned.partition("==")
+        via = [line.strip("# ").removeprefix("via").strip() for line in rest if line.lstrip().startswith("#")]
+        hashes = re.findall(r"--hash=sha256:([0-9a-f]{64})", entry)
+        found.append(
+            Locked(
+                canonicalize_name(name.partition("[")[0]),
+                version,
+                marker,
+                tuple(sorted(hashes)),
+                frozenset(filter(None, via)),
+            )
+        )
+    return found
+
+
+class Graph:
+    """Which package of a lock brings in which."""
+
+    def __init__(self, lock: Iterable[Locked]) -> None:
+        self.packages: dict[str, list[Locked]] = {}
+        for one in lock:
+            self.packages.setdefault(one.name, []).append(one)
+
+    def reach(self, roots: Iterable[str]) -> dict[str, set[str]]:
+        """The packages that these requirements bring in, each with the extras of it that are in use."""
+        found: dict[str, set[str]] = {}
+        waiting = [Requirement(text) for text in roots]
+        while waiting:
+            need = waiting.pop()
+            name = canonicalize_name(need.name)
+            if name not in self.packages or (name in found and need.extras <= found[name]):
+                continue
+            found.setdefault(name, set()).update(need.extras)
+            waiting += self.needs(name, found[name])
+        return found
+
+    def needs(self, name: str, extras: Collection[str]) -> Iterator[Requirement]:
+        """What a package asks for with these extras, on whatever platform."""
+        known = {child for child, those in self.packages.items() if any(name in one.via for one in those)}
+        installed = _installed(name)
+        if installed is None:  # it is for another platform: the lock's word is all there is
+            yield from map(Requirement, sorted(known))
+            return
+        for need in map(Requirement, installed.requires or []):
+            wanted = _EXTRA.findall(str(need.marker))
+            if canonicalize_name(need.name) in known and (not wanted or not {*wanted}.isdisjoint(extras)):
+                yield need
+
+
+def runtime(graph: Graph, project: dict[str, Any]) -> tuple[set[str], dict[str, set[str]]]:
+    """Names that the SDK needs, and all that run, each with its extras."""
+    sdk = graph.reach(project["dependencies"])
+    everything = graph.reach([*project["dependencies"], *project["optional-dependencies"]["server"]])
+    return set(sdk), everything
+
+
+def _installed(name: str) -> Distribution | None:
+    try:
+        return distribution(name)
+    except PackageNotFoundError:
+        return None
+
+
+def licences(one: Locked) -> list[dict[str, Any]]:
+    """What a package says of its licence: an SPDX id or expression, else names; nothing where it is not installed."""
+    from cyclonedx.spdx import fixup_id, is_expression
+
+    installed = _installed(one.name)
+    if installed is None or installed.version != one.version:
+        return []
+    for field in ("License-Expression", "License"):
+        for written in installed.metadata.get_all(field) or []:
+            if known := fixup_id(written):
+                return [{"license": {"id": known}}]
+            if is_expression(written):
+                return [{"expression": written}]
+    names = [
+        line.rpartition(" :: ")[2]
+        for line in installed.metadata.get_all("Classifier") or []
+        if line.startswith(_CLASSIFIER)
+    ]
+    return [{"license": {"name": said}} for said in sorted(names)]
+
+
+def document(lock_text: str, pyproject: dict[str, Any], version: str) -> dict[str, Any]:
+    """The bill of materials."""
+    project = pyproject["project"]
+    graph = Graph(read_lock(lock_text))
+    sdk, used = runtime(graph, project)
+    root = f"pkg:pypi/hubbub@{version}"
+    parts = [one for name in sorted(used) for one in graph.packages[name]]
+
+    def refs(needs: Iterable[Requirement]) -> list[str]:
+        names = {canonicalize_name(need.name) for need in needs} & used.keys()
+        return sorted(one.purl for name in names for one in graph.packages[name])
+
+    direct = map(Requirement, [*project["dependencies"], *project["optional-dependencies"]["server"]])
+    return {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "lifecycles": [{"phase": "pre-build"}],
+            "component": {
+                "type": "application",
+                "bom-ref": root,
+                "name": "hubbub",
+                "version": version,
+                "description": project["description"],
+                "licenses": [{"license": {"id": project["license"]}}],
+                "purl": root,
+            },
+            "properties": [{"name": "cdx:reproducible", "value": "true"}],
+        },
+        "components": [_component(one, "required" if one.name in sdk else "optional") for one in parts],
+        "dependencies": [
+            {"ref": root, "dependsOn": refs(direct)},
+            *({"ref": one.purl, "dependsOn": refs(graph.needs(one.name, used[one.name]))} for one in parts),
+        ],
+    }
+
+
+def _component(one: Locked, scope: str) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "type": "library",
+        "bom-ref": one.purl,
+        "name": one.name,
+        "version": one.version,
+        "scope": scope,
+    }
+    if licensed := licences(one):
+        found["licenses"] = licensed
+    found["purl"] = one.purl
+    # Hashes of files, one of which is installed, by platform: so they stand with the distribution. Where that is to be
+    # had is for each installation to say, so its address is the package's name.
+    found["externalReferences"] = [
+        {
+            "type": "distribution",
+            "url": one.purl,
+            "hashes": [{"alg": "SHA-256", "content": text} for text in one.hashes],
+        }
+    ]
+    if one.marker:
+        found["properties"] = [{"name": "hubbub:marker", "value": one.marker}]
+    return found
+
+
+def current() -> dict[str, Any]:
+    """The bill of materials of this tree."""
+    from scripts.dist import version
+
+    return document(LOCK.read_text(), tomllib.loads((ROOT / "pyproject.toml").read_text()), version())
+
+
+def text_of(bill: dict[str, Any]) -> str:
+    return json.dumps(bill, indent=1, ensure_ascii=False) + "\n"
+
+
+def faults(text: str) -> str | None:
+    """Why CycloneDX's own schema refuses it, if it does."""
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    error = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
+    return None if error is None else str(error)
+
+
+if __name__ == "__main__":
+    written = text_of(current())
+    if problem := faults(written):
+        sys.exit(f"the bill is not CycloneDX: {problem}")
+    FILE.write_text(written)
+    print(f"{FILE.name}: {len(json.loads(written)['components'])} packages")

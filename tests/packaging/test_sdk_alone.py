@@ -1,0 +1,105 @@
+"""`pip install` of the wheel alone: an app's device works, and a server's libraries are not there."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hubbub
+from hubbub.bundle import SealingKey
+from hubbub.codebook import Codebook
+from hubbub.sealing import new_private_key, public_key_of
+from scripts.sbom import FILE
+from tests.packaging.conftest import Built, Environment, environment
+from tests.packaging.pythons import others
+from tests.shuffler.process import ShufflerProcess
+from tests.shuffler.stub_aggregator import RecordingAggregator
+from tests.shuffler.world import TRUST, signed
+
+SDK = {"hubbub", "hubbub_client", "cryptography", "_openssl", "_cffi_backend", "cffi", "pycparser"}
+
+CODEBOOK = """
+[collection]
+name = "photo-app"
+period = "13d"
+device_epsilon = 2.0
+release = { epsilon = 1.0, delta = 1e-6 }
+
+[metrics.dark_mode]
+type = "boolean"
+epsilon = 1.0
+
+[metrics.startup_ms]
+type = "mean"
+bounds = [0, 5000]
+reduce = "first"
+epsilon = 1.0
+"""
+"""Both are due at once, in a period that hardly ever ends while a test runs, and whose grace then is as long."""
+
+
+@pytest.fixture(scope="module")
+def shuffler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShufflerProcess]:
+    """`hubbub shuffler` of this tree, and behind it what gives it a bundle: nothing is forwarded so early."""
+    home, now = tmp_path_factory.mktemp("shuffler"), time.time()
+    book = Codebook.from_toml(CODEBOOK).with_min_batch(lambda _metric: 100)
+    period = book.collection.calendar.index_at(now)
+    key = SealingKey(1, public_key_of(new_private_key()), period, period + 1, "active")
+    with (
+        RecordingAggregator(signed(now, book=book, keys=(key,))) as behind,
+        ShufflerProcess(home / "state", behind.address, home / "log", trust=TRUST[0]) as process,
+    ):
+        yield process
+
+
+def reports(device: Environment, shuffler: ShufflerProcess) -> None:
+    """It records, seals and sends to a shuffler, with nothing but what the wheel asks for."""
+    code = (Path(__file__).parent / "device.py").read_text()
+    said = json.loads(device.run(device.python, "-c", code, shuffler.address, *TRUST).stdout)
+    assert Path(said["from"]).is_relative_to(device.path)
+    assert said["importable"] == []
+    assert "cryptography" in {name.partition(".")[0] for name in said["third"]}
+    assert {name.partition(".")[0] for name in said["third"]} <= SDK
+    assert said["outcome"] == "recorded"
+    assert "dark_mode" in said["preview"]
+    assert said["sent"] is True
+    assert said["stats"]["acknowledged"] == 2, said["stats"]
+
+
+def test_a_device_with_the_wheel_alone_reports_to_a_real_shuffler(
+    built: Built, shuffler: ShufflerProcess, tmp_path: Path
+) -> None:
+    device = environment(tmp_path)
+    device.install(str(built.wheel))
+    bill = json.loads(FILE.read_text())["components"]
+    assert device.installed() == {one["name"]: one["version"] for one in bill if one["scope"] == "required"}
+    reports(device, shuffler)
+    the_command_says_what_is_missing(device)
+
+    device.install("click")  # as an app may have it for itself: that is not enough
+    the_command_says_what_is_missing(device)
+
+
+def the_command_says_what_is_missing(device: Environment) -> None:
+    shown = device.run(device.hubbub, "--version").stdout
+    assert shown == f"hubbub {hubbub.__version__}, Python {platform.python_version()}\n"
+    for command in ("up", "--help"):
+        refused = device.run(device.hubbub, command, code=1)
+        assert refused.stdout == ""
+        assert refused.stderr.count("\n") == 1
+        assert "pip install 'hubbub[server]'" in refused.stderr
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("python", others(), ids=lambda python: python.name)
+def test_a_device_with_another_python_reports_too(
+    built: Built, shuffler: ShufflerProcess, tmp_path: Path, python: Path
+) -> None:
+    device = environment(tmp_path, python=str(python))
+    device.install(str(built.wheel))
+    reports(device, shuffler)

@@ -1,0 +1,101 @@
+"""`pip install 'hubbub[server]'` from the wheel: both services, the dashboard and the commands, with no tree around."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from scripts.sbom import FILE
+from tests.packaging.conftest import Built, Environment, environment
+from tests.packaging.pythons import named, others
+from tests.patience import wait_for
+from tests.ports import reserved_port
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
+CODEBOOK = """
+[collection]
+name = "packaged"
+period = "1d"
+device_epsilon = 2.0
+release = { epsilon = 0.5, delta = 1e-8 }
+
+[metrics.dark_mode]
+type = "boolean"
+epsilon = 1.0
+"""
+
+
+@pytest.fixture(scope="module", params=[Path(sys.executable), *others()], ids=lambda python: python.name)
+def server(built: Built, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Environment:
+    made = environment(tmp_path_factory.mktemp("server"), python=str(request.param))
+    made.install(f"{built.wheel}[server]")
+    return made
+
+
+@contextmanager
+def up(server: Environment, codebook: str) -> Iterator[str]:
+    """`hubbub up` in its folder, until it is left with Ctrl-C; the aggregator's address."""
+    (server.home / "metrics.toml").write_text(codebook)
+    shuffler, aggregator = reserved_port(), reserved_port()
+    command = [server.hubbub, "up", "--shuffler-port", str(shuffler), "--aggregator-port", str(aggregator)]
+    with (server.home / "log").open("w") as log:
+        running = subprocess.Popen(command, cwd=server.home, env=server.variables, stdout=log, stderr=log)
+        try:
+            wait_for(lambda: running.poll() is not None or "Ctrl-C stops both" in (server.home / "log").read_text())
+            assert running.poll() is None, (server.home / "log").read_text()
+            yield f"http://127.0.0.1:{aggregator}"
+            running.send_signal(signal.SIGINT)
+            assert running.wait(60) == 1
+        finally:
+            running.kill()
+            running.wait()
+
+
+def test_the_pythons_that_the_classifiers_name_include_this_one() -> None:
+    assert f"{sys.version_info.major}.{sys.version_info.minor}" in named()
+
+
+def test_it_brings_in_what_the_bill_of_materials_lists(server: Environment) -> None:
+    listed = {(one["name"], one["version"]) for one in json.loads(FILE.read_text())["components"]}
+    installed = set(server.installed().items())
+    assert installed <= listed
+    assert {name for name, _ in listed} - {name for name, _ in installed} <= {"async-timeout"}  # before Python 3.11.3
+
+
+def test_services_start_and_serve_the_dashboard_and_a_report(server: Environment) -> None:
+    with up(server, CODEBOOK) as address, httpx.Client(base_url=address, trust_env=False, timeout=60) as browser:
+        page = browser.get("/", headers={"Accept": "text/html"})
+        assert page.status_code == 200
+        assert "dark_mode" in page.text
+        assert all(
+            browser.get(path).status_code == 200 for path in ("/healthz", "/readyz", "/v1/status", "/what-is-collected")
+        )
+        asked = server.run(server.hubbub, "query", "--address", address)
+        assert "dark_mode" in asked.stdout
+        server.run(server.hubbub, "report", "--address", address, "--out", "report.html")
+        assert "dark_mode" in (server.home / "report.html").read_text()
+
+
+def test_estimates_come_out_of_the_demo(server: Environment) -> None:
+    """Real services, devices that seal, data that is in the wheel."""
+    shown = server.run(server.hubbub, "demo", "--once", "--json", "--devices", "600", patience=600)
+    assert len(json.loads(shown.stdout)["metrics"]) >= 2
+
+
+def test_commands_work_that_read_data_or_libraries_of_their_own(server: Environment) -> None:
+    (server.home / "metrics.toml").write_text(CODEBOOK)
+    server.run(server.hubbub, "codebook", "check", "metrics.toml")
+    server.run(server.hubbub, "plan", "metrics.toml", "--devices", "2000", "--plot", "plan.svg")
+    assert (server.home / "plan.svg").stat().st_size > 1000
+    server.run(
+        server.hubbub, "audit", "--mechanism", "rr", "--trials", "2000", "--out", "audit.html", code=3, patience=600
+    )
+    assert (server.home / "audit.html").stat().st_size > 1000

@@ -68,4 +68,4 @@ def _limits(field: FieldInfo) -> str:
 
 
 def _secret(field: FieldInfo) -> str:
-    return "**Secret:** from the environment only, never printed." if is_secret(field) else ""
+    return "**Secret:** never printed, and no option of the command." if is_secret(field) else ""

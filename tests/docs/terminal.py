@@ -58,17 +58,18 @@ class Terminal:
             (self._cwd / block.file).write_text(self._here(block.text))
             return
         waiting: list[str] = []
-        for command in commands(block.text):
-            if service := starts_a_service(command):
-                self._run(waiting, block)
-                waiting = []
+        for line in block.text.replace("\\\n", " ").splitlines():
+            command = next(commands(line), "")
+            service = starts_a_service(command)
+            if not service and not command.startswith("hubbub query"):
+                waiting.append(line.removeprefix("$ "))
+                continue
+            self._run(waiting, block)
+            waiting = []
+            if service:
                 self._start(service, command, block)
-            elif command.startswith("hubbub query"):
-                self._run(waiting, block)
-                waiting = []
-                self._ask(command, block)
             else:
-                waiting.append(command)
+                self._ask(command, block)
         self._run(waiting, block)
 
     def close(self) -> None:
@@ -115,7 +116,7 @@ class Terminal:
         return f'[ ! -e "{self._state}" ] || . "{self._state}"'
 
     def _run(self, lines: list[str], block: Block) -> None:
-        if lines:
+        if any(line.strip() for line in lines):
             done = self._shell("\n".join(lines), 4 * PATIENCE)
             assert done.returncode == 0, f"{block.place}: {lines}\n{done.stdout}\n{done.stderr}"
 

@@ -42,6 +42,7 @@ GENERATED: dict[str, Callable[..., str]] = {
 MARK = re.compile(r"<!-- generated: (\S+)((?: \S+)*) -->")
 _LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 _FOLDER = re.compile(r"\[([^\[\]]*)\]\(([^)\s#:]+/)\)")
+_PICTURE = re.compile(r"!\[([^\[\]]*)\]\(([^)\s]+)(\.webp)\)")
 _ONLY_A_LINK = re.compile(r"\s*\[[^\]]+\]\(([^)]+)\)\s*")
 _FENCE = re.compile(r"(^```.*?^```|^~~~.*?^~~~)", re.DOTALL | re.MULTILINE)
 
@@ -74,12 +75,19 @@ def _relinked(text: str, written: Path, read: Path) -> str:
         target = (written / found[2]).resolve()
         return found[1] + os.path.relpath(stand_ins().get(target, target), read) + found[3]
 
+    def picture(found: re.Match[str]) -> str:
+        """A picture that there is for the dark, too, is shown as the reader's theme is."""
+        if not (written / f"{found[2]}-dark{found[3]}").exists():
+            return found[0]
+        dark = f"![{found[1]}]({found[2]}-dark{found[3]}){{.only-dark}}"
+        return f"{found[0]}{{.only-light}}\n{dark}"
+
     def folder(found: re.Match[str]) -> str:
         """A folder of pages is its index; of any other only the name is left, since a site has no listings."""
         return f"[{found[1]}]({found[2]}index.md)" if (written / found[2] / "index.md").exists() else found[1]
 
     pieces = _FENCE.split(text)
-    return "".join(piece if n % 2 else _LINK.sub(turned, _FOLDER.sub(folder, piece)) for n, piece in enumerate(pieces))
+    return "".join(piece if n % 2 else _LINK.sub(turned, _FOLDER.sub(folder, _PICTURE.sub(picture, piece))) for n, piece in enumerate(pieces))
 
 
 def _read(app: Sphinx, name: str, source: list[str]) -> None:

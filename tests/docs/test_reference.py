@@ -104,6 +104,8 @@ def test_links_that_leave_the_docs_lead_to_the_pages_that_stand_for_those_files(
     assert "](../design/index.md)" in as_built(
         "[x](../../README.md)\n", DOCS / "project" / "x.md"
     )  # that file, re-linked
+    both = as_built("![a](../images/overview.webp)", page)
+    assert both == "![a](../images/overview.webp){.only-light}\n![a](../images/overview-dark.webp){.only-dark}"
     assert as_built("```\n[a](../../CONTRIBUTING.md)\n```\n", page) == "```\n[a](../../CONTRIBUTING.md)\n```\n"
 
 

@@ -32,7 +32,7 @@ test: setup browser  ## the checks and the tests, under five minutes
 test-full: check browser  ## everything that is claimed, no time limit
 	$(RUN)pytest --timeout 1800 --hypothesis-profile explore
 
-bench: setup  ## measured ratios to limits and peers
+bench: setup  ## every benchmark in one table, beside limits and peers, with targets; under ten minutes
 	$(RUN)python -m benchmarks
 
 bench-mechanisms: setup  ## the mechanisms beside other libraries': renews docs/explanation/mechanism-comparison.md (ten minutes)
@@ -46,7 +46,7 @@ docs: setup  ## the documentation as a site, in build/docs; a warning is an erro
 screenshots: setup browser  ## renew the pictures in docs/images
 	$(RUN)python -m scripts.make_screenshots
 
-load: setup  ## Locust against both services on loopback: make load USERS=20 MINUTES=1
+load: setup  ## Locust against both services on loopback, every report counted: USERS= MINUTES= STORAGE=sqlite|redis SHAPE=steady|spike|outage RATE=
 	$(RUN)python -m tests.load.run
 
 soak: setup  ## memory of a shuffler under mixed load: make soak MINUTES=10

@@ -1,31 +1,144 @@
-"""`make bench`: every benchmark, as ratios to a limit measured in the same run."""
+"""`make bench`: every benchmark of the repository in one table, in under ten minutes.
+
+    python -m benchmarks                    # all, in the short form
+    python -m benchmarks --only ingest      # one part (may be given several times)
+    python -m benchmarks --long             # more rounds and larger samples
+    python -m benchmarks --strict           # exit code 1 if a row is short of its target
+    python -m benchmarks --write            # renew the table in docs/performance.md
+    python -m benchmarks --use FILE --write # the same from the JSON of an earlier run
+
+Each part runs in a process of its own, so that none finds what another has loaded, pinned or allocated. Without
+--strict the exit code is 1 only if a part failed: this machine may have other things to do, which some targets feel.
+The rows are also written as JSON. `make bench-mechanisms` compares with other libraries and is not part of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
-from benchmarks import accounting, batch, client, dashboard, estimate, ingest, randomize, shuffler_storage, simulate
-from benchmarks import open as opening
-from benchmarks.mechanisms import ours as mechanisms
+import click
+
+from benchmarks.machine import machine
+from benchmarks.pages import renew
+from benchmarks.table import HEAD, Row, cells, show
+
+PARTS = {
+    "randomize": "SDK: randomize one value",
+    "client": "SDK: import, record, reduce, randomize, seal",
+    "mechanisms.ours": "mechanisms by default",
+    "accounting": "accounting",
+    "simulate": "simulate",
+    "ingest": "shuffler: ingest",
+    "shuffler_storage": "shuffler: storage, empty and full",
+    "batch": "shuffler: prepare a batch",
+    "open": "aggregator: open and accumulate",
+    "estimate": "aggregator: estimate",
+    "dashboard": "aggregator: dashboard",
+}
+OUT = Path(__file__).parent.parent / "build" / "bench.json"
+LONGEST = 1_800
+"""Seconds after which a part counts as failed."""
 
 
-def main() -> None:
-    parts: dict[str, Callable[[], None]] = {
-        "randomize one value": randomize.main,
-        "mechanisms by default (`make bench-mechanisms`: beside other libraries)": mechanisms.main,
-        "SDK: import, record, reduce, randomize, seal": client.main,
-        "accounting": accounting.main,
-        "simulate": simulate.main,
-        "shuffler: ingest": ingest.main,
-        "shuffler: storage, empty and full": shuffler_storage.main,
-        "shuffler: prepare a batch": batch.main,
-        "aggregator: open and accumulate": opening.main,
-        "aggregator: estimate": estimate.main,
-        "aggregator: dashboard": dashboard.main,
+@click.command()
+@click.option("--only", multiple=True, type=click.Choice(list(PARTS)), help="Run this part.")
+@click.option("--long", "long_form", is_flag=True, help="More rounds and larger samples.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if a row is short of its target.")
+@click.option("--write", is_flag=True, help="Renew the table in docs/performance.md.")
+@click.option("--out", type=click.Path(path_type=Path), default=OUT, help="Where the JSON goes.")
+@click.option("--use", type=click.Path(exists=True, path_type=Path), help="Measure nothing: take this JSON.")
+@click.option("--here", is_flag=True, hidden=True, help="Run in this process and write the rows only.")
+def main(
+    only: tuple[str, ...], long_form: bool, strict: bool, write: bool, out: Path, use: Path | None, here: bool
+) -> None:
+    """Measure, beside a limit or a peer in the same run."""
+    if here:
+        out.write_text(json.dumps([row.document() for row in measured(only[0], long_form)]))
+        return
+    document = json.loads(use.read_text()) if use else run(only or tuple(PARTS), long_form, out)
+    rows = [Row.read(row) for row in document["rows"]]
+    short = [row for row in rows if row.verdict == "short"]
+    click.echo(show(rows))
+    click.echo(
+        f"\n{len(rows)} figures in {document['seconds']} s: {sum(row.verdict == 'pass' for row in rows)} pass, "
+        f"{len(short)} short, the others have no target. JSON: {use or out}\n"
+        "Beside other libraries: make bench-mechanisms (an environment of its own; ten minutes)."
+    )
+    if write:
+        click.echo(f"renewed: {renew('bench', lambda _old: page_part(document))}", err=True)
+    sys.exit(1 if document["failed"] or (strict and short) else 0)
+
+
+def run(names: Sequence[str], long_form: bool, out: Path) -> dict[str, Any]:
+    """Measure these parts one after the other, write what was found, and return it."""
+    began, rows, failed = time.monotonic(), list[Row](), list[str]()
+    for number, name in enumerate(names, 1):
+        click.echo(f"[{number}/{len(names)}] {PARTS[name]} ...", err=True, nl=False)
+        start = time.monotonic()
+        found = apart(name, long_form)
+        click.echo(f" {time.monotonic() - start:.0f} s" + ("" if found else ", FAILED"), err=True)
+        rows += found
+        failed += [] if found else [name]
+    document = {
+        "when": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": machine(),
+        "form": "long" if long_form else "short",
+        "seconds": round(time.monotonic() - began),
+        "failed": failed,
+        "rows": [row.document() for row in rows],
     }
-    for title, run in parts.items():
-        print(f"\n== {title}\n")
-        run()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(document, indent=2) + "\n")
+    return document
+
+
+def measured(name: str, long_form: bool) -> list[Row]:
+    """The rows of one part, measured here."""
+    module = importlib.import_module(f"benchmarks.{name}")
+    return [replace(row, part=name) for row in module.rows(long=long_form)]
+
+
+def apart(name: str, long_form: bool) -> list[Row]:
+    """The rows of one part, from a process of its own; none if it failed, whose last words are shown."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "rows.json"
+        command = [sys.executable, "-m", "benchmarks", "--here", "--only", name, "--out", str(out)]
+        try:
+            done = subprocess.run(
+                command + ["--long"] * long_form, check=False, capture_output=True, text=True, timeout=LONGEST
+            )
+        except subprocess.TimeoutExpired:
+            click.echo(f"\n{name} was not done after {LONGEST} s", err=True)
+            return []
+        if done.returncode:
+            click.echo(f"\n{done.stderr[-3000:]}", err=True)
+            return []
+        return [Row.read(row) for row in json.loads(out.read_text())]
+
+
+def page_part(document: dict[str, Any]) -> str:
+    """The table for docs/performance.md, from what the JSON holds."""
+    held, rows = document["machine"], [Row.read(row) for row in document["rows"]]
+    lines = [
+        f"`make bench` on {document['when']}, {held['processor']}, {held['cores']} cores, {held['memory_gib']} GiB, "
+        f"Python {held['python']}; {document['form']} form, {document['seconds']} s in all."
+    ]
+    for name, title in PARTS.items():
+        own = [row for row in rows if row.part == name]
+        if own:
+            lines += ["", f"**{title}**", "", "| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
+            lines += ["| " + " | ".join(cells(row)) + " |" for row in own]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

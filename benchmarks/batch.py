@@ -13,37 +13,36 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from hubbub_cli.table import table
+from benchmarks.table import Row, show
 from hubbub_shuffler.body import WINDOW_BYTES, in_order
 from hubbub_shuffler.permute import places
 from hubbub_shuffler.ranking import rank
 from hubbub_shuffler.storage import Arrivals, Bucket, Terms
 from hubbub_shuffler.storage.sqlite import SqliteStorage
 
-REPORTS, SIZE, GROUP = 200_000, 69, 2_000
+SIZE, GROUP = 69, 2_000
 COMMITS = 300
 FULL, OPEN = Bucket(bytes(16), 1, 1), Bucket(bytes(16), 2, 1)
 CLOSES = {FULL: 1_000, OPEN: 3_000}
 
 
-def main() -> None:
-    """Print both tables."""
+def rows(*, long: bool = False) -> list[Row]:
+    """CPU of both passes beside the hashing, and commits beside a batch beside commits alone."""
     import uvloop
 
     with tempfile.TemporaryDirectory() as directory, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_measure(Path(directory)))
+        return runner.run(_measure(Path(directory), 500_000 if long else 200_000))
 
 
-async def _measure(directory: Path) -> None:
+async def _measure(directory: Path, reports: int) -> list[Row]:
     now = 0.0
     storage = SqliteStorage(directory / "reports.sqlite", clock=lambda: now, entropy=os.urandom)
-    for _ in range(REPORTS // GROUP):
+    for _ in range(reports // GROUP):
         await _add(storage, FULL, GROUP)
     now = 2_000.0
     await storage.close(())
     try:
-        await _cost(storage)
-        await _latency(storage)
+        return [*await _cost(storage, reports), *await _latency(storage)]
     finally:
         await storage.aclose()
 
@@ -53,8 +52,8 @@ async def _add(storage: SqliteStorage, bucket: Bucket, count: int) -> None:
     assert not await storage.add([Arrivals(bucket, Terms("metric", SIZE, CLOSES[bucket], 2), sealed)])
 
 
-async def _cost(storage: SqliteStorage) -> None:
-    seed, reports = os.urandom(32), os.urandom(SIZE * REPORTS)
+async def _cost(storage: SqliteStorage, count: int) -> list[Row]:
+    seed, reports = os.urandom(32), os.urandom(SIZE * count)
 
     def read() -> AsyncIterator[bytes]:
         return storage.read(FULL)
@@ -62,26 +61,22 @@ async def _cost(storage: SqliteStorage) -> None:
     start = time.process_time()
     places(reports, SIZE, seed)
     limit = time.process_time() - start
-    rows = [("hash each report, in memory", limit, limit)]
-    start, wall = time.process_time(), time.perf_counter()
+    start = time.process_time()
     ranking = await rank(read(), SIZE, seed)
-    rows.append(("plan: one pass", time.process_time() - start, time.perf_counter() - wall))
-    start, wall = time.process_time(), time.perf_counter()
+    plan = time.process_time() - start
+    start = time.process_time()
     sent = sum([len(piece) async for piece in in_order(read, ranking.places, SIZE, seed, WINDOW_BYTES)])
-    assert sent == REPORTS * SIZE
-    rows.append(("send: one pass per window", time.process_time() - start, time.perf_counter() - wall))
-    print(
-        table(
-            [f"{REPORTS:,} reports of {SIZE} bytes", "CPU s per million", "of the hashing", "seconds per million"],
-            [
-                [name, f"{cpu * 1e6 / REPORTS:.1f}", f"{cpu / limit:.1f}", f"{wall * 1e6 / REPORTS:.1f}"]
-                for name, cpu, wall in rows
-            ],
-        )
-    )
+    assert sent == count * SIZE
+    send = time.process_time() - start
+    steps = {"plan, one pass": plan, "send, one pass per window": send}
+    unit, peer = "CPU-s per million", "hashing each report in memory"
+    return [
+        Row(f"batch of {count:,}: {name}", 1e6 * cpu / count, unit, peer, 1e6 * limit / count)
+        for name, cpu in steps.items()
+    ]
 
 
-async def _latency(storage: SqliteStorage) -> None:
+async def _latency(storage: SqliteStorage) -> list[Row]:
     alone = await _commits(storage)
     beside = asyncio.create_task(_prepare(storage))
     try:
@@ -89,11 +84,16 @@ async def _latency(storage: SqliteStorage) -> None:
     finally:
         beside.cancel()
         await asyncio.gather(beside, return_exceptions=True)
-    rows = [
-        [name, *(f"{1e3 * times[int(q * len(times))]:.2f}" for q in (0.5, 0.99))]
-        for name, times in (("alone", alone), ("while a batch is prepared", busy))
+    return [
+        Row(
+            f"one durable commit beside a batch, {name}",
+            1e3 * busy[int(q * len(busy))],
+            "ms",
+            "alone",
+            1e3 * alone[int(q * len(alone))],
+        )
+        for name, q in (("median", 0.5), ("99 of 100", 0.99))
     ]
-    print(table(["one durable commit", "median, ms", "99 %, ms"], rows))
 
 
 async def _prepare(storage: SqliteStorage) -> None:
@@ -109,6 +109,10 @@ async def _commits(storage: SqliteStorage) -> list[float]:
         taken.append(time.perf_counter() - start)
         await asyncio.sleep(0.002)
     return sorted(taken)
+
+
+def main() -> None:
+    print(show(rows(long=True)))
 
 
 if __name__ == "__main__":

@@ -22,13 +22,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.redis_server import redis_server
-from hubbub_cli.table import table
+from benchmarks.table import Goal, Row, at_least, show
 
 CONNECTIONS = 64
-REQUESTS = 5_000
-UPLOADS = 150
-ROUNDS = 7
-STORED = 1_000_000
+SQLITE_GOAL, REDIS_GOAL = 0.5, 0.35
+"""Of the no-op's reports per CPU-second."""
+FULL_GOAL = 0.9
+"""No slower with a million stored than with none, but for what two measurements differ by."""
+BATCH_GOAL = 200_000
+"""Reports per CPU-second in large uploads."""
 PERIOD_SECONDS = 86_400
 SERVER_CORE, LOAD_CORE = 0, 1
 
@@ -44,6 +46,7 @@ class Line:
     request: bytes
     count: int
     reports: int = 1
+    goal: Goal | None = None
     per_cpu: list[float] = field(default_factory=list)
     per_second: list[float] = field(default_factory=list)
     slow: list[float] = field(default_factory=list)
@@ -55,49 +58,55 @@ class Line:
         self.per_second.append(self.count * self.reports / wall)
         self.slow.append(statistics.quantiles(times, n=100)[98])
 
-    def row(self, bare: Line) -> list[str]:
-        of_bare = statistics.median(ours / limit for ours, limit in zip(self.per_cpu, bare.per_cpu, strict=True))
+    def rows(self, other: Line | None) -> list[Row]:
+        """Reports per CPU-second beside those of another line in the same rounds, and what the wall clock says."""
+        figure, slow = statistics.median(self.per_cpu), 1_000 * statistics.median(self.slow)
+        ratio = peer = None
+        if other is not None:
+            ratio = statistics.median(ours / limit for ours, limit in zip(self.per_cpu, other.per_cpu, strict=True))
+            peer = statistics.median(other.per_cpu)
+        name = other.name if other is not None else ""
         return [
-            self.name,
-            f"{statistics.median(self.per_second):,.0f}",
-            f"{statistics.median(self.per_cpu):,.0f}",
-            f"{of_bare:.2f}" if self.reports == 1 else "-",
-            f"{1_000 * statistics.median(self.slow):.1f}",
+            Row(f"ingest: {self.name}", figure, "per CPU-second", name, peer, self.goal, ratio),
+            Row(f"ingest: {self.name}, p99 with {CONNECTIONS} connections", slow, "ms"),
         ]
 
 
-def main() -> None:
-    """Print the table."""
+def rows(*, long: bool = False) -> list[Row]:
+    """Servers on core 0, load and Redis on core 1; each round measures everything in turn."""
+    requests, uploads, rounds, stored = (5_000, 150, 7, 1_000_000) if long else (4_000, 100, 7, 1_000_000)
     pin(os.getpid(), LOAD_CORE)
     single, thousand = upload(1), upload(1_000)
     behind_proxy = upload(1, "X-Forwarded-For: 203.0.113.7, 2001:db8::1\r\n")
+    batch_goal = at_least(BATCH_GOAL, "figure")
     with ExitStack() as running:
         bare = running.enter_context(server(_bare))
         sqlite = running.enter_context(server(_shuffler))
-        full = running.enter_context(server(_shuffler, stored=STORED))
-        limit = Line("bare ASGI no-op", bare, single, REQUESTS)
-        proxied = Line("bare ASGI no-op, behind a proxy", bare, behind_proxy, REQUESTS)
-        lines = [
-            limit,
-            Line("SQLite, one report", sqlite, single, REQUESTS),
-            proxied,
-            Line("SQLite, one report, behind a proxy, with limits", sqlite, behind_proxy, REQUESTS),
-            Line(f"SQLite, one report, with {STORED:,} stored", full, single, REQUESTS),
-            Line("SQLite, 1000 reports, counted by report", sqlite, thousand, UPLOADS, 1_000),
-        ]
+        full = running.enter_context(server(_shuffler, stored=stored))
+        limit = Line("bare ASGI no-op", bare, single, requests)
+        proxied = Line("bare ASGI no-op, behind a proxy", bare, behind_proxy, requests)
+        empty = Line("SQLite, one report", sqlite, single, requests, goal=at_least(SQLITE_GOAL))
+        limited = Line("SQLite, one report, behind a proxy, with limits", sqlite, behind_proxy, requests)
+        filled = Line(f"SQLite, one report, with {stored:,} stored", full, single, requests, goal=at_least(FULL_GOAL))
+        many = Line("SQLite, 1,000 reports in an upload", sqlite, thousand, uploads, 1_000, batch_goal)
+        beside: list[tuple[Line, Line | None]] = [(limit, None), (empty, limit), (proxied, limit), (limited, proxied)]
+        beside += [(filled, empty), (many, empty)]
         address = running.enter_context(redis_server(LOAD_CORE))
         if address is not None:
             redis = running.enter_context(server(_shuffler, storage=address))
-            lines.append(Line("Redis (AOF always), one report", redis, single, REQUESTS))
-            lines.append(Line("Redis, 1000 reports, counted by report", redis, thousand, UPLOADS, 1_000))
-        for line in lines:
+            one = Line("Redis (AOF always), one report", redis, single, requests, goal=at_least(REDIS_GOAL))
+            lots = Line("Redis, 1,000 reports in an upload", redis, thousand, uploads, 1_000, batch_goal)
+            beside += [(one, limit), (lots, one)]
+        for line, _ in beside:
             send_all(line.server.address, line.request, max(20, line.count // 10))
-        for _ in range(ROUNDS):
-            for line in lines:
+        for _ in range(rounds):
+            for line, _ in beside:
                 line.measure()
-    heads = ["durable ingest", "per second", "per CPU-second", "of the no-op, per CPU-second", "p99 ms"]
-    print(table(heads, [line.row(proxied if line.request is behind_proxy else limit) for line in lines]))
-    print(f"\n{CONNECTIONS} connections; servers on core {SERVER_CORE}; load and Redis on core {LOAD_CORE}.")
+    return [row for line, other in beside for row in line.rows(other)]
+
+
+def main() -> None:
+    print(show(rows(long=True)))
 
 
 def pin(process: int, core: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.table import Row, at_most, show
 from hubbub.mechanisms import BinaryRandomizedResponse as Binary
 from hubbub.mechanisms import (
     Bounds,
@@ -27,7 +28,6 @@ from hubbub.mechanisms import (
     TableMean,
 )
 from hubbub.randomness import SystemBulkRandomness, SystemRandomness
-from hubbub_cli.table import table
 
 GOAL = 30.0
 RANGE = Bounds(Fraction(0), Fraction(5000))
@@ -44,7 +44,9 @@ def microseconds(call: Callable[[], object], times: int = 2000, rounds: int = 9)
     return statistics.median(found)
 
 
-def main() -> None:
+def rows(*, long: bool = False) -> list[Row]:
+    """Of each mechanism: one value by the operating system's generator, beside one call of it."""
+    times, rounds = (2_000, 9) if long else (1_000, 5)
     rng, bulk = SystemRandomness(), SystemBulkRandomness()
     limit = microseconds(lambda: os.urandom(8))
     cases: list[tuple[Any, Any]] = [
@@ -61,20 +63,22 @@ def main() -> None:
         (HybridMean.calibrate(4, RANGE), 812.3),
         (PiecewiseMean.calibrate(4, RANGE), 812.3),
     ]
-    rows = []
+    found = []
     for mechanism, value in cases:
-        one = microseconds(lambda m=mechanism, v=value: m.randomize(v, rng))  # type: ignore[misc]  # bound early on purpose
-        many = np.full(100_000, value)
-        each = microseconds(lambda m=mechanism, v=many: m.randomize_many(v, bulk), 1, 5) / len(many)  # type: ignore[misc]  # as above
+        one = microseconds(lambda m=mechanism, v=value: m.randomize(v, rng), times, rounds)  # type: ignore[misc]  # bound early on purpose
         size = f"{len(mechanism.inputs())} values" if isinstance(mechanism.domain, Categories) else "a range"
-        rows.append(
-            [
-                f"{mechanism.name} eps {float(mechanism.epsilon):g}, {size}",
-                f"{one:.1f}",
-                f"{one / limit:.0f}",
-                f"{each:.3f}",
-                "pass" if one < GOAL else "short",
-            ]
-        )
-    print(f"one os.urandom(8): {limit:.2f} us of CPU\n")
-    print(table(["randomize", "us", "x urandom", "us in bulk", f"under {GOAL:g} us"], rows))
+        name = f"randomize: {mechanism.name} eps {float(mechanism.epsilon):g}, {size}"
+        found.append(Row(name, one, "us", "one os.urandom(8)", limit, at_most(GOAL, "figure")))
+        if long:
+            many = np.full(100_000, value)
+            each = microseconds(lambda m=mechanism, v=many: m.randomize_many(v, bulk), 1, 5) / len(many)  # type: ignore[misc]  # as above
+            found.append(Row(f"{name}, in bulk", each, "us", "one value at a time", one))
+    return found
+
+
+def main() -> None:
+    print(show(rows(long=True)))
+
+
+if __name__ == "__main__":
+    main()

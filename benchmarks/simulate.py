@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.table import Row, at_most, show
 from hubbub.codebook import Codebook
 from hubbub.mechanisms import registered
 from hubbub.simulation import Column, Crowd, InsecureBulkRandomness, run
-from hubbub_cli.table import table
 
 LIMITS = {("krr", 100, 10_000_000): 2.0, ("linear-hash", 65_536, 1_000_000): 5.0}
 """CPU seconds for so many values and devices."""
@@ -100,26 +100,23 @@ def one_pass(devices: int) -> float:
     return time.process_time() - start
 
 
-def main() -> None:
-    rows = []
-    for case in [*LIMITS, *OTHERS]:
+def rows(*, long: bool = False) -> list[Row]:
+    """The whole command where there is a limit; else the engine beside one pass of the generator."""
+    found = []
+    for case in [*LIMITS, *(OTHERS if long else ())]:
         mechanism, size, devices = case
         if mechanism not in registered():
             continue
-        seconds, limit = engine(*case), LIMITS.get(case)
-        rows.append(
-            [
-                f"{mechanism}, {f'{size:,} values' if size else 'a range'}",
-                f"{devices:,}",
-                f"{seconds:.3f}",
-                f"{devices / seconds / 1e6:,.0f}",
-                f"{seconds / one_pass(devices):.2f}",
-                f"{command(*case):.2f}" if limit else "-",
-                f"{limit:g}" if limit else "-",
-            ]
-        )
-    head = ["simulate", "devices", "CPU seconds", "millions/s", "x one pass", "whole command", "limit"]
-    print(table(head, rows))
+        name = f"simulate {mechanism}, {f'{size:,} values' if size else 'a range'}, {devices:,} devices"
+        pass_ = one_pass(devices)
+        found.append(Row(f"{name}: engine", engine(*case), "s of CPU", "one pass of the generator", pass_))
+        if case in LIMITS:
+            found.append(Row(f"{name}: whole command", command(*case), "s of CPU", "limit", LIMITS[case], at_most(1)))
+    return found
+
+
+def main() -> None:
+    print(show(rows(long=True)))
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.mechanisms.work import EPSILONS, SIZES
+from benchmarks.table import Row, at_most
 from hubbub.mechanisms import Bounds, Categories, Mechanism, choose
 from hubbub.mechanisms._optimum import frequencies
 from hubbub.randomness import SystemRandomness
 from hubbub.simulation import InsecureBulkRandomness
-from hubbub_cli.table import table
 
 UNIT = Bounds(Fraction(-1), Fraction(1))
 REPEATS = {2: 4000, 16: 600, 128: 100, 1024: 20, 65_536: 3}
@@ -68,26 +68,23 @@ def _median(call: Callable[[], object], rounds: int = 5) -> float:
     return statistics.median(found)
 
 
-def main() -> None:
-    """The short form, without other libraries: stated error over the optimum, and what a report costs."""
-    rows = []
+def rows(*, long: bool = False) -> list[Row]:
+    """Without other libraries: the worst over epsilons of stated error beside the optimum, and what reports cost."""
+    found = []
     for size in SIZES:
-        for epsilon in EPSILONS:
-            made = choose(Categories(size), epsilon)
-            ratio = made.typical_variance() / frequencies(size, epsilon)
-            device, server = one_report(made, 1, 100), server_seconds(size, epsilon, 100_000)[1]
-            rows.append(
-                (
-                    f"{size:,}",
-                    f"{epsilon:g}",
-                    made.name,
-                    f"{made.report_bytes}",
-                    f"{ratio:.2f}",
-                    f"{device:.1f}",
-                    f"{server:.3f}",
-                )
-            )
-    print(table(["values", "epsilon", "choice", "bytes", "of optimum", "us a report", "s per 100k"], rows))
+        made = [choose(Categories(size), epsilon) for epsilon in EPSILONS]
+        errors = [(m.typical_variance(), frequencies(size, e)) for m, e in zip(made, EPSILONS, strict=True)]
+        worst, least = max(errors, key=lambda pair: pair[0] / pair[1])
+        found.append(Row(f"default for {size:,} values: n x variance", worst, "", "the optimum", least, at_most(1.10)))
+        device = max(one_report(each, 1, 500 if long else 100) for each in made)
+        goal = at_most(50, "figure") if size <= 1024 else None
+        found.append(Row(f"default for {size:,} values: randomize", device, "us", goal=goal))
+    size = max(SIZES)
+    server = max(server_seconds(size, epsilon)[1] for epsilon in EPSILONS)
+    found.append(
+        Row(f"tally and estimate 100,000 reports, {size:,} values", server, "s of CPU", "limit", 0.3, at_most(1))
+    )
+    return found
 
 
 def numbers(values: NDArray[np.float64], epsilon: float) -> tuple[str, NDArray[np.float64]]:

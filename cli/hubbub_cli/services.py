@@ -105,6 +105,10 @@ class Services:
                     raise click.ClickException(f"the {name} stopped with exit code {process.returncode}")
             time.sleep(0.5)
 
+    def process_id(self, name: Name) -> int:
+        """Of one service as it runs now, or ran last."""
+        return self._running[name].pid
+
     def kill(self, name: Name) -> None:
         """End one service as a power cut would. `start` brings it back."""
         self._running[name].kill()

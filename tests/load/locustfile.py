@@ -1,123 +1,61 @@
-"""Load on running services: devices that report, and analysts who ask. Loopback only.
+"""Load on both services: devices that report, analysts who ask, people who read the dashboard. Loopback only.
 
-    make load USERS=20 MINUTES=1                  # starts the services itself
-    locust -f tests/load/locustfile.py --host http://127.0.0.1:8701          # against running ones
+    make load USERS=60 MINUTES=1 STORAGE=sqlite SHAPE=steady
 
-Reports are sealed ahead, so that what is measured is the services and not this file. HUBBUB_QUERY_ADDRESS names the
-aggregator (default http://127.0.0.1:8702).
+`run.py` starts the services, seals reports ahead, starts Locust with this file and checks afterwards that every
+acknowledged report was counted exactly once.
 """
 
 from __future__ import annotations
 
-import os
-import random
-import time
-from urllib.parse import urlsplit
+from typing import Any
 
-from gevent.lock import Semaphore
-from locust import HttpUser, between, task
+from locust import events
+from locust.stats import StatsEntry
 
-from hubbub.bundle import verify
-from hubbub.codebook import Codebook, Metric
-from hubbub.mechanisms import Bounds
-from hubbub.randomness import SystemRandomness
-from hubbub.sealing import Sealer
-from hubbub.wire import NONCE_BYTES, REPORTS_TYPE, Plaintext, ReportHeader, encode_report, encode_upload
+from tests.load.askers import Analyst, Reader
+from tests.load.devices import Device, Gateway
+from tests.load.world import RUN
 
-QUERY = os.environ.get("HUBBUB_QUERY_ADDRESS", "http://127.0.0.1:8702")
-SEALED_AHEAD = 2_000
-_sealing = Semaphore()
-_stock: list[bytes] = []
-_names: list[str] = []
+__all__ = ["Analyst", "Device", "Gateway", "Reader"]
+
+KINDS = {"uploads": "upload of ", "pages": "page: ", "junk": "junk"}
+"""How requests are summed up, by the start of their name; the rest are queries."""
 
 
-def refuse_other_hosts(address: str) -> None:
-    """This file makes traffic; it makes it on this machine only."""
-    host = urlsplit(address).hostname or ""
-    if host != "localhost" and not host.startswith("127."):
-        raise SystemExit(f"load tests run against this machine only, not {host}")
+def prepare(environment: Any, **_: object) -> None:
+    """Of twenty users one is a gateway, one an analyst and one a reader, at least one each; the rest are devices."""
+    few = max(1, RUN.plan.users // 20)
+    Gateway.fixed_count = Analyst.fixed_count = Reader.fixed_count = few
+    Device.fixed_count = RUN.plan.users - 3 * few
+    Gateway.host = Device.host = RUN.addresses["shuffler"]
+    Analyst.host = Reader.host = RUN.addresses["aggregator"]
+    environment.host = None
 
 
-def fill_stock(bundle: bytes) -> None:
-    """Seal reports of every metric for the current period; each is used once, then duplicated now and then."""
-    signer = bundle.split(b"\n", 2)[1].split(b" ")[0].decode()
-    body = verify(bundle, [signer], time.time()).body
-    codebook = Codebook.from_compiled(body.codebooks[-1].document)
-    _names.extend(metric.name for metric in codebook.metrics)
-    rng, period = SystemRandomness(), codebook.collection.calendar.at(time.time()).index
-    key = body.key_for(period)
-    assert key is not None
-    sealer = Sealer(key.public_key)
-    for _ in range(SEALED_AHEAD):
-        metric = random.choice(codebook.metrics)
-        header = ReportHeader(metric.id, period, key.id)
-        payload = metric.mechanism.encode(metric.mechanism.randomize(_value(metric), rng))
-        sealed = sealer.seal(header, Plaintext(period, os.urandom(NONCE_BYTES), payload).encode())
-        _stock.append(encode_report(header, sealed))
+def keep(environment: Any, **_: object) -> None:
+    """What devices were told, and how long it took them, for the check."""
+    RUN.receipts.save(RUN.folder / "receipts.json")
+    summed: dict[str, StatsEntry] = {}
+    for (name, _method), entry in environment.stats.entries.items():
+        kind = next((kind for kind, start in KINDS.items() if name.startswith(start)), "queries")
+        if kind not in summed:
+            summed[kind] = StatsEntry(environment.stats, kind, "", use_response_times_cache=False)
+        summed[kind].extend(entry)
+    times = {
+        kind: {
+            "requests": entry.num_requests,
+            "failures": entry.num_failures,
+            "p50_ms": entry.get_response_time_percentile(0.5),
+            "p99_ms": entry.get_response_time_percentile(0.99),
+        }
+        for kind, entry in summed.items()
+    }
+    for error in environment.runner.exceptions.values():
+        RUN.tally.faults[f"in this load test: {error['msg']}"] += error["count"]
+    RUN.tally.save(RUN.folder / "tally.json", times=times)
+    environment.process_exit_code = 0  # whether the run passes is decided by the check
 
 
-def _value(metric: Metric) -> object:
-    domain = metric.mechanism.domain
-    return domain.lower if isinstance(domain, Bounds) else random.randrange(domain.size)
-
-
-class Device(HttpUser):
-    """Reports one value at a time; sometimes the same bytes again, as a retry would, and sometimes junk."""
-
-    weight = 20
-    wait_time = between(0.01, 0.05)
-
-    def on_start(self) -> None:
-        refuse_other_hosts(self.host or "")
-        with _sealing:
-            if not _stock:
-                fill_stock(self.client.get("/v1/bundle").content)
-
-    @task(20)
-    def report(self) -> None:
-        self._send([random.choice(_stock)], "/v1/reports (one)")
-
-    @task(2)
-    def report_many(self) -> None:
-        self._send(random.sample(_stock, 50), "/v1/reports (fifty)")
-
-    @task(1)
-    def junk(self) -> None:
-        headers = {"content-type": REPORTS_TYPE}
-        with self.client.post(
-            "/v1/reports", os.urandom(64), headers=headers, name="/v1/reports (junk)", catch_response=True
-        ) as answer:
-            if answer.status_code < 500:
-                answer.success()
-
-    def _send(self, reports: list[bytes], name: str) -> None:
-        headers = {"content-type": REPORTS_TYPE}
-        with self.client.post(
-            "/v1/reports", encode_upload(reports), headers=headers, name=name, catch_response=True
-        ) as answer:
-            if answer.status_code == 202:
-                answer.success()
-            else:
-                answer.failure(f"{answer.status_code} {answer.text[:200]}")
-
-
-class Analyst(HttpUser):
-    """Asks for what there is."""
-
-    weight = 1
-    wait_time = between(0.2, 1)
-
-    def on_start(self) -> None:
-        refuse_other_hosts(QUERY)
-
-    @task
-    def metrics(self) -> None:
-        self.client.get(f"{QUERY}/v1/metrics", name="metrics")
-
-    @task
-    def estimate(self) -> None:
-        if _names:
-            name = random.choice(_names)
-            with self.client.get(f"{QUERY}/v1/metrics/{name}/estimate", name="estimate", catch_response=True) as answer:
-                if answer.status_code in (200, 404):  # nothing is released before the first period closes
-                    answer.success()
+events.init.add_listener(prepare)  # type: ignore[no-untyped-call]  # Locust does not say what it takes
+events.quitting.add_listener(keep)  # type: ignore[no-untyped-call]  # as above

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import pytest
 from scripts.sbom import FILE
 from tests.packaging.conftest import Built, Environment, environment
 from tests.packaging.pythons import named, others
-from tests.patience import wait_for
+from tests.patience import PATIENCE, wait_for
 from tests.ports import reserved_port
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
@@ -42,7 +41,7 @@ def server(built: Built, tmp_path_factory: pytest.TempPathFactory, request: pyte
 
 @contextmanager
 def up(server: Environment, codebook: str) -> Iterator[str]:
-    """`hubbub up` in its folder, until it is left with Ctrl-C; the aggregator's address."""
+    """`hubbub up` in its folder, until it is ended; the aggregator's address."""
     (server.home / "metrics.toml").write_text(codebook)
     shuffler, aggregator = reserved_port(), reserved_port()
     command = [server.hubbub, "up", "--shuffler-port", str(shuffler), "--aggregator-port", str(aggregator)]
@@ -52,8 +51,8 @@ def up(server: Environment, codebook: str) -> Iterator[str]:
             wait_for(lambda: running.poll() is not None or "Ctrl-C stops both" in (server.home / "log").read_text())
             assert running.poll() is None, (server.home / "log").read_text()
             yield f"http://127.0.0.1:{aggregator}"
-            running.send_signal(signal.SIGINT)
-            assert running.wait(60) == 1
+            running.terminate()
+            assert running.wait(PATIENCE) == 0
         finally:
             running.kill()
             running.wait()

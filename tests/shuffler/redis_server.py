@@ -44,6 +44,11 @@ class RedisServer:
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}"
 
+    @property
+    def process_id(self) -> int:
+        assert self._process is not None, "not running"
+        return self._process.pid
+
     def start(self) -> None:
         place = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.directory)]
         durable = ["--appendonly", "yes", "--appendfsync", "always", "--hz", "100"]

@@ -87,7 +87,10 @@ def _relinked(text: str, written: Path, read: Path) -> str:
         return f"[{found[1]}]({found[2]}index.md)" if (written / found[2] / "index.md").exists() else found[1]
 
     pieces = _FENCE.split(text)
-    return "".join(piece if n % 2 else _LINK.sub(turned, _FOLDER.sub(folder, _PICTURE.sub(picture, piece))) for n, piece in enumerate(pieces))
+    return "".join(
+        piece if n % 2 else _LINK.sub(turned, _FOLDER.sub(folder, _PICTURE.sub(picture, piece)))
+        for n, piece in enumerate(pieces)
+    )
 
 
 def _read(app: Sphinx, name: str, source: list[str]) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--steps", type=int, help="Grid steps (laplace, piecewise, hybrid; default as calibrated).")
 @click.option("--matrix", help="Rows of probabilities as JSON (matrix).")
 @click.option("--reports", type=click.IntRange(min=1), required=True, help="Honest reports in the batch.")
-@click.option("--delta", type=click.FloatRange(0, 1), default=1e-8, show_default=True)
+@click.option("--delta", type=click.FloatRange(0, 1), default=1e-8, show_default=True, help="Delta of the guarantee.")
 @click.option(
     "--times", type=click.IntRange(min=1), default=1, show_default=True, help="Such batches that a device is in."
 )

@@ -1,4 +1,4 @@
-"""Every knob the aggregator has. docs/reference/aggregator.md shows the same table; a test compares."""
+"""Every knob the aggregator has. docs/reference/settings.md is made from it."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class Settings(BaseSettings):
 
 
 def table() -> list[tuple[str, str, str]]:
-    """Name, default and meaning of every setting: what --help prints and docs/reference/aggregator.md shows."""
+    """Name, default and meaning of every setting: what --help prints."""
     return [
         (name, "" if field.default is None else str(field.default), field.description or "")
         for name, field in Settings.model_fields.items()

@@ -1,4 +1,4 @@
-"""Every knob the shuffler has. docs/reference/shuffler.md shows the same table; a test compares."""
+"""Every knob the shuffler has. docs/reference/settings.md is made from it."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ class Settings(BaseSettings):
 
 
 def table() -> list[tuple[str, str, str]]:
-    """Name, default and meaning of every setting: what --help prints and docs/reference/shuffler.md shows."""
+    """Name, default and meaning of every setting: what --help prints."""
     return [
         (name, "" if field.default in (None, ()) else str(field.default), field.description or "")
         for name, field in Settings.model_fields.items()

@@ -118,6 +118,24 @@ def test_a_command_that_does_not_exist_is_noticed(planted: str) -> None:
     assert understood(planted)
 
 
+def test_a_block_that_another_test_runs_is_not_typed_in_here() -> None:
+    named = {(block.page, block.run_by) for page in PAGES for block in blocks(page) if block.run_by}
+    assert named
+    for page, test in named:
+        assert page.stem in (ROOT / test).read_text() or "health" in test, f"{test} does not know {page.name}"
+        assert all(not block.run_by for block in runnable(page)[0])
+
+
+def test_nothing_that_is_typed_in_changes_the_machine() -> None:
+    """Pages for operators are followed as root in places of their own, never on the machine that runs the tests."""
+    outside = re.compile(
+        r"(?:^|[\s;&(])(?:systemctl|systemd-sysusers|useradd|runuser|apt-get|docker )|/etc/|/opt/|/usr/"
+    )
+    for page in PAGES:
+        for block in runnable(page)[0]:
+            assert not outside.search(block.text), block.place
+
+
 def test_a_block_says_that_it_does_not_run_and_why() -> None:
     text = "<!-- not run: needs a Docker engine -->\n```sh\ndocker run\n```\n\ntext\n\n```sh\nhubbub up\n```\n"
     first, second = markdown(text, ROOT / "x.md")

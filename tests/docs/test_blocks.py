@@ -26,6 +26,10 @@ BLOCKS = [block for page in PAGES for block in blocks(page)]
 _COLLECTION = (
     '[collection]\nname = "x"\nperiod = "1d"\ndevice_epsilon = 100\nrelease = { epsilon = 0.5, delta = 1e-8 }\n'
 )
+_HERE = set(
+    "hubbub python python3 cd mkdir cat diff sed install mv cp rm export umask chmod openssl echo ls head".split()
+)
+"""What a reader has, and a test: nothing that needs root, a network or an engine."""
 _TYPED = re.compile(r"^\s*(\$ |hubbub |make |python |pip |docker |curl )", re.MULTILINE)
 
 
@@ -123,6 +127,25 @@ def test_a_block_says_that_it_does_not_run_and_why() -> None:
     first, second = markdown(text, ROOT / "x.md")
     assert (first.not_run, second.not_run) == ("needs a Docker engine", "")
     assert list(commands("$ a \\\n b   # comment\n\n# comment\nc --x=#1\n")) == ["a   b", "c --x=#1"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_block_that_needs_more_than_a_scratch_folder_says_so(page: Path) -> None:
+    """A container engine, a supervisor, root or another host: none of them is there when the blocks are run."""
+    for block in (block for block in runnable(page)[0] if not block.file):
+        assert needed(block.text) == [], f"{block.place}: put <!-- not run: why --> in front of it"
+
+
+def needed(text: str) -> list[str]:
+    """Programs that a block calls and a scratch folder does not have."""
+    bare = re.sub(r"<<-?\s*['\"]?(\w+)['\"]?\n.*?^\s*\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+    words = [re.sub(r"^(?:\w+=\S* )+", "", line).split()[0] for line in commands(bare)]
+    return [word for word in words if word not in _HERE and not re.fullmatch(r"\w+=.*", word)]
+
+
+def test_a_block_that_calls_an_engine_is_noticed() -> None:
+    assert needed("docker compose up\nsudo systemctl start x\nA=b make test\n") == ["docker", "sudo", "make"]
+    assert needed("cat > x <<'END'\ndocker\nEND\nA=1 hubbub up\nOLD=x\n") == []
 
 
 def test_lines_that_leave_a_service_running_are_known() -> None:

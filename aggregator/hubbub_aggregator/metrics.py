@@ -43,6 +43,7 @@ FAMILIES = {
     "housekeeping_ok": Family("gauge", "Whether keys and bundle were brought up to date."),
     "last_batch_age_seconds": Family("gauge", "Time since this process gave its last verdict."),
     "storage_up": Family("gauge", "Whether the storage can be read."),
+    "storage_durable": Family("gauge", "Whether the storage was set up to survive a crash."),
     # of the storage
     "batches": Family("counter", "Batches with a verdict.", ("verdict",)),
     "refused_batches": Family("counter", "Batches refused for good.", ("reason",)),
@@ -102,6 +103,7 @@ class _Snapshot(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from _of_the_process(self._service)
         yield _one("storage_up", float(self._stored is not None))
+        yield _one("storage_durable", float(self._service.storage.durable))
         if self._stored is not None:
             yield from _of_the_storage(self._stored)
 

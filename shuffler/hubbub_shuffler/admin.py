@@ -51,10 +51,10 @@ def admin_api(sources: Sources, storage: Storage, *refusals: str) -> FastAPI:
         try:
             overview = await asked.overview()
         except StorageError:
-            return Response(exposition(sources, None), media_type=METRICS_TYPE)
+            return Response(exposition(sources, None, durable=storage.durable), media_type=METRICS_TYPE)
         if not any(overview.batches.values()):
             sources.lag.clear()
-        return Response(exposition(sources, overview), media_type=METRICS_TYPE)
+        return Response(exposition(sources, overview, durable=storage.durable), media_type=METRICS_TYPE)
 
     @api.get("/v1/status", responses=problems("overloaded", *refusals))
     async def status() -> AdminStatus:

@@ -46,6 +46,7 @@ FAMILIES = {
     "bundle_age_seconds": Family("gauge", "Time since the bundle was issued."),
     "bundle_expires_seconds": Family("gauge", "Time until the bundle expires."),
     "storage_up": Family("gauge", "Whether the storage can be read."),
+    "storage_durable": Family("gauge", "Whether the storage was set up to survive a crash."),
     # of the storage
     "waiting_buckets": Family("gauge", "Buckets that wait, by how large their crowd is.", ("metric", "crowd")),
     "batches": Family("gauge", "Batches that are not settled, by state.", ("state",)),
@@ -70,21 +71,25 @@ def hundreds(count: int) -> int:
     return count // 100 * 100
 
 
-def exposition(sources: Sources, overview: Overview | None) -> bytes:
-    """All metrics as text, from what is known now; without those of the storage if it can't be read."""
+def exposition(sources: Sources, overview: Overview | None, *, durable: bool = True) -> bytes:
+    """All metrics as text, from what is known now; without those of the storage if it can't be read.
+
+    `durable`: what the storage says of itself.
+    """
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(_Snapshot(sources, overview))
+    registry.register(_Snapshot(sources, overview, durable))
     return generate_latest(registry)
 
 
 class _Snapshot(Collector):
-    def __init__(self, sources: Sources, overview: Overview | None) -> None:
-        self._sources, self._overview = sources, overview
+    def __init__(self, sources: Sources, overview: Overview | None, durable: bool) -> None:
+        self._sources, self._overview, self._durable = sources, overview, durable
 
     def collect(self) -> Iterator[Metric]:
         yield from _of_the_process(self._sources)
         yield _one("storage_up", float(self._overview is not None))
+        yield _one("storage_durable", float(self._durable))
         if self._overview is not None:
             yield from _of_the_storage(self._sources.ingest, self._overview)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hubbub.accounting.plan import MetricPlan, Plan
     from hubbub.codebook import Codebook
 
-__all__ = ["Figures", "above", "figures", "group", "periods_of_a_year"]
+__all__ = ["Figures", "above", "figures", "group", "near", "periods_of_a_year"]
 
 YEAR = 365 * DAY
 _LARGE = 700.0
@@ -107,6 +107,11 @@ def group(epsilon: float, delta: float, size: int) -> tuple[float, float]:
         return size * epsilon, 1.0
     steps = math.expm1(size * epsilon) / math.expm1(epsilon) if epsilon else size
     return size * epsilon, min(1.0, delta * steps)
+
+
+def near(number: float) -> str:
+    """An error in a few digits."""
+    return f"{number:,.0f}" if 100 <= number < math.inf else f"{number:.3g}"
 
 
 def above(number: float, digits: int = 3) -> str:

@@ -20,16 +20,12 @@ import yaml
 from hubbub.codebook import Codebook
 from hubbub_cli.commands import hubbub as command
 from tests.docs.blocks import PAGES, ROOT, SHELL, TUTORIAL, Block, blocks, commands, markdown, name_of, runnable
-from tests.docs.terminal import starts_a_service, terminal
+from tests.docs.terminal import needed, starts_a_service, terminal
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 _COLLECTION = (
     '[collection]\nname = "x"\nperiod = "1d"\ndevice_epsilon = 100\nrelease = { epsilon = 0.5, delta = 1e-8 }\n'
 )
-_HERE = set(
-    "hubbub python python3 cd mkdir cat diff sed install mv cp rm export umask chmod openssl echo ls head".split()
-)
-"""What a reader has, and a test: nothing that needs root, a network or an engine."""
 _TYPED = re.compile(r"^\s*(\$ |hubbub |make |python |pip |docker |curl )", re.MULTILINE)
 
 
@@ -136,15 +132,16 @@ def test_a_block_that_needs_more_than_a_scratch_folder_says_so(page: Path) -> No
         assert needed(block.text) == [], f"{block.place}: put <!-- not run: why --> in front of it"
 
 
-def needed(text: str) -> list[str]:
-    """Programs that a block calls and a scratch folder does not have."""
-    bare = re.sub(r"<<-?\s*['\"]?(\w+)['\"]?\n.*?^\s*\1$", "", text, flags=re.DOTALL | re.MULTILINE)
-    words = [re.sub(r"^(?:\w+=\S* )+", "", line).split()[0] for line in commands(bare)]
-    return [word for word in words if word not in _HERE and not re.fullmatch(r"\w+=.*", word)]
-
-
 def test_a_block_that_calls_an_engine_is_noticed() -> None:
     assert needed("docker compose up\nsudo systemctl start x\nA=b make test\n") == ["docker", "sudo", "make"]
+    assert needed("install -d -m 0755 /etc/hubbub\ncp x /opt\n(umask 077; echo x > /root/y)\n") == [
+        "/etc/",
+        "/opt",
+        "/root/",
+    ]
+    assert (
+        needed("password=$(openssl rand -hex 32)\nhubbub query > theme.csv\nhubbub x --address https://etc/x\n") == []
+    )
     assert needed("cat > x <<'END'\ndocker\nEND\nA=1 hubbub up\nOLD=x\n") == []
 
 

@@ -23,11 +23,12 @@ from hubbub.codebook import Codebook
 from hubbub_cli.checklist import OPEN
 from hubbub_cli.commands import hubbub
 from hubbub_cli.release_plan.answers import Answers, template
-from hubbub_cli.release_plan.figures import Figures, above, figures, group, periods_of_a_year
+from hubbub_cli.release_plan.figures import Figures, figures, group, periods_of_a_year
 from hubbub_cli.release_plan.limits import LIMITS
 from hubbub_cli.release_plan.page import render
 from hubbub_cli.release_plan.questions import sections
 from hubbub_cli.release_plan.review import review
+from hubbub_cli.rounding import above
 from tests.patience import PATIENCE
 
 TODAY = date(2026, 11, 16)
@@ -301,13 +302,14 @@ def test_a_year_has_as_many_periods_as_begin_in_it() -> None:
 
 
 def test_privacy_figures_are_rounded_up() -> None:
-    assert [above(number) for number in (2.451, 2.45, 0.03441, 1e-8, 1460.0, 1234.5)] == [
+    assert [above(number) for number in (2.451, 2.45, 0.03441, 1e-8, 1460.0, 1234.5, 1.0000000000000002)] == [
         "2.46",
         "2.45",
         "0.0345",
         "1e-08",
         "1,460",
         "1,240",
+        "1",
     ]
     assert above(35_040.0, 6) == "35,040"
 

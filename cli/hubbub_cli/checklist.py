@@ -15,10 +15,11 @@ import click
 
 from hubbub.codebook import Codebook
 from hubbub_cli.release_plan.answers import Answers, template
-from hubbub_cli.release_plan.figures import Figures, above, figures, near
+from hubbub_cli.release_plan.figures import Figures, figures, near
 from hubbub_cli.release_plan.interview import interview, say
 from hubbub_cli.release_plan.page import render
 from hubbub_cli.release_plan.review import review
+from hubbub_cli.rounding import above
 from hubbub_cli.table import table
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import hubbub
 from hubbub.codebook import decimal_text
 from hubbub.period import duration_text
-from hubbub_cli.release_plan.figures import above, group, near
+from hubbub_cli.release_plan.figures import group, near
 from hubbub_cli.release_plan.question import Question
 from hubbub_cli.release_plan.questions import domain_of, sections
+from hubbub_cli.rounding import above
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

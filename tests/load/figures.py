@@ -38,6 +38,9 @@ HEAD = [
     "Redis CPU",
     "Locust CPU",
 ]
+BUSY = 0.5
+"""Share of a core that is used when a day's reports are worked out: the rest is for the busy hour."""
+SIZE_HEAD = ["process", "CPU-seconds per 1,000 reports", "reports/s on a core", "reports/day on a core, half busy"]
 
 
 @dataclass(frozen=True)
@@ -179,14 +182,30 @@ def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def write_page(figures: Figures, page: Path = PAGE) -> Path:
-    """Put this run's row into docs/performance.md, in place of an older one of the same storage and shape."""
-    row, held = figures.row(), figures.document["machine"]
+    """Put this run's row into docs/performance.md, in place of an older one of its kind; and the sizes."""
+    held = figures.document["machine"]
+    machine = f"{held['processor']}, {held['cores']} cores, {held['memory_gib']} GiB, Python {held['python']}"
+    caption = f"Machine of the newest row: {machine}.\n\n"
+    renew("load", lambda old: caption + markdown(HEAD, _merged(old, [figures.row()])), page)
+    if figures.document["plan"]["shape"] == "steady":
+        renew("size", lambda old: markdown(SIZE_HEAD, _merged(old, sizes(figures))), page)
+    return page
 
-    def renewed(old: str) -> str:
-        """Lines of the table that are of other runs stay; the first two of it are its head."""
-        lines = [line.strip("| ").split(" | ") for line in old.splitlines() if line.startswith("| ")][2:]
-        others = [line for line in lines if line[0] != row[0]]
-        machine = f"{held['processor']}, {held['cores']} cores, {held['memory_gib']} GiB, Python {held['python']}"
-        return f"Machine of the newest row: {machine}.\n\n{markdown(HEAD, sorted([*others, row]))}"
 
-    return renew("load", renewed, page)
+def sizes(figures: Figures) -> list[list[str]]:
+    """What one core of each part carries, from the CPU that it took for the reports of this run."""
+    storage = figures.document["plan"]["storage"]
+    found = []
+    for part in ("shuffler", "aggregator", "redis"):
+        each = figures.document["cpu"][part]["seconds_per_thousand_reports"]
+        if each:
+            day = 86_400 * BUSY * 1000 / each / 1e6
+            found.append([f"{part}, on {storage}", f"{each:.3f}", f"{1000 / each:,.0f}", f"{day:,.0f} million"])
+    return found
+
+
+def _merged(old: str, rows: Sequence[list[str]]) -> list[list[str]]:
+    """Lines of a table that are about something else stay; its first two are its head."""
+    lines = [line.strip("| ").split(" | ") for line in old.splitlines() if line.startswith("| ")][2:]
+    names = {row[0] for row in rows}
+    return sorted([*(line for line in lines if line[0] not in names), *rows])

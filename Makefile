@@ -1,5 +1,5 @@
 # Every target sets itself up: a fresh clone needs python >= 3.11, pip and make.
-.PHONY: setup demo browser test test-full check bench bench-mechanisms screenshots load soak lock sbom dist release-check clean
+.PHONY: setup demo browser test test-full check docs bench bench-mechanisms screenshots load soak lock sbom dist release-check clean
 
 RUN := .venv/bin/
 
@@ -38,6 +38,10 @@ bench: setup  ## every benchmark in one table, beside limits and peers, with tar
 bench-mechanisms: setup  ## the mechanisms beside other libraries': renews docs/explanation/mechanism-comparison.md (ten minutes)
 	sh benchmarks/mechanisms/setup.sh
 	$(RUN)python -m benchmarks.mechanisms --write
+
+docs: setup  ## the documentation as a site, in build/docs; a warning is an error
+	@$(RUN)sphinx-build -W --keep-going -n -q -b html -d build/docs-cache docs build/docs
+	@echo "open build/docs/index.html"
 
 screenshots: setup browser  ## renew the pictures in docs/images
 	$(RUN)python -m scripts.make_screenshots

@@ -1,22 +1,30 @@
-"""Take the pictures of the dashboard that the docs show: `make screenshots`.
+"""Take the pictures of the dashboard that the docs show: `make screenshots`, or some: `... tutorial-metric overview`.
 
 The sites are those of the browser tests: a simulated year of a photo app through the real mechanisms, with seeded
-randomness and a stopped clock, so that a picture changes only when the dashboard does.
+randomness and a stopped clock, so that a picture changes only when the dashboard does. The pictures of the tutorial are
+of the services that its own commands have started, with the noise of that day.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
+from urllib.request import urlopen
 
 from playwright.sync_api import Page, sync_playwright
 
 from tests.browser.chromium import FLAGS, NO_BROWSER, find
 from tests.browser.serve import serving
 from tests.browser.visiting import DESKTOP, PHONE, Contexts, Visitor
+from tests.docs.blocks import TUTORIAL, runnable
+from tests.docs.terminal import terminal
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
 MOST_BYTES = 300_000
@@ -44,7 +52,28 @@ PICTURES = [
     Picture("privacy", "populated", "/privacy", height=2200),
     Picture("operations", "populated", "/operations"),
     Picture("what-is-collected-phone", "populated", "/what-is-collected", width=PHONE),
+    Picture("tutorial-overview", "tutorial", "/"),
+    Picture("tutorial-metric", "tutorial", "/metric/theme?from={first}&to={after}", height=1500),
 ]
+CLOSING = 40
+"""Seconds after which the tutorial's last period is closed and published."""
+
+
+@contextmanager
+def tutorial(folder: Path) -> Iterator[str]:
+    """The aggregator of a reader who has followed the tutorial to its end."""
+    with terminal(folder) as typing:
+        for block in runnable(TUTORIAL)[0]:
+            typing.follow(block)
+        time.sleep(CLOSING)
+        yield f"http://127.0.0.1:{typing.ports['8702']}"
+
+
+def released(address: str) -> dict[str, str]:
+    """The range of all that an aggregator has released."""
+    with urlopen(f"{address}/v1/metrics/theme/estimate", timeout=60) as answer:  # noqa: S310  loopback
+        periods = json.load(answer)["segments"][-1]["periods"]
+    return {"first": periods["from"], "after": periods["to"]}
 
 
 def shoot(page: Page, picture: Picture) -> bytes:
@@ -56,19 +85,26 @@ def shoot(page: Page, picture: Picture) -> bytes:
     return base64.b64decode(session.send("Page.captureScreenshot", options)["data"])
 
 
-def main() -> None:
+def main(names: list[str]) -> None:
     executable = find()
     if executable is None:
         sys.exit(NO_BROWSER)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        serving(Path(folder), "populated", "empty") as sites,
-        sync_playwright() as playwright,
-    ):
-        browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
+    chosen = [picture for picture in PICTURES if not names or picture.name in names]
+    needed = sorted({picture.site for picture in chosen})
+    with ExitStack() as running:
+        folder = Path(running.enter_context(tempfile.TemporaryDirectory()))
+        sites, asked = {}, {"first": "", "after": ""}
+        if prepared := [name for name in needed if name != "tutorial"]:
+            sites |= running.enter_context(serving(folder / "sites", *prepared))
+        if "tutorial" in needed:
+            (folder / "reader").mkdir()
+            sites["tutorial"] = running.enter_context(tutorial(folder / "reader"))
+            asked = released(sites["tutorial"])
+        browser = running.enter_context(sync_playwright()).chromium.launch(executable_path=executable, args=FLAGS)
         visitor = Visitor(Contexts(browser), sites)
-        for picture in PICTURES:
-            page = visitor.open(picture.site, picture.path, width=picture.width, dark=picture.dark)
+        for picture in chosen:
+            path = picture.path.format(**asked)
+            page = visitor.open(picture.site, path, width=picture.width, dark=picture.dark)
             taken = shoot(page, picture)
             if faults := visitor.faults(page):
                 sys.exit(f"{picture.name}: {'; '.join(faults)}")
@@ -80,4 +116,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

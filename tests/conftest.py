@@ -13,6 +13,7 @@ from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
 
 from tests.browser.chromium import NO_BROWSER
+from tests.docs.blocks import counted
 from tests.patience import PATIENCE
 
 settings.register_profile(
@@ -42,3 +43,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
     unseen = sum(NO_BROWSER in str(report.longrepr) for report in skipped)
     if unseen:
         terminalreporter.write_line(f"{unseen} BROWSER TESTS DID NOT RUN. {NO_BROWSER}", red=True, bold=True)
+    passed = [getattr(report, "nodeid", "") for report in terminalreporter.stats.get("passed", [])]
+    if any(name.startswith("tests/docs/") for name in passed):
+        run, marked = counted()
+        typed = sum("test_running.py::test_what" in name or "tutorial_leads" in name for name in passed)
+        terminalreporter.write_line(
+            f"Documentation: of {run + marked} blocks to type in {marked} say why they can't run here; the others were "
+            + (f"run, on {typed} pages." if typed else "read, and the tutorial's first ones run: test-full runs all.")
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import sys
 import time
@@ -24,7 +25,7 @@ from hubbub_aggregator.codebooks import Codebooks
 from hubbub_aggregator.keys import IDENTITY, KeyRing, load_identity, state_directory, storage_secret
 from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.service import Aggregator
-from hubbub_aggregator.settings import Settings
+from hubbub_aggregator.settings import Settings, unknown
 from hubbub_aggregator.spool import Spool
 from hubbub_aggregator.storage import Storage, StorageError, open_storage
 from hubbub_aggregator.tokens import Tokens
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["DATABASE", "build", "only_one", "open_state", "run"]
 
 DATABASE = "aggregator.db"
+_LOG = logging.getLogger("hubbub.aggregator")
 
 
 def build(settings: Settings, clock: Callable[[], float] = time.time) -> Aggregator:
@@ -97,6 +99,8 @@ def run(settings: Settings) -> None:
     from hubbub_aggregator.serving import serve
 
     configure(settings.log_format, "hubbub.aggregator")
+    if names := unknown(os.environ):
+        _LOG.warning("no setting is called %s: is it misspelt?", ", ".join(names))
     with only_one(state_directory(settings.state_dir)):
         service = build(settings)
         admin = create_admin(service, Tokens(_secrets(settings.admin_token)))
@@ -107,6 +111,7 @@ def run(settings: Settings) -> None:
             admin=None if settings.admin_port is None else (admin, settings.admin_host, settings.admin_port),
             shutdown_timeout=settings.shutdown_timeout,
             ready=lambda address: _announce(address, service.anchor),
+            tls=settings.tls,
         )
 
 

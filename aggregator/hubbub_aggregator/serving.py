@@ -7,9 +7,12 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import uvicorn
+
+from hubbub.problems import InvalidParameter
 
 __all__ = ["serve"]
 
@@ -22,14 +25,17 @@ def serve(
     admin: tuple[Callable[..., Any], str, int] | None,
     shutdown_timeout: int,
     ready: Callable[[str], None],
+    tls: tuple[Path, Path] | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT. `ready` is told the address once requests are answered.
+    """Serve until SIGTERM or SIGINT. `ready` is told the address once requests are answered. `tls`: files with
+    certificate and key.
 
     At the signal no connection is taken any more, requests in work get some seconds, then the app's own work ends.
     """
     import uvloop
 
-    def config(target: Callable[..., Any], where: str, at: int, *, lifespan: bool) -> uvicorn.Config:
+    def config(target: Callable[..., Any], where: str, at: int, *, public: bool) -> uvicorn.Config:
+        certificate, key = tls if tls is not None and public else (None, None)
         return uvicorn.Config(
             target,
             host=where,
@@ -37,17 +43,26 @@ def serve(
             loop="none",
             http="httptools",
             ws="none",
-            lifespan="on" if lifespan else "off",
+            lifespan="on" if public else "off",
             access_log=False,  # it would write addresses
             log_config=None,
             server_header=False,
             timeout_graceful_shutdown=shutdown_timeout,
+            ssl_certfile=certificate,
+            ssl_keyfile=key,
         )
 
+    public = config(app, host, port, public=True)
+    if tls is not None:
+        try:
+            public.load()
+        except OSError as error:
+            raise InvalidParameter(f"can't speak TLS with {tls[0]} and {tls[1]}: {error.strerror}") from None
+
     async def run() -> None:
-        servers = [_Server(config(app, host, port, lifespan=True), ready)]
+        servers = [_Server(public, ready)]
         if admin is not None:
-            servers.append(_Server(config(*admin, lifespan=False), lambda _address: None))
+            servers.append(_Server(config(*admin, public=False), lambda _address: None))
         with _stopping(servers):
             await asyncio.gather(*(server.serve() for server in servers))
 
@@ -70,7 +85,8 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
-            self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+            scheme = "https" if self.config.is_ssl else "http"
+            self._ready(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
 
 
 @contextmanager

@@ -1,23 +1,37 @@
-"""Every knob the aggregator has. docs/reference/aggregator.md shows the same table; a test compares."""
+"""Every knob the aggregator has. docs/reference/settings.md is made from it."""
 
 from __future__ import annotations
 
 import ipaddress
+import os
+from collections.abc import Collection
 from pathlib import Path
 
 from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from hubbub import environment
 from hubbub.logs import LogFormat
 from hubbub_aggregator.storage import is_redis
 
-__all__ = ["Settings", "table"]
+__all__ = ["IN_FILES", "PREFIX", "Settings", "table", "unknown"]
+
+PREFIX = "HUBBUB_AGGREGATOR_"
+IN_FILES = (
+    "storage",
+    "shuffler_token",
+    "shuffler_token_next",
+    "analyst_token",
+    "analyst_token_next",
+    "admin_token",
+)
+"""Settings that may stand in a file, which the variable with _FILE behind its name names."""
 
 
 class Settings(BaseSettings):
     """Read from HUBBUB_AGGREGATOR_* in the environment; built in `main` and in the command line only."""
 
-    model_config = SettingsConfigDict(env_prefix="HUBBUB_AGGREGATOR_", frozen=True, hide_input_in_errors=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, hide_input_in_errors=True)
 
     codebook: Path = Field(default=Path("metrics.toml"), description="The metrics.toml that says what is collected.")
     state_dir: Path = Field(
@@ -92,15 +106,36 @@ class Settings(BaseSettings):
     admin_token: SecretStr | None = Field(
         default=None, description="Bearer token for the admin listener. Needed unless that is on loopback."
     )
+    tls_certificate: Path | None = Field(
+        default=None, description="File with the certificate chain, to speak TLS without a proxy."
+    )
+    tls_key: Path | None = Field(default=None, description="File with the key of that certificate.")
     log_format: LogFormat = Field(default="text", description="Log lines as text or as json.")
     shutdown_timeout: int = Field(
         default=10, ge=1, description="Seconds that requests in work get when the service stops."
     )
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  not used: what is not in the environment is unset
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  not used: it knows directories, no files
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        files = environment.from_files(os.environ, PREFIX, IN_FILES)
+        return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=dict(files))
+
     @property
     def on_loopback(self) -> bool:
         """Whether only this machine can connect."""
         return _is_loopback(self.host)
+
+    @property
+    def tls(self) -> tuple[Path, Path] | None:
+        """Certificate and key; None to speak plain HTTP."""
+        return (self.tls_certificate, self.tls_key) if self.tls_certificate and self.tls_key else None
 
     @field_validator("storage")
     @classmethod
@@ -119,15 +154,22 @@ class Settings(BaseSettings):
             )
         if self.admin_port is not None and self.admin_token is None and not _is_loopback(self.admin_host):
             raise ValueError(f"{self.admin_host} can be reached from elsewhere: set admin_token, or leave admin_host")
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("TLS needs both: set tls_certificate and tls_key")
         return self
 
 
 def table() -> list[tuple[str, str, str]]:
-    """Name, default and meaning of every setting: what --help prints and docs/reference/aggregator.md shows."""
+    """Name, default and meaning of every setting: what --help prints."""
     return [
         (name, "" if field.default is None else str(field.default), field.description or "")
         for name, field in Settings.model_fields.items()
     ]
+
+
+def unknown(names: Collection[str]) -> list[str]:
+    """Which of these variables look like settings and are none."""
+    return environment.unknown(names, PREFIX, Settings.model_fields, IN_FILES)
 
 
 def _is_loopback(host: str) -> bool:

@@ -9,6 +9,7 @@ import click
 
 from hubbub.problems import InvalidParameter
 from hubbub_cli.beside import STATE, settings_beside, settings_of
+from hubbub_cli.settings_help import write_settings
 
 __all__ = ["aggregator"]
 
@@ -17,16 +18,11 @@ class _WithSettings(click.Group):
     """A command whose help ends with every setting of its service, its default and its meaning."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from hubbub_aggregator.settings import table  # the server libraries take a while to load; only --help needs it
+        # the server libraries take a while to load; only --help needs it
+        from hubbub_aggregator.settings import IN_FILES, PREFIX, table
 
         super().format_epilog(ctx, formatter)
-        with formatter.section("Settings, from the environment; options win"):
-            formatter.write_dl(
-                [
-                    (f"HUBBUB_AGGREGATOR_{name.upper()}", f"{text} [{default or 'unset'}]")
-                    for name, default, text in table()
-                ]
-            )
+        write_settings(formatter, PREFIX, table(), IN_FILES)
 
 
 @click.group(cls=_WithSettings, invoke_without_command=True)
@@ -42,8 +38,8 @@ def aggregator(context: click.Context, /, **options: Any) -> None:
     """Open shuffled batches and answer queries, until Ctrl-C or SIGTERM.
 
     Address and trust anchor are printed to stderr. Options win over HUBBUB_AGGREGATOR_* variables, all of which are
-    listed below. Tokens, and a storage URL with a password in it, come from the environment only: a command line can
-    be read by others.
+    listed below. Tokens, and a storage URL with a password in it, come from the environment or from files: a command
+    line can be read by others.
     """
     given = {name: value for name, value in options.items() if value is not None}
     if context.invoked_subcommand is not None:

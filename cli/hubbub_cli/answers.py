@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from hubbub_cli import drawing
+from hubbub_cli.rounding import above
 from hubbub_cli.table import table
 
 __all__ = ["comparison", "course", "estimate", "listing"]
@@ -152,7 +153,7 @@ def _postprocessed(method: str) -> Iterator[str]:
 
 def _cost(privacy: Any, manipulation: Any, *, share: bool, what: str) -> Iterator[str]:
     """The two guarantees, whom they are for, and how far fakes could shift what is shown."""
-    yield f"privacy: eps {privacy['epsilon']:.3g} at delta {privacy['delta']:g} ({privacy['method']}),"
+    yield f"privacy: eps {above(privacy['epsilon'])} at delta {privacy['delta']:g} ({privacy['method']}),"
     yield f"         for {privacy['unit']};"
     yield f"         {privacy['honest_reports']:,} honest reports assumed, and a shuffler that does not collude"
     yield f"if shuffler and aggregator collude: eps {privacy['if_collusion']['epsilon']:g}"

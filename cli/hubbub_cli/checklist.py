@@ -15,10 +15,11 @@ import click
 
 from hubbub.codebook import Codebook
 from hubbub_cli.release_plan.answers import Answers, template
-from hubbub_cli.release_plan.figures import Figures, above, figures
+from hubbub_cli.release_plan.figures import Figures, figures, near
 from hubbub_cli.release_plan.interview import interview, say
 from hubbub_cli.release_plan.page import render
 from hubbub_cli.release_plan.review import review
+from hubbub_cli.rounding import above
 from hubbub_cli.table import table
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _by_metric(made: Figures) -> str:
         [
             one.metric.name,
             f"{one.min_batch:,}" if one.min_batch else "-",
-            f"{one.stderr:.3g}",
+            near(one.stderr),
             above(one.guarantee.epsilon) if one.released and one.guarantee else "-",
             above(one.composed.epsilon) if one.released and one.composed else "-",
             above(float(one.metric.epsilon)),
@@ -146,8 +147,8 @@ def _in_all(made: Figures) -> str:
     """One device over all metrics."""
     period, year = made.plan.device_period, made.plan.device_total
     rows = [
-        ["a period", above(period.epsilon) if period else "-", above(made.local_period)],
-        [f"a year ({made.periods:,} periods)", above(year.epsilon) if year else "-", above(made.local_year)],
+        ["a period", above(period.epsilon) if period else "-", above(made.local_period, 6)],
+        [f"a year ({made.periods:,} periods)", above(year.epsilon) if year else "-", above(made.local_year, 6)],
     ]
     shown = table(["one device, all metrics, in", f"eps at delta {made.delta:g}", "local eps"], rows)
     return f"{shown}\n\nThe local eps is what holds if the services collude, or are of one party."

@@ -9,6 +9,7 @@ from hubbub_cli.audit import audit
 from hubbub_cli.checklist import checklist
 from hubbub_cli.codebook import codebook
 from hubbub_cli.demo import demo
+from hubbub_cli.health import health
 from hubbub_cli.keys import keys
 from hubbub_cli.main import version
 from hubbub_cli.mechanisms import mechanisms
@@ -37,6 +38,7 @@ for command in (
     checklist,
     codebook,
     demo,
+    health,
     keys,
     mechanisms,
     plan,

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from hubbub_cli.rounding import above
 from hubbub_cli.table import table
 
 COLUMNS = 80
@@ -138,7 +139,7 @@ def short(name: str, drawn: Signs) -> str:
 def promise(privacy: Mapping[str, Any]) -> str:
     """The two guarantees in one line."""
     return (
-        f"eps {privacy['epsilon']:.3g} at delta {privacy['delta']:g} ({privacy['method']}); "
+        f"eps {above(privacy['epsilon'])} at delta {privacy['delta']:g} ({privacy['method']}); "
         f"if shuffler and aggregator collude: eps {privacy['local_epsilon']:g}"
     )
 

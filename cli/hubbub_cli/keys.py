@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hubbub_cli.beside import STATE, beside
+from hubbub_cli.beside import STATE, beside, settings_beside
 from hubbub_cli.table import table
 
 if TYPE_CHECKING:
@@ -41,6 +42,44 @@ def new(state_dir: Path, as_json: bool) -> None:
 
     anchor = anchor_of(new_identity(state_dir))
     click.echo(json.dumps({"trust_anchor": anchor}) if as_json else anchor)
+
+
+@keys.command()
+@STATE
+@click.option("--make", is_flag=True, help="Make the identity key if there is none yet.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the anchor into this file instead, for a shuffler's HUBBUB_SHUFFLER_TRUST_FILE.",
+)
+@_JSON
+def anchor(state_dir: Path, make: bool, out: Path | None, as_json: bool) -> None:
+    """Print the trust anchor of the identity key, whether the aggregator runs or not.
+
+    The shuffler and every device are configured with it; it is no secret, but must reach them unchanged.
+    """
+    from hubbub.problems import InvalidParameter
+    from hubbub.trust import anchor_of
+    from hubbub_aggregator.keys import IDENTITY, load_identity
+
+    elsewhere = settings_beside(state_dir).identity
+    path = elsewhere or state_dir / IDENTITY
+    if not make and not path.exists():
+        raise InvalidParameter(f"{path} does not exist: make it with `hubbub keys new`, or check --state-dir")
+    found = anchor_of(load_identity(state_dir, elsewhere))
+    if out is None:
+        click.echo(json.dumps({"trust_anchor": found}) if as_json else found)
+        return
+    part = out.with_name(f"{out.name}.{os.getpid()}")
+    try:
+        part.write_text(f"{found}\n", "ascii")
+        part.chmod(0o644)  # whatever the umask: another user has to read it
+        part.replace(out)
+    except OSError as error:
+        raise InvalidParameter(f"{out} can't be written: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
+    click.echo(f"{out} written", err=True)
 
 
 @keys.command("list")

@@ -14,6 +14,7 @@ import click
 from hubbub.codebook import Codebook
 from hubbub.problems import InvalidParameter
 from hubbub_cli import plotting
+from hubbub_cli.rounding import above
 from hubbub_cli.table import table
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ def _render(made: Plan) -> str:
             "yes" if one.released else "no",
             f"{one.stderr:.3g}",
             f"{one.interval:.3g}",
-            f"{one.guarantee.epsilon:.3g}" if one.guarantee else "-",
-            f"{one.composed.epsilon:.3g}" if one.composed else "-",
+            above(one.guarantee.epsilon) if one.guarantee else "-",
+            above(one.composed.epsilon) if one.composed else "-",
             f"{float(one.metric.epsilon):g}",
         ]
         for one in made.metrics
@@ -103,9 +104,10 @@ def _render(made: Plan) -> str:
     delta = f"delta {float(made.codebook.collection.release_delta):g}"
     if made.device_period and made.device_total:
         lines.append(
-            f"a device in all released metrics: eps {made.device_period.epsilon:.3g} a period, "
-            f"{made.device_total.epsilon:.3g} after {made.periods} ({delta}); if shuffler and aggregator collude: "
-            f"eps {made.device_period.local_epsilon:.3g} a period, {made.device_total.local_epsilon:.3g} after all"
+            f"a device in all released metrics: eps {above(made.device_period.epsilon)} a period, "
+            f"{above(made.device_total.epsilon)} after {made.periods} ({delta}); if shuffler and aggregator collude: "
+            f"eps {above(made.device_period.local_epsilon)} a period, "
+            f"{above(made.device_total.local_epsilon)} after all"
         )
     lines.append(
         f"eps is at {delta}, for {float(made.codebook.collection.honest_fraction):.0%} honest reports: "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hubbub.mechanisms import Bounds, Categories, mechanism, registered
+from hubbub_cli.rounding import above
 from hubbub_cli.table import table
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--steps", type=int, help="Grid steps (laplace, piecewise, hybrid; default as calibrated).")
 @click.option("--matrix", help="Rows of probabilities as JSON (matrix).")
 @click.option("--reports", type=click.IntRange(min=1), required=True, help="Honest reports in the batch.")
-@click.option("--delta", type=click.FloatRange(0, 1), default=1e-8, show_default=True)
+@click.option("--delta", type=click.FloatRange(0, 1), default=1e-8, show_default=True, help="Delta of the guarantee.")
 @click.option(
     "--times", type=click.IntRange(min=1), default=1, show_default=True, help="Such batches that a device is in."
 )
@@ -66,17 +67,17 @@ def privacy(
     if as_json:
         click.echo(json.dumps(answer, indent=2))
         return
-    rows = [["one batch", f"{found.epsilon:.6g}", f"{delta:g}", f"{reports:,}", found.method]]
+    rows = [["one batch", above(found.epsilon, 6), f"{delta:g}", f"{reports:,}", found.method]]
     if times > 1:
         composed = answer["composed"]
         rows.append(
-            [f"{times} batches", f"{composed['epsilon']:.6g}", f"{delta:g}", f"{reports:,}", composed["method"]]
+            [f"{times} batches", above(composed["epsilon"], 6), f"{delta:g}", f"{reports:,}", composed["method"]]
         )
     rows += [
-        [f"{row['dishonest']:,} dishonest", f"{row['epsilon']:.6g}", f"{delta:g}", f"{row['honest']:,}", row["method"]]
+        [f"{row['dishonest']:,} dishonest", above(row["epsilon"], 6), f"{delta:g}", f"{row['honest']:,}", row["method"]]
         for row in answer.get("curve", [])
     ]
-    rows.append(["if they collude", f"{found.local_epsilon * times:.6g}", "0", "1", "local"])
+    rows.append(["if they collude", above(found.local_epsilon * times, 6), "0", "1", "local"])
     click.echo(table(["for", "epsilon", "delta", "honest reports", "method"], rows))
     if not found.amplified:
         click.echo("\nShuffling adds nothing at this size: more reports, or a smaller local epsilon, are needed.")

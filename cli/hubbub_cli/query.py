@@ -36,9 +36,19 @@ _SHOWN = 20
     help=f"Only so many values, the largest first; their intervals hold for all values. [default: {_SHOWN} of more]",
 )
 @click.option(
-    "--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95, show_default=True
+    "--confidence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Chance that an interval holds the truth.",
 )
-@click.option("--postprocess", type=click.Choice(["none", "norm_sub", "base_cut", "clip"]), default="none")
+@click.option(
+    "--postprocess",
+    type=click.Choice(["none", "norm_sub", "base_cut", "clip"]),
+    default="none",
+    show_default=True,
+    help="Make raw estimates presentable; the answer says how.",
+)
 @click.option("--csv", "as_csv", is_flag=True, help="Print a table for other programs, one row per value.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as it came.")
 def query(

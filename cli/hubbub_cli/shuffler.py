@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from hubbub_cli.settings_help import write_settings
+
 __all__ = ["shuffler"]
 
 
@@ -14,16 +16,11 @@ class _WithSettings(click.Command):
     """A command whose help ends with every setting of its service, its default and its meaning."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from hubbub_shuffler.settings import table  # the server libraries take a while to load; only --help needs it
+        # the server libraries take a while to load; only --help needs it
+        from hubbub_shuffler.settings import IN_FILES, PREFIX, table
 
         super().format_epilog(ctx, formatter)
-        with formatter.section("Settings, from the environment; options win"):
-            formatter.write_dl(
-                [
-                    (f"HUBBUB_SHUFFLER_{name.upper()}", f"{text} [{default or 'unset'}]")
-                    for name, default, text in table()
-                ]
-            )
+        write_settings(formatter, PREFIX, table(), IN_FILES)
 
 
 @click.command(cls=_WithSettings)
@@ -42,7 +39,7 @@ def shuffler(**options: object) -> None:
     """Take sealed reports, wait for a crowd, forward it in random order.
 
     Options win over HUBBUB_SHUFFLER_* variables, all of which are listed below. Tokens, and a storage URL with a
-    password in it, come from the environment only: a command line can be read by others.
+    password in it, come from the environment or from files: a command line can be read by others.
     """
     from hubbub_shuffler.main import load, run
 

@@ -34,13 +34,25 @@ missing = false
 
 @click.command()
 @click.option(
-    "--codebook", type=click.Path(dir_okay=False, path_type=Path), default=Path("metrics.toml"), show_default=True
+    "--codebook",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("metrics.toml"),
+    show_default=True,
+    help="What is collected.",
 )
 @click.option(
-    "--state-dir", type=click.Path(file_okay=False, path_type=Path), default=Path("hubbub-state"), show_default=True
+    "--state-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("hubbub-state"),
+    show_default=True,
+    help="Where both services keep what they hold.",
 )
-@click.option("--shuffler-port", type=click.IntRange(1, 65535), default=8701, show_default=True)
-@click.option("--aggregator-port", type=click.IntRange(1, 65535), default=8702, show_default=True)
+@click.option(
+    "--shuffler-port", type=click.IntRange(1, 65535), default=8701, show_default=True, help="Where devices report."
+)
+@click.option(
+    "--aggregator-port", type=click.IntRange(1, 65535), default=8702, show_default=True, help="Where analysts ask."
+)
 def up(codebook: Path, state_dir: Path, shuffler_port: int, aggregator_port: int) -> None:
     """Run shuffler and aggregator here until Ctrl-C. No Redis, no Docker, no root.
 

@@ -48,7 +48,8 @@ class CannotReach(Exception):
 class Transport(Protocol):
     """Sends one request and returns the answer, whatever its status. Raises CannotReach when there is none."""
 
-    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer: ...
+    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """One request, and its answer: status, headers by lower-case name, body."""
 
 
 def _parsed(address: str) -> SplitResult:
@@ -156,6 +157,7 @@ class HttpTransport:
         raise AssertionError("the second attempt returns or raises")
 
     def close(self) -> None:
+        """Let go of the kept connection; the next request opens another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

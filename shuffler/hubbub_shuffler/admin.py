@@ -5,7 +5,7 @@ from __future__ import annotations
 from hmac import compare_digest
 from typing import TYPE_CHECKING
 
-from fastapi import Response
+from fastapi import FastAPI, Response
 from pydantic import Field
 
 from hubbub.refusals import Refused
@@ -19,7 +19,7 @@ from hubbub_shuffler.storage import Storage, StorageError
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["AdminStatus", "create_admin"]
+__all__ = ["AdminStatus", "admin_api", "create_admin"]
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -33,8 +33,14 @@ class AdminStatus(Status):
 
 def create_admin(sources: Sources, storage: Storage, token: str | None) -> ASGIApp:
     """/metrics, /healthz, /readyz and a fuller /v1/status. With a token, for who has it only."""
+    if token is None:
+        return admin_api(sources, storage)
+    return _with_token(admin_api(sources, storage, "unauthorized"), token)
+
+
+def admin_api(sources: Sources, storage: Storage, *refusals: str) -> FastAPI:
+    """Its routes. `refusals`: what the listener refuses for before it comes to them."""
     api, asked = create_api("hubbub shuffler, admin"), Asked(storage)
-    refusals = ("unauthorized",) if token is not None else ()
     add_health(api, sources.bundles, asked, *refusals)
 
     @api.get(
@@ -45,10 +51,10 @@ def create_admin(sources: Sources, storage: Storage, token: str | None) -> ASGIA
         try:
             overview = await asked.overview()
         except StorageError:
-            return Response(exposition(sources, None), media_type=METRICS_TYPE)
+            return Response(exposition(sources, None, durable=storage.durable), media_type=METRICS_TYPE)
         if not any(overview.batches.values()):
             sources.lag.clear()
-        return Response(exposition(sources, overview), media_type=METRICS_TYPE)
+        return Response(exposition(sources, overview, durable=storage.durable), media_type=METRICS_TYPE)
 
     @api.get("/v1/status", responses=problems("overloaded", *refusals))
     async def status() -> AdminStatus:
@@ -57,7 +63,7 @@ def create_admin(sources: Sources, storage: Storage, token: str | None) -> ASGIA
         cut = dict(sources.guard.cut) if sources.guard else {}
         return AdminStatus(**public.model_dump(), refused=dict(sources.ingest.refused), connections_cut=cut)
 
-    return _with_token(api, token) if token is not None else api
+    return api
 
 
 def _with_token(api: ASGIApp, token: str) -> ASGIApp:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hubbub_shuffler.bundles import Bundles
     from hubbub_shuffler.limits import Limits
 
-__all__ = ["Failures", "Status", "add_health", "create_app", "status_of"]
+__all__ = ["Failures", "Status", "add_health", "create_app", "public_api", "status_of"]
 
 BUNDLE_TYPE = "application/vnd.hubbub.bundle"
 _RETRY_SECONDS = 2
@@ -75,7 +75,7 @@ class Health(BaseModel):
 
 def create_app(*, ingest: Ingest, bundles: Bundles, storage: Storage, limits: Limits | None = None) -> ASGIApp:
     """The whole application. Uploads never pass through the framework: that would halve their rate."""
-    api = _limited(_create_api(ingest, bundles, storage), limits, ingest)
+    api = _limited(public_api(ingest, bundles, storage), limits, ingest)
 
     def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "http" and scope["path"] == PATH:
@@ -100,7 +100,8 @@ def _limited(api: ASGIApp, limits: Limits | None, ingest: Ingest) -> ASGIApp:
     return limited
 
 
-def _create_api(ingest: Ingest, bundles: Bundles, storage: Storage) -> FastAPI:
+def public_api(ingest: Ingest, bundles: Bundles, storage: Storage) -> FastAPI:
+    """All routes of the public listener but the upload, which it describes."""
     api, asked = create_api("hubbub shuffler"), Asked(storage)
 
     @api.get(

@@ -8,6 +8,7 @@ import logging
 import os
 import resource
 import signal
+import ssl
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -91,7 +92,7 @@ async def _serve(settings: Settings, ready: Callable[[str], None]) -> None:
     storage = open_reports(settings)
     # Nothing from the environment: a stray proxy variable must not send batches elsewhere.
     async with httpx.AsyncClient(
-        timeout=_TIMEOUT, trust_env=False, headers={"User-Agent": "hubbub-shuffler"}
+        timeout=_TIMEOUT, trust_env=False, verify=_authorities(settings), headers={"User-Agent": "hubbub-shuffler"}
     ) as client:
         try:
             await _serve_with(settings, storage, client, ready)
@@ -196,6 +197,17 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
+
+
+def _authorities(settings: Settings) -> ssl.SSLContext | bool:
+    """Who may vouch for the aggregator's name."""
+    if settings.ca_file is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=settings.ca_file)
+    except OSError as error:  # an SSLError too, where the file holds something else
+        why = error.strerror or "it holds no certificate in PEM"
+        raise InvalidParameter(f"ca_file {settings.ca_file} can't be used: {why}") from None
 
 
 def open_reports(settings: Settings, clock: Callable[[], float] = time.time) -> Storage:

@@ -7,9 +7,9 @@ as smaller than the minimum, large enough or ten times that; reports that were t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -22,9 +22,38 @@ if TYPE_CHECKING:
     from hubbub_shuffler.lag import Lag
     from hubbub_shuffler.storage import Overview
 
-__all__ = ["Sources", "exposition", "hundreds"]
+__all__ = ["FAMILIES", "Family", "Sources", "exposition", "hundreds"]
 
 _PREFIX = "hubbub_shuffler_"
+
+
+class Family(NamedTuple):
+    """One metric as it is exposed and documented; a counter's name gets `_total`."""
+
+    kind: Literal["counter", "gauge"]
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+FAMILIES = {
+    # of the process
+    "accepted_reports": Family("counter", "Reports made durable by this process. In hundreds."),
+    "refused": Family("counter", "Uploads and reports refused by this process.", ("reason",)),
+    "connections_cut": Family("counter", "Connections cut by this process.", ("reason",)),
+    "connections": Family("gauge", "Connections open."),
+    "forward_lag_seconds": Family("gauge", "Age of the oldest closed bucket that waits for a verdict."),
+    "bundle_valid": Family("gauge", "Whether a valid bundle is at hand."),
+    "bundle_age_seconds": Family("gauge", "Time since the bundle was issued."),
+    "bundle_expires_seconds": Family("gauge", "Time until the bundle expires."),
+    "storage_up": Family("gauge", "Whether the storage can be read."),
+    "storage_durable": Family("gauge", "Whether the storage was set up to survive a crash."),
+    # of the storage
+    "waiting_buckets": Family("gauge", "Buckets that wait, by how large their crowd is.", ("metric", "crowd")),
+    "batches": Family("gauge", "Batches that are not settled, by state.", ("state",)),
+    "settled_batches": Family("counter", "Batches settled, by verdict.", ("metric", "verdict")),
+    "discarded_buckets": Family("counter", "Buckets discarded.", ("metric",)),
+}
+"""Every metric there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,65 +71,53 @@ def hundreds(count: int) -> int:
     return count // 100 * 100
 
 
-def exposition(sources: Sources, overview: Overview | None) -> bytes:
-    """All metrics as text, from what is known now; without those of the storage if it can't be read."""
+def exposition(sources: Sources, overview: Overview | None, *, durable: bool = True) -> bytes:
+    """All metrics as text, from what is known now; without those of the storage if it can't be read.
+
+    `durable`: what the storage says of itself.
+    """
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(_Snapshot(sources, overview))
+    registry.register(_Snapshot(sources, overview, durable))
     return generate_latest(registry)
 
 
 class _Snapshot(Collector):
-    def __init__(self, sources: Sources, overview: Overview | None) -> None:
-        self._sources, self._overview = sources, overview
+    def __init__(self, sources: Sources, overview: Overview | None, durable: bool) -> None:
+        self._sources, self._overview, self._durable = sources, overview, durable
 
     def collect(self) -> Iterator[Metric]:
         yield from _of_the_process(self._sources)
-        yield _gauge("storage_up", "Whether the storage can be read.", float(self._overview is not None))
+        yield _one("storage_up", float(self._overview is not None))
+        yield _one("storage_durable", float(self._durable))
         if self._overview is not None:
             yield from _of_the_storage(self._sources.ingest, self._overview)
 
 
 def _of_the_process(sources: Sources) -> Iterator[Metric]:
     ingest = sources.ingest
-    yield _count("accepted_reports", "Reports made durable by this process. In hundreds.", hundreds(ingest.accepted))
-    yield _by("refused", "Uploads and reports refused by this process.", "reason", ingest.refused)
+    yield _one("accepted_reports", hundreds(ingest.accepted))
+    yield _by("refused", ingest.refused)
     if sources.guard is not None:
-        yield _by("connections_cut", "Connections cut by this process.", "reason", sources.guard.cut)
-        yield _gauge("connections", "Connections open.", sources.guard.connections)
-    yield _gauge("forward_lag_seconds", "Age of the oldest closed bucket that waits for a verdict.", sources.lag.now())
+        yield _by("connections_cut", sources.guard.cut)
+        yield _one("connections", sources.guard.connections)
+    yield _one("forward_lag_seconds", sources.lag.now())
     relayed = sources.bundles.current
-    yield _gauge("bundle_valid", "Whether a valid bundle is at hand.", float(relayed is not None))
+    yield _one("bundle_valid", float(relayed is not None))
     if relayed is not None:
         body, now = relayed.bundle.body, sources.clock()
-        yield _gauge("bundle_age_seconds", "Time since the bundle was issued.", max(0.0, now - body.issued))
-        yield _gauge("bundle_expires_seconds", "Time until the bundle expires.", body.expires - now)
+        yield _one("bundle_age_seconds", max(0.0, now - body.issued))
+        yield _one("bundle_expires_seconds", body.expires - now)
 
 
 def _of_the_storage(ingest: Ingest, overview: Overview) -> Iterator[Metric]:
     minimum = _minimum(ingest)
-    waiting = GaugeMetricFamily(
-        f"{_PREFIX}waiting_buckets", "Buckets that wait, by how large their crowd is.", labels=["metric", "crowd"]
-    )
     crowds = Counter((b.name, _crowd(b.reports, minimum.get(b.name, 0))) for b in overview.waiting)
-    for (name, crowd), buckets in sorted(crowds.items()):
-        waiting.add_metric([name, crowd], buckets)
-    yield waiting
-    batches = GaugeMetricFamily(f"{_PREFIX}batches", "Batches that are not settled, by state.", labels=["state"])
-    for state, count in overview.batches.items():
-        batches.add_metric([state], count)
-    yield batches
-    settled = CounterMetricFamily(
-        f"{_PREFIX}settled_batches", "Batches settled, by verdict.", labels=["metric", "verdict"]
-    )
-    discarded = CounterMetricFamily(f"{_PREFIX}discarded_buckets", "Buckets discarded.", labels=["metric"])
-    for (name, what), counted in overview.counts.items():
-        if what == "discarded":
-            discarded.add_metric([name], counted.batches)
-        elif counted.batches:
-            settled.add_metric([name, what], counted.batches)
-    yield settled
-    yield discarded
+    yield _all("waiting_buckets", sorted(crowds.items()))
+    yield _all("batches", [((state,), count) for state, count in overview.batches.items()])
+    counted = [(name, what, count.batches) for (name, what), count in overview.counts.items()]
+    yield _all("settled_batches", [((name, what), n) for name, what, n in counted if what != "discarded" and n])
+    yield _all("discarded_buckets", [((name,), n) for name, what, n in counted if what == "discarded"])
 
 
 def _minimum(ingest: Ingest) -> dict[str, int]:
@@ -114,16 +131,19 @@ def _crowd(reports: int, minimum: int) -> str:
     return "large enough" if reports < 10 * minimum else "tenfold"
 
 
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(_PREFIX + name, text, value=value)
+def _one(name: str, value: float) -> Metric:
+    return _all(name, [((), value)])
 
 
-def _count(name: str, text: str, value: float) -> Metric:
-    return CounterMetricFamily(_PREFIX + name, text, value=value)
+def _by(name: str, counts: Mapping[str, int]) -> Metric:
+    return _all(name, [((key,), count) for key, count in sorted(counts.items())])
 
 
-def _by(name: str, text: str, label: str, counts: Counter[str]) -> Metric:
-    family = CounterMetricFamily(_PREFIX + name, text, labels=[label])
-    for key, count in sorted(counts.items()):
-        family.add_metric([key], count)
-    return family
+def _all(name: str, samples: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
+    family = FAMILIES[name]
+    made = (CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily)(
+        _PREFIX + name, family.help, labels=family.labels
+    )
+    for labels, value in samples:
+        made.add_metric(labels, value)
+    return made

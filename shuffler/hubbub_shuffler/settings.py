@@ -1,25 +1,35 @@
-"""Every knob the shuffler has. docs/reference/shuffler.md shows the same table; a test compares."""
+"""Every knob the shuffler has. docs/reference/settings.md is made from it."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+import os
+from collections.abc import Collection
 from pathlib import Path
 from re import fullmatch
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
+from hubbub import environment
 from hubbub.logs import LogFormat
 from hubbub.trust import parse_anchor
 from hubbub_shuffler.bundles import ID_BYTES
 from hubbub_shuffler.storage import LONGEST_PAUSE, REDIS_SCHEMES
 
-__all__ = ["PREFIX", "Settings", "is_loopback", "table", "unknown"]
+__all__ = ["IN_FILES", "PREFIX", "Settings", "is_loopback", "table", "unknown"]
 
 PREFIX = "HUBBUB_SHUFFLER_"
+IN_FILES = ("storage", "forward_token", "trust", "admin_token")
+"""Settings that may stand in a file, which the variable with _FILE behind its name names."""
 _SLOWEST_RATE = 1e-6
 
 
@@ -49,6 +59,11 @@ class Settings(BaseSettings):
     aggregator: str = Field("http://127.0.0.1:8702", description="Address of the aggregator.")
     forward_token: SecretStr | None = Field(
         None, description="Bearer token that the aggregator expects. Needed unless it is on loopback."
+    )
+    ca_file: Path | None = Field(
+        None,
+        description="File with the certificate authorities that may vouch for the aggregator, in PEM. "
+        "Unset: those that come with the software.",
     )
     trust: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
@@ -133,6 +148,18 @@ class Settings(BaseSettings):
     log_format: LogFormat = Field("text", description="Log lines as text or as json.")
     shutdown_timeout: int = Field(10, ge=1, description="Seconds that uploads in work get when the service stops.")
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  not used: what is not in the environment is unset
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  not used: it knows directories, no files
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        files = environment.from_files(os.environ, PREFIX, IN_FILES)
+        return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=dict(files))
+
     @field_validator("trust", "codebooks", mode="before")
     @classmethod
     def _split(cls, given: object) -> object:
@@ -203,17 +230,16 @@ class Settings(BaseSettings):
 
 
 def table() -> list[tuple[str, str, str]]:
-    """Name, default and meaning of every setting: what --help prints and docs/reference/shuffler.md shows."""
+    """Name, default and meaning of every setting: what --help prints."""
     return [
         (name, "" if field.default in (None, ()) else str(field.default), field.description or "")
         for name, field in Settings.model_fields.items()
     ]
 
 
-def unknown(names: Iterable[str]) -> list[str]:
-    """Which of these variables look like settings and are none: misspelt, they would leave a default in force."""
-    known = {PREFIX + name.upper() for name in Settings.model_fields}
-    return sorted(name for name in names if name.upper().startswith(PREFIX) and name.upper() not in known)
+def unknown(names: Collection[str]) -> list[str]:
+    """Which of these variables look like settings and are none."""
+    return environment.unknown(names, PREFIX, Settings.model_fields, IN_FILES)
 
 
 def _host(host: str) -> str:

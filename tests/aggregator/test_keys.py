@@ -56,6 +56,23 @@ def test_the_identity_is_made_once_and_is_private(tmp_path: Path) -> None:
         load_identity(state)
 
 
+def test_the_anchor_can_be_read_made_and_handed_on_as_a_file(tmp_path: Path) -> None:
+    run, option = CliRunner(), ["--state-dir", str(tmp_path / "state")]
+    missing = run.invoke(keys, ["anchor", *option]).exception
+    assert isinstance(missing, InvalidParameter)
+    assert not (tmp_path / "state").exists()  # asking makes nothing
+    made = run.invoke(keys, ["anchor", "--make", *option]).output.strip()
+    assert made == anchor_of(load_identity(tmp_path / "state"))
+    assert run.invoke(keys, ["anchor", "--make", *option]).output.strip() == made
+    assert json.loads(run.invoke(keys, ["anchor", "--json", *option]).output) == {"trust_anchor": made}
+    out = tmp_path / "anchor"
+    assert run.invoke(keys, ["anchor", "--out", str(out), *option]).exit_code == 0
+    assert out.read_text() == f"{made}\n"
+    assert stat.S_IMODE(out.stat().st_mode) == 0o644
+    nowhere = run.invoke(keys, ["anchor", "--out", str(tmp_path / "no" / "anchor"), *option]).exception
+    assert "can't be written: No such file" in str(nowhere)
+
+
 def test_an_identity_that_is_lost_is_asked_for_and_never_replaced(site: Site) -> None:
     identity = (site.state_dir / IDENTITY).read_bytes()
     (site.state_dir / IDENTITY).unlink()

@@ -295,7 +295,9 @@ def test_a_redis_that_could_lose_or_double_reports_is_named_loudly(
 ) -> None:
     options = ("--appendfsync", "everysec", "--maxmemory-policy", "allkeys-lru")
     with one_server(tmp_path / "redis", *options) as server, caplog.at_level(logging.WARNING):
-        RedisStorage(server.url, anchor=ANCHOR, secret=SECRET).close()
+        storage = RedisStorage(server.url, anchor=ANCHOR, secret=SECRET)
+        storage.close()
+    assert not storage.durable  # which the metrics show
     assert "LOSES ACKNOWLEDGED BATCHES" in caplog.text
     assert "REPORTS WOULD COUNT TWICE" in caplog.text
 

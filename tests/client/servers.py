@@ -265,6 +265,12 @@ class Authority:
 
     def issue(self, names: Sequence[str], *, days: int = 1) -> ssl.SSLContext:
         """A server's side of TLS under these names, valid for so many days; a negative number: until then."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*self.write(names, days=days))
+        return context
+
+    def write(self, names: Sequence[str], *, days: int = 1) -> tuple[Path, Path]:
+        """The same as files: certificate and key."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server for tests")])
         certificate = (
@@ -274,11 +280,10 @@ class Authority:
             .sign(self._key, hashes.SHA256())
         )
         pem = self._directory / f"server-{certificate.serial_number:x}.pem"
-        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        pem.write_bytes(private + certificate.public_bytes(Encoding.PEM))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(pem)
-        return context
+        private = pem.with_suffix(".key")
+        pem.write_bytes(certificate.public_bytes(Encoding.PEM))
+        private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        return pem, private
 
     def _begun(self, subject: x509.Name, key: ec.EllipticCurvePublicKey, days: int) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)

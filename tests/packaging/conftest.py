@@ -6,8 +6,12 @@ import fcntl
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -87,12 +91,24 @@ class Environment:
         return {name: version for name, _, version in pins}
 
 
-def environment(folder: Path, *, python: str = sys.executable) -> Environment:
-    """A new, empty environment."""
-    made = Environment(folder / "environment", folder / "home")
-    made.home.mkdir(parents=True)
-    subprocess.run([UV, "venv", "--quiet", "--python", python, str(made.path)], check=True)
-    return made
+class Make(Protocol):
+    """Makes an empty environment, for this Python unless another one is named."""
+
+    def __call__(self, python: str = ...) -> Environment: ...
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
+    """Environments that are gone when the tests are over; in .venv, as where temporary files are nothing may run."""
+    with ExitStack() as made:
+
+        def make(python: str = sys.executable) -> Environment:
+            kept = made.enter_context(tempfile.TemporaryDirectory(prefix="packaged-", dir=ROOT / ".venv"))
+            found = Environment(Path(kept) / "environment", tmp_path_factory.mktemp("home"))
+            subprocess.run([UV, "venv", "--quiet", "--python", python, str(found.path)], check=True)
+            return found
+
+        yield make
 
 
 def once(folder: Path) -> Built:

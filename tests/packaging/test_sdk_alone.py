@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import platform
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +16,10 @@ import hubbub
 from hubbub.bundle import SealingKey
 from hubbub.codebook import Codebook
 from hubbub.sealing import new_private_key, public_key_of
-from scripts.sbom import FILE
-from tests.packaging.conftest import Built, Environment, environment
+from scripts.sbom import FILE, LOCK, read_lock
+from tests.packaging.conftest import Built, Environment, Make
 from tests.packaging.pythons import others
+from tests.patience import PATIENCE
 from tests.shuffler.process import ShufflerProcess
 from tests.shuffler.stub_aggregator import RecordingAggregator
 from tests.shuffler.world import TRUST, signed
@@ -69,12 +72,14 @@ def reports(device: Environment, shuffler: ShufflerProcess) -> None:
     assert "dark_mode" in said["preview"]
     assert said["sent"] is True
     assert said["stats"]["acknowledged"] == 2, said["stats"]
+    inspected = json.loads(device.run(device.python, "-m", "hubbub_client", "inspect", "state", "--json").stdout)
+    assert inspected["ledger"]["spent"] == 2
 
 
 def test_a_device_with_the_wheel_alone_reports_to_a_real_shuffler(
-    built: Built, shuffler: ShufflerProcess, tmp_path: Path
+    built: Built, shuffler: ShufflerProcess, environment: Make
 ) -> None:
-    device = environment(tmp_path)
+    device = environment()
     device.install(str(built.wheel))
     bill = json.loads(FILE.read_text())["components"]
     assert device.installed() == {one["name"]: one["version"] for one in bill if one["scope"] == "required"}
@@ -98,8 +103,22 @@ def the_command_says_what_is_missing(device: Environment) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("python", others(), ids=lambda python: python.name)
 def test_a_device_with_another_python_reports_too(
-    built: Built, shuffler: ShufflerProcess, tmp_path: Path, python: Path
+    built: Built, shuffler: ShufflerProcess, environment: Make, python: Path
 ) -> None:
-    device = environment(tmp_path, python=str(python))
+    device = environment(str(python))
     device.install(str(built.wheel))
+    reports(device, shuffler)
+
+
+@pytest.mark.full
+def test_plain_pip_installs_it_too(built: Built, shuffler: ShufflerProcess, environment: Make, tmp_path: Path) -> None:
+    """All else here is installed by uv, which is faster; people use pip."""
+    device = environment()
+    pins = tmp_path / "pins.txt"
+    pins.write_text(
+        "\n".join(f"{one.name}=={one.version} ; {one.marker}".rstrip(" ;") for one in read_lock(LOCK.read_text()))
+    )
+    pip = [sys.executable, "-m", "pip", "--python", device.python, "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--constraint", str(pins), str(built.wheel)], check=True, timeout=PATIENCE)
+    assert set(device.installed()) == {"cryptography", "cffi", "pycparser"}
     reports(device, shuffler)

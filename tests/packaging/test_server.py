@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from scripts.sbom import FILE
-from tests.packaging.conftest import Built, Environment, environment
+from tests.packaging.conftest import Built, Environment, Make
 from tests.packaging.pythons import named, others
 from tests.patience import PATIENCE, wait_for
 from tests.ports import reserved_port
@@ -33,8 +33,8 @@ epsilon = 1.0
 
 
 @pytest.fixture(scope="module", params=[Path(sys.executable), *others()], ids=lambda python: python.name)
-def server(built: Built, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Environment:
-    made = environment(tmp_path_factory.mktemp("server"), python=str(request.param))
+def server(built: Built, environment: Make, request: pytest.FixtureRequest) -> Environment:
+    made = environment(str(request.param))
     made.install(f"{built.wheel}[server]")
     return made
 
@@ -92,6 +92,7 @@ def test_estimates_come_out_of_the_demo(server: Environment) -> None:
 def test_commands_work_that_read_data_or_libraries_of_their_own(server: Environment) -> None:
     (server.home / "metrics.toml").write_text(CODEBOOK)
     server.run(server.hubbub, "codebook", "check", "metrics.toml")
+    assert "dark_mode" in server.run(server.hubbub, "checklist", "metrics.toml", "--template").stdout
     server.run(server.hubbub, "plan", "metrics.toml", "--devices", "2000", "--plot", "plan.svg")
     assert (server.home / "plan.svg").stat().st_size > 1000
     server.run(

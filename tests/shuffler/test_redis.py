@@ -387,10 +387,12 @@ def test_a_server_that_could_lose_reports_is_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, options: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
     with one_server(tmp_path, *options) as server, caplog.at_level(logging.WARNING):
-        asyncio.run(make(server, Clock(0)).aclose())
+        storage = make(server, Clock(0))
+        asyncio.run(storage.aclose())
     for word in words:
         assert word in caplog.text
     assert bool(words) == bool(caplog.text)
+    assert storage.durable == (not words)  # which the metrics show
 
 
 def test_no_credential_is_in_an_error_a_log_or_a_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

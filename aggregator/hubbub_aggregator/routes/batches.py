@@ -6,9 +6,9 @@ import asyncio
 import hashlib
 import re
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from starlette.requests import ClientDisconnect
 
 from hubbub.problems import InvalidParameter, MalformedBatch
@@ -23,6 +23,7 @@ from hubbub_aggregator.storage import Batch
 __all__ = ["router"]
 
 router = APIRouter(tags=["shuffler"], responses=PROBLEMS)
+_BatchId: TypeAlias = Annotated[str, Path(description="The batch's id, drawn by the shuffler: 32 hexadecimal digits.")]
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _BODY: dict[str, Any] = {
@@ -39,7 +40,7 @@ _BODY: dict[str, Any] = {
     responses={202: {"model": Verdict, "description": "Kept; ask for the verdict."}},
     openapi_extra=_BODY,
 )
-async def take(batch_id: str, request: Request, response: Response, service: Shuffler) -> Verdict:
+async def take(batch_id: _BatchId, request: Request, response: Response, service: Shuffler) -> Verdict:
     """Take one shuffled batch, or the note that one was discarded.
 
     202: kept, verdict to come. 200: the verdict. The same id with the same content changes nothing; with
@@ -71,7 +72,7 @@ async def _taken(service: Aggregator, name: bytes, stream: AsyncIterator[bytes])
 
 
 @router.get("/v1/batches/{batch_id}", response_model=Verdict)
-def verdict(batch_id: str, service: Shuffler) -> Verdict:
+def verdict(batch_id: _BatchId, service: Shuffler) -> Verdict:
     """Where a batch stands."""
     with service.storage_faults():
         batch = service.storage.batch(_id(batch_id, "not-found"))

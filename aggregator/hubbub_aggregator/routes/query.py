@@ -40,7 +40,16 @@ _Confidence: TypeAlias = Annotated[
 _Top: TypeAlias = Annotated[
     int | None, Query(ge=1, le=65_536, description="Only so many values, the largest; intervals hold for all values.")
 ]
-_Population: TypeAlias = Literal["reports", "superpopulation"]
+_Population: TypeAlias = Annotated[
+    Literal["reports", "superpopulation"],
+    Query(description="Whom intervals are about: the devices that reported, or those they are a random sample of."),
+]
+_Postprocess: TypeAlias = Annotated[
+    Postprocess, Query(description="How raw estimates are made presentable; biased, and named in the answer.")
+]
+_Simultaneous: TypeAlias = Annotated[
+    bool | None, Query(description="Whether all intervals hold together (Bonferroni); unset: only with `top`.")
+]
 
 
 @router.get("/v1/metrics", response_model=MetricList, dependencies=_KNOWN)
@@ -97,9 +106,9 @@ def estimate(
     since: Annotated[_Date, Query(alias="from")] = None,
     until: Annotated[_Date, Query(alias="to")] = None,
     confidence: _Confidence = 0.95,
-    postprocess: Postprocess = "none",
+    postprocess: _Postprocess = "none",
     population: _Population = "reports",
-    simultaneous: bool | None = None,
+    simultaneous: _Simultaneous = None,
     top: _Top = None,
     format: Format = None,  # noqa: A002  as callers write it
 ) -> Response:
@@ -146,9 +155,9 @@ def series(
     since: Annotated[_Date, Query(alias="from")] = None,
     until: Annotated[_Date, Query(alias="to")] = None,
     confidence: _Confidence = 0.95,
-    postprocess: Postprocess = "none",
+    postprocess: _Postprocess = "none",
     population: _Population = "reports",
-    simultaneous: bool | None = None,
+    simultaneous: _Simultaneous = None,
     top: _Top = None,
     composed: Annotated[
         bool,
@@ -189,7 +198,7 @@ def compare(
     b_from: _Bound,
     b_to: _Bound,
     confidence: _Confidence = 0.95,
-    simultaneous: bool = True,
+    simultaneous: Annotated[bool, Query(description="Whether all intervals hold together (Bonferroni).")] = True,
     top: _Top = None,
     format: Format = None,  # noqa: A002  as callers write it
 ) -> Response:

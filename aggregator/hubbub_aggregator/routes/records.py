@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from hubbub.codebook import Metric
 from hubbub.period import LARGEST_INDEX
@@ -39,7 +39,7 @@ def releases(
         str | None, Query(alias="from", max_length=64, description="Only this period and later ones, as an ISO date.")
     ] = None,
     after: Annotated[str | None, Query(max_length=64, description="`next` of the page before.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Most records on a page.")] = 100,
     format: Format = None,  # noqa: A002  as callers write it
 ) -> Response:
     """Records of releases by period; with `metric`, those of the id that this name has now.
@@ -65,7 +65,11 @@ def releases(
 
 
 @router.get("/v1/releases/{release_id}", response_model=ReleaseModel, dependencies=_KNOWN)
-def release(request: Request, release_id: str, service: Analyst) -> Response:
+def release(
+    request: Request,
+    release_id: Annotated[str, Path(description="Its id, as in /v1/releases: 32 hexadecimal digits.")],
+    service: Analyst,
+) -> Response:
     """The record of one release. It never changes."""
     known = service.storage.release(bytes.fromhex(release_id)) if re.fullmatch("[0-9a-f]{32}", release_id) else None
     if known is None:

@@ -140,6 +140,9 @@ class Storage(Protocol):
     tally, nonces and record together, and only if nothing was accepted for the pair since it was read.
     """
 
+    durable: bool
+    """Whether what it acknowledges survives a crash, as far as can be seen when it is opened."""
+
     bodies: Bodies | None
     """Where bodies are kept for all processes; None where there can be one process only."""
 

@@ -39,7 +39,7 @@ class RedisStorage(RedisReleases):
         self._eraser = Eraser(self._link, self._keys, self)
         self.bodies = RedisBodies(self._link, self._keys)
         try:
-            warn_unless_durable(self._link, replicas)
+            self.durable = warn_unless_durable(self._link, replicas)
             claim(self._link, self._keys, anchor)
         except BaseException:
             self._link.close()

@@ -40,6 +40,7 @@ class SqliteStorage:
     """One file, readable by its owner only: it holds the private halves of the sealing keys."""
 
     bodies: Bodies | None = None
+    durable = True
 
     def __init__(self, path: Path) -> None:
         # SQLite gives its -wal and -shm files the mode of the database, so it must have it from the start

@@ -79,7 +79,7 @@ class Answers:
         moved = bool(self.codebook) and self.codebook != codebook.id.hex()
         for key, question in _known(codebook, self.given).items():
             if key in self.given and key not in self.about and question.basis:
-                self.about[key] = f"codebook {self.codebook}" if moved else question.basis
+                self.about[key] = f"codebook {self.codebook}" if moved and question.of_codebook else question.basis
 
     def stale(self, question: Question) -> str | None:
         """What it was about when it was given, if that has changed."""

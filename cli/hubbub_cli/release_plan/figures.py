@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING, Any
 
 from hubbub.period import DAY
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from hubbub.accounting.plan import MetricPlan, Plan
     from hubbub.codebook import Codebook
 
-__all__ = ["Figures", "above", "figures", "group", "periods_of_a_year"]
+__all__ = ["Figures", "figures", "group", "near", "periods_of_a_year"]
 
 YEAR = 365 * DAY
 _LARGE = 700.0
@@ -109,7 +108,6 @@ def group(epsilon: float, delta: float, size: int) -> tuple[float, float]:
     return size * epsilon, min(1.0, delta * steps)
 
 
-def above(number: float, digits: int = 3) -> str:
-    """A privacy figure in a few digits, rounded up, so that it is never understated."""
-    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(number))
-    return f"{float(rounded):,.0f}" if float(rounded) >= 1000 else f"{float(rounded):.{digits}g}"
+def near(number: float) -> str:
+    """An error in a few digits."""
+    return f"{number:,.0f}" if 100 <= number < math.inf else f"{number:.3g}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 __all__ = ["LIMITS"]
 
 LIMITS: dict[str, str] = {
-    "participation": "Whether, when and for which metrics a device reports is not protected: the shuffler sees it, "
-    "and the number of reports is public.",
+    "participation": "Whether, when, how often and for which metrics a device reports is not protected: the shuffler "
+    "sees it, and the number of reports is public.",
     "collusion": "If shuffler and aggregator work together, or one party has both machines, only each device's local "
     "epsilon is left.",
     "honest": "That the assumed share of reports is honest is enforced by nothing. Devices that lie also move the "
-    "estimates: every estimate says how far a thousand fakes would.",
+    "estimates: every estimate says by how much one fake in a thousand reports could.",
     "people": "Not a person but a device is the unit: who has several devices is protected less.",
     "time": "The guarantees of periods add up. Nothing is memoized, so a value that never changes is reported anew, "
     "and costs anew, in every period.",

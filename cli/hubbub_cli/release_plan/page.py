@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import hubbub
 from hubbub.codebook import decimal_text
 from hubbub.period import duration_text
-from hubbub_cli.release_plan.figures import above, group
+from hubbub_cli.release_plan.figures import group, near
 from hubbub_cli.release_plan.question import Question
 from hubbub_cli.release_plan.questions import domain_of, sections
+from hubbub_cli.rounding import above
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,7 +110,7 @@ def _figures(found: Review, file: str) -> Iterator[str]:
                 domain_of(one.metric),
                 one.metric.mechanism.name,
                 f"{one.min_batch:,} reports" if one.min_batch else "never",
-                f"{one.stderr:.3g}" if one.reports else "-",
+                near(one.stderr) if one.reports else "-",
                 above(one.guarantee.epsilon) if one.released and one.guarantee else "not released",
                 above(one.composed.epsilon) if one.released and one.composed else "not released",
                 decimal_text(one.metric.epsilon),
@@ -148,7 +149,7 @@ def _totals(found: Review, figures: Figures) -> Iterator[list[str]]:
                 shuffled = (
                     f"epsilon {above(epsilon)}, delta {above(delta)}" if delta < 1 else "no more than the local one"
                 )
-            yield [what + who, shuffled, f"epsilon {above(count * local)}"]
+            yield [what + who, shuffled, f"epsilon {above(count * local, 6)}"]
 
 
 def _decisions(found: Review) -> Iterator[str]:

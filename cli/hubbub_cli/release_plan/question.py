@@ -29,6 +29,8 @@ class Question:
     choices: Mapping[str, str] = field(default_factory=dict)
     default: Answer | None = None
     basis: str = ""
+    of_codebook: bool = True
+    """Whether the basis is something that the codebook says; else it is said by this software."""
 
     def read(self, written: object) -> Answer:
         """The answer in what a person typed or a file holds; InvalidValue says what is wrong with it."""

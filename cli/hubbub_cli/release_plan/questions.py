@@ -299,7 +299,8 @@ def _limits() -> Section:
                 statement,
                 "Known and accepted? If not, it stays an open point.",
                 "yes",
-                basis=statement,
+                basis=statement.rstrip("."),
+                of_codebook=False,
             )
             for name, statement in LIMITS.items()
         ),

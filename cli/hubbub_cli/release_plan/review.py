@@ -8,8 +8,8 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from hubbub.codebook import lint
-from hubbub_cli.release_plan.figures import above
 from hubbub_cli.release_plan.questions import sections
+from hubbub_cli.rounding import above
 
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook

@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 from hubbub_cli import drawing
+from hubbub_cli.rounding import above
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,7 +67,7 @@ class Outcome:
         """The same in words: while shuffler and aggregator do not collude, and if they do."""
         told = self.privacy()
         return (
-            f"eps {told['epsilon']:.3g} at delta {told['delta']:g} ({told['method']}) for one release",
+            f"eps {above(told['epsilon'])} at delta {told['delta']:g} ({told['method']}) for one release",
             f"if shuffler and aggregator collude: eps {told['local_epsilon']:g}",
         )
 

@@ -73,6 +73,7 @@ class Device:
         return self.client
 
     def close(self) -> None:
+        """As the client's."""
         self.client.close()
 
     def __enter__(self) -> Device:

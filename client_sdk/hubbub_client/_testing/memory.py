@@ -156,6 +156,7 @@ class MemoryTransport:
         return [report for report in read.values() if metric in (None, report.metric)]
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Answered as the shuffler would; CannotReach while `offline`."""
         request = Request(method, path, headers, body)
         self.requests.append(request)
         if self.offline:

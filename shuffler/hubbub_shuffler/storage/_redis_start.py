@@ -12,12 +12,15 @@ __all__ = ["warn_unless_durable"]
 _LOG = logging.getLogger("hubbub_shuffler")
 
 
-def warn_unless_durable(link: Link, replicas: int) -> None:
-    """One warning for each fault of each server; StorageError if one can't be reached."""
+def warn_unless_durable(link: Link, replicas: int) -> bool:
+    """One warning for each fault of each server; whether there is none. StorageError if one can't be reached."""
+    durable = True
     for node in link.primaries():
         link.ask(node, "PING")
         for fault in _faults(link, node, replicas):
             _LOG.warning("Redis at %s:%d %s", *node, fault)
+            durable = False
+    return durable
 
 
 def _faults(link: Link, node: Node, replicas: int) -> list[str]:

@@ -160,6 +160,9 @@ class Overview:
 class Storage(Protocol):
     """Holds sealed reports by bucket until each bucket is settled, and forgets them then."""
 
+    durable: bool
+    """Whether what it acknowledges survives a crash, as far as can be seen when it is opened."""
+
     async def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
         """Keep all of it durably, except for buckets that are closed or due: why, for each of those.
 

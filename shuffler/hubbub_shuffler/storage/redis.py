@@ -73,7 +73,7 @@ class RedisStorage:
         self._leases = Leases(self._rest.link, self._keys, self._scripts, self._now, entropy)
         self._eraser = Eraser(self._rest.link, self._keys, self._scripts, self._now, entropy(16).hex(), tidy_lease)
         try:
-            warn_unless_durable(self._rest.link, replicas)
+            self.durable = warn_unless_durable(self._rest.link, replicas)
             self._mark = Mark(self._rest.link, self._keys.mark, entropy)
         except BaseException:
             self._ingest.close()

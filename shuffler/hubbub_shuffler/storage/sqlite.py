@@ -36,6 +36,8 @@ __all__ = ["SqliteStorage"]
 class SqliteStorage:
     """A `Storage` in one file. `forget_after`: seconds for which a closed bucket is remembered as closed."""
 
+    durable = True
+
     def __init__(
         self, path: Path, *, clock: Callable[[], float], entropy: Entropy, forget_after: float = 30 * 86_400
     ) -> None:

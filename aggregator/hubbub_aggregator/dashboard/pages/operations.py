@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from hubbub.codebook import Codebook
     from hubbub_aggregator.status import FullStatus
 
-__all__ = ["OperationsPage", "operations_page"]
+__all__ = ["INVALID", "OperationsPage", "operations_page"]
 
-_INVALID = {
+INVALID = {
     "cannot-open": "It does not open with the key of its period: damaged, or sealed for another aggregator.",
     "wrong-period": "What is inside names another period than its envelope: a broken or dishonest device.",
     "malformed": "What is inside is no report of this metric: a broken or dishonest device.",
     "duplicate": "The same device-period was counted already: a report that was sent twice, counted once.",
 }
+"""Why a report inside a batch does not count; docs/reference/problems.md shows the same, and a test compares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ async def operations_page(site: Site) -> OperationsPage:
         lag=_lag(status, codebook),
         refused_batches=_reasons(status.refused_batches),
         invalid_reports=[
-            Reason(name, number, _INVALID.get(name, "")) for name, number in status.invalid_reports.items()
+            Reason(name, number, INVALID.get(name, "")) for name, number in status.invalid_reports.items()
         ],
         refused_requests=_reasons(status.refused_requests),
         keys=[

@@ -1,0 +1,86 @@
+"""`hubbub health`: whether the services of this machine are ready, for supervisors and containers."""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+
+import click
+
+__all__ = ["address_of", "health"]
+
+DEFAULTS = {"shuffler": 8701, "aggregator": 8702}
+"""Ports, as in the settings of the two; a test compares. Loading those would take longer than asking."""
+_ANYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  an address that is replaced
+
+
+@click.command()
+@click.argument("service", required=False, type=click.Choice(sorted(DEFAULTS)))
+@click.option("--alive", is_flag=True, help="Ask only whether the process answers, not whether it is ready.")
+@click.option(
+    "--timeout", type=click.FloatRange(0, min_open=True), default=5.0, show_default=True, help="Seconds for the answer."
+)
+def health(service: str | None, alive: bool, timeout: float) -> None:
+    """Say whether SERVICE is ready; exit code 0 if it is.
+
+    Without a SERVICE: whether all that run here are ready, and at least one runs. Address and certificate are
+    those in the environment, HUBBUB_SHUFFLER_HOST, _PORT and _TLS_CERTIFICATE, and the same for the aggregator.
+    """
+    found = {
+        name: _ask(name, "/healthz" if alive else "/readyz", timeout)
+        for name in ([service] if service else sorted(DEFAULTS))
+    }
+    running = {name: said for name, said in found.items() if said is not None}
+    if not running:
+        asked = " nor ".join(f"{name} at {address_of(name, os.environ)}" for name in found)
+        raise click.ClickException(f"no {asked} answers")
+    for name, trouble in running.items():
+        if not trouble:
+            click.echo(f"{name}: {'alive' if alive else 'ready'}")
+    if any(running.values()):
+        raise click.ClickException("; ".join(f"the {name} {trouble}" for name, trouble in running.items() if trouble))
+
+
+def address_of(service: str, environ: Mapping[str, str]) -> str:
+    """Where this process reaches the service that these variables describe."""
+    prefix = f"HUBBUB_{service.upper()}_"
+    host = environ.get(f"{prefix}HOST", "")
+    host = _ANYWHERE.get(host) or (f"[{host}]" if ":" in host else host)
+    scheme = "https" if environ.get(f"{prefix}TLS_CERTIFICATE") else "http"
+    return f"{scheme}://{host}:{environ.get(f'{prefix}PORT') or DEFAULTS[service]}"
+
+
+def _ask(service: str, path: str, timeout: float) -> str | None:
+    """Why it is not ready; empty if it is, None if nothing listens there."""
+    try:
+        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+        if certificate := os.environ.get(f"HUBBUB_{service.upper()}_TLS_CERTIFICATE"):
+            handlers.append(urllib.request.HTTPSHandler(context=_only(certificate)))
+        with urllib.request.build_opener(*handlers).open(address_of(service, os.environ) + path, timeout=timeout):
+            return ""
+    except urllib.error.HTTPError as error:
+        with error:
+            return _words(error.read(65_536)) or f"answers {error.code}"
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        return None if isinstance(reason, ConnectionRefusedError) else f"does not answer: {reason}"
+
+
+def _only(certificate: str) -> ssl.SSLContext:
+    """Trust in this very certificate: the name in it is that of the outside, and not the one we ask by."""
+    context = ssl.create_default_context(cafile=certificate)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def _words(body: bytes) -> str:
+    try:
+        problem = json.loads(body)
+        return f"is not ready: {problem['title']} {problem['detail']}"
+    except (ValueError, KeyError, TypeError):
+        return ""

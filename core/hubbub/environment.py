@@ -1,0 +1,52 @@
+"""Settings from the environment: values that stand in files, and names that no setting has.
+
+A process's environment is inherited by its children and shown by more tools than one thinks of; a file has an owner and
+a mode. So what is secret may stand in a file that a variable names: for the setting FORWARD_TOKEN of a service, the
+variable with `_FILE` behind its name. That is how Docker's secrets and systemd's credentials arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from hubbub.problems import InvalidParameter
+
+__all__ = ["FILE", "from_files", "unknown"]
+
+FILE = "_FILE"
+_LARGEST = 65_536
+"""Bytes: more than any token, address or list of anchors has."""
+
+
+def from_files(environ: Mapping[str, str], prefix: str, names: Collection[str]) -> dict[str, str]:
+    """The settings of these names whose values stand in files, without the line end that editors leave there."""
+    return {
+        name: _content(variable, Path(environ[variable]), environ)
+        for name in names
+        if environ.get(variable := f"{prefix}{name.upper()}{FILE}")
+    }
+
+
+def unknown(variables: Collection[str], prefix: str, names: Collection[str], in_files: Collection[str]) -> list[str]:
+    """Which of these variables look like settings and are none: misspelt, they would leave a default in force."""
+    known = {prefix + name.upper() for name in names} | {f"{prefix}{name.upper()}{FILE}" for name in in_files}
+    return sorted(name for name in variables if name.upper().startswith(prefix) and name.upper() not in known)
+
+
+def _content(variable: str, path: Path, environ: Mapping[str, str]) -> str:
+    plain = variable.removesuffix(FILE)
+    if environ.get(plain):
+        raise InvalidParameter(f"{plain} and {variable} are both set: which one holds? Remove one")
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_LARGEST + 1)
+        text = raw.decode("utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise InvalidParameter(f"{variable} names {path}, which can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InvalidParameter(f"{variable} names {path}, which is no text") from None  # nothing of it is shown
+    if not text.strip() or len(raw) > _LARGEST:
+        what = "is empty" if not text.strip() else f"has more than {_LARGEST} bytes"
+        raise InvalidParameter(f"{variable} names {path}, which {what}: is it the right file?")
+    return text

@@ -1,0 +1,71 @@
+"""Write deploy/systemd/*.env from the services' settings: every one of them, most of them commented out.
+
+    python -m scripts.make_env_templates
+
+A test compares: what a service can be told, its operator finds there, with the default and the meaning.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+from hubbub.environment import FILE
+from hubbub_aggregator import settings as of_the_aggregator
+from hubbub_shuffler import settings as of_the_shuffler
+
+__all__ = ["FOLDER", "main", "template"]
+
+FOLDER = Path(__file__).parent.parent / "deploy" / "systemd"
+_WIDTH = 118
+_SHUFFLER = {
+    "host": "0.0.0.0",  # noqa: S104  devices come from everywhere
+    "aggregator": "https://aggregator.example.com:8702",
+    "trust": "ed25519:REPLACE-WITH-WHAT-THE-AGGREGATOR-PRINTS",
+    "admin_port": "9701",
+}
+_AGGREGATOR = {
+    "codebook": "/etc/hubbub/metrics.toml",
+    "host": "0.0.0.0",  # noqa: S104  the shuffler and analysts come from elsewhere
+    "shuffler_address": "https://shuffler.example.com:8701",
+    "admin_port": "9702",
+}
+_BY_THE_UNIT = {
+    "shuffler": ("state_dir", "forward_token", "tls_certificate", "tls_key"),
+    "aggregator": ("state_dir", "shuffler_token", "analyst_token", "tls_certificate", "tls_key"),
+}
+
+
+def template(service: str, settings: ModuleType, set_here: Mapping[str, str]) -> str:
+    """All settings of a service as its unit reads them."""
+    lines = [
+        f"# Settings of hubbub-{service}.service: copy to /etc/hubbub/{service}.env, edit the lines without a # first.",
+        "# Secrets do not belong here: the unit reads them from files, as credentials. One that it has not may be",
+        f"# named here by its file: {settings.PREFIX}ADMIN_TOKEN{FILE}=...",
+        "",
+    ]
+    for name, default, text in settings.table():
+        variable = settings.PREFIX + name.upper()
+        notes = [text]
+        if name in _BY_THE_UNIT[service]:
+            notes.append("Set by the unit.")
+        if name in settings.IN_FILES:
+            notes.append(f"Or the name of a file that holds it, in {variable}{FILE}.")
+        lines += textwrap.wrap(" ".join(notes), _WIDTH, initial_indent="# ", subsequent_indent="# ")
+        lines += [f"{variable}={set_here[name]}" if name in set_here else f"#{variable}={default}", ""]
+    return "\n".join(lines[:-1]) + "\n"
+
+
+def main() -> dict[Path, str]:
+    """What each file has to say."""
+    return {
+        FOLDER / "shuffler.env": template("shuffler", of_the_shuffler, _SHUFFLER),
+        FOLDER / "aggregator.env": template("aggregator", of_the_aggregator, _AGGREGATOR),
+    }
+
+
+if __name__ == "__main__":
+    for path, text in main().items():
+        path.write_text(text)

@@ -1,0 +1,251 @@
+"""Write deploy/grafana/hubbub.json: one dashboard for either service's operator, or for both where they are one.
+
+    python -m scripts.make_grafana_dashboard
+
+Every metric of both services is on it; a test compares it with what they expose.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["PATH", "main"]
+
+PATH = Path(__file__).parent.parent / "deploy" / "grafana" / "hubbub.json"
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_COLUMNS, _HEIGHT = 24, 7
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A picture with what it says. `shown`: each query and the legend of its lines."""
+
+    title: str
+    says: str
+    shown: Sequence[tuple[str, str]]
+    unit: str = "short"
+    kind: str = "timeseries"
+    width: int = 8
+    bad_below: float | None = None
+    bad_above: float | None = None
+
+
+def _state(title: str, says: str, expression: str, **limits: Any) -> Panel:
+    return Panel(title, says, [(expression, "{{instance}}")], kind="stat", width=4, **limits)
+
+
+SHUFFLER = [
+    _state("Up", "Whether it can be scraped.", 'up{job="hubbub-shuffler"}', bad_below=1),
+    _state("Bundle", "1: a valid one is at hand.", "hubbub_shuffler_bundle_valid", bad_below=1),
+    _state(
+        "Bundle expires in",
+        "Devices cannot report after it.",
+        "hubbub_shuffler_bundle_expires_seconds",
+        unit="s",
+        bad_below=172_800,
+    ),
+    _state("Storage answers", "1: it does.", "hubbub_shuffler_storage_up", bad_below=1),
+    _state("Storage durable", "0: a crash loses reports.", "hubbub_shuffler_storage_durable", bad_below=1),
+    _state(
+        "Forward lag",
+        "Age of the oldest closed bucket without a verdict.",
+        "hubbub_shuffler_forward_lag_seconds",
+        unit="s",
+        bad_above=3_600,
+    ),
+    Panel(
+        "Reports taken",
+        "A second. The counter moves in hundreds, so that small crowds cannot be counted.",
+        [("sum by (instance) (rate(hubbub_shuffler_accepted_reports_total[30m]))", "{{instance}}")],
+        unit="cps",
+    ),
+    Panel(
+        "Refused",
+        "Uploads and reports a second, by reason.",
+        [("sum by (reason) (rate(hubbub_shuffler_refused_total[10m]))", "{{reason}}")],
+        unit="cps",
+    ),
+    Panel(
+        "Connections",
+        "Open, and cut a second by reason.",
+        [
+            ("hubbub_shuffler_connections", "open at {{instance}}"),
+            ("sum by (reason) (rate(hubbub_shuffler_connections_cut_total[10m]))", "cut: {{reason}}"),
+        ],
+    ),
+    Panel(
+        "Buckets that wait",
+        "By how large their crowd is; never how many.",
+        [("sum by (crowd) (hubbub_shuffler_waiting_buckets)", "{{crowd}}")],
+    ),
+    Panel(
+        "Batches",
+        "Not settled yet, by state.",
+        [("max by (state) (hubbub_shuffler_batches)", "{{state}}")],
+    ),
+    Panel(
+        "What became of buckets, in a day",
+        "Verdicts of the aggregator, and buckets that were discarded for want of a crowd.",
+        [
+            ("sum by (verdict) (increase(hubbub_shuffler_settled_batches_total[1d]))", "{{verdict}}"),
+            ("sum by (metric) (increase(hubbub_shuffler_discarded_buckets_total[1d]))", "discarded: {{metric}}"),
+        ],
+    ),
+    Panel(
+        "Age of the bundle",
+        "At the shuffler: it is fetched anew as often as its max_age says.",
+        [("hubbub_shuffler_bundle_age_seconds", "{{instance}}")],
+        unit="s",
+        width=24,
+    ),
+]
+AGGREGATOR = [
+    _state("Up", "Whether it can be scraped.", 'up{job="hubbub-aggregator"}', bad_below=1),
+    _state("Housekeeping", "1: keys and bundle are up to date.", "hubbub_aggregator_housekeeping_ok", bad_below=1),
+    _state(
+        "Bundle age",
+        "Signed anew at half of its lifetime.",
+        "hubbub_aggregator_bundle_age_seconds",
+        unit="s",
+        bad_above=432_000,
+    ),
+    _state("Storage answers", "1: it does.", "hubbub_aggregator_storage_up", bad_below=1),
+    _state("Storage durable", "0: a crash loses batches.", "hubbub_aggregator_storage_durable", bad_below=1),
+    _state("Queue", "Batches that wait to be opened.", "hubbub_aggregator_open_queue", bad_above=100),
+    Panel(
+        "Batches with a verdict, in a day",
+        "Of the storage: the same whichever process is asked.",
+        [
+            ("max by (verdict) (increase(hubbub_aggregator_batches_total[1d]))", "{{verdict}}"),
+            ("max by (reason) (increase(hubbub_aggregator_refused_batches_total[1d]))", "refused: {{reason}}"),
+            ("max(increase(hubbub_aggregator_discarded_buckets_total[1d]))", "discarded by the shuffler"),
+        ],
+    ),
+    Panel(
+        "Work of each process",
+        "Batches given a verdict, and attempts that failed, an hour.",
+        [
+            ("sum by (instance, verdict) (increase(hubbub_aggregator_worked_batches_total[1h]))", "{{verdict}}"),
+            ("sum by (instance) (increase(hubbub_aggregator_batch_failures_total[1h]))", "failed at {{instance}}"),
+        ],
+    ),
+    Panel(
+        "Reports opened",
+        "A second, by what came of them.",
+        [("sum by (result) (rate(hubbub_aggregator_opened_reports_total[1h]))", "{{result}}")],
+        unit="cps",
+    ),
+    Panel(
+        "Reports that do not count, in a day",
+        "By reason.",
+        [("max by (reason) (increase(hubbub_aggregator_invalid_reports_total[1d]))", "{{reason}}")],
+    ),
+    Panel(
+        "Requests refused",
+        "A second, by problem; and failures of the storage.",
+        [
+            ("sum by (problem) (rate(hubbub_aggregator_refused_requests_total[10m]))", "{{problem}}"),
+            ("sum(rate(hubbub_aggregator_storage_errors_total[10m]))", "errors of the storage"),
+        ],
+        unit="cps",
+    ),
+    Panel(
+        "Time since the last verdict",
+        "Of each process. Batches come when periods close, so it rises in between.",
+        [("hubbub_aggregator_last_batch_age_seconds", "{{instance}}")],
+        unit="s",
+    ),
+    Panel(
+        "Keys",
+        "Age since the first period of each; below zero for those to come, of which there must be some.",
+        [("max by (key, state) (hubbub_aggregator_key_age_seconds)", "key {{key}}, {{state}}")],
+        unit="s",
+        width=12,
+    ),
+    Panel(
+        "Sequence of the bundle",
+        "Rises with each one that is signed, and never falls.",
+        [("hubbub_aggregator_bundle_sequence", "{{instance}}")],
+        width=12,
+    ),
+]
+PROCESSES = [
+    Panel(
+        "CPU",
+        "Cores in use.",
+        [('rate(process_cpu_seconds_total{job=~"hubbub-.*"}[5m])', "{{job}} {{instance}}")],
+        width=12,
+    ),
+    Panel(
+        "Memory",
+        "Resident.",
+        [('process_resident_memory_bytes{job=~"hubbub-.*"}', "{{job}} {{instance}}")],
+        unit="bytes",
+        width=12,
+    ),
+]
+
+
+def main() -> str:
+    """The dashboard, as Grafana imports it."""
+    panels: list[dict[str, Any]] = []
+    row = 0
+    for title, group in (("Shuffler", SHUFFLER), ("Aggregator", AGGREGATOR), ("Processes", PROCESSES)):
+        panels.append({**_placed(len(panels), 0, row, _COLUMNS, 1), "type": "row", "title": title, "collapsed": False})
+        row, column, height = row + 1, 0, 0
+        for panel in group:
+            if column + panel.width > _COLUMNS:
+                row, column = row + height, 0
+            height = 4 if panel.kind == "stat" else _HEIGHT
+            panels.append(_drawn(panel, _placed(len(panels), column, row, panel.width, height)))
+            column += panel.width
+        row += height
+    source = {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Prometheus"}
+    document = {
+        "uid": "hubbub",
+        "title": "Hubbub",
+        "description": "Shuffler and aggregator. An operator who runs one of them sees one half of it.",
+        "tags": ["hubbub"],
+        "schemaVersion": 39,
+        "editable": True,
+        "refresh": "1m",
+        "time": {"from": "now-24h", "to": "now"},
+        "templating": {"list": [source]},
+        "panels": panels,
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _placed(number: int, x: int, y: int, width: int, height: int) -> dict[str, Any]:
+    return {"id": number + 1, "gridPos": {"x": x, "y": y, "w": width, "h": height}}
+
+
+def _drawn(panel: Panel, placed: dict[str, Any]) -> dict[str, Any]:
+    steps: list[dict[str, Any]] = [{"color": "green", "value": None}]
+    if panel.bad_below is not None:
+        steps = [{"color": "red", "value": None}, {"color": "green", "value": panel.bad_below}]
+    if panel.bad_above is not None:
+        steps.append({"color": "red", "value": panel.bad_above})
+    return {
+        **placed,
+        "type": panel.kind,
+        "title": panel.title,
+        "description": panel.says,
+        "datasource": _SOURCE,
+        "targets": [
+            {"refId": chr(ord("A") + at), "datasource": _SOURCE, "expr": expression, "legendFormat": legend}
+            for at, (expression, legend) in enumerate(panel.shown)
+        ],
+        "fieldConfig": {
+            "defaults": {"unit": panel.unit, "thresholds": {"mode": "absolute", "steps": steps}},
+            "overrides": [],
+        },
+    }
+
+
+if __name__ == "__main__":
+    PATH.write_text(main())

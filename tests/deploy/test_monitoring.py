@@ -1,0 +1,199 @@
+"""Alerts and dashboard ask for what the services really expose, and for all of it; each alert says what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.registry import Collector
+
+from hubbub_aggregator import metrics as of_the_aggregator
+from hubbub_aggregator.opening import Pool
+from hubbub_shuffler import metrics as of_the_shuffler
+from hubbub_shuffler.guard import Guard
+from hubbub_shuffler.lag import Lag
+from scripts import make_grafana_dashboard
+from tests.aggregator.fleet import Site
+from tests.deploy.lab import ROOT
+from tests.shuffler.world import World
+
+PROMETHEUS = ROOT / "deploy" / "prometheus"
+DASHBOARD = json.loads(make_grafana_dashboard.PATH.read_text())
+RULES = [rule for group in yaml.safe_load((PROMETHEUS / "alerts.yml").read_text())["groups"] for rule in group["rules"]]
+PAGE = ROOT / "docs" / "how-to" / "monitor.md"
+FROM_PROMETHEUS = {"instance", "job"}
+"""Labels that a scrape adds."""
+OF_OTHERS = ("up", "node_", "probe_", "process_")
+"""Prometheus' own, those of exporters that monitor.md names, and those of every Python process."""
+
+
+def promised(collector: Collector) -> dict[str, set[str]]:
+    """Each metric that a service can show and its labels, whether or not there is a number for it now."""
+    found = {}
+    for family in collector.collect():
+        labels = set(getattr(family, "_labelnames", ()))
+        found[family.name + ("_total" if family.type == "counter" else "")] = labels
+    return found
+
+
+@pytest.fixture(scope="module")
+def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """Both services, as they are built, asked for all of their metrics."""
+
+    async def shuffler() -> dict[str, set[str]]:
+        async with World(tmp_path_factory.mktemp("shuffler")) as world:
+            guard = Guard(
+                head_timeout=1,
+                body_timeout=1,
+                body_rate=1,
+                max_body=1,
+                max_connections=1,
+                max_per_address=1,
+                clock=time.monotonic,
+            )
+            sources = of_the_shuffler.Sources(world.ingest, world.bundles, Lag(world.clock), guard, world.clock)
+            return promised(of_the_shuffler._Snapshot(sources, await world.storage.overview(), True))
+
+    pool = Pool(1)
+    site = Site.open(tmp_path_factory.mktemp("aggregator"), pool)
+    try:
+        site.service.accumulator.progress.last = site.service.clock()  # as after the first batch
+        stored = of_the_aggregator._stored(site.service)
+        aggregator = promised(of_the_aggregator._Snapshot(site.service, stored))
+    finally:
+        site.close()
+        pool.close()
+    return {**asyncio.run(shuffler()), **aggregator}
+
+
+def asked(expression: str) -> dict[str, set[str]]:
+    """Each metric of an expression, and the labels by which it is chosen, grouped or joined there."""
+    bare = re.sub(r'"[^"]*"', '""', expression)
+    groups = {word for found in re.findall(r"\b(?:by|on) \(([^)]*)\)", bare) for word in re.findall(r"\w+", found)}
+    rest = re.sub(r"\b(?:by|on) \([^)]*\)", "", bare)
+    names = re.findall(r"\b(hubbub_\w+|up|node_\w+|probe_\w+|process_\w+)\b(?:\{([^}]*)\})?", rest)
+    found: dict[str, set[str]] = {}
+    for name, matchers in names:
+        found.setdefault(name, set()).update(re.findall(r"(\w+) *[=!]", matchers), groups)
+    return found
+
+
+def expressions() -> list[tuple[str, str, str]]:
+    """Where, what is asked, and what is shown of the answer."""
+    alerts = [(rule["alert"], rule["expr"], str(rule["annotations"])) for rule in RULES]
+    targets = [(panel["title"], target) for panel in DASHBOARD["panels"] for target in panel.get("targets", ())]
+    return alerts + [(title, target["expr"], target["legendFormat"]) for title, target in targets]
+
+
+def test_what_is_asked_for_is_exposed_with_the_labels_by_which_it_is_asked(exposed: dict[str, set[str]]) -> None:
+    for place, expression, _ in expressions():
+        found = asked(expression)
+        assert found, place
+        for name, labels in found.items():
+            if not name.startswith(OF_OTHERS):
+                assert name in exposed, (place, name)
+                assert labels <= exposed[name] | FROM_PROMETHEUS, (place, name)
+
+
+def test_every_metric_is_on_the_dashboard(exposed: dict[str, set[str]]) -> None:
+    shown = {
+        name for panel in DASHBOARD["panels"] for target in panel.get("targets", ()) for name in asked(target["expr"])
+    }
+    assert set(exposed) <= shown
+
+
+def test_what_is_shown_of_an_answer_is_in_it(exposed: dict[str, set[str]]) -> None:
+    for place, expression, text in expressions():
+        wanted = set(re.findall(r"\$labels\.(\w+)|\{\{(\w+)\}\}", text))
+        names = {name for pair in wanted for name in pair if name}
+        grouped = re.findall(r"\bby \(([^)]*)\)", expression)
+        there = set(FROM_PROMETHEUS)
+        for name in asked(expression):
+            there |= exposed.get(name, {"mountpoint"})
+        if grouped:
+            there = {word for group in grouped for word in re.findall(r"\w+", group)}
+        assert names <= there, place
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_every_alert_says_what_it_means_and_leads_to_a_section(rule: dict[str, Any]) -> None:
+    notes = rule["annotations"]
+    assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+    assert len(notes["summary"]) > 20
+    assert len(notes["description"]) > 60
+    page, _, anchor = notes["runbook_url"].partition("#")
+    assert ROOT / page == PAGE
+    assert anchor in {heading.lower() for heading in re.findall(r"^#+ (\w+)$", PAGE.read_text(), re.MULTILINE)}
+
+
+def test_the_page_has_no_alert_that_there_is_not() -> None:
+    headings = set(re.findall(r"^#+ (Hubbub\w+)$", PAGE.read_text(), re.MULTILINE))
+    assert headings == {rule["alert"] for rule in RULES}
+
+
+def test_every_alert_is_seen_to_fire_and_not_to_fire() -> None:
+    cases = yaml.safe_load((PROMETHEUS / "alerts.test.yml").read_text())["tests"]
+    checks = [(check["expr"], bool(check["exp_samples"])) for case in cases for check in case["promql_expr_test"]]
+    for rule in RULES:
+        for fires in (True, False):
+            assert any(f'"{rule["alert"]}"' in expression and fires == fired for expression, fired in checks), rule[
+                "alert"
+            ]
+
+
+def test_the_jobs_are_those_of_the_example() -> None:
+    jobs = {job["job_name"] for job in yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())["scrape_configs"]}
+    named = {name for _, expression, _ in expressions() for name in re.findall(r'job="([^"]+)"', expression)}
+    assert jobs == {"hubbub-shuffler", "hubbub-aggregator"}
+    assert named <= jobs | {"hubbub-tls"}
+
+
+def test_the_dashboard_is_what_its_script_makes_and_no_panel_hides_another() -> None:
+    assert make_grafana_dashboard.PATH.read_text() == make_grafana_dashboard.main()
+    places = [panel["gridPos"] for panel in DASHBOARD["panels"]]
+    for a, b in itertools.combinations(places, 2):
+        beside = a["x"] + a["w"] <= b["x"] or b["x"] + b["w"] <= a["x"]
+        assert beside or a["y"] + a["h"] <= b["y"] or b["y"] + b["h"] <= a["y"]
+        assert a["x"] + a["w"] <= 24
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(places)
+
+
+def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    if shutil.which("promtool") is None:
+        pytest.skip(
+            "no promtool here: apt-get install prometheus; names and texts of the rules are looked at without it"
+        )
+    return subprocess.run(["promtool", *arguments], capture_output=True, text=True, cwd=PROMETHEUS, check=False)
+
+
+def test_prometheus_takes_rules_and_configuration() -> None:
+    done = promtool("check", "config", "prometheus.yml")
+    assert done.returncode == 0, done.stderr
+    assert f"SUCCESS: {len(RULES)} rules found" in done.stdout
+
+
+@pytest.mark.full
+def test_alerts_fire_when_they_should() -> None:
+    done = promtool("test", "rules", "alerts.test.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.full
+def test_a_rule_that_is_wrong_is_noticed(tmp_path: Path) -> None:
+    shutil.copy(PROMETHEUS / "alerts.test.yml", tmp_path)
+    text = (PROMETHEUS / "alerts.yml").read_text()
+    (tmp_path / "alerts.yml").write_text(
+        text.replace("hubbub_shuffler_bundle_valid == 0", "hubbub_shuffler_bundle_valid == 1")
+    )
+    done = promtool("test", "rules", tmp_path / "alerts.test.yml")
+    assert done.returncode != 0
+    assert "HubbubNoBundle" in done.stdout + done.stderr

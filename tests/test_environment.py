@@ -91,11 +91,18 @@ def test_a_file_that_cannot_hold_a_secret_is_refused_by_name_and_not_shown(
     assert SECRET not in str(refused.value)
 
 
-def test_a_value_and_a_file_for_it_are_one_too_many(file: Any) -> None:
+@pytest.mark.parametrize("value", ["x", ""])
+def test_a_value_and_a_file_for_it_are_one_too_many(value: str, file: Any) -> None:
     with pytest.raises(InvalidParameter, match="SERVICE_TOKEN and SERVICE_TOKEN_FILE are both set"):
         environment.from_files(
-            {"SERVICE_TOKEN": "x", "SERVICE_TOKEN_FILE": file(SECRET.encode())}, "SERVICE_", ["token"]
+            {"SERVICE_TOKEN": value, "SERVICE_TOKEN_FILE": file(SECRET.encode())}, "SERVICE_", ["token"]
         )
+
+
+@pytest.mark.parametrize("module", SERVICES)
+def test_small_letters_name_a_file_as_well(module: Any, file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{module.PREFIX}ADMIN_TOKEN_FILE".lower(), file(SECRET.encode()))
+    assert module.Settings().admin_token.get_secret_value() == SECRET
 
 
 def test_a_name_that_is_left_empty_is_no_file() -> None:

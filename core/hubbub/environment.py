@@ -21,10 +21,12 @@ _LARGEST = 65_536
 
 def from_files(environ: Mapping[str, str], prefix: str, names: Collection[str]) -> dict[str, str]:
     """The settings of these names whose values stand in files, without the line end that editors leave there."""
+    # in capitals, as pydantic and `unknown` take them: one that they know and this does not would leave no secret set
+    given = {name.upper(): value for name, value in environ.items()}
     return {
-        name: _content(variable, Path(environ[variable]), environ)
+        name: _content(variable, Path(given[variable]), given)
         for name in names
-        if environ.get(variable := f"{prefix}{name.upper()}{FILE}")
+        if given.get(variable := f"{prefix}{name.upper()}{FILE}")
     }
 
 
@@ -36,7 +38,7 @@ def unknown(variables: Collection[str], prefix: str, names: Collection[str], in_
 
 def _content(variable: str, path: Path, environ: Mapping[str, str]) -> str:
     plain = variable.removesuffix(FILE)
-    if environ.get(plain):
+    if plain in environ:  # also if it is empty: then it would hold, and what the file protects would be open
         raise InvalidParameter(f"{plain} and {variable} are both set: which one holds? Remove one")
     try:
         with path.open("rb") as file:

@@ -33,9 +33,13 @@ if TYPE_CHECKING:
     from hubbub_aggregator.keys import KeyRing
     from hubbub_aggregator.spool import Spool
 
-__all__ = ["Accumulator", "Progress", "distinct"]
+__all__ = ["RESULTS", "Accumulator", "Progress", "distinct"]
 
 log = logging.getLogger("hubbub.aggregator")
+
+RESULTS = ("valid", "duplicate", "cannot-open", "wrong-period", "malformed")
+"""What can come of a report in a batch. All are counted from zero: a counter that begins to exist with its first
+event has not risen then, as Prometheus sees it, and a first day of junk would alarm nobody."""
 
 
 @dataclass(slots=True)
@@ -44,7 +48,7 @@ class Progress:
 
     batches: Counter[str] = field(default_factory=Counter)
     """By verdict: accepted, or the reason of a refusal."""
-    reports: Counter[str] = field(default_factory=Counter)
+    reports: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(RESULTS, 0)))
     """Of the batches it opened: valid, or why not."""
     failures: int = 0
     """Batches that could not be worked on for a reason of ours, each time."""

@@ -19,6 +19,7 @@ from pydantic import SecretStr
 
 from hubbub.logs import configure
 from hubbub_aggregator.admin import create_admin
+from hubbub_aggregator.dashboard.pages.operations import INVALID
 from hubbub_aggregator.metrics import exposition
 from hubbub_aggregator.settings import Settings, table
 from hubbub_aggregator.storage import SqliteStorage
@@ -58,6 +59,8 @@ def test_the_metrics_say_what_came_of_batches_and_reports(site: Site) -> None:
     before = metrics(site)
     assert before["storage_up",] == 1
     assert ("last_batch_age_seconds",) not in before
+    for result in ("valid", *INVALID):  # there before the first one: else it would not be seen to rise
+        assert before["opened_reports_total", result] == 0
     header = site.header("dark_mode", 260)
     reports = site.seal(header, site.plaintexts("dark_mode", [True] * 250)) + [os.urandom(header.size)] * 10
     site.settle(whole(header, reports))
@@ -73,6 +76,7 @@ def test_the_metrics_say_what_came_of_batches_and_reports(site: Site) -> None:
     assert found["refused_batches_total", "batch-too-small"] == 1
     assert found["invalid_reports_total", "cannot-open"] == 10
     assert found["opened_reports_total", "valid"] == 250
+    assert found["opened_reports_total", "cannot-open"] == 10
     assert found["worked_batches_total", "batch-too-small"] == 1
     assert found["discarded_buckets_total",] == 1
     assert found["refused_requests_total", "malformed-batch"] == 1

@@ -135,6 +135,10 @@ def test_every_alert_says_what_it_means_and_leads_to_a_section(rule: dict[str, A
     assert anchor in {heading.lower() for heading in re.findall(r"^#+ (\w+)$", PAGE.read_text(), re.MULTILINE)}
 
 
+def test_nothing_fires_for_a_service_that_another_party_runs_and_scrapes() -> None:
+    assert not [rule["alert"] for rule in RULES if "absent" in rule["expr"]]
+
+
 def test_the_page_has_no_alert_that_there_is_not() -> None:
     headings = set(re.findall(r"^#+ (Hubbub\w+)$", PAGE.read_text(), re.MULTILINE))
     assert headings == {rule["alert"] for rule in RULES}

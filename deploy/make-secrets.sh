@@ -12,8 +12,11 @@ mkdir -p "$directory"
 chmod 0700 "$directory"
 cd "$directory"
 
+# 64 digits or none at all: a password without a character would be one that everybody knows.
 random() {
-  od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n'
+  digits=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
+  [ "${#digits}" -eq 64 ] || { echo "make-secrets.sh: /dev/urandom cannot be read" >&2; return 1; }
+  printf %s "$digits"
 }
 
 # Whole or not at all: a secret that was cut off by a full disk would be taken for one.
@@ -24,7 +27,9 @@ keep() {
 }
 
 for name in forward_token analyst_token shuffler_admin_token aggregator_admin_token; do
-  [ -e "$name" ] || random | keep "$name"
+  [ -e "$name" ] && continue
+  token=$(random)
+  printf %s "$token" | keep "$name"
 done
 
 # A user of its own in a Redis of its own. The user that needs no password may do nothing but PING, for the health check.

@@ -10,7 +10,7 @@ import resource
 import signal
 import ssl
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,7 +36,7 @@ from hubbub_shuffler.storage import Storage, StorageError, open_storage
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-__all__ = ["Shuffler", "build", "load", "open_reports", "run", "tune"]
+__all__ = ["Shuffler", "build", "doubts", "load", "open_reports", "run", "tune"]
 
 _LOG = logging.getLogger("hubbub_shuffler")
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0)
@@ -61,11 +61,24 @@ def run(settings: Settings, ready: Callable[[str], None] = lambda _address: None
     import uvloop
 
     configure(settings.log_format, "hubbub_shuffler")
-    if names := unknown(os.environ):
-        _LOG.warning("no setting is called %s: is it misspelt?", ", ".join(names))
+    for doubt in doubts(settings, os.environ):
+        _LOG.warning(doubt)
     tune()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings, ready))
+
+
+def doubts(settings: Settings, variables: Collection[str]) -> list[str]:
+    """What may be a mistake of the operator, and is no reason not to start."""
+    found = []
+    if names := unknown(variables):
+        found.append(f"no setting is called {', '.join(names)}: is it misspelt?")
+    if settings.aggregator.lower().startswith("http:") and not is_loopback(settings.aggregator):
+        found.append(
+            f"{settings.aggregator} is not https: whoever is on the way can read the forward token and use it. "
+            "Right only where that network is yours alone"
+        )
+    return found
 
 
 def tune() -> None:

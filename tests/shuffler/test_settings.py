@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from hubbub.problems import InvalidParameter
 from hubbub_cli.shuffler import shuffler
-from hubbub_shuffler.main import _serve, load
+from hubbub_shuffler.main import _serve, doubts, load
 from hubbub_shuffler.serve import listen
 from hubbub_shuffler.settings import Settings, is_loopback, table, unknown
 from scripts.reference.settings import settings
@@ -190,6 +190,22 @@ def test_a_misspelt_setting_is_noticed() -> None:
         "PATH",
     ]
     assert unknown(names) == ["HUBBUB_SHUFFLER_MIN_BATCH_FLOR"]
+
+
+@pytest.mark.parametrize(
+    ("address", "doubted"),
+    [
+        ("http://aggregator.example.com:8702", True),
+        ("HTTP://aggregator.example.com", True),
+        ("https://aggregator.example.com:8702", False),
+        ("http://127.0.0.1:8702", False),
+    ],
+)
+def test_a_token_that_others_could_read_on_the_way_is_warned_of(address: str, doubted: bool) -> None:
+    found = doubts(load(aggregator=address, forward_token=TOKEN, trust=TRUST), [])
+    assert [line for line in found if "is not https" in line] == found
+    assert bool(found) == doubted
+    assert TOKEN not in "".join(found)
 
 
 def test_the_command_says_what_is_wrong_instead_of_starting() -> None:

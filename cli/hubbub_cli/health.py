@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import ssl
@@ -68,6 +69,8 @@ def _ask(service: str, path: str, timeout: float) -> str | None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         return None if isinstance(reason, ConnectionRefusedError) else f"does not answer: {reason}"
+    except http.client.HTTPException:
+        return "does not answer: what it says is no HTTP"
 
 
 def _only(certificate: str) -> ssl.SSLContext:

@@ -16,7 +16,7 @@ from hubbub_aggregator.settings import Settings as AggregatorSettings
 from hubbub_cli.commands import hubbub
 from hubbub_cli.health import DEFAULTS, address_of
 from hubbub_shuffler.settings import Settings as ShufflerSettings
-from tests.client.servers import Authority, answers, never_answers, running
+from tests.client.servers import Authority, Visit, answers, never_answers, running
 from tests.patience import PATIENCE, wait_for
 from tests.ports import reserved_port
 
@@ -97,6 +97,17 @@ def test_one_that_hangs_is_not_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "the shuffler does not answer: timed out" in said.output
 
 
+def test_something_that_speaks_no_http_is_not_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    def alert_of_tls(visit: Visit) -> None:
+        visit.request()
+        visit.socket.sendall(b"\x15\x03\x03\x00\x02\x02\x46")
+
+    with running(alert_of_tls) as server:
+        monkeypatch.setenv("HUBBUB_SHUFFLER_PORT", str(server.port))
+        said = health()
+    assert (said.exit_code, said.output) == (1, "Error: the shuffler does not answer: what it says is no HTTP\n")
+
+
 SERVE = """
 import sys
 from pathlib import Path
@@ -146,6 +157,10 @@ def test_over_tls_only_the_certificate_of_the_service_itself_is_believed(
         said = health()
         assert said.exit_code == 1
         assert "CERTIFICATE_VERIFY_FAILED" in said.output
+        monkeypatch.delenv("HUBBUB_AGGREGATOR_TLS_CERTIFICATE")  # as in a shell that knows nothing of the service
+        said = health()
+        assert said.exit_code == 1
+        assert "the aggregator does not answer" in said.output
 
 
 def test_a_key_that_does_not_fit_the_certificate_is_said_in_one_line(tmp_path: Path) -> None:

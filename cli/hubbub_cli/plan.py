@@ -106,8 +106,8 @@ def _render(made: Plan) -> str:
         lines.append(
             f"a device in all released metrics: eps {above(made.device_period.epsilon)} a period, "
             f"{above(made.device_total.epsilon)} after {made.periods} ({delta}); if shuffler and aggregator collude: "
-            f"eps {above(made.device_period.local_epsilon)} a period, "
-            f"{above(made.device_total.local_epsilon)} after all"
+            f"eps {above(made.device_period.local_epsilon, 6)} a period, "
+            f"{above(made.device_total.local_epsilon, 6)} after all"
         )
     lines.append(
         f"eps is at {delta}, for {float(made.codebook.collection.honest_fraction):.0%} honest reports: "

@@ -272,7 +272,7 @@ def _serve(make: Callable[..., tuple[Any, Any]], directory: Path, listener: Any,
     """Both kinds of application alike: the service's own server, event loop and care for garbage."""
     import uvloop
 
-    from hubbub_shuffler.main import tune
+    from hubbub_shuffler.garbage import tune
     from hubbub_shuffler.serve import Server as Uvicorn
     from hubbub_shuffler.serve import server_config
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import resource
@@ -28,6 +27,7 @@ from hubbub_shuffler.guard import Guard
 from hubbub_shuffler.ingest import Ingest
 from hubbub_shuffler.lag import Lag
 from hubbub_shuffler.limits import KEY_BYTES, Limits
+from hubbub_shuffler.garbage import sweep, tune
 from hubbub_shuffler.metrics import Sources
 from hubbub_shuffler.serve import Server, listen, server_config
 from hubbub_shuffler.settings import Settings, is_loopback, unknown
@@ -36,12 +36,11 @@ from hubbub_shuffler.storage import Storage, StorageError, open_storage
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-__all__ = ["Shuffler", "build", "doubts", "load", "open_reports", "run", "tune"]
+__all__ = ["Shuffler", "build", "doubts", "load", "open_reports", "run"]
 
 _LOG = logging.getLogger("hubbub_shuffler")
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0)
 _SHORTEST_POLL = 0.2
-_SWEEP = 60.0
 _ADMIN_CONNECTIONS = 40
 _OTHER_FILES = 100
 """Descriptors that are no device's connection, those of the admin listener among them."""
@@ -81,24 +80,6 @@ def doubts(settings: Settings, variables: Collection[str]) -> list[str]:
     return found
 
 
-def tune() -> None:
-    """Let the collector of garbage pass over what was loaded once and for all, and come less often by itself."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
-
-
-async def _sweep() -> None:
-    """Collect garbage once a minute, which takes milliseconds after `tune`.
-
-    Connections leave cycles behind, some of which outlive the collector's first looks; it would not look at those
-    again for hours, and memory crept up meanwhile (`make soak`).
-    """
-    while True:
-        await asyncio.sleep(_SWEEP)
-        gc.collect()
-
-
 async def _serve(settings: Settings, ready: Callable[[str], None]) -> None:
     settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings.state_dir.chmod(0o700)  # also if it was there before: nobody else may look inside
@@ -136,7 +117,7 @@ async def _serve_with(
             listener = open_.enter_context(listen(settings.admin_host, settings.admin_port))
             guards.append(_watching(settings, _ADMIN_CONNECTIONS, None))
             servers.insert(0, Server(server_config(admin, http=guards[1].protocol()), listener, _announce_admin))
-        jobs = [bundles.run(), batcher.run(settings.tick), _sweep(), *(guard.run() for guard in guards)]
+        jobs = [bundles.run(), batcher.run(settings.tick), sweep(), *(guard.run() for guard in guards)]
         await _together(servers, *jobs)
 
 

@@ -23,11 +23,11 @@ from hubbub_shuffler.app import create_app
 from hubbub_shuffler.batcher import Batcher
 from hubbub_shuffler.bundles import Bundles
 from hubbub_shuffler.forward import Forwarder
+from hubbub_shuffler.garbage import sweep, tune
 from hubbub_shuffler.guard import Guard
 from hubbub_shuffler.ingest import Ingest
 from hubbub_shuffler.lag import Lag
 from hubbub_shuffler.limits import KEY_BYTES, Limits
-from hubbub_shuffler.garbage import sweep, tune
 from hubbub_shuffler.metrics import Sources
 from hubbub_shuffler.serve import Server, listen, server_config
 from hubbub_shuffler.settings import Settings, is_loopback, unknown

@@ -312,6 +312,7 @@ def test_privacy_figures_are_rounded_up() -> None:
         "1",
     ]
     assert above(35_040.0, 6) == "35,040"
+    assert above(365 * 3.37, 6) == "1,231", "no decimals are written, and none is cut off"
 
 
 def test_a_group_of_devices_is_protected_less() -> None:

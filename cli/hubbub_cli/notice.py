@@ -21,8 +21,8 @@ def markdown(page: CollectedPage) -> str:
     off = f"\n\nSwitched off at the moment: {', '.join(map(_text, page.off))}." if page.off else ""
     return (
         f"{questions}{off}\n\n"
-        f"Your device answers each question at most once a {page.length}. All of them together may cost it at most "
-        f"ε {page.device_epsilon} in a {page.length}; it counts this itself.\n"
+        f"Your device answers each question at most {page.often}. All of them together may cost it at most "
+        f"ε {page.device_epsilon} {page.within}; it counts this itself.\n"
     )
 
 
@@ -33,7 +33,7 @@ def _question(metric: Collected) -> str:
     what = metric.what + (f" {listed}{f' and {rest:,} more' if rest > 0 else ''}." if values else "")
     often = metric.often
     if metric.missing is not None:
-        often += f" A device with nothing to say reports “{_text(metric.missing)}”, so that silence tells nothing."
+        often += f" A device with nothing to say reports “{_text(metric.missing)}”, so that having nothing to say does not show."
     else:
         often += " A device with nothing to say stays silent, which can be seen."
     if metric.share is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from fractions import Fraction
-from math import exp
+from math import ceil, exp
 from typing import TYPE_CHECKING
 
 from hubbub.mechanisms import Bounds, GridMean
@@ -91,5 +91,5 @@ def deniability(metric: Metric, payload: bytes) -> str:
     return (
         f"a device whose value is {input_in_words(metric, inputs[least])} sends {said} with probability "
         f"{probability(likelihoods[least])}, one whose value is {input_in_words(metric, inputs[most])} with "
-        f"{probability(likelihoods[most])}: at most {ratio:.2f} times as likely, whatever the value"
+        f"{probability(likelihoods[most])}: at most {ceil(100 * ratio - 1e-6) / 100:.2f} times as likely, whatever the value"
     )

@@ -140,9 +140,9 @@ def _end(found: Review, figures: Figures) -> Iterator[str]:
     if isinstance(lifetime, float | int) and lifetime < figures.local_year:
         periods = figures.periods_within(lifetime)
         yield (
-            f"The app gives its devices a lifetime\\_epsilon of {lifetime:g}: after {periods:,} period(s) of everything "
-            "a device is silent for good, and the crowd gets smaller. Until it forgets its state it spends no more than "
-            "that, whatever the figures of a year say."
+            f"The app gives its devices a lifetime\\_epsilon of {lifetime:g}: after {periods:,} period(s) of "
+            "everything a device is silent for good, and the crowd gets smaller. Until it forgets its state it "
+            "spends no more than that, whatever the figures of a year say."
         )
         yield ""
 

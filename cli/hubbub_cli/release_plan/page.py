@@ -13,7 +13,7 @@ from hubbub_cli.markdown import plain
 from hubbub_cli.release_plan.domain import domain_of
 from hubbub_cli.release_plan.figures import group, near
 from hubbub_cli.release_plan.question import Question
-from hubbub_cli.release_plan.questions import sections
+from hubbub_cli.release_plan.questions import release_target, sections
 from hubbub_cli.rounding import above
 
 if TYPE_CHECKING:
@@ -69,8 +69,10 @@ def _promise(found: Review) -> Iterator[str]:
     elif operators == "two":
         yield (
             "Two operators run the services. **The promise is the shuffle guarantee below**, as long as they do not "
-            "collude and the assumed share of reports is honest. If they collude, what is left is local: epsilon "
-            f"{spent} for all reports of a device in one period."
+            "collude, the assumed share of reports is honest and as many devices report as are planned for. If fewer "
+            f"do, what the services see to is the release target alone: {release_target(found.codebook)} for each "
+            "release. If they collude, what is left is local: epsilon "
+            f"{spent} for all reports of a device in one period, added up over periods."
         )
     else:
         yield (

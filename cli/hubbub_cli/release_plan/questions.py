@@ -18,7 +18,7 @@ from hubbub_cli.release_plan.question import Answer, Question, Section
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook
 
-__all__ = ["sections"]
+__all__ = ["release_target", "sections"]
 
 ORIGINS = {
     "domain": "from what is known of the product: its menus, its units, its limits",
@@ -40,6 +40,12 @@ def sections(codebook: Codebook, answers: Mapping[str, Answer]) -> list[Section]
         _people(),
         _limits(),
     ]
+
+
+def release_target(codebook: Codebook) -> str:
+    """What each release must meet, in words."""
+    collection = codebook.collection
+    return f"epsilon {decimal_text(collection.release_epsilon)}, delta {float(collection.release_delta):g}"
 
 
 def _crowd(codebook: Codebook) -> Section:
@@ -184,7 +190,7 @@ def _honest(codebook: Codebook) -> Section:
 
 def _parameters(codebook: Codebook) -> Section:
     collection = codebook.collection
-    target = f"epsilon {decimal_text(collection.release_epsilon)}, delta {float(collection.release_delta):g}"
+    target = release_target(codebook)
     each = ", ".join(f"{metric.name} {decimal_text(metric.epsilon)}" for metric in codebook.metrics if metric.enabled)
     about = f"release {target}; local {each}"
     return Section(

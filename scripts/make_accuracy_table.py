@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from hubbub.codebook import Codebook, Metric
 from hubbub.simulation import Column, Crowd, InsecureBulkRandomness, Scores, run
+from hubbub_cli.rounding import above
 from hubbub_cli.simulator.outcome import Outcome
 from hubbub_cli.simulator.release import verdict
 
@@ -191,7 +192,7 @@ def cell(outcome: Outcome) -> str:
     error = f"{100 * scores.rms:.2g} pt" if outcome.share else f"{scores.rms:.3g}"
     recall = f", top {scores.recall:.0%}" if scores.recall is not None else ""
     mark = "" if outcome.verdict.released else " †"
-    promise = f"eps {outcome.verdict.guarantee.epsilon:.2g}{mark}"
+    promise = f"eps {above(outcome.verdict.guarantee.epsilon, 2)}{mark}"
     return f"{error}, {scores.coverage:.1%}{recall}, {promise}".replace("%", " %")
 
 

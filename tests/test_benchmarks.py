@@ -97,7 +97,7 @@ def test_a_part_of_the_page_is_renewed_between_its_marks_and_nowhere_else(tmp_pa
         renew("nothing", lambda old: old, page)
 
 
-def test_the_page_has_a_place_for_both_tables() -> None:
-    for part in ("bench", "load"):
+def test_the_page_has_a_place_for_every_table() -> None:
+    for part in ("bench", "load", "cpu", "size"):
         assert PAGE.read_text().count(f"<!-- {part}: begin -->") == PAGE.read_text().count(f"<!-- {part}: end -->") == 1
     assert "| slow thing | 3 s | limit | 1 s | 3 | at most 1 | short |" in page_part(document(SHORT))

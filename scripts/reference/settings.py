@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from hubbub_aggregator.settings import Settings as Aggregator
-from hubbub_shuffler.settings import Settings as Shuffler
+from hubbub.environment import FILE
+from hubbub_aggregator import settings as aggregator
+from hubbub_shuffler import settings as shuffler
 from scripts.reference.markdown import anchored, code, definitions
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CLASSES", "settings", "undocumented"]
 
-CLASSES: dict[str, type[BaseSettings]] = {"shuffler": Shuffler, "aggregator": Aggregator}
+CLASSES: dict[str, type[BaseSettings]] = {"shuffler": shuffler.Settings, "aggregator": aggregator.Settings}
+_IN_FILES = {"shuffler": shuffler.IN_FILES, "aggregator": aggregator.IN_FILES}
 _WORDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "max_length": "characters: at most"}
 
 
@@ -28,7 +30,17 @@ def settings(service: str) -> str:
         (
             anchored(code(prefix + name.upper()), service, name),
             f"default {code(_default(field))}" if _default(field) else "unset",
-            " ".join(filter(None, [field.description or "", _limits(field), _secret(field)])),
+            " ".join(
+                filter(
+                    None,
+                    [
+                        field.description or "",
+                        _limits(field),
+                        _secret(field),
+                        _file(service, prefix + name.upper(), name),
+                    ],
+                )
+            ),
         )
         for name, field in made.model_fields.items()
     )
@@ -65,6 +77,16 @@ def _limits(field: FieldInfo) -> str:
         if getattr(limit, name, None) is not None
     ]
     return f"({', '.join(found)})" if found else ""
+
+
+def _meaning(service: str, name: str, field: FieldInfo) -> str:
+    variable = CLASSES[service].model_config["env_prefix"] + name.upper()
+    said = [field.description or "", _limits(field), _secret(field), _file(service, variable, name)]
+    return " ".join(filter(None, said))
+
+
+def _file(service: str, variable: str, name: str) -> str:
+    return f"Or {code(variable + FILE)}: a file that holds it." if name in _IN_FILES[service] else ""
 
 
 def _secret(field: FieldInfo) -> str:

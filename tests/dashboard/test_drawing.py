@@ -37,6 +37,14 @@ def test_a_course_breaks_where_nothing_was_released(drawer: Drawer) -> None:
     assert svg.count('class="mark"') == 5
 
 
+def test_an_afternoon_is_not_called_a_morning(drawer: Drawer) -> None:
+    """With periods below a day the axis has hours, of 24."""
+    minutes = [Moment(f"2027-01-01T17:0{n}:00Z", "yes", 0.4, 0.35, 0.45, "t1", "run") for n in range(6)]
+    shown = re.findall(r">(\d\d:\d\d)<", drawer.svg(charts.course(minutes, ["yes"], share=True)))
+    assert shown
+    assert all(text.startswith("17:") for text in shown)
+
+
 def test_text_is_not_touched_where_tags_are_tidied(drawer: Drawer) -> None:
     rows = [Bar('v 1.23456789 opacity="1" class="x"', 0.5, 0.4, 0.6, 'd="M1.23456789" > 2')]
     svg = drawer.svg(charts.bars(rows))

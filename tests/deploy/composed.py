@@ -103,7 +103,7 @@ class Composition:
             user=service["user"],
             mounts={**self._volumes(name), **self._mounted_secrets(service), "/etc/hosts": (host.hosts, False)},
             read_only=service["read_only"],
-            tmpfs=[line.partition(":")[0] for line in service["tmpfs"]],
+            tmpfs=service["tmpfs"],
             network=["nsenter", f"--net=/run/netns/{host.namespace}"],
             log=log,
         )

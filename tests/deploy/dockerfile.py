@@ -91,6 +91,8 @@ class Image:
     ) -> subprocess.Popen[bytes]:
         """The command in a container's place. `mounts`: where, what and whether it may be written there.
 
+        `tmpfs`: where, and behind a colon how, as compose writes it.
+
         `network`: the words of a command that leads into another network namespace.
         """
         run_as = dict(zip(("reuid", "regid"), (user or self.user).split(":"), strict=True))
@@ -99,7 +101,8 @@ class Image:
         layer = Path(mkdtemp(dir=self.folder))
         layer.chmod(0o755)
         steps = [*_root("../upper:/"), *_mounted(mounts or {})]
-        steps += [f"mount -t tmpfs -o mode=1777 tmpfs root{at}" for at in tmpfs]
+        for at, _, how in (line.partition(":") for line in tmpfs):
+            steps.append(f"mount -t tmpfs -o {how or 'mode=1777'} tmpfs root{at}")
         if read_only:
             steps.append("mount -o remount,ro root")
         inside = f"cd {shlex.quote(self.workdir)} && exec {shlex.join(['setpriv', *rights, *command])}"

@@ -93,6 +93,8 @@ def test_reports_become_numbers_and_answers_say_that_one_party_runs_both(composi
     segment = json.loads(answer()[1])["segments"][0]
     found = {row["value"]: row["estimate"] * segment["reports"] for row in segment["values"]}
     assert found == pytest.approx(truth, abs=1e-3)
+    page = composition.exec("aggregator", ["python", "-c", STATUS.replace("/v1/status", "/metric/theme"), token])[1]
+    assert "<svg" in page  # drawn where nothing can be written or executed but what came with the image
     ask = ["python", "-c", STATUS, token]
     assert json.loads(composition.exec("aggregator", ask)[1])["single_operator"] is True
 

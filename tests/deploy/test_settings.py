@@ -53,4 +53,4 @@ def test_no_value_of_a_secret_is_set_in_deploy(module: ModuleType) -> None:
     for path in FILES:
         for name in secrets:
             variable = module.PREFIX + name.upper()
-            assert not re.search(rf"^[^#]*\b{variable}(:|=) *\S", path.read_text(), re.MULTILINE), (path, variable)
+            assert not re.search(rf"^[^#\n]*\b{variable}(:|=) *\S", path.read_text(), re.MULTILINE), (path, variable)

@@ -20,10 +20,22 @@ from tests.docs.blocks import ROOT, Block, commands
 from tests.patience import PATIENCE
 from tests.ports import reserved_port
 
-__all__ = ["Terminal", "starts_a_service", "terminal"]
+__all__ = ["Terminal", "needed", "starts_a_service", "terminal"]
 
 _SERVICE = re.compile(r"(?:\w+=\S* )*hubbub (up|shuffler|aggregator)\b(?! (?:backup|restore|--help))")
 _NOT_YET = "released"
+_HERE = {"hubbub", "python", "python3", "cd", "mkdir", "cat", "diff", "sed", "install", "mv", "cp", "rm", "export"}
+_HERE |= {"umask", "chmod", "openssl", "printf", "echo", "ls", "head"}
+"""What a reader has, and a test: nothing that needs root, a network or an engine."""
+_OUTSIDE = re.compile(r"(?<![\w/:.])/(?:etc|opt|root|usr|var|srv|home)\b/?")
+
+
+def needed(text: str) -> list[str]:
+    """Programs that a block calls and a scratch folder does not have, and places outside it that it would change."""
+    bare = re.sub(r"<<-?\s*['\"]?(\w+)['\"]?\n.*?^\s*\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+    lines = [re.sub(r"^[(]|^(?:\w+=[^\s$]* )+", "", line) for line in commands(bare)]
+    called = [line.split()[0] for line in lines if not re.match(r"\w+=", line)]
+    return [word for word in called if word not in _HERE] + _OUTSIDE.findall("\n".join(lines))
 
 
 def starts_a_service(command: str) -> str:
@@ -57,6 +69,7 @@ class Terminal:
         if block.file:
             (self._cwd / block.file).write_text(self._here(block.text))
             return
+        assert needed(block.text) == [], f"{block.place}: this must not be run here"  # as root it would
         waiting: list[str] = []
         for line in block.text.replace("\\\n", " ").splitlines():
             command = next(commands(line), "")

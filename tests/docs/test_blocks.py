@@ -20,7 +20,7 @@ import yaml
 from hubbub.codebook import Codebook
 from hubbub_cli.commands import hubbub as command
 from tests.docs.blocks import PAGES, ROOT, SHELL, TUTORIAL, Block, blocks, commands, markdown, name_of, runnable
-from tests.docs.terminal import starts_a_service, terminal
+from tests.docs.terminal import needed, starts_a_service, terminal
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 _COLLECTION = (
@@ -118,11 +118,49 @@ def test_a_command_that_does_not_exist_is_noticed(planted: str) -> None:
     assert understood(planted)
 
 
+def test_a_block_that_another_test_runs_is_not_typed_in_here() -> None:
+    named = {(block.page, block.run_by) for page in PAGES for block in blocks(page) if block.run_by}
+    assert named
+    for page, test in named:
+        assert page.stem in (ROOT / test).read_text() or "health" in test, f"{test} does not know {page.name}"
+        assert all(not block.run_by for block in runnable(page)[0])
+
+
+def test_nothing_that_is_typed_in_changes_the_machine() -> None:
+    """Pages for operators are followed as root in places of their own, never on the machine that runs the tests."""
+    outside = re.compile(
+        r"(?:^|[\s;&(])(?:systemctl|systemd-sysusers|useradd|runuser|apt-get|docker )|/etc/|/opt/|/usr/"
+    )
+    for page in PAGES:
+        for block in runnable(page)[0]:
+            assert not outside.search(block.text), block.place
+
+
 def test_a_block_says_that_it_does_not_run_and_why() -> None:
     text = "<!-- not run: needs a Docker engine -->\n```sh\ndocker run\n```\n\ntext\n\n```sh\nhubbub up\n```\n"
     first, second = markdown(text, ROOT / "x.md")
     assert (first.not_run, second.not_run) == ("needs a Docker engine", "")
     assert list(commands("$ a \\\n b   # comment\n\n# comment\nc --x=#1\n")) == ["a   b", "c --x=#1"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_block_that_needs_more_than_a_scratch_folder_says_so(page: Path) -> None:
+    """A container engine, a supervisor, root or another host: none of them is there when the blocks are run."""
+    for block in (block for block in runnable(page)[0] if not block.file):
+        assert needed(block.text) == [], f"{block.place}: put <!-- not run: why --> in front of it"
+
+
+def test_a_block_that_calls_an_engine_is_noticed() -> None:
+    assert needed("docker compose up\nsudo systemctl start x\nA=b make test\n") == ["docker", "sudo", "make"]
+    assert needed("install -d -m 0755 /etc/hubbub\ncp x /opt\n(umask 077; echo x > /root/y)\n") == [
+        "/etc/",
+        "/opt",
+        "/root/",
+    ]
+    assert (
+        needed("password=$(openssl rand -hex 32)\nhubbub query > theme.csv\nhubbub x --address https://etc/x\n") == []
+    )
+    assert needed("cat > x <<'END'\ndocker\nEND\nA=1 hubbub up\nOLD=x\n") == []
 
 
 def test_lines_that_leave_a_service_running_are_known() -> None:
@@ -141,4 +179,5 @@ def test_the_beginning_of_the_tutorial_works(tmp_path: Path) -> None:
             typing.follow(block)
             ran += 1
     assert ran == 3
-    assert "startup_ms" in typing.said[-1]
+    table = typing.said[-1][typing.said[-1].index("metric      mechanism") :].splitlines()[:3]
+    assert "\n".join(table) in TUTORIAL.read_text(encoding="utf-8")  # the page shows what is printed

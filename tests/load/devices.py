@@ -9,6 +9,7 @@ import json
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -103,16 +104,19 @@ class _Sender(FastHttpUser):
             return
         self.deliver(parcel)
 
-    def deliver(self, parcel: Parcel) -> None:
-        """Until every report is acknowledged or refused for good, or the period is closed for all."""
-        plan = RUN.plan
+    def deliver(self, parcel: Parcel, refused: Counter[str] | None = None) -> None:
+        """Until every report is acknowledged or refused for good, or the period is closed for all.
+
+        Refusals are counted among those of honest reports, or in `refused`.
+        """
+        plan, refused = RUN.plan, RUN.tally.refused if refused is None else refused
         closes = (parcel.period + 1) * plan.period + plan.grace
         if self.rng.random() < HANG_UP:
             self._hang_up(parcel)
         pending = list(zip(parcel.numbers, parcel.reports, strict=True))
         pause = FIRST_PAUSE
         while pending:
-            pending, wait = self._send(parcel.period, pending)
+            pending, wait = self._send(parcel.period, pending, refused)
             if not pending or time.time() > closes:
                 break
             RUN.tally.retries += 1
@@ -120,9 +124,11 @@ class _Sender(FastHttpUser):
             pause = min(2 * pause, LONGEST_PAUSE)
         if not pending and self.rng.random() < REPEAT:
             RUN.tally.repeated += 1
-            self._send(parcel.period, list(zip(parcel.numbers, parcel.reports, strict=True)))
+            self._send(parcel.period, list(zip(parcel.numbers, parcel.reports, strict=True)), refused)
 
-    def _send(self, period: int, pending: list[tuple[int, bytes]]) -> tuple[list[tuple[int, bytes]], float]:
+    def _send(
+        self, period: int, pending: list[tuple[int, bytes]], refused: Counter[str]
+    ) -> tuple[list[tuple[int, bytes]], float]:
         """One try; what is to be tried again, and how long the service asks to be left alone."""
         plan, receipts, tally = RUN.plan, RUN.receipts, RUN.tally
         fresh = set(receipts.sending(period, (identity_of(plan, number) for number, _ in pending)))
@@ -136,7 +142,7 @@ class _Sender(FastHttpUser):
                 receipts.twins += number != identity
                 continue
             if verdict.reason != "network":
-                tally.refused[verdict.reason] += 1
+                refused[verdict.reason] += 1
             if verdict.action is Action.DROP:
                 receipts.refused(period, identity, first_try=identity in fresh)
             else:
@@ -191,7 +197,7 @@ class Device(_Sender):
             return
         closed = RUN.stock.take(now - 2 - RUN.plan.grace // RUN.plan.period, 1) if kind == 4 else None
         if closed is not None:
-            self.deliver(closed)
+            self.deliver(closed, RUN.tally.junk)
             return
         sample = garbage or bytes(60)
         bodies = [

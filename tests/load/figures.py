@@ -24,7 +24,6 @@ WINDOW = 10
 """Seconds over which the lowest rate is taken."""
 HEAD = [
     "run",
-    "command, date",
     "reports/s",
     "lowest 10 s",
     "uploads p50, p99 ms",
@@ -33,11 +32,11 @@ HEAD = [
     "lost",
     "doubled",
     "refused",
-    "shuffler CPU",
-    "aggregator CPU",
-    "Redis CPU",
-    "Locust CPU",
 ]
+CPU_HEAD = ["run", "command, date", "shuffler", "aggregator", "Redis", "Locust"]
+BUSY = 0.5
+"""Share of a core that is used when a day's reports are worked out: the rest is for the busy hour."""
+SIZE_HEAD = ["process", "CPU-seconds per 1,000 reports", "reports/s on a core", "reports/day on a core, half busy"]
 
 
 @dataclass(frozen=True)
@@ -113,12 +112,10 @@ class Figures:
 
     def row(self) -> list[str]:
         """One line of the table in docs/performance.md."""
-        kept, cpu = self.document, self.document["cpu"]
-        plan, reckoning = kept["plan"], kept["reckoning"]
+        kept, plan, reckoning = self.document, self.document["plan"], self.document["reckoning"]
         refused = ", ".join(f"{name} {count:,}" for name, count in sorted(kept["refused_reports"].items()))
         return [
             f"{plan['storage']}, {plan['shape']}",
-            f"`{kept['command']}`, {kept['when']}",
             f"{kept['reports_per_second']:,}",
             f"{kept['lowest_ten_seconds']:,}",
             _times(kept["times"], "uploads"),
@@ -127,8 +124,13 @@ class Figures:
             f"{reckoning['lost']:,}",
             f"{reckoning['doubled']:,}",
             refused or "none",
-            *(_cores(cpu[part]) for part in ("shuffler", "aggregator", "redis", "locust")),
         ]
+
+    def cpu_row(self) -> list[str]:
+        """What each process took for it."""
+        kept, plan = self.document, self.document["plan"]
+        parts = [_cores(kept["cpu"][part]) for part in ("shuffler", "aggregator", "redis", "locust")]
+        return [f"{plan['storage']}, {plan['shape']}", f"`{kept['command']}`, {kept['when']}", *parts]
 
 
 def lowest(tally: Tally) -> int:
@@ -156,6 +158,8 @@ def print_summary(figures: Figures) -> None:
     """The row as Markdown, then what went wrong, if anything."""
     kept = figures.document
     click.echo(markdown(HEAD, [figures.row()]))
+    click.echo("")
+    click.echo(markdown(CPU_HEAD, [figures.cpu_row()]))
     busy = sum(part["cores_under_load"] for part in kept["cpu"].values())
     first = max(kept["cpu"], key=lambda part: kept["cpu"][part]["cores_under_load"])
     click.echo(f"{busy:.2f} of {os.cpu_count()} cores were taken under load, most of it by {first}.")
@@ -179,14 +183,31 @@ def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def write_page(figures: Figures, page: Path = PAGE) -> Path:
-    """Put this run's row into docs/performance.md, in place of an older one of the same storage and shape."""
-    row, held = figures.row(), figures.document["machine"]
+    """Put this run's row into docs/performance.md, in place of an older one of its kind; and the sizes."""
+    held = figures.document["machine"]
+    machine = f"{held['processor']}, {held['cores']} cores, {held['memory_gib']} GiB, Python {held['python']}"
+    caption = f"Machine of the newest row: {machine}.\n\n"
+    renew("load", lambda old: caption + markdown(HEAD, _merged(old, [figures.row()])), page)
+    renew("cpu", lambda old: markdown(CPU_HEAD, _merged(old, [figures.cpu_row()])), page)
+    if figures.document["plan"]["shape"] == "steady":
+        renew("size", lambda old: markdown(SIZE_HEAD, _merged(old, sizes(figures))), page)
+    return page
 
-    def renewed(old: str) -> str:
-        """Lines of the table that are of other runs stay; the first two of it are its head."""
-        lines = [line.strip("| ").split(" | ") for line in old.splitlines() if line.startswith("| ")][2:]
-        others = [line for line in lines if line[0] != row[0]]
-        machine = f"{held['processor']}, {held['cores']} cores, {held['memory_gib']} GiB, Python {held['python']}"
-        return f"Machine of the newest row: {machine}.\n\n{markdown(HEAD, sorted([*others, row]))}"
 
-    return renew("load", renewed, page)
+def sizes(figures: Figures) -> list[list[str]]:
+    """What one core of each part carries, from the CPU that it took for the reports of this run."""
+    storage = figures.document["plan"]["storage"]
+    found = []
+    for part in ("shuffler", "aggregator", "redis"):
+        each = figures.document["cpu"][part]["seconds_per_thousand_reports"]
+        if each:
+            day = 86_400 * BUSY * 1000 / each / 1e6
+            found.append([f"{part}, on {storage}", f"{each:.3f}", f"{1000 / each:,.0f}", f"{day:,.0f} million"])
+    return found
+
+
+def _merged(old: str, rows: Sequence[list[str]]) -> list[list[str]]:
+    """Lines of a table that are about something else stay; its first two are its head."""
+    lines = [line.strip("| ").split(" | ") for line in old.splitlines() if line.startswith("| ")][2:]
+    names = {row[0] for row in rows}
+    return sorted([*(line for line in lines if line[0] not in names), *rows])

@@ -54,8 +54,10 @@ def seal_ahead(
             starts = range(numbers.start, numbers.stop, _PIECE)
             return pool.map(_sealed, [(plan, period, range(at, min(at + _PIECE, numbers.stop))) for at in starts])
 
+        ready: set[int] = set()
+        while len(ready) < cores:  # processes start, libraries load
+            ready |= set(pool.map(_who, range(4 * cores)))
         now = plan_period(plan, clock())
-        list(seal(now, range(cores * 10)))  # processes start, libraries load
         sample, began = min(every, 2 * cores * _PIECE), clock()
         list(seal(now, range(sample)))
         expected = (clock() - began) / sample * every * plan.periods
@@ -98,6 +100,12 @@ def _start(body: Body) -> None:
     _Worker.body, _Worker.sealers = body, {}
     _Worker.metrics = [book.metric(f"slot_{number}") for number in range(METRICS)]
     _Worker.secret = body.keys[0].public_key  # the same in every worker of a run, and in no other run
+
+
+def _who(_number: int) -> int:
+    """Which process works on this."""
+    time.sleep(0.01)  # so that no other one gets all of them
+    return os.getpid()
 
 
 def _sealed(part: tuple[Plan, int, range]) -> bytes:

@@ -174,14 +174,15 @@ def test_an_empty_reckoning_says_so() -> None:
 
 def test_a_runs_row_takes_the_place_of_an_older_one_of_its_kind_and_of_no_other(tmp_path: Path) -> None:
     page = tmp_path / "performance.md"
-    page.write_text("<!-- load: begin -->\n<!-- load: end -->\n")
+    page.write_text("".join(f"<!-- {part}: begin -->\n<!-- {part}: end -->\n" for part in ("load", "cpu", "size")))
     for users, shape, lost in ((20, "steady", 0), (30, "spike", 0), (40, "steady", 1)):
         plan = Plan(users=users, seconds=60, shape=shape)  # type: ignore[arg-type]  # one of the shapes
         write_page(figures(plan, lost), page)
     lines = [line for line in page.read_text().splitlines() if line.startswith("| sqlite")]
-    assert len(lines) == 2
-    assert lines[0].startswith("| sqlite, spike | `make load USERS=30 ")
-    assert lines[1].startswith("| sqlite, steady | `make load USERS=40 ")
+    assert len(lines) == 4, "a row and a row of CPU for each kind"
+    assert page.read_text().count("| aggregator, on sqlite | 100.000 | 10 | 0 million |") == 1
+    assert lines[2].startswith("| sqlite, spike | `make load USERS=30 ")
+    assert lines[3].startswith("| sqlite, steady | `make load USERS=40 ")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ def run(out: Path, *options: str) -> tuple[int, str, dict[str, Any]]:
     """Exit code, what was printed and the JSON of a run with few users."""
     command = [sys.executable, "-m", "tests.load.run", "--users", "12", "--rate", "150", "--out", str(out), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    (document,) = out.glob("*.json")
+    document = next(out.glob("*.json"), None)
+    assert document is not None, done.stderr
     assert document.with_suffix(".html").stat().st_size > 10_000
     return done.returncode, done.stdout, json.loads(document.read_text())
 

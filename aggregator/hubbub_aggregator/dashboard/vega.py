@@ -92,6 +92,7 @@ def times(periods: int) -> Spec:
         "labelOverlap": "greedy",
         "labelSeparation": 14,
         "labelFlush": True,
+        "format": {"hours": "%H:%M", "minutes": "%H:%M", "seconds": "%H:%M:%S"},  # else 17:26 would be called 05:26
     }
 
 

@@ -40,9 +40,9 @@ def paragraph(model: MechanismModel, found: AnyMechanism | None) -> str:
     return (
         f"{said} " if said else f"Each device randomizes its value with the mechanism {model.name} before sending it. "
     ) + (
-        f"Whatever it sends, no value makes that report more than {odds(model.epsilon)} times as likely as another value "
-        f"does: e to the power of its local ε, {epsilon(model.epsilon)} (mechanism {model.name}). The estimates undo this noise "
-        "for the crowd, where it averages out; for one device nobody can."
+        f"Whatever it sends, no value makes that report more than {odds(model.epsilon)} times as likely as another "
+        f"value does: e to the power of its local ε, {epsilon(model.epsilon)} (mechanism {model.name}). The estimates "
+        "undo this noise for the crowd, where it averages out; for one report nobody can."
     )
 
 

@@ -35,6 +35,8 @@ PACKAGES = {
 SUFFIXES = {".py", ".typed", ".json", ".html", ".css", ".js", ".svg", ".lua", ".j2", ".toml", ".gz", ".md"}
 """What belongs in a package: code, and the data that it reads."""
 DIST_INFO = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
+BUILT = re.compile(r"hubbub-.+\.(whl|tar\.gz|cdx\.json)|SHA256SUMS|\.gitignore")
+"""Names of files in dist/."""
 MOST_BYTES = 1_500_000
 """A device downloads the wheel."""
 
@@ -151,12 +153,22 @@ def release_faults() -> list[str]:
     return faults
 
 
+def clear(out: Path) -> None:
+    """Remove what was built before, and nothing else: a folder that holds other things is refused."""
+    if not out.exists():
+        return
+    others = [path.name for path in out.iterdir() if not BUILT.fullmatch(path.name)]
+    if others:
+        raise SystemExit(f"{out} holds what was not built here, such as {min(others)}: give another --out")
+    shutil.rmtree(out)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m scripts.dist", description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     parser.add_argument("--release", action="store_true", help="also: clean tree, dated changelog, new version")
     asked = parser.parse_args()
-    shutil.rmtree(asked.out, ignore_errors=True)
+    clear(asked.out)
     sdist, wheel = sorted(build(asked.out), key=lambda path: path.suffix)
     with tempfile.TemporaryDirectory() as again:
         twice = build(Path(again), kind="wheel")[0].read_bytes() == wheel.read_bytes()

@@ -19,7 +19,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from hubbub.accounting.plan import plan
 from hubbub.codebook import Codebook
+from hubbub.problems import InvalidParameter
 from hubbub_cli.checklist import OPEN
 from hubbub_cli.commands import hubbub
 from hubbub_cli.release_plan.answers import Answers, template
@@ -29,7 +31,7 @@ from hubbub_cli.release_plan.page import render
 from hubbub_cli.release_plan.questions import sections
 from hubbub_cli.release_plan.review import review
 from hubbub_cli.rounding import above
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, wait_for
 
 TODAY = date(2026, 11, 16)
 TOML = """
@@ -133,7 +135,9 @@ def test_a_plan_with_every_answer_is_complete_and_has_the_accountants_figures(fo
     assert "hubbub plan metrics.toml --devices 20000 --periods 53" in page
     assert book.id.hex() in page
     assert "The promise is the shuffle guarantee" in page
-    assert "App &lt;GmbH>" in page, "what people write is shown as it is"
+    assert "as many devices report as are planned for" in page
+    assert "the release target alone: epsilon 0.5, delta 1e-08 for each release" in page
+    assert "App &lt;GmbH&gt;" in page, "what people write is shown as it is"
     assert all(
         answer in page.replace("\\", "") for answer in ("a point of accuracy", "works council", "at the first start")
     )
@@ -183,12 +187,28 @@ def test_a_plan_with_open_points_is_loud_and_strict_refuses_it(folder: Path) -> 
         ({"metrics__theme__origin": "data"}, "metrics.theme.origin"),
         ({"devices": "100"}, "devices"),
         ({"max_epsilon": "1.5"}, "max_epsilon"),
-        ({"lifetime_epsilon": "20"}, "lifetime_epsilon"),
+        ({"lifetime_epsilon": "1.5"}, "lifetime_epsilon"),
         ({"review": "2026-01-01"}, "review"),
     ],
 )
 def test_answers_that_cannot_stand_are_open_points(folder: Path, changes: dict[str, str], expected: str) -> None:
     assert (expected, "conflict") in open_points(folder, written(**changes), counted=True)
+
+
+def test_a_limit_for_good_that_ends_within_the_year_is_said_and_may_stand(folder: Path) -> None:
+    assert open_points(folder, written(lifetime_epsilon="20"), counted=True) == []
+    book = Codebook.from_toml(TOML)
+    answers = Answers.load(folder / "answers.toml", book)
+    page = render(review(book, answers, worked(TOML, 20_000), today=TODAY, file="m"), "m")
+    assert "lifetime\\_epsilon of 20: after 10 period(s) of everything a device is silent for good" in page
+
+
+def test_values_of_a_codebook_are_no_markup_in_a_plan(folder: Path) -> None:
+    book = Codebook.from_toml(TOML.replace('"dark"', '"da`rk|<b>*"'))
+    (folder / "answers.toml").write_text(written())
+    answers = Answers.load(folder / "answers.toml", book)
+    page = render(review(book, answers, Figures(plan(book, 20_000, 1)), today=TODAY, file="m"), "m")
+    assert r"| 3 values: light, da\`rk\|&lt;b&gt;\*, other |" in page
 
 
 def test_with_one_operator_the_local_epsilon_is_the_promise(folder: Path) -> None:
@@ -212,6 +232,37 @@ def test_mistakes_in_an_answers_file_are_all_named_with_what_to_do(folder: Path)
     assert "did you mean 'two'?" in said
     assert "answers.audiance: no question has this key; fix: did you mean 'audience'?" in said
     assert not (folder / "release-plan.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("answers = 3\n", "answers: is no table; fix: write [answers]"),
+        ('about = "x"\n[answers]\n', "about: is no table"),
+        (f'[answers]\noperators = "{"9" * 5000}"\n', "is none of one, two"),
+        ('[answers]\nreview = "soon"\n', "a date such as 2027-06-30 is needed"),
+    ],
+)
+def test_an_odd_answers_file_is_refused_in_words(folder: Path, text: str, said: str) -> None:
+    (folder / "answers.toml").write_text(text)
+    with pytest.raises(InvalidParameter, match=re.escape(said)):
+        Answers.load(folder / "answers.toml", Codebook.from_toml(TOML))
+
+
+def test_a_time_is_taken_as_its_day(folder: Path) -> None:
+    (folder / "answers.toml").write_text("[answers]\nreview = 2099-06-30T10:00:00\n")
+    assert Answers.load(folder / "answers.toml", Codebook.from_toml(TOML)).given == {"review": "2099-06-30"}
+
+
+@pytest.mark.parametrize(
+    ("out", "said"), [("/proc/plan.md", "/proc"), ("no/plan.md", "no folder"), ("", "name of a file")]
+)
+def test_a_plan_that_cannot_be_written_is_refused_in_words(folder: Path, out: str, said: str) -> None:
+    (folder / "answers.toml").write_text("[answers]\n")
+    result = run("metrics.toml", "--answers", "answers.toml", "--out", out)
+    assert result.exit_code in (1, 2)
+    assert isinstance(result.exception, SystemExit)
+    assert said in result.output
 
 
 @pytest.mark.usefixtures("folder")
@@ -251,7 +302,8 @@ def test_an_edited_metric_makes_the_answers_about_it_stale_and_no_others(folder:
     assert open_points(folder, kept) == []
     edited = TOML.replace('"dark", "other"]', '"dark", "sepia", "other"]')
     assert open_points(folder, kept, toml=edited) == [
-        (f"metrics.theme.{what}", "stale") for what in ("purpose", "origin", "reason")
+        *((f"metrics.theme.{what}", "stale") for what in ("purpose", "origin", "reason")),
+        ("year_accepted", "stale"),  # more values are another mechanism, which costs something else
     ]
     described = TOML + 'description = "The theme"\n'
     assert open_points(folder, kept, toml=described) == [], "a description is no decision"
@@ -260,8 +312,8 @@ def test_an_edited_metric_makes_the_answers_about_it_stale_and_no_others(folder:
 @pytest.mark.parametrize(
     ("old", "new", "stale"),
     [
-        ("honest_fraction = 0.9", "honest_fraction = 0.8", {"honest_reason"}),
-        ("delta = 1e-8", "delta = 1e-9", {"epsilon_reason", "delta_reason", "decided_by"}),
+        ("honest_fraction = 0.9", "honest_fraction = 0.8", {"honest_reason", "year_accepted"}),
+        ("delta = 1e-8", "delta = 1e-9", {"epsilon_reason", "delta_reason", "decided_by", "year_accepted"}),
         ('period = "1w"', 'period = "1d"', {"devices", "year_accepted"}),
     ],
 )
@@ -312,6 +364,7 @@ def test_privacy_figures_are_rounded_up() -> None:
         "1",
     ]
     assert above(35_040.0, 6) == "35,040"
+    assert above(365 * 3.37, 6) == "1,231", "no decimals are written, and none is cut off"
 
 
 def test_a_group_of_devices_is_protected_less() -> None:
@@ -359,7 +412,14 @@ class Terminal:
         return new
 
     def answer(self, text: str) -> None:
-        os.write(self._fd, text.encode() if text == "\x03" else f"{text}\n".encode())
+        os.write(self._fd, f"{text}\n".encode())
+
+    def interrupt(self) -> None:
+        """Ctrl-C, once it waits for a key: between the prompt and that, Python notes it and looks at it a key later."""
+        state = Path(f"/proc/{self.pid}/stat")
+        if state.exists():
+            wait_for(lambda: state.read_text().rpartition(")")[2].split()[0] == "S")
+        os.write(self._fd, b"\x03")
 
     def end(self) -> int:
         """Everything up to the end; the exit code."""
@@ -408,7 +468,7 @@ def test_a_session_with_help_mistakes_a_way_back_and_an_interruption_ends_in_a_c
     assert "[3] >" in first.expect("> "), "the way back shows what was answered"
     first.answer("2")
     first.expect("> ")
-    first.answer("\x03")
+    first.interrupt()
     assert first.end() == 130
     assert "the same command goes on from" in first.shown
     kept = tomllib.loads((folder / "release-plan.toml").read_text())["answers"]
@@ -426,3 +486,17 @@ def test_a_session_with_help_mistakes_a_way_back_and_an_interruption_ends_in_a_c
     assert max(map(len, second.shown.splitlines())) <= 80
     assert "OPEN" not in (folder / "release-plan.md").read_text()
     assert run("metrics.toml", "--answers", "release-plan.toml", "--strict").exit_code == 0
+
+
+def test_an_answer_that_cannot_stand_is_asked_again(folder: Path, sessions: list[Terminal]) -> None:
+    book = Codebook.from_toml(TOML)
+    (folder / "answers.toml").write_text(written(review="2026-01-01"))
+    Answers.load(folder / "answers.toml", book).save(folder / "release-plan.toml", book, "hubbub checklist")
+    only = Terminal(folder)
+    sessions.append(only)
+    asked = " ".join(only.expect("> ").split())
+    assert "cannot stand. The plan was to be looked at again on 2026-01-01" in asked
+    assert asked.endswith("When is this plan looked at again? [2026-01-01] >")
+    only.answer("2099-06-30")
+    assert only.end() == 0
+    assert "release-plan.md: complete" in only.shown

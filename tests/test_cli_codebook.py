@@ -149,7 +149,7 @@ def test_a_notice_has_every_question_that_is_on_in_the_words_of_the_page_that_pe
         ):
             assert said in result.stdout
     assert "light, dark, sepia, other." in result.stdout
-    assert "reports “light”, so that silence tells nothing" in result.stdout
+    assert "reports “light”, so that having nothing to say does not show" in result.stdout
     assert result.stdout.count("stays silent, which can be seen") == 1  # startup_ms declares nothing for missing
     assert "at most ε 4 in a day" in result.stdout
 
@@ -164,6 +164,19 @@ def test_a_notice_says_what_is_off_and_asks_for_what_is_not_described(tmp_path: 
     assert "### theme" not in said
     assert "Switched off at the moment: theme." in said
     assert "The codebook does not describe this question" in said
+
+
+def test_a_notice_rounds_odds_up_and_says_any_length_of_period(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.toml"
+    path.write_text(
+        '[collection]\nname = "n"\nperiod = "6h"\ndevice_epsilon = 1.1\nrelease = { epsilon = 0.5, delta = 1e-8 }\n'
+        '[metrics.on]\ntype = "boolean"\nepsilon = 1.1\n'
+    )
+
+    said = run("notice", path).stdout
+
+    assert "at most 3.01 times as likely" in said  # e^1.1 is 3.0042
+    assert "at most once in 6 hours. All of them together may cost it at most ε 1.1 in 6 hours;" in said
 
 
 def test_nothing_that_an_author_writes_is_markup_in_a_notice(tmp_path: Path) -> None:

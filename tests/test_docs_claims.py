@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cache
 from pathlib import Path
@@ -55,6 +56,38 @@ def test_tests_and_modules_that_a_page_names_exist(page: Path) -> None:
         assert name in files if name.endswith(".py") else name in known_tests() or f"{name}.py" in files, name
     for dotted in named(text, r"(?<![\w/.-])hubbub(?:_\w+)?(?:\.\w+)+"):
         assert NO_MODULES.match(dotted) or is_there(dotted), dotted
+
+
+def believed(epsilon: float) -> float:
+    """In per cent, from even odds."""
+    return 100 / (1 + math.exp(-epsilon))
+
+
+def test_what_pages_say_that_somebody_may_believe_at_most_is_rounded_up() -> None:
+    table = (ROOT / "docs/how-to/choose-epsilon.md").read_text()
+    rows = re.findall(r"^\| ([\d.]+) \| `\w+` \|.*\| ([\d.]+) % \|$", table, re.MULTILINE)
+    text = " ".join((ROOT / "docs/explanation/privacy-model.md").read_text().split())
+    said = re.search(
+        r"at most ([\d.]+) in a hundred; with eps0 = 2 at most ([\d.]+); with eps0 = 4 at most ([\d.]+)\.", text
+    )
+    assert said
+    claims = [*rows, *zip(("1", "2", "4"), said.groups(), strict=True)]
+    assert len(claims) == 7
+    for epsilon, shown in claims:
+        assert believed(float(epsilon)) <= float(shown) < believed(float(epsilon)) + 1
+
+
+def test_what_counting_linked_reports_tells_is_as_the_page_says() -> None:
+    text = " ".join((ROOT / "docs/explanation/what-we-do-not-protect.md").read_text().split())
+    assert "in 99.8 % of cases after 31 days at epsilon 1, and in more than 99.9 % after 11 days at epsilon 2" in text
+
+    def right(epsilon: int, days: int) -> float:
+        p = believed(epsilon) / 100
+        return sum(math.comb(days, k) * p**k * (1 - p) ** (days - k) for k in range(days // 2 + 1, days + 1))
+
+    assert 0.997 < right(1, 31) < 0.998
+    assert right(2, 11) > 0.999
+    assert right(4, 3) > 0.999
 
 
 def test_a_name_that_is_not_there_would_be_found() -> None:

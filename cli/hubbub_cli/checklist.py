@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from hubbub.codebook import Codebook
+from hubbub_cli import outfile
 from hubbub_cli.release_plan.answers import Answers, template
 from hubbub_cli.release_plan.figures import Figures, figures, near
 from hubbub_cli.release_plan.interview import interview, say
@@ -66,7 +66,9 @@ def checklist(
     if as_template:
         click.echo(template(loaded, f"hubbub checklist {shlex.quote(codebook)} --answers THIS-FILE"), nl=False)
         return
-    _refuse_if_nowhere(out)
+    outfile.refuse_if_nowhere(out)
+    if out.suffix == ".toml":
+        raise click.UsageError(f"{out} would be both the plan and its answers: give a name that ends in .md")
     worked = _Worked(loaded)
     if source is not None:
         answers = Answers.load(source, loaded)
@@ -74,8 +76,8 @@ def checklist(
         raise click.UsageError("there is nobody to ask here: give --answers FILE; --template prints one to fill in")
     else:
         answers = _interviewed(loaded, codebook, out, worked, again=again)
-    found = review(loaded, answers, worked.of(answers), today=datetime.now(UTC).date(), file=codebook)
-    _write(out, render(found, codebook))
+    found = review(loaded, answers, worked.of(answers), today=_today(), file=codebook)
+    outfile.write(out, render(found, codebook))
     if as_json:
         click.echo(json.dumps(_document(found), indent=2, ensure_ascii=False))
     else:
@@ -106,6 +108,7 @@ def _interviewed(loaded: Codebook, codebook: str, out: Path, worked: _Worked, *,
     answers = Answers.load(kept, loaded) if kept.exists() else Answers()
     if answers.codebook and answers.codebook != loaded.id.hex():
         say(f"The codebook has changed since {kept} was written; what was answered about what changed is asked again.")
+    conflicts = review(loaded, answers, worked.of(answers), today=_today(), file=codebook).conflicts
     command = f"hubbub checklist {shlex.quote(codebook)} --out {shlex.quote(str(out))}"
 
     def show(section: str) -> str:
@@ -113,7 +116,7 @@ def _interviewed(loaded: Codebook, codebook: str, out: Path, worked: _Worked, *,
         return "" if made is None else _by_metric(made) if section == "parameters" else _in_all(made)
 
     try:
-        interview(loaded, answers, lambda: answers.save(kept, loaded, command), show, again=again)
+        interview(loaded, answers, lambda: answers.save(kept, loaded, command), show, conflicts, again=again)
     except (click.Abort, KeyboardInterrupt, EOFError):
         click.echo()
         say(
@@ -124,6 +127,10 @@ def _interviewed(loaded: Codebook, codebook: str, out: Path, worked: _Worked, *,
         sys.exit(INTERRUPTED)
     answers.save(kept, loaded, command)
     return answers
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()
 
 
 def _by_metric(made: Figures) -> str:
@@ -152,19 +159,6 @@ def _in_all(made: Figures) -> str:
     ]
     shown = table(["one device, all metrics, in", f"eps at delta {made.delta:g}", "local eps"], rows)
     return f"{shown}\n\nThe local eps is what holds if the services collude, or are of one party."
-
-
-def _refuse_if_nowhere(out: Path) -> None:
-    if not out.absolute().parent.is_dir():
-        raise click.ClickException(f"there is no folder {out.absolute().parent}: make it, or give another --out")
-    if out.suffix == ".toml":
-        raise click.UsageError(f"{out} would be both the plan and its answers: give a name that ends in .md")
-
-
-def _write(out: Path, text: str) -> None:
-    part = out.with_name(f".{out.name}.part")
-    part.write_text(text, "utf-8")
-    os.replace(part, out)
 
 
 def _summary(found: Review, out: Path) -> None:

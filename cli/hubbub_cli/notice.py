@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import html
-import re
 from typing import TYPE_CHECKING
+
+from hubbub_cli.markdown import plain
 
 if TYPE_CHECKING:
     from hubbub_aggregator.dashboard.pages.collected import Collected, CollectedPage
@@ -18,22 +18,25 @@ _LISTED = 50
 def markdown(page: CollectedPage) -> str:
     """The questions that are on, and what all of them may cost a device."""
     questions = "\n\n".join(map(_question, page.metrics)) or "Nothing is collected at the moment."
-    off = f"\n\nSwitched off at the moment: {', '.join(map(_text, page.off))}." if page.off else ""
+    off = f"\n\nSwitched off at the moment: {', '.join(map(plain, page.off))}." if page.off else ""
     return (
         f"{questions}{off}\n\n"
-        f"Your device answers each question at most once a {page.length}. All of them together may cost it at most "
-        f"ε {page.device_epsilon} in a {page.length}; it counts this itself.\n"
+        f"Your device answers each question at most {page.often}. All of them together may cost it at most "
+        f"ε {page.device_epsilon} {page.within}; it counts this itself.\n"
     )
 
 
 def _question(metric: Collected) -> str:
     values = [*metric.values, *metric.more]
-    listed = ", ".join(map(_text, values[:_LISTED]))
+    listed = ", ".join(map(plain, values[:_LISTED]))
     rest = len(values) + metric.rest - _LISTED
     what = metric.what + (f" {listed}{f' and {rest:,} more' if rest > 0 else ''}." if values else "")
     often = metric.often
     if metric.missing is not None:
-        often += f" A device with nothing to say reports “{_text(metric.missing)}”, so that silence tells nothing."
+        often += (
+            f" A device with nothing to say reports “{plain(metric.missing)}”, so that having nothing to say does not "
+            "show."
+        )
     else:
         often += " A device with nothing to say stays silent, which can be seen."
     if metric.share is not None:
@@ -43,21 +46,16 @@ def _question(metric: Collected) -> str:
         f"another (ε {metric.epsilon})."
     )
     lines = [
-        f"### {_text(metric.name)}",
+        f"### {plain(metric.name)}",
         "",
-        _text(metric.description) or "**The codebook does not describe this question: add a `description`.**",
+        plain(metric.description) or "**The codebook does not describe this question: add a `description`.**",
         "",
         f"- **What is asked:** {what}",
         f"- **How often:** {often}",
         f"- **How your answer is hidden:** {hidden}",
     ]
     if metric.owner:
-        lines.append(f"- **Who asks:** {_text(metric.owner)}")
+        lines.append(f"- **Who asks:** {plain(metric.owner)}")
     if metric.expires is not None:
         lines.append(f"- **Until:** {metric.expires}")
     return "\n".join(lines)
-
-
-def _text(written: str) -> str:
-    """What somebody wrote, as text: nothing in it is markup."""
-    return re.sub(r"([\\`*_{}\[\]#|~])", r"\\\1", html.escape(" ".join(written.split()), quote=False))

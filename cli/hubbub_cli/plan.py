@@ -94,7 +94,7 @@ def _render(made: Plan) -> str:
             f"{one.interval:.3g}",
             above(one.guarantee.epsilon) if one.guarantee else "-",
             above(one.composed.epsilon) if one.composed else "-",
-            f"{float(one.metric.epsilon):g}",
+            above(float(one.metric.epsilon), 6),
         ]
         for one in made.metrics
     ]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 
 import click
 
+from hubbub_cli import outfile
 from hubbub_cli.asking import exchange, refusal
 from hubbub_cli.query import ADDRESS
 
@@ -39,8 +39,7 @@ def report(address: str, token: str | None, out: Path, only: tuple[str, ...]) ->
     from hubbub_aggregator.dashboard.api import Problem, Question, Reply
     from hubbub_aggregator.dashboard.report import report as write
 
-    if not out.absolute().parent.is_dir():
-        raise click.ClickException(f"there is no folder {out.absolute().parent}: make it, or give another --out")
+    outfile.refuse_if_nowhere(out)
 
     async def send(question: Question) -> Reply:
         return Reply(*await asyncio.to_thread(exchange, address, question.target, question.headers, _PATIENCE))
@@ -49,9 +48,7 @@ def report(address: str, token: str | None, out: Path, only: tuple[str, ...]) ->
         html = asyncio.run(write(send, f"Bearer {token}" if token else None, _say, only))
     except Problem as problem:
         raise refusal(problem.title, problem.detail, problem.name, token) from problem
-    part = out.with_name(f".{out.name}.part")
-    part.write_text(html, "utf-8")
-    os.replace(part, out)
+    outfile.write(out, html)
     click.echo(f"{out}  ({len(html.encode()) / 1000:,.0f} kB; open it in any browser)")
 
 

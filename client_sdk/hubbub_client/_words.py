@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from fractions import Fraction
-from math import exp
+from math import ceil, exp
 from typing import TYPE_CHECKING
 
 from hubbub.mechanisms import Bounds, GridMean
@@ -88,8 +88,9 @@ def deniability(metric: Metric, payload: bytes) -> str:
     said = report_in_words(metric, payload)
     # a report of very many bits is so unlikely from any value that no float holds it: then what is promised is said
     ratio = likelihoods[most] / likelihoods[least] if likelihoods[least] else exp(mechanism.realised_epsilon)
+    shown = ceil(100 * ratio - 1e-6) / 100  # never better than it is
     return (
         f"a device whose value is {input_in_words(metric, inputs[least])} sends {said} with probability "
         f"{probability(likelihoods[least])}, one whose value is {input_in_words(metric, inputs[most])} with "
-        f"{probability(likelihoods[most])}: at most {ratio:.2f} times as likely, whatever the value"
+        f"{probability(likelihoods[most])}: at most {shown:.2f} times as likely, whatever the value"
     )

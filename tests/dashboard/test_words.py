@@ -119,7 +119,14 @@ def test_truth_with_probability_three_quarters_is_said_so() -> None:
     built = mechanism("rr").calibrate("1.0986", Categories(2))
     assert "tells the truth with probability 0.75 " in hiding(built)
     model = MechanismModel(name="rr", epsilon=1.0986, parameters=built.parameters())
-    assert "more than 3.00 times as likely" in paragraph(model, rebuilt(model, 2, None))
+    assert "more than 3 times as likely" in paragraph(model, rebuilt(model, 2, None))
+
+
+def test_odds_are_rounded_up_as_epsilons_are() -> None:
+    for number in (0.01, 0.1, 1.1, 1.5, 2.25, 4.0, 8.0, 12.5):
+        assert math.exp(number) <= float(_flat(words.odds(number))) <= math.exp(number) * 1.01
+    assert words.odds(1.1) == "3.01"
+    assert words.odds(400.0) == "e to the power of 400"
 
 
 def test_a_mechanism_of_tomorrow_is_explained_by_what_all_have() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.dist import PACKAGES, ROOT, build, metadata_faults, sdist_faults, tracked, wheel_faults
+from scripts.dist import PACKAGES, ROOT, build, clear, metadata_faults, sdist_faults, tracked, wheel_faults
 from tests.packaging.conftest import Built
 
 NEEDED = [
@@ -93,6 +93,21 @@ def test_the_source_distribution_gives_the_same_wheel_and_every_build_the_same_b
     sdist, wheel = sorted(build(tmp_path / "again", source=tree), key=lambda path: path.suffix)
     assert wheel.read_bytes() == built.wheel.read_bytes()
     assert sdist.read_bytes() == built.sdist.read_bytes()
+
+
+def test_only_what_was_built_before_is_removed(tmp_path: Path) -> None:
+    out = tmp_path / "dist"
+    clear(out)
+    out.mkdir()
+    for name in ("hubbub-0.1.0-py3-none-any.whl", "hubbub-0.1.0.tar.gz", "SHA256SUMS", ".gitignore"):
+        (out / name).touch()
+    (out / "thesis.txt").touch()
+    with pytest.raises(SystemExit, match=r"such as thesis\.txt"):
+        clear(out)
+    assert len(list(out.iterdir())) == 5
+    (out / "thesis.txt").unlink()
+    clear(out)
+    assert not out.exists()
 
 
 def test_the_source_distribution_is_the_tree(built: Built) -> None:

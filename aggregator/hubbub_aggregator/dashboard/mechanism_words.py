@@ -13,7 +13,7 @@ from typing import Any
 
 from hubbub.mechanisms import Bounds, Categories, Mechanism, mechanism
 from hubbub.problems import HubbubError
-from hubbub_aggregator.dashboard.words import amount, count, epsilon, probability
+from hubbub_aggregator.dashboard.words import amount, count, epsilon, odds, probability
 from hubbub_aggregator.models import MechanismModel, MetricVersion
 
 __all__ = ["hiding", "of_version", "paragraph"]
@@ -37,13 +37,12 @@ def rebuilt(model: MechanismModel, values: int, bounds: tuple[float, float] | No
 def paragraph(model: MechanismModel, found: AnyMechanism | None) -> str:
     """How it hides a value, for someone who reads the numbers."""
     said = hiding(found) if found is not None else ""
-    odds = amount(math.exp(min(model.epsilon, 50)))
     return (
         f"{said} " if said else f"Each device randomizes its value with the mechanism {model.name} before sending it. "
     ) + (
-        f"Whatever it sends, no value makes that report more than {odds} times as likely as another value does: e to "
-        f"the power of its local ε, {epsilon(model.epsilon)} (mechanism {model.name}). The estimates undo this noise "
-        "for the crowd, where it averages out; for one device nobody can."
+        f"Whatever it sends, no value makes that report more than {odds(model.epsilon)} times as likely as another "
+        f"value does: e to the power of its local ε, {epsilon(model.epsilon)} (mechanism {model.name}). The estimates "
+        "undo this noise for the crowd, where it averages out; for one report nobody can."
     )
 
 

@@ -18,15 +18,19 @@ __all__ = [
     "interval",
     "length",
     "moment",
+    "odds",
     "probability",
     "sentence",
     "share",
     "size",
     "value",
+    "within",
 ]
 
 _MINUS = "\N{MINUS SIGN}"
 _THIN = "\N{NARROW NO-BREAK SPACE}"
+_BEYOND = 20
+"""From this epsilon on e^epsilon is a number with many digits that says nothing."""
 _UNITS = {"w": "week", "d": "day", "h": "hour", "m": "minute", "s": "second"}
 
 
@@ -83,6 +87,11 @@ def epsilon(number: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def odds(number: float) -> str:
+    """e^epsilon, the most by which a report can be likelier from one value than from another, rounded up as well."""
+    return epsilon(math.exp(number)) if number < _BEYOND else f"e to the power of {epsilon(number)}"
+
+
 def delta(number: float) -> str:
     """A power of ten written as one."""
     if number <= 0:
@@ -114,7 +123,12 @@ def length(text: str) -> str:
 
 def every(text: str) -> str:
     """How often, in words: `1d` is once a day."""
-    return f"once a {length(text)}" if text[:-1] == "1" else f"once in {length(text)}"
+    return f"once a {length(text)}" if text[:-1] == "1" else f"once {within(text)}"
+
+
+def within(text: str) -> str:
+    """In which time, in words: `1d` is in a day."""
+    return f"in a {length(text)}" if text[:-1] == "1" else f"in {length(text)}"
 
 
 def moment(seconds: float) -> str:

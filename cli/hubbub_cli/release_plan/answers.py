@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hubbub.problems import Finding, InvalidParameter, InvalidValue, did_you_mean
+from hubbub_cli import outfile
 from hubbub_cli.release_plan.question import Answer, Question, Section
 from hubbub_cli.release_plan.questions import sections
 
@@ -41,8 +41,8 @@ class Answers:
             raise _refused(
                 str(path), [("", f"cannot be read: {error}", "give a file that `--template` began")]
             ) from error
-        given, about = document.pop("answers", {}), document.pop("about", {})
-        faults = []
+        faults: list[tuple[str, str, str]] = []
+        given, about = (_table(document, name, faults) for name in ("answers", "about"))
         if document.pop("format", FORMAT) != FORMAT:
             faults.append(("format", "is not of this version", f'this software reads "{FORMAT}"'))
         if document.pop("collection", codebook.collection.name) != codebook.collection.name:
@@ -87,7 +87,7 @@ class Answers:
         return before if question.key in self.given and before != question.basis else None
 
     def save(self, path: Path, codebook: Codebook, command: str) -> None:
-        """Replace the file in one step: whoever is interrupted has the old one or the new one."""
+        """Replace the file."""
         lines = [
             f"# Answers to `{command}`: change them by hand, or run it again.",
             f"format = {_quoted(FORMAT)}",
@@ -101,9 +101,7 @@ class Answers:
             "[about]",
             *(f"{_quoted_key(key)} = {_quoted(self.about[key])}" for key in self.given if self.about.get(key)),
         ]
-        part = path.with_name(f".{path.name}.part")
-        part.write_text("\n".join(lines) + "\n", "utf-8")
-        os.replace(part, path)
+        outfile.write(path, "\n".join(lines) + "\n")
 
 
 def template(codebook: Codebook, command: str) -> str:
@@ -130,6 +128,14 @@ def template(codebook: Codebook, command: str) -> str:
     notes = {q.key: q.basis for section in asked for q in section.questions if q.basis and q.key != "year_accepted"}
     lines += ["", _NOTE, "[about]", *(f"{_quoted_key(key)} = {_quoted(basis)}" for key, basis in notes.items())]
     return "\n".join(lines) + "\n"
+
+
+def _table(document: dict[str, Any], name: str, faults: list[tuple[str, str, str]]) -> dict[str, Any]:
+    found = document.pop(name, {})
+    if isinstance(found, dict):
+        return found
+    faults.append((name, "is no table", f"write [{name}] on a line of its own, and what belongs to it below"))
+    return {}
 
 
 def _known(codebook: Codebook, given: Mapping[str, Answer]) -> dict[str, Question]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hubbub.period import DAY
@@ -51,6 +52,11 @@ class Figures:
         """What a device spends in a day in which a period begins."""
         seconds = self.plan.codebook.collection.calendar.seconds
         return float(self.plan.codebook.spent * max(1, DAY // seconds))
+
+    def periods_within(self, lifetime: float) -> int:
+        """Periods after which a device that reports everything has spent this for good."""
+        spent = self.plan.codebook.spent
+        return int(Fraction(repr(lifetime)) // spent) if spent else self.periods
 
     @property
     def kept_back(self) -> tuple[MetricPlan, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -27,14 +27,27 @@ _HOW = (
 
 
 def interview(
-    codebook: Codebook, answers: Answers, keep: Callable[[], None], show: Callable[[str], str], *, again: bool
+    codebook: Codebook,
+    answers: Answers,
+    keep: Callable[[], None],
+    show: Callable[[str], str],
+    conflicts: Mapping[str, str],
+    *,
+    again: bool,
 ) -> None:
     """Ask what is open or stale, or with `again` everything. `keep` is called after each answer.
+
+    `conflicts` has the answers that cannot stand, and why: they are asked again, too.
 
     `show` gives the figures that a section needs, as text; it may take seconds.
     """
     say(_HOW)
-    first = {question.key for question in _all(codebook, answers) if again or _is_open(question, answers)}
+    wrong = dict(conflicts)
+    first = {
+        question.key
+        for question in _all(codebook, answers)
+        if again or question.key in wrong or _is_open(question, answers)
+    }
     trail: list[str] = []
     """Keys that were asked, so that one can go back."""
     told = ""
@@ -44,7 +57,7 @@ def interview(
         if section.name != told:
             told = section.name
             _open_section(section, show(section.name))
-        reply = _ask(question, answers)
+        reply = _ask(question, answers, wrong.pop(question.key, ""))
         if reply is None and trail:
             told, current = "", _find(codebook, answers, trail.pop())
             continue
@@ -60,8 +73,11 @@ def interview(
 
 def say(text: str, *, indent: str = "") -> None:
     """A paragraph, in the width of the terminal but at most 80."""
-    width = min(80, shutil.get_terminal_size().columns)
-    click.echo(textwrap.fill(text, width - 1, initial_indent=indent, subsequent_indent=indent, break_long_words=False))
+    click.echo(textwrap.fill(text, _width(), initial_indent=indent, subsequent_indent=indent, break_long_words=False))
+
+
+def _width() -> int:
+    return max(20, min(80, shutil.get_terminal_size().columns) - 1)
 
 
 def _all(codebook: Codebook, answers: Answers) -> list[Question]:
@@ -92,18 +108,20 @@ def _find(codebook: Codebook, answers: Answers, key: str) -> tuple[Section, Ques
 
 def _open_section(section: Section, figures: str) -> None:
     click.echo()
-    click.secho(f"── {section.title} ".ljust(60, "─"), bold=True)
+    click.secho(f"── {section.title} ".ljust(min(60, _width()), "─"), bold=True)
     for paragraph in section.intro:
         say(paragraph)
     if figures:
         click.echo(f"\n{figures}")
 
 
-def _ask(question: Question, answers: Answers) -> Answer | None:
+def _ask(question: Question, answers: Answers, wrong: str) -> Answer | None:
     """What was answered, SKIP, or None for a step back."""
     click.echo()
     if (before := answers.stale(question)) is not None:
         say(f"Your answer was about: {before}. Now it is: {question.basis}.")
+    if wrong:
+        say(f"What you answered cannot stand. {wrong}")
     known = answers.given.get(question.key, question.default)
     say(question.text)
     if question.kind == "choice":

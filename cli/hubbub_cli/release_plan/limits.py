@@ -6,7 +6,7 @@ __all__ = ["LIMITS"]
 
 LIMITS: dict[str, str] = {
     "participation": "Whether, when, how often and for which metrics a device reports is not protected: the shuffler "
-    "sees it, and the number of reports is public.",
+    "sees it, whoever watches the network sees some of it, and the number of reports is public.",
     "collusion": "If shuffler and aggregator work together, or one party has both machines, only each device's local "
     "epsilon is left.",
     "honest": "That the assumed share of reports is honest is enforced by nothing. Devices that lie also move the "

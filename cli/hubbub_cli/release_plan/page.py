@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import hubbub
 from hubbub.codebook import decimal_text
 from hubbub.period import duration_text
+from hubbub_cli.markdown import plain
+from hubbub_cli.release_plan.domain import domain_of
 from hubbub_cli.release_plan.figures import group, near
 from hubbub_cli.release_plan.question import Question
-from hubbub_cli.release_plan.questions import domain_of, sections
+from hubbub_cli.release_plan.questions import release_target, sections
 from hubbub_cli.rounding import above
 
 if TYPE_CHECKING:
@@ -33,23 +35,23 @@ def render(found: Review, file: str) -> str:
 
 def _head(found: Review, file: str) -> Iterator[str]:
     collection = found.codebook.collection
-    yield f"# Release plan: {_plain(collection.name)}"
+    yield f"# Release plan: {plain(collection.name)}"
     yield ""
     if found.complete:
         yield "**Complete**: every question is answered and nothing contradicts the figures."
     else:
         yield f"**OPEN: {len(found.points)} point(s) have to be settled before anything is collected.**"
     yield ""
-    yield f"- codebook: `{found.codebook.id.hex()}`, in {_plain(file)}"
+    yield f"- codebook: `{found.codebook.id.hex()}`, in {plain(file)}"
     yield f"- period: {collection.calendar}, and reports are taken for {duration_text(collection.grace)} after its end"
-    names = [_plain(metric.name) for metric in found.codebook.metrics if metric.enabled]
+    names = [plain(metric.name) for metric in found.codebook.metrics if metric.enabled]
     yield f"- metrics: {', '.join(names) or 'none'}"
     yield f"- made with: hubbub {hubbub.__version__}, `hubbub checklist`"
     yield ""
     if found.points:
         yield "## Open points"
         yield ""
-        yield from (f"- **OPEN, {point.kind}** (`{point.key}`): {_plain(point.text)}" for point in found.points)
+        yield from (f"- **OPEN, {point.kind}** (`{point.key}`): {plain(point.text)}" for point in found.points)
         yield ""
 
 
@@ -67,8 +69,10 @@ def _promise(found: Review) -> Iterator[str]:
     elif operators == "two":
         yield (
             "Two operators run the services. **The promise is the shuffle guarantee below**, as long as they do not "
-            "collude and the assumed share of reports is honest. If they collude, what is left is local: epsilon "
-            f"{spent} for all reports of a device in one period."
+            "collude, the assumed share of reports is honest and as many devices report as are planned for. If fewer "
+            f"do, what the services see to is the release target alone: {release_target(found.codebook)} for each "
+            "release. If they collude, what is left is local: epsilon "
+            f"{spent} for all reports of a device in one period, added up over periods."
         )
     else:
         yield (
@@ -107,7 +111,7 @@ def _figures(found: Review, file: str) -> Iterator[str]:
         [
             [
                 f"`{one.metric.name}`",
-                domain_of(one.metric),
+                plain(domain_of(one.metric)),
                 one.metric.mechanism.name,
                 f"{one.min_batch:,} reports" if one.min_batch else "never",
                 near(one.stderr) if one.reports else "-",
@@ -121,6 +125,7 @@ def _figures(found: Review, file: str) -> Iterator[str]:
     yield "One device over all metrics:"
     yield ""
     yield from _table(["when", "shuffle", "local, if they collude"], _totals(found, found.figures))
+    yield from _end(found, found.figures)
     devices = f"--devices {made.devices}"
     yield "To find these figures again:"
     yield ""
@@ -129,6 +134,19 @@ def _figures(found: Review, file: str) -> Iterator[str]:
     yield f"hubbub codebook check {shlex.quote(file)} {devices}"
     yield "```"
     yield ""
+
+
+def _end(found: Review, figures: Figures) -> Iterator[str]:
+    """What a limit for good does within the year. It is no open point: it may be what makes the year acceptable."""
+    lifetime = found.answers.given.get("lifetime_epsilon")
+    if isinstance(lifetime, float | int) and lifetime < figures.local_year:
+        periods = figures.periods_within(lifetime)
+        yield (
+            f"The app gives its devices a lifetime\\_epsilon of {lifetime:g}: after {periods:,} period(s) of "
+            "everything a device is silent for good, and the crowd gets smaller. Until it forgets its state it "
+            "spends no more than that, whatever the figures of a year say."
+        )
+        yield ""
 
 
 def _totals(found: Review, figures: Figures) -> Iterator[list[str]]:
@@ -159,14 +177,14 @@ def _decisions(found: Review) -> Iterator[str]:
         yield f"## {section.title}"
         yield ""
         for paragraph in section.intro:
-            yield _plain(paragraph)
+            yield plain(paragraph)
             yield ""
         if section.name == "limits":
             yield from _limits(section.questions, found)
             continue
         for question in section.questions:
             mark = f" **OPEN, {open_keys[question.key]}**" if question.key in open_keys else ""
-            yield f"**{_plain(question.text)}**{mark}"
+            yield f"**{plain(question.text)}**{mark}"
             yield ""
             yield f"> {_answer(question, found)}"
             yield ""
@@ -175,7 +193,7 @@ def _decisions(found: Review) -> Iterator[str]:
 def _limits(questions: Sequence[Question], found: Review) -> Iterator[str]:
     for question in questions:
         accepted = found.answers.given.get(question.key) is True and found.answers.stale(question) is None
-        yield f"- {'known and accepted' if accepted else '**OPEN, not accepted**'}: {_plain(question.text)}"
+        yield f"- {'known and accepted' if accepted else '**OPEN, not accepted**'}: {plain(question.text)}"
     yield ""
 
 
@@ -184,10 +202,10 @@ def _answer(question: Question, found: Review) -> str:
         return "no answer yet"
     answer = found.answers.given[question.key]
     if question.kind == "choice":
-        return f"{answer}: {_plain(question.choices[str(answer)])}"
+        return f"{answer}: {plain(question.choices[str(answer)])}"
     if isinstance(answer, bool):
         return "yes" if answer else "no"
-    return _plain(answer) if isinstance(answer, str) else f"{answer:,}" if isinstance(answer, int) else f"{answer:g}"
+    return plain(answer) if isinstance(answer, str) else f"{answer:,}" if isinstance(answer, int) else f"{answer:g}"
 
 
 def _foot(found: Review) -> Iterator[str]:
@@ -195,18 +213,11 @@ def _foot(found: Review) -> Iterator[str]:
     yield ""
     if not found.warnings:
         yield "None."
-    yield from (f"- `{one.key}`: {_plain(one.problem)}. Fix: {_plain(one.fix)}." for one in found.warnings)
+    yield from (f"- `{one.key}`: {plain(one.problem)}. Fix: {plain(one.fix)}." for one in found.warnings)
 
 
 def _table(header: Sequence[str], rows: Iterator[list[str]] | Sequence[list[str]]) -> Iterator[str]:
     yield f"| {' | '.join(header)} |"
     yield f"|{'---|' * len(header)}"
-    yield from (f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
+    yield from (f"| {' | '.join(row)} |" for row in rows)
     yield ""
-
-
-def _plain(text: str) -> str:
-    """Text that Markdown shows as it is: what people write may hold anything."""
-    for sign in ("\\", "`", "*", "_", "<", "[", "]"):
-        text = text.replace(sign, f"\\{sign}") if sign != "<" else text.replace(sign, "&lt;")
-    return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from typing import Literal, TypeAlias
 
 from hubbub.problems import InvalidValue, did_you_mean
@@ -51,8 +51,9 @@ class Question:
 
     def _choice(self, text: object) -> str:
         options = list(self.choices)
-        if isinstance(text, str) and text.isdecimal() and 1 <= int(text) <= len(options):
-            return options[int(text) - 1]
+        numbers = {str(number): name for number, name in enumerate(options, 1)}
+        if isinstance(text, str) and text in numbers:
+            return numbers[text]
         if text in options:
             return str(text)
         hint = did_you_mean(str(text), options)
@@ -99,6 +100,8 @@ def _epsilon(text: object) -> float | str:
 
 def _date(text: object) -> str:
     try:
+        if isinstance(text, datetime):
+            text = text.date()
         return (text if isinstance(text, date) else date.fromisoformat(str(text))).isoformat()
     except ValueError:
         raise InvalidValue(f"a date such as 2027-06-30 is needed, got {text!r}") from None

@@ -7,19 +7,19 @@ the reasons) and for what an evaluation of a guarantee looks at first. See docs/
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from hubbub.codebook import decimal_text
+from hubbub_cli.release_plan.domain import domain_of
 from hubbub_cli.release_plan.limits import LIMITS
 from hubbub_cli.release_plan.question import Answer, Question, Section
 
 if TYPE_CHECKING:
-    from hubbub.codebook import Codebook, Metric
+    from hubbub.codebook import Codebook
 
-__all__ = ["domain_of", "sections"]
+__all__ = ["release_target", "sections"]
 
-_SHOWN = 8
-"""Values of a category that are listed in full."""
 ORIGINS = {
     "domain": "from what is known of the product: its menus, its units, its limits",
     "public": "from published figures, or from data that needs no protection",
@@ -42,16 +42,10 @@ def sections(codebook: Codebook, answers: Mapping[str, Answer]) -> list[Section]
     ]
 
 
-def domain_of(metric: Metric) -> str:
-    """What a metric may hold, in words."""
-    if metric.type == "boolean":
-        return "true or false"
-    if metric.type == "category":
-        labels = list(metric.values.labels())
-        rest = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
-        return f"{len(labels):,} values: {', '.join(labels[:_SHOWN])}{rest}"
-    low, high = (decimal_text(bound) for bound in (metric.mechanism.domain.lower, metric.mechanism.domain.upper))  # type: ignore[union-attr]  # a mean has bounds
-    return f"a number from {low} to {high}; what is outside is clamped"
+def release_target(codebook: Codebook) -> str:
+    """What each release must meet, in words."""
+    collection = codebook.collection
+    return f"epsilon {decimal_text(collection.release_epsilon)}, delta {float(collection.release_delta):g}"
 
 
 def _crowd(codebook: Codebook) -> Section:
@@ -196,7 +190,7 @@ def _honest(codebook: Codebook) -> Section:
 
 def _parameters(codebook: Codebook) -> Section:
     collection = codebook.collection
-    target = f"epsilon {decimal_text(collection.release_epsilon)}, delta {float(collection.release_delta):g}"
+    target = release_target(codebook)
     each = ", ".join(f"{metric.name} {decimal_text(metric.epsilon)}" for metric in codebook.metrics if metric.enabled)
     about = f"release {target}; local {each}"
     return Section(
@@ -227,8 +221,13 @@ def _parameters(codebook: Codebook) -> Section:
 
 
 def _year(codebook: Codebook, answers: Mapping[str, Answer]) -> Section:
-    about = f"{decimal_text(codebook.spent)} spent in each period of {codebook.collection.calendar}"
-    about += f", {answers.get('devices', 'unknown')} devices"
+    collection = codebook.collection
+    metrics = sha256(b"".join(metric.id for metric in codebook.metrics if metric.enabled)).hexdigest()
+    about = (
+        f"{decimal_text(codebook.spent)} spent in each period of {collection.calendar}, "
+        f"{answers.get('devices', 'unknown')} devices, a share of {decimal_text(collection.honest_fraction)} honest, "
+        f"delta {float(collection.release_delta):g}, metrics {metrics[:8]}"
+    )
     return Section(
         "year",
         "Budget over a year",

@@ -49,6 +49,11 @@ class Review:
         return not self.points
 
     @property
+    def conflicts(self) -> dict[str, str]:
+        """Answers that cannot stand, and why."""
+        return {point.key: point.text for point in self.points if point.kind == "conflict"}
+
+    @property
     def moved(self) -> bool:
         """Whether the answers were given for another codebook."""
         return bool(self.answers.codebook) and self.answers.codebook != self.codebook.id.hex()
@@ -127,10 +132,9 @@ def _figures_say(given: Mapping[str, Answer], figures: Figures) -> Iterator[tupl
             "refuses the rest.",
         )
     lifetime = given.get("lifetime_epsilon")
-    if isinstance(lifetime, float | int) and lifetime < figures.local_year:
-        periods = int(lifetime / figures.local_period) if figures.local_period else 0
+    if isinstance(lifetime, float | int) and not figures.periods_within(lifetime):
         yield (
             "lifetime_epsilon",
-            f"With a lifetime_epsilon of {lifetime:g} a device that reports everything is silent for good after "
-            f"{periods:,} period(s), less than a year: shorten the collection, or spend less in a period.",
+            f"A device would spend {above(figures.local_period)} in a period, and the app lets it spend {lifetime:g} "
+            "ever: it uses no such codebook, and reports nothing.",
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -56,6 +55,8 @@ class CollectedPage:
     metrics: list[Collected]
     off: list[str]
     length: str
+    often: str
+    within: str
     device_epsilon: str
 
 
@@ -71,6 +72,8 @@ def of_codebook(codebook: Codebook) -> CollectedPage:
         metrics=[_collected(metric, length) for metric in codebook.metrics if metric.enabled],
         off=[metric.name for metric in codebook.metrics if not metric.enabled],
         length=words.length(length),
+        often=words.every(length),
+        within=words.within(length),
         device_epsilon=words.epsilon(float(codebook.collection.device_epsilon)),
     )
 
@@ -87,7 +90,7 @@ def _collected(metric: Metric, length: str) -> Collected:
         rest=max(0, len(labels) - _MOST),
         often=f"At most {words.every(length)}, {_REDUCED.get(metric.reduce, metric.reduce)}.",
         hiding=hiding(metric.mechanism),
-        odds=words.amount(math.exp(float(metric.epsilon))),
+        odds=words.odds(float(metric.epsilon)),
         epsilon=words.epsilon(float(metric.epsilon)),
         missing=None if metric.missing is None else _declared(metric),
         share=None if share == 1 else words.share(share, 0 if share >= 0.01 else 2),

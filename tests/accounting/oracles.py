@@ -12,7 +12,7 @@ from itertools import combinations_with_replacement, permutations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import signal, stats
+from scipy import stats
 
 from hubbub.mechanisms import Amplification, Atom, Pair
 
@@ -134,6 +134,8 @@ def laplace_delta(steps: int, epsilon0: float, reports: int, epsilon: float) -> 
     delta = E[(1 - (E/n) sum l(y_i))_+]. Rounding l up to a lattice only lowers it, and the law of the sum
     is convolved directly (by squaring), cut where the bracket is 0 anyway.
     """
+    from scipy import signal  # takes a second to load, in every process that collects tests
+
     alpha = math.exp(-epsilon0 / steps)
     y = np.arange(steps + 1)
     law = np.where((y == 0) | (y == steps), 1.0, 1 - alpha) / (1 + alpha) * alpha**y

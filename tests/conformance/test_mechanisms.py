@@ -66,7 +66,7 @@ def test_draws_from_the_system_match_the_declared_likelihood(mechanism: AnyMecha
     checks.check_draws_match_the_declared_likelihood(mechanism, 4_000_000, SystemBulkRandomness())
 
 
-@pytest.mark.parametrize("mechanism", examples([1]), ids=label)
+@pytest.mark.parametrize("mechanism", smallest(1), ids=label)
 def test_estimates_of_a_mixed_crowd_are_unbiased_with_the_stated_variance(mechanism: AnyMechanism) -> None:
     checks.check_estimates_of_a_mixed_crowd_are_unbiased_with_the_stated_variance(
         mechanism, 3000, InsecureBulkRandomness(2)

@@ -148,3 +148,9 @@ def test_belief_grows_by_no_more_than_the_odds_allow(before: float, epsilon: flo
     after = believed(before, epsilon)
     assert before - 1e-12 <= after < 1
     assert after / (1 - after) == pytest.approx(before / (1 - before) * math.exp(epsilon), rel=1e-6)
+
+
+def test_a_span_within_a_day_says_the_day_once() -> None:
+    assert words.span("2027-01-04T06:00Z", "2027-01-04T08:00Z") == "2027-01-04T06:00Z to 08:00Z"
+    assert words.span("2027-01-03T23:00Z", "2027-01-04T08:00Z") == "2027-01-03T23:00Z to 2027-01-04T08:00Z"
+    assert words.span("2027-01-04", "2027-01-05") == "2027-01-04 to 2027-01-05"

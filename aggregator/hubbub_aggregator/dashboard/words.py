@@ -23,6 +23,7 @@ __all__ = [
     "sentence",
     "share",
     "size",
+    "span",
     "value",
     "within",
 ]
@@ -129,6 +130,12 @@ def every(text: str) -> str:
 def within(text: str) -> str:
     """In which time, in words: `1d` is in a day."""
     return f"in a {length(text)}" if text[:-1] == "1" else f"in {length(text)}"
+
+
+def span(first: str, last: str) -> str:
+    """From one period to another; on one day the day is said once."""
+    day, _, hour = last.partition("T")
+    return f"{first} to {hour if hour and first.startswith(day) else last}"
 
 
 def moment(seconds: float) -> str:

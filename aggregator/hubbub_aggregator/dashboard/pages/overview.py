@@ -262,7 +262,7 @@ def _of_series(series: Series, local: dict[str, float]) -> Drawn | None:
         period=newest.period,
         periods=len(released),
         spark=Markup(sparkline(_dots(series, leading["label"]), summary)),  # noqa: S704  its text is escaped there
-        span=f"{released[0].period} to {newest.period}" if len(released) > 1 else newest.period,
+        span=words.span(released[0].period, newest.period) if len(released) > 1 else newest.period,
         privacy=newest.privacy,
         local_epsilon=local[str(newest.metric_id)],
     )

@@ -6,54 +6,47 @@ reports in them are public anyway, as releases or verdicts; nothing says who or 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from hubbub.families import Families, Family
 from hubbub_aggregator.storage import StorageError
 
 if TYPE_CHECKING:
     from hubbub.bundle import SealingKey
     from hubbub_aggregator.service import Aggregator
 
-__all__ = ["FAMILIES", "Family", "exposition", "key_ages"]
+__all__ = ["FAMILIES", "exposition", "key_ages"]
 
-_PREFIX = "hubbub_aggregator_"
-
-
-class Family(NamedTuple):
-    """One metric as it is exposed and documented; a counter's name gets `_total`."""
-
-    kind: Literal["counter", "gauge"]
-    help: str
-    labels: tuple[str, ...] = ()
-
-
-FAMILIES = {
-    # of the process
-    "refused_requests": Family("counter", "Requests refused by this process.", ("problem",)),
-    "worked_batches": Family("counter", "Batches given a verdict by this process.", ("verdict",)),
-    "opened_reports": Family("counter", "Reports in batches opened by this process.", ("result",)),
-    "batch_failures": Family("counter", "Attempts of this process to work on a batch that failed."),
-    "storage_errors": Family("counter", "Failures of the storage that this process met."),
-    "housekeeping_ok": Family("gauge", "Whether keys and bundle were brought up to date."),
-    "last_batch_age_seconds": Family("gauge", "Time since this process gave its last verdict."),
-    "storage_up": Family("gauge", "Whether the storage can be read."),
-    "storage_durable": Family("gauge", "Whether the storage was set up to survive a crash."),
-    # of the storage
-    "batches": Family("counter", "Batches with a verdict.", ("verdict",)),
-    "refused_batches": Family("counter", "Batches refused for good.", ("reason",)),
-    "invalid_reports": Family("counter", "Reports that did not count.", ("reason",)),
-    "discarded_buckets": Family("counter", "Buckets that shufflers discarded."),
-    "open_queue": Family("gauge", "Batches that wait to be opened."),
-    "key_age_seconds": Family("gauge", "Time since the first period of a key began.", ("key", "state")),
-    "bundle_age_seconds": Family("gauge", "Time since the bundle was signed."),
-    "bundle_sequence": Family("gauge", "Sequence of the bundle."),
-}
+FAMILIES = Families(
+    "hubbub_aggregator_",
+    {
+        # of the process
+        "refused_requests": Family("counter", "Requests refused by this process.", ("problem",)),
+        "worked_batches": Family("counter", "Batches given a verdict by this process.", ("verdict",)),
+        "opened_reports": Family("counter", "Reports in batches opened by this process.", ("result",)),
+        "batch_failures": Family("counter", "Attempts of this process to work on a batch that failed."),
+        "storage_errors": Family("counter", "Failures of the storage that this process met."),
+        "housekeeping_ok": Family("gauge", "Whether keys and bundle were brought up to date."),
+        "last_batch_age_seconds": Family("gauge", "Time since this process gave its last verdict."),
+        "storage_up": Family("gauge", "Whether the storage can be read."),
+        "storage_durable": Family("gauge", "Whether the storage was set up to survive a crash."),
+        # of the storage
+        "batches": Family("counter", "Batches with a verdict.", ("verdict",)),
+        "refused_batches": Family("counter", "Batches refused for good.", ("reason",)),
+        "invalid_reports": Family("counter", "Reports that did not count.", ("reason",)),
+        "discarded_buckets": Family("counter", "Buckets that shufflers discarded."),
+        "open_queue": Family("gauge", "Batches that wait to be opened."),
+        "key_age_seconds": Family("gauge", "Time since the first period of a key began.", ("key", "state")),
+        "bundle_age_seconds": Family("gauge", "Time since the bundle was signed."),
+        "bundle_sequence": Family("gauge", "Sequence of the bundle."),
+    },
+)
 """Every metric there is."""
 
 
@@ -102,53 +95,35 @@ class _Snapshot(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from _of_the_process(self._service)
-        yield _one("storage_up", float(self._stored is not None))
-        yield _one("storage_durable", float(self._service.storage.durable))
+        yield FAMILIES.one("storage_up", float(self._stored is not None))
+        yield FAMILIES.one("storage_durable", float(self._service.storage.durable))
         if self._stored is not None:
             yield from _of_the_storage(self._stored)
 
 
 def _of_the_process(service: Aggregator) -> Iterator[Metric]:
     progress = service.accumulator.progress
-    yield _by("refused_requests", service.refused)
-    yield _by("worked_batches", progress.batches)
-    yield _by("opened_reports", progress.reports)
-    yield _one("batch_failures", progress.failures)
-    yield _one("storage_errors", service.storage_errors)
-    yield _one("housekeeping_ok", float(service.healthy))
+    yield FAMILIES.by("refused_requests", service.refused)
+    yield FAMILIES.by("worked_batches", progress.batches)
+    yield FAMILIES.by("opened_reports", progress.reports)
+    yield FAMILIES.one("batch_failures", progress.failures)
+    yield FAMILIES.one("storage_errors", service.storage_errors)
+    yield FAMILIES.one("housekeeping_ok", float(service.healthy))
     if progress.last is not None:
-        yield _one("last_batch_age_seconds", max(0.0, service.clock() - progress.last))
+        yield FAMILIES.one("last_batch_age_seconds", max(0.0, service.clock() - progress.last))
 
 
 def _of_the_storage(stored: _Stored) -> Iterator[Metric]:
     tallied = stored.tallied
-    yield _by("batches", {state: tallied.get(f"batch:{state}", 0) for state in ("accepted", "refused")})
-    yield _by("refused_batches", _named(tallied, "refused:"))
-    yield _by("invalid_reports", _named(tallied, "invalid:"))
-    yield _one("discarded_buckets", tallied.get("discard:accepted", 0))
-    yield _one("open_queue", tallied.get("batch:pending", 0))
-    yield _all("key_age_seconds", [((str(key.id), key.state), age) for key, age in stored.keys])
-    yield _one("bundle_age_seconds", stored.bundle_age)
-    yield _one("bundle_sequence", stored.sequence)
+    yield FAMILIES.by("batches", {state: tallied.get(f"batch:{state}", 0) for state in ("accepted", "refused")})
+    yield FAMILIES.by("refused_batches", _named(tallied, "refused:"))
+    yield FAMILIES.by("invalid_reports", _named(tallied, "invalid:"))
+    yield FAMILIES.one("discarded_buckets", tallied.get("discard:accepted", 0))
+    yield FAMILIES.one("open_queue", tallied.get("batch:pending", 0))
+    yield FAMILIES.many("key_age_seconds", [((str(key.id), key.state), age) for key, age in stored.keys])
+    yield FAMILIES.one("bundle_age_seconds", stored.bundle_age)
+    yield FAMILIES.one("bundle_sequence", stored.sequence)
 
 
 def _named(found: Mapping[str, int], prefix: str) -> dict[str, int]:
     return {name.removeprefix(prefix): number for name, number in found.items() if name.startswith(prefix)}
-
-
-def _one(name: str, value: float) -> Metric:
-    return _all(name, [((), value)])
-
-
-def _by(name: str, counts: Mapping[str, int]) -> Metric:
-    return _all(name, [((key,), count) for key, count in sorted(counts.items())])
-
-
-def _all(name: str, samples: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
-    family = FAMILIES[name]
-    made = (CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily)(
-        _PREFIX + name, family.help, labels=family.labels
-    )
-    for labels, value in samples:
-        made.add_metric(labels, value)
-    return made

@@ -7,13 +7,15 @@ as smaller than the minimum, large enough or ten times that; reports that were t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
+
+from hubbub.families import Families, Family
 
 if TYPE_CHECKING:
     from hubbub_shuffler.bundles import Bundles
@@ -22,37 +24,29 @@ if TYPE_CHECKING:
     from hubbub_shuffler.lag import Lag
     from hubbub_shuffler.storage import Overview
 
-__all__ = ["FAMILIES", "Family", "Sources", "exposition", "hundreds"]
+__all__ = ["FAMILIES", "Sources", "exposition", "hundreds"]
 
-_PREFIX = "hubbub_shuffler_"
-
-
-class Family(NamedTuple):
-    """One metric as it is exposed and documented; a counter's name gets `_total`."""
-
-    kind: Literal["counter", "gauge"]
-    help: str
-    labels: tuple[str, ...] = ()
-
-
-FAMILIES = {
-    # of the process
-    "accepted_reports": Family("counter", "Reports made durable by this process. In hundreds."),
-    "refused": Family("counter", "Uploads and reports refused by this process.", ("reason",)),
-    "connections_cut": Family("counter", "Connections cut by this process.", ("reason",)),
-    "connections": Family("gauge", "Connections open."),
-    "forward_lag_seconds": Family("gauge", "Age of the oldest closed bucket that waits for a verdict."),
-    "bundle_valid": Family("gauge", "Whether a valid bundle is at hand."),
-    "bundle_age_seconds": Family("gauge", "Time since the bundle was issued."),
-    "bundle_expires_seconds": Family("gauge", "Time until the bundle expires."),
-    "storage_up": Family("gauge", "Whether the storage can be read."),
-    "storage_durable": Family("gauge", "Whether the storage was set up to survive a crash."),
-    # of the storage
-    "waiting_buckets": Family("gauge", "Buckets that wait, by how large their crowd is.", ("metric", "crowd")),
-    "batches": Family("gauge", "Batches that are not settled, by state.", ("state",)),
-    "settled_batches": Family("counter", "Batches settled, by verdict.", ("metric", "verdict")),
-    "discarded_buckets": Family("counter", "Buckets discarded.", ("metric",)),
-}
+FAMILIES = Families(
+    "hubbub_shuffler_",
+    {
+        # of the process
+        "accepted_reports": Family("counter", "Reports made durable by this process. In hundreds."),
+        "refused": Family("counter", "Uploads and reports refused by this process.", ("reason",)),
+        "connections_cut": Family("counter", "Connections cut by this process.", ("reason",)),
+        "connections": Family("gauge", "Connections open."),
+        "forward_lag_seconds": Family("gauge", "Age of the oldest closed bucket that waits for a verdict."),
+        "bundle_valid": Family("gauge", "Whether a valid bundle is at hand."),
+        "bundle_age_seconds": Family("gauge", "Time since the bundle was issued."),
+        "bundle_expires_seconds": Family("gauge", "Time until the bundle expires."),
+        "storage_up": Family("gauge", "Whether the storage can be read."),
+        "storage_durable": Family("gauge", "Whether the storage was set up to survive a crash."),
+        # of the storage
+        "waiting_buckets": Family("gauge", "Buckets that wait, by how large their crowd is.", ("metric", "crowd")),
+        "batches": Family("gauge", "Batches that are not settled, by state.", ("state",)),
+        "settled_batches": Family("counter", "Batches settled, by verdict.", ("metric", "verdict")),
+        "discarded_buckets": Family("counter", "Buckets discarded.", ("metric",)),
+    },
+)
 """Every metric there is."""
 
 
@@ -88,36 +82,38 @@ class _Snapshot(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from _of_the_process(self._sources)
-        yield _one("storage_up", float(self._overview is not None))
-        yield _one("storage_durable", float(self._durable))
+        yield FAMILIES.one("storage_up", float(self._overview is not None))
+        yield FAMILIES.one("storage_durable", float(self._durable))
         if self._overview is not None:
             yield from _of_the_storage(self._sources.ingest, self._overview)
 
 
 def _of_the_process(sources: Sources) -> Iterator[Metric]:
     ingest = sources.ingest
-    yield _one("accepted_reports", hundreds(ingest.accepted))
-    yield _by("refused", ingest.refused)
+    yield FAMILIES.one("accepted_reports", hundreds(ingest.accepted))
+    yield FAMILIES.by("refused", ingest.refused)
     if sources.guard is not None:
-        yield _by("connections_cut", sources.guard.cut)
-        yield _one("connections", sources.guard.connections)
-    yield _one("forward_lag_seconds", sources.lag.now())
+        yield FAMILIES.by("connections_cut", sources.guard.cut)
+        yield FAMILIES.one("connections", sources.guard.connections)
+    yield FAMILIES.one("forward_lag_seconds", sources.lag.now())
     relayed = sources.bundles.current
-    yield _one("bundle_valid", float(relayed is not None))
+    yield FAMILIES.one("bundle_valid", float(relayed is not None))
     if relayed is not None:
         body, now = relayed.bundle.body, sources.clock()
-        yield _one("bundle_age_seconds", max(0.0, now - body.issued))
-        yield _one("bundle_expires_seconds", body.expires - now)
+        yield FAMILIES.one("bundle_age_seconds", max(0.0, now - body.issued))
+        yield FAMILIES.one("bundle_expires_seconds", body.expires - now)
 
 
 def _of_the_storage(ingest: Ingest, overview: Overview) -> Iterator[Metric]:
     minimum = _minimum(ingest)
     crowds = Counter((b.name, _crowd(b.reports, minimum.get(b.name, 0))) for b in overview.waiting)
-    yield _all("waiting_buckets", sorted(crowds.items()))
-    yield _all("batches", [((state,), count) for state, count in overview.batches.items()])
+    yield FAMILIES.many("waiting_buckets", sorted(crowds.items()))
+    yield FAMILIES.many("batches", [((state,), count) for state, count in overview.batches.items()])
     counted = [(name, what, count.batches) for (name, what), count in overview.counts.items()]
-    yield _all("settled_batches", [((name, what), n) for name, what, n in counted if what != "discarded" and n])
-    yield _all("discarded_buckets", [((name,), n) for name, what, n in counted if what == "discarded"])
+    yield FAMILIES.many(
+        "settled_batches", [((name, what), n) for name, what, n in counted if what != "discarded" and n]
+    )
+    yield FAMILIES.many("discarded_buckets", [((name,), n) for name, what, n in counted if what == "discarded"])
 
 
 def _minimum(ingest: Ingest) -> dict[str, int]:
@@ -129,21 +125,3 @@ def _crowd(reports: int, minimum: int) -> str:
     if not minimum or reports < minimum:
         return "below the minimum"
     return "large enough" if reports < 10 * minimum else "tenfold"
-
-
-def _one(name: str, value: float) -> Metric:
-    return _all(name, [((), value)])
-
-
-def _by(name: str, counts: Mapping[str, int]) -> Metric:
-    return _all(name, [((key,), count) for key, count in sorted(counts.items())])
-
-
-def _all(name: str, samples: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
-    family = FAMILIES[name]
-    made = (CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily)(
-        _PREFIX + name, family.help, labels=family.labels
-    )
-    for labels, value in samples:
-        made.add_metric(labels, value)
-    return made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hubbub_cli.beside import STATE, beside, settings_beside
+from hubbub_cli.outfile import write
 from hubbub_cli.table import table
 
 if TYPE_CHECKING:
@@ -70,15 +70,7 @@ def anchor(state_dir: Path, make: bool, out: Path | None, as_json: bool) -> None
     if out is None:
         click.echo(json.dumps({"trust_anchor": found}) if as_json else found)
         return
-    part = out.with_name(f"{out.name}.{os.getpid()}")
-    try:
-        part.write_text(f"{found}\n", "ascii")
-        part.chmod(0o644)  # whatever the umask: another user has to read it
-        part.replace(out)
-    except OSError as error:
-        raise InvalidParameter(f"{out} can't be written: {error.strerror}") from None
-    finally:
-        part.unlink(missing_ok=True)
+    write(out, f"{found}\n", 0o644)  # another user has to read it
     click.echo(f"{out} written", err=True)
 
 

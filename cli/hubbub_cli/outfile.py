@@ -21,11 +21,15 @@ def refuse_if_nowhere(out: Path) -> None:
         raise click.ClickException(f"nothing may be written in {folder}: give another --out")
 
 
-def write(out: Path, text: str) -> None:
-    """Replace the file: whoever is interrupted has the old one or the new one."""
-    part = out.with_name(f".{out.name}.part")
+def write(out: Path, text: str, mode: int | None = None) -> None:
+    """Replace the file: whoever is interrupted has the old one or the new one. `mode`: whatever the umask says."""
+    part = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         part.write_text(text, "utf-8")
+        if mode is not None:
+            part.chmod(mode)
         os.replace(part, out)
     except OSError as error:
-        raise click.ClickException(f"{out} cannot be written: {error.strerror}") from error
+        raise click.ClickException(f"{out} can't be written: {error.strerror}") from error
+    finally:
+        part.unlink(missing_ok=True)

@@ -50,7 +50,10 @@ class Visit:
         first, *lines = head.decode("latin-1").split("\r\n")
         headers = {name.lower(): text.strip() for name, _, text in (line.partition(":") for line in lines)}
         while len(body) < int(headers.get("content-length", 0)):
-            body += self.socket.recv(65_536)
+            piece = self.socket.recv(65_536)
+            if not piece:
+                return None
+            body += piece
         self.heads.append(head)
         method, path, _ = first.split(" ")
         if method == "POST":

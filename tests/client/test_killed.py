@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from hubbub_client.testing import MemoryTransport
 from hubbub_client.transport import Answer, CannotReach
 from tests.client.device import PERIODS
 from tests.client.world import DAY, TOML, codebook, opened, served, signed
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -84,6 +86,18 @@ def check_what_a_killed_device_has_sent(tmp_path: Path, kills: int) -> None:
     assert spent <= {(names[metric], period * DAY) for metric, period in drawn} | queued
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
+
+
+def test_an_upload_that_a_kill_cut_short_reaches_nobody() -> None:
+    transport = LossyTransport(signed(TOML))
+    with served(transport) as address:
+        host, port = address.removeprefix("http://").split(":")
+        for sent in (b"", b"ten bytes!"):  # the head of a request leaves before its body
+            with socket.create_connection((host, int(port)), timeout=PATIENCE) as device:
+                device.sendall(b"POST /v1/reports HTTP/1.1\r\ncontent-length: 100\r\n\r\n" + sent)
+                device.shutdown(socket.SHUT_WR)
+                assert device.recv(1) == b""  # it was read to its end, and not answered
+    assert transport.requests == []
 
 
 def test_a_device_that_is_killed_randomizes_each_metric_and_period_once(tmp_path: Path) -> None:

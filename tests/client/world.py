@@ -214,7 +214,11 @@ def served(transport: Transport) -> Iterator[str]:
         protocol_version = "HTTP/1.1"
 
         def handle_one(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            length = int(self.headers.get("content-length", 0))
+            body = self.rfile.read(length)
+            if len(body) < length:  # a device that was killed after the head of its request
+                self.close_connection = True
+                return
             headers = {name.lower(): text for name, text in self.headers.items()}
             try:
                 status, answered, content = transport.request(self.command, self.path, headers, body)

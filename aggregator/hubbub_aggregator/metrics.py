@@ -15,6 +15,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from hubbub.families import Families, Family
+from hubbub_aggregator.accumulate import REASONS, RESULTS
 from hubbub_aggregator.storage import StorageError
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ FAMILIES = Families(
     },
 )
 """Every metric there is."""
+_INVALID = tuple(result for result in RESULTS if result != "valid")
 
 
 def key_ages(service: Aggregator, now: float) -> list[tuple[SealingKey, float]]:
@@ -116,8 +118,8 @@ def _of_the_process(service: Aggregator) -> Iterator[Metric]:
 def _of_the_storage(stored: _Stored) -> Iterator[Metric]:
     tallied = stored.tallied
     yield FAMILIES.by("batches", {state: tallied.get(f"batch:{state}", 0) for state in ("accepted", "refused")})
-    yield FAMILIES.by("refused_batches", _named(tallied, "refused:"))
-    yield FAMILIES.by("invalid_reports", _named(tallied, "invalid:"))
+    yield FAMILIES.by("refused_batches", dict.fromkeys(REASONS, 0) | _named(tallied, "refused:"))
+    yield FAMILIES.by("invalid_reports", dict.fromkeys(_INVALID, 0) | _named(tallied, "invalid:"))
     yield FAMILIES.one("discarded_buckets", tallied.get("discard:accepted", 0))
     yield FAMILIES.one("open_queue", tallied.get("batch:pending", 0))
     yield FAMILIES.many("key_age_seconds", [((str(key.id), key.state), age) for key, age in stored.keys])

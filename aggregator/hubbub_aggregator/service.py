@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hubbub.refusals import Refused
+from hubbub.refusals import REFUSALS, Refused
 from hubbub_aggregator.accumulate import Accumulator
 from hubbub_aggregator.storage import StorageError
 
@@ -55,8 +55,8 @@ class Aggregator:
     lease: float = 30.0
     retention: int | None = None
     """Seconds after the end of its period for which a release is kept; None: for ever."""
-    refused: Counter[str] = field(default_factory=Counter)
-    """Refused requests by problem, since the start."""
+    refused: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(REFUSALS, 0)))
+    """Refused requests by problem, since the start; from zero, so that the first is seen as a rise."""
     storage_errors: int = 0
     """How often the storage failed, since the start."""
     healthy: bool = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -16,6 +17,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from hubbub.families import Families, Family
+from hubbub_shuffler.forward import VERDICTS
 
 if TYPE_CHECKING:
     from hubbub_shuffler.bundles import Bundles
@@ -109,11 +111,14 @@ def _of_the_storage(ingest: Ingest, overview: Overview) -> Iterator[Metric]:
     crowds = Counter((b.name, _crowd(b.reports, minimum.get(b.name, 0))) for b in overview.waiting)
     yield FAMILIES.many("waiting_buckets", sorted(crowds.items()))
     yield FAMILIES.many("batches", [((state,), count) for state, count in overview.batches.items()])
-    counted = [(name, what, count.batches) for (name, what), count in overview.counts.items()]
-    yield FAMILIES.many(
-        "settled_batches", [((name, what), n) for name, what, n in counted if what != "discarded" and n]
+    counted = {key: count.batches for key, count in overview.counts.items() if count.batches}
+    # Known ones are there before the first event: one that began to exist with it would not be seen to rise.
+    settled = dict.fromkeys(product(minimum, VERDICTS), 0) | counted
+    yield FAMILIES.many("settled_batches", [(key, n) for key, n in sorted(settled.items()) if key[1] != "discarded"])
+    yield FAMILIES.by(
+        "discarded_buckets",
+        dict.fromkeys(minimum, 0) | {name: n for (name, what), n in counted.items() if what == "discarded"},
     )
-    yield FAMILIES.many("discarded_buckets", [((name,), n) for name, what, n in counted if what == "discarded"])
 
 
 def _minimum(ingest: Ingest) -> dict[str, int]:

@@ -36,7 +36,9 @@ FAMILIES = Families(
         "housekeeping_ok": Family("gauge", "Whether keys and bundle were brought up to date."),
         "last_batch_age_seconds": Family("gauge", "Time since this process gave its last verdict."),
         "storage_up": Family("gauge", "Whether the storage can be read."),
-        "storage_durable": Family("gauge", "Whether the storage was set up to survive a crash."),
+        "storage_durable": Family(
+            "gauge", "Whether the storage is set up to survive a crash, as seen within the last minute."
+        ),
         # of the storage
         "batches": Family("counter", "Batches with a verdict.", ("verdict",)),
         "refused_batches": Family("counter", "Batches refused for good.", ("reason",)),

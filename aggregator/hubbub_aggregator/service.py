@@ -31,6 +31,8 @@ _TICK = 1.0
 _PATIENCE = 5.0
 """Seconds after which a batch that could not be worked on, or that another process left, is looked at again."""
 _SWEEP = 60.0
+_INSPECT = 60.0
+"""Seconds after which it is seen anew whether the storage is durable."""
 _RETRY = 5
 
 
@@ -64,6 +66,7 @@ class Aggregator:
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _swept: float = 0.0
     _checked: float = float("-inf")
+    _inspected: float = float("-inf")
     _kept_from: int = 0
 
     def __post_init__(self) -> None:
@@ -87,6 +90,9 @@ class Aggregator:
             log.info("keys and nonces past their horizon were erased")
         self._expire(now)
         self.storage.scrub()
+        if not 0 <= now - self._inspected < _INSPECT:
+            self._inspected = now
+            self.storage.inspect()
         if self.storage.bodies is not None and not 0 <= now - self._swept < _SWEEP:
             self._sweep()
         self.healthy = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any
 import uvicorn
 
 from hubbub.problems import InvalidParameter
+from hubbub.signals import stopping
 
 __all__ = ["serve"]
 
@@ -63,7 +63,14 @@ def serve(
         servers = [_Server(public, ready)]
         if admin is not None:
             servers.append(_Server(config(*admin, public=False), lambda _address: None))
-        with _stopping(servers):
+
+        def stop() -> None:
+            """The first signal asks all to end; the second does not wait for requests in work."""
+            for server in servers:
+                server.force_exit = server.should_exit
+                server.should_exit = True
+
+        with stopping(stop):
             await asyncio.gather(*(server.serve() for server in servers))
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -87,22 +94,3 @@ class _Server(uvicorn.Server):
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             scheme = "https" if self.config.is_ssl else "http"
             self._ready(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
-
-
-@contextmanager
-def _stopping(servers: list[_Server]) -> Iterator[None]:
-    """The first signal asks all to end; the second does not wait for requests in work."""
-
-    def stop() -> None:
-        for server in servers:
-            server.force_exit = server.should_exit
-            server.should_exit = True
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)

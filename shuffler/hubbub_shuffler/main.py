@@ -6,11 +6,10 @@ import asyncio
 import logging
 import os
 import resource
-import signal
 import ssl
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 import httpx
@@ -18,6 +17,7 @@ from pydantic import SecretStr, ValidationError
 
 from hubbub.logs import configure
 from hubbub.problems import InvalidParameter
+from hubbub.signals import stopping
 from hubbub_shuffler.admin import create_admin
 from hubbub_shuffler.app import create_app
 from hubbub_shuffler.batcher import Batcher
@@ -32,6 +32,7 @@ from hubbub_shuffler.metrics import Sources
 from hubbub_shuffler.serve import Server, listen, server_config
 from hubbub_shuffler.settings import Settings, is_loopback, unknown
 from hubbub_shuffler.storage import Storage, StorageError, open_storage
+from hubbub_shuffler.watch import watch
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -117,7 +118,7 @@ async def _serve_with(
             listener = open_.enter_context(listen(settings.admin_host, settings.admin_port))
             guards.append(_watching(settings, _ADMIN_CONNECTIONS, None))
             servers.insert(0, Server(server_config(admin, http=guards[1].protocol()), listener, _announce_admin))
-        jobs = [bundles.run(), batcher.run(settings.tick), sweep(), *(guard.run() for guard in guards)]
+        jobs = [bundles.run(), batcher.run(settings.tick), sweep(), watch(storage), *(guard.run() for guard in guards)]
         await _together(servers, *jobs)
 
 
@@ -169,7 +170,7 @@ async def _together(servers: Sequence[Server], *jobs: Coroutine[None, None, None
     for task in [*tasks, *serving]:
         task.add_done_callback(lambda _task: stop())
     try:
-        with _signals(stop):
+        with stopping(stop):  # a second signal does not wait for what is in work
             ended: list[BaseException | None] = await asyncio.gather(*serving, return_exceptions=True)
     finally:
         for task in tasks:
@@ -178,19 +179,6 @@ async def _together(servers: Sequence[Server], *jobs: Coroutine[None, None, None
     for end in [*ended, *ended_jobs]:
         if isinstance(end, Exception):
             raise end
-
-
-@contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT finish what is in work; a second one does not wait for that."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
 
 
 def _authorities(settings: Settings) -> ssl.SSLContext | bool:

@@ -41,7 +41,9 @@ FAMILIES = Families(
         "bundle_age_seconds": Family("gauge", "Time since the bundle was issued."),
         "bundle_expires_seconds": Family("gauge", "Time until the bundle expires."),
         "storage_up": Family("gauge", "Whether the storage can be read."),
-        "storage_durable": Family("gauge", "Whether the storage was set up to survive a crash."),
+        "storage_durable": Family(
+            "gauge", "Whether the storage is set up to survive a crash, as seen within the last minute."
+        ),
         # of the storage
         "waiting_buckets": Family("gauge", "Buckets that wait, by how large their crowd is.", ("metric", "crowd")),
         "batches": Family("gauge", "Batches that are not settled, by state.", ("state",)),

@@ -1,19 +1,20 @@
-"""Looks at how Redis is set up, and says loudly what could lose or double what was acknowledged."""
+"""Whose Redis it is, and how it is set up: what could lose or double what was acknowledged is said loudly."""
 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
+from hubbub.durability import SETTINGS, Durability, Settings, Stakes
 from hubbub.problems import InvalidParameter
 from hubbub_aggregator.storage._redis_keys import Keys
 from hubbub_aggregator.storage._redis_link import Link, Node, command
 from hubbub_aggregator.storage.protocol import StorageError
 
-__all__ = ["claim", "warn_unless_durable"]
+__all__ = ["claim", "durability", "look"]
 
-_LOG = logging.getLogger("hubbub.aggregator")
 _LAYOUT = 1
-_SETTINGS = ("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy", "min-replicas-to-write")
+_STAKES = Stakes("BATCHES", "IT MAY DELETE NONCES, AND REPORTS WOULD COUNT TWICE")
 
 
 def claim(link: Link, keys: Keys, anchor: str) -> None:
@@ -30,36 +31,19 @@ def claim(link: Link, keys: Keys, anchor: str) -> None:
         )
 
 
-def warn_unless_durable(link: Link, replicas: int) -> bool:
-    """One warning for each fault of each server; whether there is none. StorageError if one can't be reached."""
-    durable = True
-    for node in link.primaries():
+def durability(replicas: int) -> Durability:
+    """What is known of the servers of a storage; nothing yet."""
+    return Durability(logging.getLogger("hubbub.aggregator"), _STAKES, replicas)
+
+
+def look(link: Link, known: Durability) -> None:
+    """See how every server is set up now; StorageError if one can't be reached."""
+    known.saw({node: _settings(link, node) for node in link.primaries()})
+
+
+def _settings(link: Link, node: Node) -> Settings:
+    for _ in range(2):  # a connection that breaks meanwhile is no server that hides its settings
         link.ask(node, "PING")
-        for fault in _faults(link, node, replicas):
-            _LOG.warning("Redis at %s:%d %s", *node, fault)
-            durable = False
-    return durable
-
-
-def _faults(link: Link, node: Node, replicas: int) -> list[str]:
-    try:
-        found = {name: link.ask(node, "CONFIG", "GET", name)[1].decode() for name in _SETTINGS}
-    except (StorageError, IndexError):
-        return ["does not let us see its settings: make sure that it has appendonly yes and appendfsync always"]
-    faults = []
-    if found["appendonly"] != "yes":
-        faults.append("keeps no append-only file: A CRASH LOSES ACKNOWLEDGED BATCHES. Set appendonly yes")
-    elif found["appendfsync"] != "always":
-        faults.append(
-            f"has appendfsync {found['appendfsync']}: A CRASH LOSES ACKNOWLEDGED BATCHES. Set appendfsync always"
-        )
-    elif found["no-appendfsync-on-rewrite"] != "no":
-        faults.append("has no-appendfsync-on-rewrite: A CRASH DURING A REWRITE LOSES BATCHES. Set it to no")
-    if found["maxmemory-policy"] != "noeviction":
-        faults.append(
-            f"has maxmemory-policy {found['maxmemory-policy']}: "
-            "IT MAY DELETE NONCES, AND REPORTS WOULD COUNT TWICE. Set noeviction"
-        )
-    if int(found["min-replicas-to-write"]) < replicas:
-        faults.append(f"takes writes with fewer than {replicas} replicas: set min-replicas-to-write {replicas}")
-    return faults
+        with suppress(StorageError, IndexError):
+            return {name: link.ask(node, "CONFIG", "GET", name)[1].decode() for name in SETTINGS}
+    return None

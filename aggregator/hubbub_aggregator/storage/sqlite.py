@@ -342,6 +342,9 @@ class SqliteStorage:
         (pages,), (each,) = self._one("PRAGMA page_count"), self._one("PRAGMA page_size")
         return int(pages) * int(each)
 
+    def inspect(self) -> None:
+        """Nobody can change how our connection writes."""
+
     def check(self) -> None:
         with self._transaction():
             self._connection.execute("INSERT INTO remembered VALUES ('check', 1) ON CONFLICT DO UPDATE SET answer = 1")

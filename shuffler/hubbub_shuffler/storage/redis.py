@@ -19,7 +19,7 @@ from hubbub_shuffler.storage._redis_link import Link
 from hubbub_shuffler.storage._redis_mark import Mark
 from hubbub_shuffler.storage._redis_overview import listed, overview
 from hubbub_shuffler.storage._redis_scripts import Call, Part, Script, Scripts, command
-from hubbub_shuffler.storage._redis_start import warn_unless_durable
+from hubbub_shuffler.storage._redis_start import durability, look
 from hubbub_shuffler.storage.protocol import (
     PIECE_BYTES,
     Arrivals,
@@ -70,10 +70,11 @@ class RedisStorage:
         self._keys, self._scripts = Keys(prefix), Scripts()
         self._ingest = RedisLane(Link(url, replicas=replicas, timeout=timeout))
         self._rest = RedisLane(Link(url, replicas=replicas, timeout=timeout))
+        self._durability = durability(replicas)
         self._leases = Leases(self._rest.link, self._keys, self._scripts, self._now, entropy)
         self._eraser = Eraser(self._rest.link, self._keys, self._scripts, self._now, entropy(16).hex(), tidy_lease)
         try:
-            self.durable = warn_unless_durable(self._rest.link, replicas)
+            look(self._rest.link, self._durability)
             self._mark = Mark(self._rest.link, self._keys.mark, entropy)
         except BaseException:
             self._ingest.close()
@@ -125,6 +126,13 @@ class RedisStorage:
 
     async def overview(self) -> Overview:
         return await self._rest.run(overview, self._rest.link, self._keys)
+
+    @property
+    def durable(self) -> bool:
+        return self._durability.holds
+
+    async def inspect(self) -> None:
+        await self._rest.run(look, self._rest.link, self._durability)
 
     async def check(self) -> None:
         await self._ingest.run(self._check)

@@ -1,0 +1,73 @@
+"""What a Redis must be set to so that what a service acknowledged survives a crash; the same for both services.
+
+Nothing here speaks to a Redis: a service asks its servers for SETTINGS, now and then, and hands over what it heard.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+__all__ = ["SETTINGS", "Durability", "Node", "Settings", "Stakes", "faults"]
+
+Node: TypeAlias = tuple[str, int]
+"""Host and port of a server."""
+Settings: TypeAlias = Mapping[str, str] | None
+"""What a server says of SETTINGS; None if it does not let us see them."""
+
+SETTINGS = ("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy", "min-replicas-to-write")
+"""What is to be asked of each server."""
+
+
+class Stakes(NamedTuple):
+    """What is lost by a wrong setting, in a service's words."""
+
+    acknowledged: str
+    """What a crash takes, as in "A CRASH LOSES ACKNOWLEDGED ..."."""
+    evicted: str
+    """What becomes of it when Redis deletes keys to make room."""
+
+
+def faults(found: Settings, stakes: Stakes, replicas: int) -> list[str]:
+    """What is wrong with these settings and what to set instead; `replicas`: how many must have what is written."""
+    if found is None:
+        return ["does not let us see its settings: make sure that it has appendonly yes and appendfsync always"]
+    loses = f"LOSES ACKNOWLEDGED {stakes.acknowledged}"
+    wrong = []
+    if found["appendonly"] != "yes":
+        wrong.append(f"keeps no append-only file: A CRASH {loses}. Set appendonly yes")
+    elif found["appendfsync"] != "always":
+        wrong.append(f"has appendfsync {found['appendfsync']}: A CRASH {loses}. Set appendfsync always")
+    elif found["no-appendfsync-on-rewrite"] != "no":
+        wrong.append(f"has no-appendfsync-on-rewrite: A CRASH DURING A REWRITE {loses}. Set it to no")
+    if found["maxmemory-policy"] != "noeviction":
+        wrong.append(f"has maxmemory-policy {found['maxmemory-policy']}: {stakes.evicted}. Set noeviction")
+    if int(found["min-replicas-to-write"]) < replicas:
+        wrong.append(f"takes writes with fewer than {replicas} replicas: set min-replicas-to-write {replicas}")
+    return wrong
+
+
+class Durability:
+    """What is wrong with the servers of one storage, as they were last seen. Each change is said once."""
+
+    def __init__(self, log: logging.Logger, stakes: Stakes, replicas: int) -> None:
+        self._log, self._stakes, self._replicas = log, stakes, replicas
+        self._wrong: dict[Node, list[str]] = {}
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was wrong."""
+        return not any(self._wrong.values())
+
+    def saw(self, servers: Mapping[Node, Settings]) -> None:
+        """What each server that takes writes says now: what is newly wrong is warned of, and its end is said, too."""
+        wrong = {node: faults(found, self._stakes, self._replicas) for node, found in servers.items()}
+        for node, said in wrong.items():
+            before = self._wrong.get(node, [])
+            for fault in said:
+                if fault not in before:
+                    self._log.warning("Redis at %s:%d %s", *node, fault)
+            if before and not said:
+                self._log.info("Redis at %s:%d is set to survive a crash again", *node)
+        self._wrong = wrong

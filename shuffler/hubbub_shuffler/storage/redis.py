@@ -14,6 +14,7 @@ from hubbub_shuffler.storage._blobs import blobs
 from hubbub_shuffler.storage._redis_erase import Eraser
 from hubbub_shuffler.storage._redis_keys import SHARDS, Keys, bucket_of, member_of
 from hubbub_shuffler.storage._redis_lane import RedisLane
+from hubbub_shuffler.storage._redis_layout import take_over
 from hubbub_shuffler.storage._redis_leases import Leases
 from hubbub_shuffler.storage._redis_link import Link
 from hubbub_shuffler.storage._redis_mark import Mark
@@ -75,6 +76,7 @@ class RedisStorage:
         self._eraser = Eraser(self._rest.link, self._keys, self._scripts, self._now, entropy(16).hex(), tidy_lease)
         try:
             look(self._rest.link, self._durability)
+            take_over(self._rest.link, self._keys, self._scripts)
             self._mark = Mark(self._rest.link, self._keys.mark, entropy)
         except BaseException:
             self._ingest.close()

@@ -100,7 +100,14 @@ SHUFFLER = [
         "At the shuffler: it is fetched anew as often as its max_age says.",
         [("hubbub_shuffler_bundle_age_seconds", "{{instance}}")],
         unit="s",
-        width=24,
+        width=12,
+    ),
+    Panel(
+        "Certificate ends in",
+        "Where the shuffler speaks TLS itself. Renewed files are taken without a restart.",
+        [("hubbub_shuffler_tls_certificate_expires_timestamp_seconds - time()", "{{instance}}")],
+        unit="s",
+        width=12,
     ),
 ]
 AGGREGATOR = [
@@ -164,13 +171,17 @@ AGGREGATOR = [
         "Age since the first period of each; below zero for those to come, of which there must be some.",
         [("max by (key, state) (hubbub_aggregator_key_age_seconds)", "key {{key}}, {{state}}")],
         unit="s",
-        width=12,
     ),
     Panel(
         "Sequence of the bundle",
         "Rises with each one that is signed, and never falls.",
         [("hubbub_aggregator_bundle_sequence", "{{instance}}")],
-        width=12,
+    ),
+    Panel(
+        "Certificate ends in",
+        "Where the aggregator speaks TLS itself. Renewed files are taken without a restart.",
+        [("hubbub_aggregator_tls_certificate_expires_timestamp_seconds - time()", "{{instance}}")],
+        unit="s",
     ),
 ]
 PROCESSES = [

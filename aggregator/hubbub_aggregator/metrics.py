@@ -35,6 +35,10 @@ FAMILIES = Families(
         "storage_errors": Family("counter", "Failures of the storage that this process met."),
         "housekeeping_ok": Family("gauge", "Whether keys and bundle were brought up to date."),
         "last_batch_age_seconds": Family("gauge", "Time since this process gave its last verdict."),
+        "tls_certificate_expires_timestamp_seconds": Family(
+            "gauge",
+            "End of the certificate with which it speaks TLS, or of the first to end in its chain, in Unix time.",
+        ),
         "storage_up": Family("gauge", "Whether the storage can be read."),
         "storage_durable": Family(
             "gauge", "Whether the storage is set up to survive a crash, as seen within the last minute."
@@ -113,6 +117,8 @@ def _of_the_process(service: Aggregator) -> Iterator[Metric]:
     yield FAMILIES.one("batch_failures", progress.failures)
     yield FAMILIES.one("storage_errors", service.storage_errors)
     yield FAMILIES.one("housekeeping_ok", float(service.healthy))
+    if service.certificate is not None and service.certificate.expires is not None:
+        yield FAMILIES.one("tls_certificate_expires_timestamp_seconds", service.certificate.expires)
     if progress.last is not None:
         yield FAMILIES.one("last_batch_age_seconds", max(0.0, service.clock() - progress.last))
 

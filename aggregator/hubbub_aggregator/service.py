@@ -15,6 +15,7 @@ from hubbub_aggregator.accumulate import Accumulator
 from hubbub_aggregator.storage import StorageError
 
 if TYPE_CHECKING:
+    from hubbub.certificate import Certificate
     from hubbub_aggregator.bundles import Publisher
     from hubbub_aggregator.codebooks import Codebooks
     from hubbub_aggregator.keys import KeyRing
@@ -57,6 +58,8 @@ class Aggregator:
     lease: float = 30.0
     retention: int | None = None
     """Seconds after the end of its period for which a release is kept; None: for ever."""
+    certificate: Certificate | None = None
+    """What it speaks TLS with; None where it does not."""
     refused: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(REFUSALS, 0)))
     """Refused requests by problem, since the start; from zero, so that the first is seen as a rise."""
     storage_errors: int = 0

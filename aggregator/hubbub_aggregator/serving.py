@@ -6,13 +6,14 @@ import asyncio
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from hubbub.problems import InvalidParameter
 from hubbub.signals import stopping
+
+if TYPE_CHECKING:
+    from hubbub.certificate import Certificate
 
 __all__ = ["serve"]
 
@@ -25,17 +26,16 @@ def serve(
     admin: tuple[Callable[..., Any], str, int] | None,
     shutdown_timeout: int,
     ready: Callable[[str], None],
-    tls: tuple[Path, Path] | None = None,
+    certificate: Certificate | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT. `ready` is told the address once requests are answered. `tls`: files with
-    certificate and key.
+    """Serve until SIGTERM or SIGINT. `ready` is told the address once requests are answered. `certificate`: for TLS.
 
     At the signal no connection is taken any more, requests in work get some seconds, then the app's own work ends.
     """
     import uvloop
 
     def config(target: Callable[..., Any], where: str, at: int, *, public: bool) -> uvicorn.Config:
-        certificate, key = tls if tls is not None and public else (None, None)
+        tls = certificate if public else None
         return uvicorn.Config(
             target,
             host=where,
@@ -48,16 +48,13 @@ def serve(
             log_config=None,
             server_header=False,
             timeout_graceful_shutdown=shutdown_timeout,
-            ssl_certfile=certificate,
-            ssl_keyfile=key,
+            ssl_certfile=tls.chain if tls else None,
+            ssl_keyfile=tls.key if tls else None,
         )
 
     public = config(app, host, port, public=True)
-    if tls is not None:
-        try:
-            public.load()
-        except OSError as error:
-            raise InvalidParameter(f"can't speak TLS with {tls[0]} and {tls[1]}: {error.strerror}") from None
+    if certificate is not None:
+        certificate.prepare(public)
 
     async def run() -> None:
         servers = [_Server(public, ready)]
@@ -70,8 +67,13 @@ def serve(
                 server.force_exit = server.should_exit
                 server.should_exit = True
 
-        with stopping(stop):
-            await asyncio.gather(*(server.serve() for server in servers))
+        watching = None if certificate is None else asyncio.create_task(certificate.renewal.watch())
+        try:
+            with stopping(stop):
+                await asyncio.gather(*(server.serve() for server in servers))
+        finally:
+            if watching is not None:
+                watching.cancel()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run())

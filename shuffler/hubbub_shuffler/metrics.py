@@ -20,6 +20,7 @@ from hubbub.families import Families, Family
 from hubbub_shuffler.forward import VERDICTS
 
 if TYPE_CHECKING:
+    from hubbub.certificate import Certificate
     from hubbub_shuffler.bundles import Bundles
     from hubbub_shuffler.guard import Guard
     from hubbub_shuffler.ingest import Ingest
@@ -40,6 +41,10 @@ FAMILIES = Families(
         "bundle_valid": Family("gauge", "Whether a valid bundle is at hand."),
         "bundle_age_seconds": Family("gauge", "Time since the bundle was issued."),
         "bundle_expires_seconds": Family("gauge", "Time until the bundle expires."),
+        "tls_certificate_expires_timestamp_seconds": Family(
+            "gauge",
+            "End of the certificate with which it speaks TLS, or of the first to end in its chain, in Unix time.",
+        ),
         "storage_up": Family("gauge", "Whether the storage can be read."),
         "storage_durable": Family(
             "gauge", "Whether the storage is set up to survive a crash, as seen within the last minute."
@@ -63,6 +68,7 @@ class Sources:
     lag: Lag
     guard: Guard | None
     clock: Callable[[], float]
+    certificate: Certificate | None = None
 
 
 def hundreds(count: int) -> int:
@@ -106,6 +112,8 @@ def _of_the_process(sources: Sources) -> Iterator[Metric]:
         body, now = relayed.bundle.body, sources.clock()
         yield FAMILIES.one("bundle_age_seconds", max(0.0, now - body.issued))
         yield FAMILIES.one("bundle_expires_seconds", body.expires - now)
+    if sources.certificate is not None and sources.certificate.expires is not None:
+        yield FAMILIES.one("tls_certificate_expires_timestamp_seconds", sources.certificate.expires)
 
 
 def _of_the_storage(ingest: Ingest, overview: Overview) -> Iterator[Metric]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import logging
 import re
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 import yaml
 from prometheus_client.core import Metric
 
+from hubbub.certificate import Certificate
 from hubbub_aggregator import metrics as of_the_aggregator
 from hubbub_aggregator.opening import Pool
 from hubbub_shuffler import metrics as of_the_shuffler
@@ -23,6 +25,7 @@ from hubbub_shuffler.guard import Guard
 from hubbub_shuffler.lag import Lag
 from scripts import make_grafana_dashboard
 from tests.aggregator.fleet import Site
+from tests.client.servers import Authority
 from tests.deploy.lab import ROOT
 from tests.shuffler.world import World
 
@@ -51,11 +54,15 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> list[Metric]:
                 max_per_address=1,
                 clock=time.monotonic,
             )
-            sources = of_the_shuffler.Sources(world.ingest, world.bundles, Lag(world.clock), guard, world.clock)
+            lag = Lag(world.clock)
+            sources = of_the_shuffler.Sources(world.ingest, world.bundles, lag, guard, world.clock, certificate)
             return list(of_the_shuffler._Snapshot(sources, await world.storage.overview(), True).collect())
 
+    files = Authority(tmp_path_factory.mktemp("tls")).write(["localhost"])
+    certificate = Certificate(*files, logging.getLogger("hubbub.test"))
     pool = Pool(1)
     site = Site.open(tmp_path_factory.mktemp("aggregator"), pool)
+    site.service.certificate = certificate
     try:
         site.service.accumulator.progress.last = site.service.clock()  # as after the first batch
         stored = of_the_aggregator._stored(site.service)

@@ -310,8 +310,7 @@ def test_both_services_change_over_to_another_authority_without_a_restart(tmp_pa
             for number in range(2)
         ]
         logs = [tmp_path / "aggregator.log", *(shuffler.log for shuffler in shufflers)]
-        for shuffler in shufflers:
-            wait_for(lambda shuffler=shuffler: httpx.get(f"{shuffler.admin}/readyz").status_code == 200)
+        wait_for(lambda: all(httpx.get(f"{each.admin}/readyz").status_code == 200 for each in shufflers))
         before = [metric(f"http://127.0.0.1:{admin}", EXPIRES) for admin in admins]
         replace(ca, both.read_bytes())
         wait_for(lambda: all("taken without a restart: the authorities" in log.read_text() for log in logs[1:]))

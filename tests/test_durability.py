@@ -38,7 +38,7 @@ def test_settings_that_are_hidden_are_a_fault() -> None:
 
 
 def test_each_change_of_each_server_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    known = Durability(logging.getLogger("test"), STAKES, 0)
+    known = Durability(logging.getLogger("test"), STAKES, 0, OSError)
     late = {**SOUND, "appendfsync": "no"}
     held = []
     with caplog.at_level(logging.INFO):
@@ -49,3 +49,27 @@ def test_each_change_of_each_server_is_said_once(caplog: pytest.LogCaptureFixtur
     assert held == [True, False, False, True]
     said = [(record.levelname, record.getMessage()[:14]) for record in caplog.records]
     assert said == [("WARNING", "Redis at one:1"), ("WARNING", "Redis at two:2"), ("INFO", "Redis at two:2")]
+
+
+class Flaky:
+    """Servers, one of which breaks a connection or hides what it is set to."""
+
+    def __init__(self, answers: list[bool]) -> None:
+        self._answers = answers
+
+    def primaries(self) -> list[tuple[str, int]]:
+        return [ONE]
+
+    def ask(self, _node: tuple[str, int], *parts: str) -> list[bytes]:
+        if parts[0] == "PING":
+            return [b"PONG"]
+        if not self._answers.pop(0):
+            raise OSError
+        return [parts[2].encode(), SOUND[parts[2]].encode()]
+
+
+def test_a_connection_that_breaks_is_no_server_that_hides_its_settings() -> None:
+    for answers, holds in (([False] + [True] * 5, True), ([True, False] + [True] * 5, True), ([False] * 2, False)):
+        known = Durability(logging.getLogger("test"), STAKES, 0, OSError)
+        known.look(Flaky(answers))
+        assert known.holds == holds

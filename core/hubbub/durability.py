@@ -1,15 +1,16 @@
 """What a Redis must be set to so that what a service acknowledged survives a crash; the same for both services.
 
-Nothing here speaks to a Redis: a service asks its servers for SETTINGS, now and then, and hands over what it heard.
+No Redis is known here: a service lends the connections over which its servers are asked, at the start and now and then.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-__all__ = ["SETTINGS", "Durability", "Node", "Settings", "Stakes", "faults"]
+__all__ = ["SETTINGS", "Durability", "Node", "Servers", "Settings", "Stakes", "faults"]
 
 Node: TypeAlias = tuple[str, int]
 """Host and port of a server."""
@@ -48,17 +49,41 @@ def faults(found: Settings, stakes: Stakes, replicas: int) -> list[str]:
     return wrong
 
 
-class Durability:
-    """What is wrong with the servers of one storage, as they were last seen. Each change is said once."""
+class Servers(Protocol):
+    """Connections to the servers of a storage."""
 
-    def __init__(self, log: logging.Logger, stakes: Stakes, replicas: int) -> None:
-        self._log, self._stakes, self._replicas = log, stakes, replicas
+    def primaries(self) -> list[Node]:
+        """Every server that takes writes."""
+
+    def ask(self, node: Node, *parts: str) -> Any:
+        """What one of them answers to a command."""
+
+
+class Durability:
+    """What is wrong with the servers of one storage, as they were last seen. Each change is said once.
+
+    `failure`: what `Servers` raise when one can't be reached, or does not do what it is asked.
+    """
+
+    def __init__(self, log: logging.Logger, stakes: Stakes, replicas: int, failure: type[Exception]) -> None:
+        self._log, self._stakes, self._replicas, self._failure = log, stakes, replicas, failure
         self._wrong: dict[Node, list[str]] = {}
 
     @property
     def holds(self) -> bool:
         """Whether nothing was wrong."""
         return not any(self._wrong.values())
+
+    def look(self, servers: Servers) -> None:
+        """See how every server is set up now; the failure, and no change, if one can't be reached."""
+        self.saw({node: self._settings(servers, node) for node in servers.primaries()})
+
+    def _settings(self, servers: Servers, node: Node) -> Settings:
+        for _ in range(2):  # a connection that breaks meanwhile is no server that hides its settings
+            servers.ask(node, "PING")
+            with suppress(self._failure, IndexError):
+                return {name: servers.ask(node, "CONFIG", "GET", name)[1].decode() for name in SETTINGS}
+        return None
 
     def saw(self, servers: Mapping[Node, Settings]) -> None:
         """What each server that takes writes says now: what is newly wrong is warned of, and its end is said, too."""

@@ -62,7 +62,10 @@ class SqliteStorage:
         with self._transaction():
             (version,) = self._one("PRAGMA user_version")
             if version > VERSION:
-                raise StorageError(f"{path} was written by another version of this software (schema {version})")
+                raise StorageError(
+                    f"{path} was written by another version of this software (schema {version}; this one knows {VERSION} "
+                    "and below): install that version again, or restore a backup of this one's"
+                )
             steps = [SCHEMA] if version == 0 else [UPGRADES[old] for old in range(version, VERSION)]
             for statement in ";".join(steps).split(";"):
                 self._connection.execute(statement)

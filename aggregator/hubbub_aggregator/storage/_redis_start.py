@@ -20,8 +20,8 @@ def claim(link: Link, keys: Keys, anchor: str) -> None:
     layout, identity = link.one(command("HMGET", keys.marks, "layout", "identity"), write=False)
     if int(layout) != _LAYOUT:
         raise InvalidParameter(
-            f"this Redis was written by another version of this software (layout {int(layout)}; this one knows {_LAYOUT}): "
-            "install that version again, or restore a backup of this one's into an empty Redis"
+            f"this Redis was written by another version of this software (layout {int(layout)}; this one knows "
+            f"{_LAYOUT}): install that version again, or restore a backup of this one's into an empty Redis"
         )
     if identity.decode() != anchor:
         raise InvalidParameter(

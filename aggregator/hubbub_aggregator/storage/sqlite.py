@@ -63,8 +63,8 @@ class SqliteStorage:
             (version,) = self._one("PRAGMA user_version")
             if version > VERSION:
                 raise StorageError(
-                    f"{path} was written by another version of this software (schema {version}; this one knows {VERSION} "
-                    "and below): install that version again, or restore a backup of this one's"
+                    f"{path} was written by another version of this software (schema {version}; this one knows "
+                    f"{VERSION} and below): install that version again, or restore a backup of this one's"
                 )
             steps = [SCHEMA] if version == 0 else [UPGRADES[old] for old in range(version, VERSION)]
             for statement in ";".join(steps).split(";"):

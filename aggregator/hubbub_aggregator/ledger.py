@@ -29,7 +29,6 @@ __all__ = ["ledger", "noted"]
 
 UNIT = "one device's reports to everything that an entry covers"
 _SIZES = 8
-_KEPT_BITS = (64, 7, 6, 5, 4, 3, 2, 1)
 _MOMENTS = 8
 
 
@@ -94,21 +93,14 @@ def ledger(
 
 
 def _rounded(releases: Sequence[Released]) -> list[Noted]:
+    from hubbub.accounting.ledger import coarsened
+
     found: list[Noted] = []
     for metric_id in dict.fromkeys(release.record["metric_id"] for release in releases):
         mine = [release for release in releases if release.record["metric_id"] == metric_id]
-        sizes = [release.record["honest_reports"] for release in mine]
-        for bits in _KEPT_BITS:
-            counted = [_leading(size, bits) for size in sizes]
-            if len(set(counted)) <= _SIZES:
-                break
-        found += [Noted(one.record["metric"], one, size) for one, size in zip(mine, counted, strict=True)]
+        counted = coarsened([(release.mechanism, release.record["honest_reports"]) for release in mine], _SIZES)
+        found += [Noted(one.record["metric"], one, size) for one, (_, size) in zip(mine, counted, strict=True)]
     return found
-
-
-def _leading(number: int, bits: int) -> int:
-    drop = max(0, number.bit_length() - bits)
-    return number >> drop << drop
 
 
 def _entry(name: str, pairs: Sequence[Noted]) -> LedgerEntry:

@@ -142,6 +142,13 @@ def test_composition_is_never_worse_than_adding_up(delta: float) -> None:
     assert together.epsilon <= added * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(("reports", "delta"), [(5_000, 1e-6), (10**9, 1e-6), (10**6, 1e-60)])
+def test_many_batches_are_never_worse_than_adding_up(reports: int, delta: float) -> None:
+    """Also where the crowd is so large, or δ so small, that the curves' tails are too coarse to compose."""
+    added = 40 * guarantee(KRR, reports, delta / 40).epsilon
+    assert compose([(KRR, reports, 40)], delta).epsilon <= added * (1 + 1e-9)
+
+
 def test_one_batch_alone_composes_to_itself() -> None:
     for mechanism in (RR, KRR, AnyRandomizer(1)):
         assert compose([(mechanism, 4000, 1)], 1e-6).epsilon == pytest.approx(

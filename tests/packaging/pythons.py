@@ -1,4 +1,4 @@
-"""Pythons that the distribution names and this machine has."""
+"""Pythons that the distribution names, where this machine has them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from scripts.dist import ROOT
 
-__all__ = ["named", "others"]
+__all__ = ["find", "here", "named"]
 
 
 def named() -> list[str]:
@@ -20,18 +22,19 @@ def named() -> list[str]:
     return sorted(versions, key=lambda version: int(version.partition(".")[2]))
 
 
-def others() -> list[Path]:
-    """One interpreter of each of these but the one that runs the tests: from PATH, or of pyenv."""
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    found = (_find(version) for version in named() if version != here)
-    return [python for python in found if python is not None]
+def here() -> str:
+    """The version that runs the tests."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def _find(version: str) -> Path | None:
+def find(version: str) -> Path:
+    """An interpreter of this version: the one that runs the tests, one from PATH, or one of pyenv. Else no test."""
+    if version == here():
+        return Path(sys.executable)
     on_path = shutil.which(f"python{version}")
     pyenv = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python{version}"))
     for python in [*([Path(on_path)] if on_path else []), *pyenv]:
         asked = subprocess.run([python, "-c", "import venv, sqlite3, ssl"], capture_output=True, check=False)
         if asked.returncode == 0:  # a shim may be there with nothing behind it
             return python
-    return None
+    pytest.skip(f"python{version} is not installed here")

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 import pytest
 
 from scripts.sbom import FILE
 from tests.packaging.conftest import Built, Environment, Make
-from tests.packaging.pythons import named, others
+from tests.packaging.pythons import find, here, named
 from tests.patience import PATIENCE, wait_for
 from tests.ports import reserved_port
 
@@ -32,9 +30,9 @@ epsilon = 1.0
 """
 
 
-@pytest.fixture(scope="module", params=[Path(sys.executable), *others()], ids=lambda python: python.name)
+@pytest.fixture(scope="module", params=named())
 def server(built: Built, environment: Make, request: pytest.FixtureRequest) -> Environment:
-    made = environment(str(request.param))
+    made = environment(str(find(request.param)))
     made.install(f"{built.wheel}[server]")
     return made
 
@@ -59,7 +57,7 @@ def up(server: Environment, codebook: str) -> Iterator[str]:
 
 
 def test_the_pythons_that_the_classifiers_name_include_this_one() -> None:
-    assert f"{sys.version_info.major}.{sys.version_info.minor}" in named()
+    assert here() in named()
 
 
 def test_it_brings_in_what_the_bill_of_materials_lists(server: Environment) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hubbub.accounting.compose import Composition, compose
@@ -79,12 +79,20 @@ class Ledger:
         return self._composed(chosen, delta)
 
     def _composed(self, releases: Iterable[Release], delta: float) -> Composition:
-        chosen = list(releases)
-        for bits in _KEPT_BITS:
-            counted = [(r.mechanism, _leading(r.reports, bits), 1) for r in chosen]
-            if len(set(counted)) <= self.most_sizes:
-                break
-        return compose(counted, delta)
+        counted = coarsened([(r.mechanism, r.reports) for r in releases], self.most_sizes)
+        return compose([(mechanism, reports, 1) for mechanism, reports in counted], delta)
+
+
+def coarsened(batches: Sequence[tuple[Randomizer, int]], most: int) -> list[tuple[Randomizer, int]]:
+    """The batches with only leading bits of their sizes, as many as leave at most `most` different ones.
+
+    A batch counted as smaller hides less: what is composed of these is an upper bound.
+    """
+    for bits in _KEPT_BITS:
+        found = [(mechanism, _leading(reports, bits)) for mechanism, reports in batches]
+        if len(set(found)) <= most:
+            break
+    return found
 
 
 def _leading(number: int, bits: int) -> int:

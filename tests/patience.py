@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["PATIENCE", "stalls", "wait_for", "within"]
+__all__ = ["PATIENCE", "awake", "stalls", "wait_for", "within"]
 
 PATIENCE = 120.0
 """Seconds until something that must happen counts as not happening. Who waits for it goes on as soon as it has."""
@@ -23,27 +23,53 @@ def wait_for(condition: Callable[[], object], patience: float = PATIENCE, step: 
 
 
 @contextmanager
-def stalls() -> Iterator[Callable[[], float]]:
-    """Tells how many seconds of the block so far this process wanted to run and was not let: those in which a thread
-    that sleeps for a moment was woken much later."""
-    over, lost = threading.Event(), [0.0]
+def _watched(note: Callable[[float], None]) -> Iterator[None]:
+    """A thread sleeps for a moment, again and again, and notes how long it took until it was woken."""
+    over = threading.Event()
 
     def watch() -> None:
         before = time.monotonic()
         while not over.wait(_STEP):
             now = time.monotonic()
-            late = now - before - _STEP
-            if late > _HICCUP:
-                lost[0] += late
+            note(now - before)
             before = now
 
     watching = threading.Thread(target=watch, name="stalls", daemon=True)
     watching.start()
     try:
-        yield lambda: lost[0]
+        yield
     finally:
         over.set()
         watching.join()
+
+
+@contextmanager
+def stalls() -> Iterator[Callable[[], float]]:
+    """Tells how many seconds of the block so far this process wanted to run and was not let: those in which a thread
+    that sleeps for a moment was woken much later."""
+    lost = 0.0
+
+    def note(passed: float) -> None:
+        nonlocal lost
+        if passed - _STEP > _HICCUP:
+            lost += passed - _STEP
+
+    with _watched(note):
+        yield lambda: lost
+
+
+@contextmanager
+def awake() -> Iterator[Callable[[], float]]:
+    """A clock, from 0 on, that stands still while the machine does something else. It never jumps: who looks right
+    after a pause sees the time before it."""
+    lived = 0.0
+
+    def note(passed: float) -> None:
+        nonlocal lived
+        lived += min(passed, _STEP + _HICCUP)
+
+    with _watched(note):
+        yield lambda: lived
 
 
 @contextmanager

@@ -400,6 +400,7 @@ class Terminal:
         if self.pid == 0:
             os.chdir(folder)
             os.environ["COLUMNS"] = "80"
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell that runs the tests in its background ignores it
             os.execv(sys.executable, [sys.executable, "-m", "hubbub_cli", "checklist", "metrics.toml", *arguments])  # noqa: S606
 
     def expect(self, end: str) -> str:

@@ -93,7 +93,7 @@ def running(command: list[str], environment: Mapping[str, str], port: int) -> It
     """A server of an example's, asked by HTTP, and ended as an operator would."""
     server = subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT, env=dict(environment))
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as asking:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as asking:
             until = time.monotonic() + PATIENCE
             while True:
                 try:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from tests.patience import wait_for
+from tests.patience import PATIENCE, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -48,13 +48,13 @@ class Served:
         """As a power cut does."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait(30)
+            self.process.wait(PATIENCE)
 
     def stop(self) -> int:
         """As a supervisor does; the exit code."""
         assert self.process is not None
         self.process.terminate()
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE)
 
     def log(self) -> str:
         return self._log.read_text()

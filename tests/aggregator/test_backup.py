@@ -28,6 +28,7 @@ from hubbub_aggregator.storage import SqliteStorage
 from hubbub_cli.aggregator import aggregator
 from tests.aggregator.fleet import Clock, Site, whole
 from tests.aggregator.test_batches import problem
+from tests.patience import PATIENCE
 
 QUESTIONS = [
     "/v1/metrics",
@@ -257,7 +258,7 @@ def test_a_service_that_writes_all_the_time_does_not_hold_up_its_copy(tmp_path: 
 
     copying = threading.Thread(target=copy)
     copying.start()
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE
     while not copied.is_set() and time.monotonic() < until:
         written += 1
         storage.remember("number", written)

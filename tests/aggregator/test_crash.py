@@ -13,6 +13,7 @@ import pytest
 from hubbub_aggregator.opening import Pool
 from tests.aggregator.crash import POINTS
 from tests.aggregator.fleet import Site
+from tests.patience import PATIENCE
 
 
 def prepared(root: Path, pool: Pool) -> bytes:
@@ -52,7 +53,7 @@ def killed_at(root: Path, pool: Pool, point: str) -> str:
         [sys.executable, "-m", "tests.aggregator.crash", str(root), point],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr

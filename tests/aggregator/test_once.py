@@ -24,6 +24,7 @@ from hubbub_aggregator.main import open_state
 from hubbub_aggregator.settings import Settings
 from tests.aggregator.served import Served
 from tests.patience import wait_for
+from tests.ports import reserved_port
 from tests.shuffler.redis_server import one_server
 
 BATCHES, FRESH, AGAIN = 10, 100, 20
@@ -148,7 +149,6 @@ def test_every_report_counts_once_while_processes_are_killed(
         "codebook": tmp_path / "metrics.toml",
         "identity": tmp_path / "identity.key",
         "processes": 1,
-        "port": 0,
         "lease": 1,
     }
     if storage_url is not None:
@@ -156,7 +156,11 @@ def test_every_report_counts_once_while_processes_are_killed(
     number = 1 if storage_url is None or kills == 1 else 3
     rng = random.Random(kills)
     with ExitStack() as stack:
-        served = [Served(tmp_path / f"log-{n}", state_dir=tmp_path / f"state-{n}", **common) for n in range(number)]
+        # asked while it is dead, so its port is nobody else's
+        served = [
+            Served(tmp_path / f"log-{n}", state_dir=tmp_path / f"state-{n}", port=reserved_port(), **common)
+            for n in range(number)
+        ]
         for one in served:
             stack.enter_context(one)
         raw = httpx.get(f"{served[-1].address}/v1/bundle").content

@@ -20,7 +20,7 @@ from hubbub_aggregator.main import only_one
 from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.settings import Settings
 from tests.aggregator.fleet import CODEBOOK, Clock, Site, remember
-from tests.patience import wait_for
+from tests.patience import PATIENCE, wait_for
 from tests.ports import reserved_port
 
 RUN = """
@@ -83,7 +83,7 @@ def test_it_serves_survives_kill_9_and_stops_on_sigterm(tmp_path: Path, pool: Po
         verify(httpx.get(f"{address}/v1/bundle").content, [anchor], time.time())
         children = children_of(process.pid)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) in (0, -signal.SIGTERM)
+        assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
         wait_for(lambda: not any(map(lives, children)))
         everything = b"".join(
             path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != "run.py"

@@ -31,7 +31,7 @@ from hubbub_aggregator.storage.redis import RedisStorage
 from tests.aggregator.backends import ANCHOR, SECRET
 from tests.aggregator.fleet import Site
 from tests.aggregator.test_metrics import metrics
-from tests.patience import wait_for
+from tests.patience import PATIENCE, wait_for
 from tests.shuffler.redis_server import RedisServer, one_server
 
 METRIC = b"m" * 16
@@ -277,7 +277,7 @@ def test_without_the_replicas_that_were_asked_for_nothing_is_acknowledged(tmp_pa
         follow = ("--replicaof", "127.0.0.1", str(primary.port), "--repl-diskless-sync", "no")
         with one_server(tmp_path / "replica", *follow) as replica:
             wait_for(lambda: b"state=online" in storage._link.ask(storage._link._seed, "INFO", "replication"))
-            safe = RedisStorage(primary.url, anchor=ANCHOR, secret=SECRET, replicas=1)
+            safe = RedisStorage(primary.url, anchor=ANCHOR, secret=SECRET, replicas=1, timeout=PATIENCE)
             prepare(safe)
             assert len(safe.releases()) == 1
             wait_for(lambda: b"1" * 16 in replica.files())  # it writes its own log a moment later

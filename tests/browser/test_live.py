@@ -19,21 +19,22 @@ from tests.browser.visiting import PHONE, Visitor
 
 
 @pytest.fixture
-def release(state: Path, sites: dict[str, str]) -> Callable[[int], None]:  # noqa: ARG001  the state is made with them
-    """Devices whose reports to `metric_00` all say yes, as another process would release them."""
+def release(state: Path, sites: dict[str, str]) -> Callable[[str, int], None]:  # noqa: ARG001  the state is made with them
+    """Devices whose reports to a metric all say yes, as another process would release them. Other workers look at the
+    same site: each test has a metric of its own."""
 
-    def another(reports: int) -> None:
+    def another(metric: str, reports: int) -> None:
         storage = SqliteStorage(state / "living" / "state" / DATABASE)
         try:
             crowd = Crowd(storage, Codebooks(storage), seed=reports)
-            crowd.shares("metric_00", TODAY - 1, np.array([0.0, 1.0]), reports)
+            crowd.shares(metric, TODAY - 1, np.array([0.0, 1.0]), reports)
         finally:
             storage.close()
 
     return another
 
 
-def test_a_new_release_changes_numbers_and_nothing_else(visitor: Visitor, release: Callable[[int], None]) -> None:
+def test_a_new_release_changes_numbers_and_nothing_else(visitor: Visitor, release: Callable[[str, int], None]) -> None:
     page = visitor.open("living", "/", width=PHONE, alone=True)
     card = page.locator("article.card[data-metric=metric_00]")
     before = card.inner_text()
@@ -44,22 +45,23 @@ def test_a_new_release_changes_numbers_and_nothing_else(visitor: Visitor, releas
     page.clock.run_for(1_000)  # a smooth scroll ends
     place = "() => [scrollY, document.activeElement.getAttribute('href')]"
     stood = page.evaluate(place)
-    release(7_001)
+    release("metric_00", 7_001)
     page.clock.fast_forward("10:00")
     changed = "(before) => document.querySelector('article[data-metric=metric_00]').innerText !== before"
     page.wait_for_function(changed, arg=before)
-    assert "8001 reports" in plain(card.inner_text())  # with the thousand that were there
+    (there,) = re.findall(r"(\d+) reports", plain(before))
+    assert f"{int(there) + 7_001} reports" in plain(card.inner_text())
     assert page.evaluate(place) == stood
     assert page.locator("article.card").count() == 4
 
 
-def test_what_is_typed_is_not_lost(visitor: Visitor, release: Callable[[int], None]) -> None:
-    page = visitor.open("living", "/metric/metric_00", alone=True)
+def test_what_is_typed_is_not_lost(visitor: Visitor, release: Callable[[str, int], None]) -> None:
+    page = visitor.open("living", "/metric/metric_01", alone=True)
     before = page.locator("main").inner_text()
     page.locator("details.picker > summary").click()
     field = page.locator("input[name=from]")
     field.fill("2027-01-12")
-    release(5_001)
+    release("metric_01", 5_001)
     page.clock.fast_forward("10:00")
     assert field.input_value() == "2027-01-12"
     assert page.evaluate("() => document.activeElement.name") == "from"

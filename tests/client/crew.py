@@ -2,8 +2,8 @@
 
 python -m tests.client.crew ADDRESS STATE_DIRECTORY
 
-It is told on its input at which real time its time begins. At the end it prints for which periods it recorded a theme,
-and its counters.
+It is told on its input at which real time its time begins. No day ends before it has recorded a theme in it, however
+slow the machine is. At the end it prints for which periods it did, and its counters.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ SECONDS_A_DAY = 0.25
 
 def main(address: str, directory: str) -> None:
     began: float | None = None
+    recorded: set[int] = set()
 
     def clock() -> float:
         """Stops when the days are over: what was recorded can be sent however slow the machine is."""
         passed = 0.0 if began is None else min(time.time() - began, DAYS * SECONDS_A_DAY)
-        return START + 1_000 + passed * DAY / SECONDS_A_DAY
+        return min(START + 1_000 + passed * DAY / SECONDS_A_DAY, START + (len(recorded) + 1) * DAY - 1)
 
     client = Client(
         address, trust=None, consent=True, state_dir=Path(directory), clock=clock, max_epsilon=100.0, background=False
@@ -36,7 +37,6 @@ def main(address: str, directory: str) -> None:
     sys.stdout.flush()
     began = float(sys.stdin.readline())
     end = START + 1_000 + DAYS * DAY  # when the clock stops
-    recorded = set()
     while (now := clock()) < end:
         if client.record("theme", "dark") == "recorded" and period_of(now) == period_of(clock()):
             recorded.add(period_of(now))

@@ -23,6 +23,7 @@ from cryptography.x509.oid import NameOID
 from hubbub_client import Transport
 from hubbub_client.testing import Request
 from hubbub_client.transport import CannotReach
+from tests.patience import PATIENCE
 
 DRIP = 0.05
 """Seconds between two bytes of a server that never quite stops."""
@@ -115,7 +116,7 @@ class Server:
         self._over.set()
         self.go_away()
         for thread in self._threads:
-            thread.join(5)
+            thread.join(PATIENCE)
             assert not thread.is_alive()
 
     def _spawn(self, run: Callable[[socket.socket], None], argument: socket.socket) -> None:
@@ -141,8 +142,9 @@ class Server:
 
 
 @contextmanager
-def running(mood: Mood, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Iterator[Server]:
-    server = Server(mood, tls, host)
+def running(mood: Mood, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1", port: int = 0) -> Iterator[Server]:
+    """`port`: a reserved one for a server that comes back under its address, as another may take that meanwhile."""
+    server = Server(mood, tls, host, port)
     server.start()
     try:
         yield server
@@ -327,7 +329,7 @@ def tunnels_to(port: int, relayed: list[bytes] | None = None) -> Mood:
             back = threading.Thread(target=_copy, args=(far, visit.socket, relayed), daemon=True)
             back.start()
             _copy(visit.socket, far, relayed)
-            back.join(5)
+            back.join(PATIENCE)
 
     return mood
 

@@ -16,10 +16,10 @@ import pytest
 
 from hubbub.codebook import Codebook
 from hubbub_client.testing import MemoryTransport
-from tests.client.forker import CHILDREN, PATIENCE, TOML
+from tests.client.forker import CHILDREN, TOML
 from tests.client.test_processes import check_one_randomization
 from tests.client.world import opened, served, signed
-from tests.patience import within
+from tests.patience import PATIENCE, within
 from tests.ports import reserved_port
 
 ROOT = Path(__file__).parent.parent.parent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from hubbub_client import Client, Outcome
 from hubbub_client.testing import Request
 from hubbub_client.transport import Answer
 from tests.client.world import DAY, World, codebook, rows
+from tests.patience import PATIENCE, wait_for, within
 
 LONG = 20.0
 """Seconds that a transaction would wait here: far more than any machine is slow."""
@@ -48,12 +49,6 @@ def someone_reading(world: World) -> Iterator[None]:
         other.close()
 
 
-def timed(act: Callable[[], object]) -> float:
-    began = time.monotonic()
-    act()
-    return time.monotonic() - began
-
-
 def held_up(world: World, monkeypatch: pytest.MonkeyPatch, **changes: object) -> Client:
     """A client that could not begin, and that would wait for long now."""
     monkeypatch.setattr("hubbub_client._state._BUSY_SECONDS", 0.05)
@@ -71,9 +66,11 @@ def test_a_record_waits_for_nobody_though_the_client_could_not_begin(
     with someone_writing(world):
         book = codebook() if shipped else None
         client = held_up(world, monkeypatch, background=background, codebook=book)
-        assert timed(lambda: [client.record("startup_ms", value) for value in (1, 2, 3)]) < LONG / 2
+        with within(LONG / 2):
+            for value in (1, 2, 3):
+                client.record("startup_ms", value)
         assert client.stats()["waiting"] == 3
-    assert client.flush(LONG)
+    assert client.flush(PATIENCE)
     assert '"count": 3, "value": 2.0' in rows(world, "reductions")[0][2]
     client.close()
 
@@ -89,7 +86,7 @@ def test_what_waits_in_memory_is_written_at_the_end_or_counted_as_lost(
         assert client.record("startup_ms", 1) is hopeless.record("startup_ms", 1) is Outcome.WAITING
         hopeless.close(0.1)
         assert hopeless.stats()["lost:closed"] == 1
-    client.close(LONG)
+    client.close(PATIENCE)
     assert "lost:closed" not in client.stats()
     assert '"count": 1, "value": 1.0' in rows(world, "reductions")[0][2]
 
@@ -103,7 +100,8 @@ def test_a_record_without_consent_does_not_wait_until_the_log_can_be_cleaned(
     client.record("startup_ms", SECRET)
     with someone_reading(world):
         answer = False
-        assert timed(lambda: client.record("startup_ms", 1)) < LONG / 2
+        with within(LONG / 2):
+            client.record("startup_ms", 1)
         assert rows(world, "reductions") == []
     assert client.record("startup_ms", 1) is Outcome.DISABLED  # tries again
     assert str(SECRET).encode() not in (world.directory / "hubbub.sqlite3-wal").read_bytes()
@@ -116,8 +114,8 @@ def test_close_does_not_wait_longer_than_it_was_told_to(
     monkeypatch.setattr("hubbub_client._state._BUSY_SECONDS", LONG)
     client = world.ready(background=background)
     client.record("theme", "dark")
-    with someone_writing(world):
-        assert timed(lambda: client.close(0.2)) < LONG / 2
+    with someone_writing(world), within(LONG / 2):
+        client.close(0.2)
     again = world.ready()
     assert again.flush(0)
     assert again.stats()["outbox"] == 1  # what could not be randomized then is now
@@ -130,13 +128,14 @@ def test_close_leaves_behind_a_thread_that_is_stuck_in_a_transaction(world: Worl
     def hold() -> None:
         with client._state.transaction():
             held.set()
-            over.wait(LONG)
+            over.wait(PATIENCE)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    assert held.wait(LONG)
+    assert held.wait(PATIENCE)
     try:
-        assert timed(lambda: client.close(0.2)) < LONG / 2
+        with within(LONG / 2):
+            client.close(0.2)
     finally:
         over.set()
         thread.join()
@@ -146,20 +145,21 @@ def test_close_leaves_behind_a_thread_that_is_stuck_in_a_transaction(world: Worl
 def test_what_is_recorded_while_the_client_is_closing_is_refused_and_not_kept(world: World) -> None:
     client = world.ready(background=True)
     client.record("theme", "dark")
-    assert client.flush(LONG)  # randomized, and not sent yet
-    world.time.now += DAY / 2 + 1
+    assert client.flush(PATIENCE)  # randomized, and not sent yet
     sending, go_on = threading.Event(), threading.Event()
 
     def slowly(request: Request) -> Answer:
         sending.set()
-        go_on.wait(LONG)
+        go_on.wait(PATIENCE)
         return world.transport.accept(request)
 
     world.transport.script.extend([slowly, slowly])
-    closing = threading.Thread(target=lambda: client.close(LONG))
+    world.time.now += DAY / 2 + 1
+    closing = threading.Thread(target=lambda: client.close(PATIENCE))
     closing.start()
     try:
-        assert sending.wait(LONG)
+        assert sending.wait(PATIENCE)
+        wait_for(lambda: client._closing)  # it may be the background thread that sends
         assert client.record("startup_ms", SECRET) is Outcome.DISABLED
         assert client._intake.waiting() == 0
     finally:
@@ -185,8 +185,11 @@ def test_a_reader_delays_the_cleaning_of_the_log_until_the_next_pass_and_not_unt
     assert str(SECRET).encode() not in log.read_bytes() + (world.directory / "hubbub.sqlite3").read_bytes()
 
 
-def test_the_haste_of_a_record_is_not_handed_on_to_another_thread(world: World) -> None:
+def test_the_haste_of_a_record_is_not_handed_on_to_another_thread(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else a `disable` beside it would give up at once."""
+    monkeypatch.setattr("hubbub_client._state._BUSY_SECONDS", PATIENCE)
     state = world.ready()._state
     found: list[float] = []
 

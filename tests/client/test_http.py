@@ -80,7 +80,7 @@ def test_a_forked_child_does_not_share_its_parents_connection() -> None:
 import os, sys
 from hubbub_client.transport import HttpTransport
 
-transport = HttpTransport(sys.argv[1], timeout=20)
+transport = HttpTransport(sys.argv[1], timeout=100)
 
 def is_answered(name):
     return transport.request("GET", "/", {"x-name": name}, b"")[2] == name.encode()
@@ -94,7 +94,7 @@ assert os.waitpid(child, 0)[1] == 0
 assert right
 """
     with running(who_are_you) as server:
-        finished = subprocess.run([sys.executable, "-c", program, server.address], timeout=60, check=False)
+        finished = subprocess.run([sys.executable, "-c", program, server.address], timeout=PATIENCE, check=False)
         assert finished.returncode == 0
         assert server.visits == 2  # and the parent keeps its own
 

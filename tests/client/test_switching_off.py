@@ -18,6 +18,7 @@ from hubbub_client import Outcome
 from hubbub_client.testing import Request
 from hubbub_client.transport import Answer
 from tests.client.world import DAY, World, rows
+from tests.patience import PATIENCE
 
 SECRET = 4321.125
 
@@ -149,6 +150,7 @@ def test_a_value_that_was_on_its_way_when_someone_switched_off_is_not_kept(world
 def test_an_answer_that_is_being_written_does_not_undo_a_later_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("hubbub_client._state._BUSY_SECONDS", PATIENCE)  # who switches off waits for who writes
     client = world.ready()
     client.record("startup_ms", SECRET)
     switch = threading.Thread(target=client.disable)

@@ -25,6 +25,7 @@ from hubbub.wire import Plaintext, ReportHeader, decode_report, decode_upload
 from hubbub_client import Client, Transport
 from hubbub_client.testing import MemoryTransport, Pace, Request
 from hubbub_client.transport import Answer, CannotReach
+from tests.patience import PATIENCE
 
 DAY = 86_400
 START = 20_800 * DAY
@@ -136,9 +137,9 @@ class World:
         return Client(ADDRESS, **{**settings, **changes})
 
     def ready(self, **changes: Any) -> Client:
-        """A client that has fetched its bundle."""
+        """A client that has fetched its bundle. With a thread, a flush of no length would have one real second."""
         client = self.client(**changes)
-        assert client.flush(0)
+        assert client.flush(0 if client._sender is None else PATIENCE)
         return client
 
     def settle(self, client: Client) -> Counter[str]:
@@ -250,4 +251,4 @@ def served(transport: Transport) -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        thread.join(PATIENCE)

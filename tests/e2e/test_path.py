@@ -144,7 +144,7 @@ def exactly_once(tmp_path: Path, *, devices: int, kills: int, period: int, grace
             time.sleep(rng.random() * 0.8)
             services.kill(name)  # type: ignore[arg-type]  # one of the two names
             services.start(name)  # type: ignore[arg-type]  # as above
-        sender.join(timeout=max(10.0, closes - time.time()))
+        sender.join(timeout=max(0.0, closes - time.time()) + PATIENCE)
         assert done.is_set()
         status = wait_until_settled(services, 1, closes + PATIENCE)
         acknowledged = {fleet.drawn[nonce] for nonce in fleet.acknowledged}
@@ -268,7 +268,7 @@ def test_nothing_about_a_sender_is_stored_logged_or_shown(tmp_path: Path) -> Non
 
             def request(self, method: str, path: str, headers: Any, body: bytes) -> tuple[int, dict[str, str], bytes]:
                 source = next(self._addresses), 0
-                connection = http.client.HTTPConnection(host, int(port), source_address=source, timeout=60)
+                connection = http.client.HTTPConnection(host, int(port), source_address=source, timeout=PATIENCE)
                 connection.request(method, path, body, {**headers, **CANARIES})
                 answer = connection.getresponse()
                 found = answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
@@ -315,7 +315,7 @@ def _read(path: Path) -> bytes:
 
 def post(address: str, path: str, body: bytes, content_type: str, method: str = "POST") -> tuple[int, str, Any]:
     host, port = address.removeprefix("http://").split(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=10)
+    connection = http.client.HTTPConnection(host, int(port), timeout=PATIENCE)
     with suppress(BrokenPipeError, ConnectionResetError):  # a body that is too large is answered before it is sent
         connection.request(method, path, body, {"content-type": content_type})
     answer = connection.getresponse()

@@ -36,10 +36,10 @@ def worker(storage: Storage, address: str, client: httpx.AsyncClient, **options:
     return Batcher(storage, NoBundle(), forwarder, longest_backoff=1.0, poll=0.01, **settings)  # type: ignore[arg-type]  # it reads `current` alone
 
 
-def upstream() -> httpx.AsyncClient:
+def upstream(timeout: float | None = 30.0) -> httpx.AsyncClient:
     """With small buffers below it: a body of some megabytes must not vanish into them at once."""
     small = [(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)]
-    return httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(socket_options=small), timeout=30.0)
+    return httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(socket_options=small), timeout=timeout)
 
 
 async def settle_all(storage: Storage, batcher: Batcher) -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from hubbub.refusals import PROBLEM_TYPE
 from hubbub.wire import REPORTS_TYPE, encode_upload
+from tests.patience import PATIENCE
 from tests.shuffler.edge import (
     HEAD,
     answer_to,
@@ -40,7 +41,7 @@ LIMIT = 4_096
 
 @pytest.fixture(scope="module")
 def shuffler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShufflerProcess]:
-    with running(tmp_path_factory.mktemp("bad"), max_body=str(LIMIT), body_timeout="1") as process:
+    with running(tmp_path_factory.mktemp("bad"), max_body=str(LIMIT), body_timeout="4") as process:
         yield process
 
 
@@ -112,7 +113,7 @@ def test_who_sends_far_too_much_still_sees_why_it_is_refused(
 ) -> None:
     """A connection that ended while he sends would look like a fault of the network, and be tried again for ever."""
     where = urlsplit(shuffler.address)
-    connection = HTTPConnection(where.hostname or "", where.port, timeout=20)
+    connection = HTTPConnection(where.hostname or "", where.port, timeout=PATIENCE)
     for _ in "ab":  # the connection can go on
         connection.request("POST", "/v1/reports", bytes(size), {"Content-Type": kind})
         answer = connection.getresponse()

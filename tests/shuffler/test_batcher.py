@@ -20,6 +20,7 @@ from hubbub_shuffler.forward import LARGEST_ANSWER, Again, Answer, Final, Forwar
 from hubbub_shuffler.permute import places
 from hubbub_shuffler.storage import Arrivals, Bucket, Count, StorageError, Terms
 from hubbub_shuffler.storage.sqlite import SqliteStorage
+from tests.patience import PATIENCE
 from tests.shuffler.world import (
     AGGREGATOR,
     CLOSES,
@@ -366,7 +367,7 @@ async def running(worker: Batcher) -> AsyncIterator[None]:
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not await condition():
             await asyncio.sleep(0.01)
 
@@ -543,7 +544,7 @@ def test_a_worker_can_be_stopped_though_its_storage_is_gone(tmp_path: Path) -> N
         await reached.wait()
         world.storage.postpone = gone  # type: ignore[method-assign]  # a disk that failed
         task.cancel()
-        ended, _ = await asyncio.wait([task], timeout=5)
+        ended, _ = await asyncio.wait([task], timeout=PATIENCE)
         assert ended
         assert task.cancelled()
 
@@ -560,7 +561,7 @@ def test_an_attempt_ends_before_its_lease_does(tmp_path: Path) -> None:
         stuck = world.worker(world.storage)
         stuck._lease = 0.02
         stuck._forwarder.put = hang  # type: ignore[method-assign, assignment]  # a network that never answers
-        await asyncio.wait_for(stuck.tick(), 5)
+        await asyncio.wait_for(stuck.tick(), PATIENCE)
         await world.settle_all()
         assert len(world.aggregator.puts) == 1
 

@@ -22,6 +22,7 @@ import pytest
 
 from hubbub.wire import REPORTS_TYPE, BatchHeader, sealed_bytes
 from tests.patience import PATIENCE, wait_for
+from tests.ports import reserved_port
 from tests.shuffler.nursery import ForkedShuffler
 from tests.shuffler.redis_server import RedisServer, one_server
 from tests.shuffler.stub_aggregator import RecordingAggregator
@@ -102,24 +103,25 @@ class Devices:
 
 @dataclass
 class Shufflers:
-    """Processes that share one storage; any of them can be killed and comes back at once."""
+    """Processes that share one storage; any of them can be killed and comes back at once, under the same address:
+    devices go on reporting there, and must not meet another test's server."""
 
-    start: Callable[[], ForkedShuffler]
+    start: Callable[[int], ForkedShuffler]
+    """On this port."""
     count: int
-    addresses: list[str] = field(default_factory=list)
 
     def __enter__(self) -> Self:
         self._stack = ExitStack()
-        self.processes = [self._stack.enter_context(self.start()) for _ in range(self.count)]
-        self.addresses[:] = [process.address for process in self.processes]
+        self._ports = [reserved_port() for _ in range(self.count)]
+        self.processes = [self._stack.enter_context(self.start(port)) for port in self._ports]
+        self.addresses = [process.address for process in self.processes]
         return self
 
     def kill(self, victims: list[int]) -> None:
         for victim in victims:
             self.processes[victim].kill()
         for victim in victims:
-            self.processes[victim] = self._stack.enter_context(self.start())
-            self.addresses[victim] = self.processes[victim].address
+            self.processes[victim] = self._stack.enter_context(self.start(self._ports[victim]))
 
     def stop(self) -> None:
         assert [process.stop() for process in self.processes] == [0] * self.count
@@ -172,8 +174,8 @@ def survives(tmp_path: Path, kind: str, *, processes: int, kills: int, seed: int
         RecordingAggregator(bundle(), faults=0.15, seed=seed, rate=500_000) as aggregator,
     ):
 
-        def start() -> ForkedShuffler:
-            settings = SETTINGS | storage.settings
+        def start(port: int) -> ForkedShuffler:
+            settings = SETTINGS | storage.settings | {"port": str(port)}
             return ForkedShuffler(tmp_path / "state", aggregator.address, tmp_path / "log", **settings)
 
         with Shufflers(start, processes) as shufflers:

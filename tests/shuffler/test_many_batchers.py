@@ -78,8 +78,8 @@ def test_four_batchers_in_one_process_split_and_double_nothing(
     async def main(aggregator: RecordingAggregator) -> None:
         nonlocal shift
         storages = [backend.open() for _ in range(4)]
-        await devices.report(storages[0], int(time.time()) + 60)
-        shift = 60.0
+        await devices.report(storages[0], int(time.time()) + 600)
+        shift = 600.0
         async with upstream() as client:
             batchers = [
                 worker(each, aggregator.address, client, max_batch=LARGEST, window=50 * SIZE) for each in storages

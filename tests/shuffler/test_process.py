@@ -86,7 +86,7 @@ def test_told_to_stop_it_finishes_the_upload_that_it_has_begun(tmp_path: Path, b
     state, content = tmp_path / "state", body()
     with (
         AppServer(daily_aggregator()) as address,
-        ForkedProcess(state, address, tmp_path / "log") as shuffler,
+        ForkedProcess(state, address, tmp_path / "log", shutdown_timeout="100") as shuffler,
     ):
         wait_for(lambda: ready(shuffler))
         with connect(shuffler.address) as connection, connect(shuffler.address) as idle:

@@ -235,7 +235,7 @@ def test_a_rewrite_that_began_before_the_deletion_does_not_count(tmp_path: Path)
             for number in range(300):
                 client.set(f"ballast {number}", "x")
             await settled(storage, clock, sealed)
-            client.config_set("rdb-key-save-delay", 5_000)  # microseconds for each key: it takes 1.5 s
+            client.config_set("rdb-key-save-delay", 15_000)  # microseconds for each key: it takes 4.5 s
             client.bgrewriteaof()
             assert not await storage.forget()
             assert client.info("persistence")["aof_rewrite_in_progress"]
@@ -472,10 +472,13 @@ def test_a_connection_that_breaks_while_waiting_for_replicas_acknowledges_nothin
             await careless.add([Arrivals(BUCKET, TERMS, unique(1))])
             await careless.aclose()
             storage = RedisStorage(server.url, entropy=one_shard, replicas=1, timeout=2.0, **options)
-            adding = asyncio.create_task(storage.add([Arrivals(BUCKET, TERMS, unique(1))]))
             client = server.client()
+            adding = asyncio.create_task(storage.add([Arrivals(BUCKET, TERMS, unique(1))]))
             while not client.info("clients")["blocked_clients"]:
                 await asyncio.sleep(0.01)
+                if adding.done():  # it has waited in vain before we could look
+                    assert isinstance(adding.exception(), StorageError)
+                    adding = asyncio.create_task(storage.add([Arrivals(BUCKET, TERMS, unique(1))]))
             assert client.client_kill_filter(_type="normal", skipme=True)
             client.close()
             with pytest.raises(StorageError, match="0 of 1 replicas"):

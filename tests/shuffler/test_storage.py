@@ -30,6 +30,7 @@ from hubbub_shuffler.storage import (
     _redis_layout,
     _schema,
 )
+from tests.patience import PATIENCE
 from tests.shuffler.backends import (
     BACKENDS,
     BUCKET,
@@ -595,7 +596,7 @@ def test_processes_that_add_while_another_closes_and_forwards_lose_and_double_no
     for process in processes:
         process.start()
     for process in processes:
-        process.join(60)
+        process.join(PATIENCE)
         assert process.exitcode == 0
     first, second, delivered = (
         [raw[at : at + 64] for at in range(0, len(raw), 64)] for raw in map(Path.read_bytes, results)

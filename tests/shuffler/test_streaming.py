@@ -27,7 +27,7 @@ from hubbub_shuffler.permute import stretch
 from hubbub_shuffler.ranking import rank
 from hubbub_shuffler.storage import Arrivals, Bucket, StorageError, Terms
 from hubbub_shuffler.storage.sqlite import SqliteStorage
-from tests.patience import PATIENCE, stalls
+from tests.patience import PATIENCE, awake
 from tests.shuffler.one_batcher import settle_all, upstream, worker
 from tests.shuffler.stub_aggregator import RecordingAggregator
 from tests.shuffler.world import TOKEN
@@ -195,14 +195,14 @@ BIG = 2**15
 
 def test_a_lease_is_extended_for_as_long_as_a_slow_upload_moves(tmp_path: Path) -> None:
     """The upload takes more than two leases; another worker that looks all the time gets nothing to do."""
-    # half of it is how long nothing may move, which a busy machine must stay below
     lease, sealed = 4.0, [os.urandom(BIG) for _ in range(200)]
 
-    async def main(aggregator: RecordingAggregator, away: Callable[[], float]) -> None:
+    async def main(aggregator: RecordingAggregator, lived: Callable[[], float]) -> None:
         def clock() -> float:
             """Stands still while the machine is away, or a lease could run out that nobody was able to extend."""
-            return time.time() - away()
+            return CLOSES + lived()
 
+        asyncio.get_running_loop().time = clock  # type: ignore[method-assign]  # half of it is how long nothing may move
         storage = await filled(tmp_path / "reports.sqlite", [sealed], clock)
         other = SqliteStorage(tmp_path / "reports.sqlite", clock=clock, entropy=os.urandom)
         async with upstream() as client:
@@ -220,8 +220,8 @@ def test_a_lease_is_extended_for_as_long_as_a_slow_upload_moves(tmp_path: Path) 
         await storage.aclose()
         await other.aclose()
 
-    with stalls() as away, RecordingAggregator(b"", rate=len(sealed) * BIG / (2.5 * lease)) as aggregator:
-        asyncio.run(main(aggregator, away))
+    with awake() as lived, RecordingAggregator(b"", rate=len(sealed) * BIG / (2.5 * lease)) as aggregator:
+        asyncio.run(main(aggregator, lived))
     assert aggregator.did == {"committed": 1}
     assert aggregator.lengths == [str(BATCH_HEADER_BYTES + 200 * BIG)]
 
@@ -230,21 +230,24 @@ def test_a_worker_that_lost_its_lease_stops_sending_and_nothing_of_it_is_kept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     sealed = [os.urandom(BIG) for _ in range(800)]
-    shift = 0.0
+    lease, shift = 4 * PATIENCE, 0.0
+    """Half of it is how long nothing may move."""
 
     async def main(aggregator: RecordingAggregator) -> None:
         nonlocal shift
-        storage = await filled(tmp_path / "reports.sqlite", [sealed], lambda: time.time() + shift)
-        async with upstream() as client:
-            paused = worker(storage, aggregator.address, client, lease=4.0)
+        loop = asyncio.get_running_loop()
+        time_of = loop.time
+        loop.time = lambda: time_of() + shift  # type: ignore[method-assign]
+        storage = await filled(tmp_path / "reports.sqlite", [sealed], lambda: CLOSES + loop.time() + 4 * shift)
+        async with upstream(timeout=None) as client:
+            paused = worker(storage, aggregator.address, client, lease=lease)
             await paused._tidy()
             aggregator.open.clear()
             attempt = asyncio.create_task(paused._forward_due())
             await until(aggregator.arrived.is_set)
-            shift = 5.0  # the lease is over, by the storage's clock
-            claim = await storage.claim(600.0)
+            shift = lease / 4  # time to ask for more; and by the storage's clock the lease is over
+            claim = await storage.claim(2 * lease)
             assert claim is not None
-            await asyncio.sleep(1.1)  # a quarter of the lease: time to ask for more
             aggregator.open.set()
             await attempt
             await until(lambda: aggregator.did["short"] == 1)

@@ -66,7 +66,7 @@ SHUFFLER = [
     Panel(
         "Refused",
         "Uploads and reports a second, by reason.",
-        [("sum by (reason) (rate(hubbub_shuffler_refused_total[10m]))", "{{reason}}")],
+        [("sum by (reason) (rate(hubbub_shuffler_refused_total[10m])) > 0", "{{reason}}")],
         unit="cps",
     ),
     Panel(
@@ -74,7 +74,7 @@ SHUFFLER = [
         "Open, and cut a second by reason.",
         [
             ("hubbub_shuffler_connections", "open at {{instance}}"),
-            ("sum by (reason) (rate(hubbub_shuffler_connections_cut_total[10m]))", "cut: {{reason}}"),
+            ("sum by (reason) (rate(hubbub_shuffler_connections_cut_total[10m])) > 0", "cut: {{reason}}"),
         ],
     ),
     Panel(
@@ -91,8 +91,8 @@ SHUFFLER = [
         "What became of buckets, in a day",
         "Verdicts of the aggregator, and buckets that were discarded for want of a crowd.",
         [
-            ("sum by (verdict) (increase(hubbub_shuffler_settled_batches_total[1d]))", "{{verdict}}"),
-            ("sum by (metric) (increase(hubbub_shuffler_discarded_buckets_total[1d]))", "discarded: {{metric}}"),
+            ("sum by (verdict) (increase(hubbub_shuffler_settled_batches_total[1d])) > 0", "{{verdict}}"),
+            ("sum by (metric) (increase(hubbub_shuffler_discarded_buckets_total[1d])) > 0", "discarded: {{metric}}"),
         ],
     ),
     Panel(
@@ -100,7 +100,14 @@ SHUFFLER = [
         "At the shuffler: it is fetched anew as often as its max_age says.",
         [("hubbub_shuffler_bundle_age_seconds", "{{instance}}")],
         unit="s",
-        width=24,
+        width=12,
+    ),
+    Panel(
+        "Certificate ends in",
+        "Where the shuffler speaks TLS itself. Renewed files are taken without a restart.",
+        [("hubbub_shuffler_tls_certificate_expires_timestamp_seconds - time()", "{{instance}}")],
+        unit="s",
+        width=12,
     ),
 ]
 AGGREGATOR = [
@@ -121,7 +128,7 @@ AGGREGATOR = [
         "Of the storage: the same whichever process is asked.",
         [
             ("max by (verdict) (increase(hubbub_aggregator_batches_total[1d]))", "{{verdict}}"),
-            ("max by (reason) (increase(hubbub_aggregator_refused_batches_total[1d]))", "refused: {{reason}}"),
+            ("max by (reason) (increase(hubbub_aggregator_refused_batches_total[1d])) > 0", "refused: {{reason}}"),
             ("max(increase(hubbub_aggregator_discarded_buckets_total[1d]))", "discarded by the shuffler"),
         ],
     ),
@@ -129,7 +136,7 @@ AGGREGATOR = [
         "Work of each process",
         "Batches given a verdict, and attempts that failed, an hour.",
         [
-            ("sum by (instance, verdict) (increase(hubbub_aggregator_worked_batches_total[1h]))", "{{verdict}}"),
+            ("sum by (instance, verdict) (increase(hubbub_aggregator_worked_batches_total[1h])) > 0", "{{verdict}}"),
             ("sum by (instance) (increase(hubbub_aggregator_batch_failures_total[1h]))", "failed at {{instance}}"),
         ],
     ),
@@ -142,13 +149,13 @@ AGGREGATOR = [
     Panel(
         "Reports that do not count, in a day",
         "By reason.",
-        [("max by (reason) (increase(hubbub_aggregator_invalid_reports_total[1d]))", "{{reason}}")],
+        [("max by (reason) (increase(hubbub_aggregator_invalid_reports_total[1d])) > 0", "{{reason}}")],
     ),
     Panel(
         "Requests refused",
         "A second, by problem; and failures of the storage.",
         [
-            ("sum by (problem) (rate(hubbub_aggregator_refused_requests_total[10m]))", "{{problem}}"),
+            ("sum by (problem) (rate(hubbub_aggregator_refused_requests_total[10m])) > 0", "{{problem}}"),
             ("sum(rate(hubbub_aggregator_storage_errors_total[10m]))", "errors of the storage"),
         ],
         unit="cps",
@@ -164,13 +171,17 @@ AGGREGATOR = [
         "Age since the first period of each; below zero for those to come, of which there must be some.",
         [("max by (key, state) (hubbub_aggregator_key_age_seconds)", "key {{key}}, {{state}}")],
         unit="s",
-        width=12,
     ),
     Panel(
         "Sequence of the bundle",
         "Rises with each one that is signed, and never falls.",
         [("hubbub_aggregator_bundle_sequence", "{{instance}}")],
-        width=12,
+    ),
+    Panel(
+        "Certificate ends in",
+        "Where the aggregator speaks TLS itself. Renewed files are taken without a restart.",
+        [("hubbub_aggregator_tls_certificate_expires_timestamp_seconds - time()", "{{instance}}")],
+        unit="s",
     ),
 ]
 PROCESSES = [

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from hubbub.wire import NONCE_BYTES
 from hubbub_aggregator.codebooks import Codebooks, Governed, smallest_batch
@@ -33,10 +33,13 @@ if TYPE_CHECKING:
     from hubbub_aggregator.keys import KeyRing
     from hubbub_aggregator.spool import Spool
 
-__all__ = ["RESULTS", "Accumulator", "Progress", "distinct"]
+__all__ = ["REASONS", "RESULTS", "Accumulator", "Progress", "distinct"]
 
 log = logging.getLogger("hubbub.aggregator")
 
+Reason: TypeAlias = Literal["batch-too-late", "batch-too-small", "revoked-key", "unknown-key", "unknown-metric"]
+REASONS: tuple[Reason, ...] = get_args(Reason)
+"""Why a batch that was taken can be refused for good. Counted from zero, as RESULTS are."""
 RESULTS = ("valid", "duplicate", "cannot-open", "wrong-period", "malformed")
 """What can come of a report in a batch. All are counted from zero: a counter that begins to exist with its first
 event has not risen then, as Prometheus sees it, and a first day of junk would alarm nobody."""
@@ -46,7 +49,7 @@ event has not risen then, as Prometheus sees it, and a first day of junk would a
 class Progress:
     """What this process has done since it started; for its operator."""
 
-    batches: Counter[str] = field(default_factory=Counter)
+    batches: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(("accepted", *REASONS), 0)))
     """By verdict: accepted, or the reason of a refusal."""
     reports: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(RESULTS, 0)))
     """Of the batches it opened: valid, or why not."""
@@ -184,7 +187,7 @@ class Accumulator:
         return total.to_bytes()
 
     async def _refuse(
-        self, batch: Batch, reason: str, valid: int | None = None, invalid: Mapping[str, int] | None = None
+        self, batch: Batch, reason: Reason, valid: int | None = None, invalid: Mapping[str, int] | None = None
     ) -> None:
         await asyncio.to_thread(self.storage.refuse, batch.id, reason, valid, invalid or {})
         self._count(reason, valid or 0, invalid or {})

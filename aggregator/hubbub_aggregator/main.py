@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
+from hubbub.certificate import Certificate
 from hubbub.codebook import Codebook
 from hubbub.logs import configure
 from hubbub.problems import InvalidParameter
@@ -64,6 +65,7 @@ def build(settings: Settings, clock: Callable[[], float] = time.time) -> Aggrega
             shuffler_address=settings.shuffler_address,
             lease=settings.lease,
             retention=None if settings.retention_days is None else settings.retention_days * 86_400,
+            certificate=None if settings.tls is None else Certificate(*settings.tls, _LOG),
         )
         service.start()
     except BaseException:
@@ -111,7 +113,7 @@ def run(settings: Settings) -> None:
             admin=None if settings.admin_port is None else (admin, settings.admin_host, settings.admin_port),
             shutdown_timeout=settings.shutdown_timeout,
             ready=lambda address: _announce(address, service.anchor),
-            tls=settings.tls,
+            certificate=service.certificate,
         )
 
 

@@ -15,6 +15,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from hubbub.families import Families, Family
+from hubbub_aggregator.accumulate import REASONS, RESULTS
 from hubbub_aggregator.storage import StorageError
 
 if TYPE_CHECKING:
@@ -34,8 +35,14 @@ FAMILIES = Families(
         "storage_errors": Family("counter", "Failures of the storage that this process met."),
         "housekeeping_ok": Family("gauge", "Whether keys and bundle were brought up to date."),
         "last_batch_age_seconds": Family("gauge", "Time since this process gave its last verdict."),
+        "tls_certificate_expires_timestamp_seconds": Family(
+            "gauge",
+            "End of the certificate with which it speaks TLS, or of the first to end in its chain, in Unix time.",
+        ),
         "storage_up": Family("gauge", "Whether the storage can be read."),
-        "storage_durable": Family("gauge", "Whether the storage was set up to survive a crash."),
+        "storage_durable": Family(
+            "gauge", "Whether the storage is set up to survive a crash, as seen within the last minute."
+        ),
         # of the storage
         "batches": Family("counter", "Batches with a verdict.", ("verdict",)),
         "refused_batches": Family("counter", "Batches refused for good.", ("reason",)),
@@ -48,6 +55,7 @@ FAMILIES = Families(
     },
 )
 """Every metric there is."""
+_INVALID = tuple(result for result in RESULTS if result != "valid")
 
 
 def key_ages(service: Aggregator, now: float) -> list[tuple[SealingKey, float]]:
@@ -109,6 +117,8 @@ def _of_the_process(service: Aggregator) -> Iterator[Metric]:
     yield FAMILIES.one("batch_failures", progress.failures)
     yield FAMILIES.one("storage_errors", service.storage_errors)
     yield FAMILIES.one("housekeeping_ok", float(service.healthy))
+    if service.certificate is not None and service.certificate.expires is not None:
+        yield FAMILIES.one("tls_certificate_expires_timestamp_seconds", service.certificate.expires)
     if progress.last is not None:
         yield FAMILIES.one("last_batch_age_seconds", max(0.0, service.clock() - progress.last))
 
@@ -116,8 +126,8 @@ def _of_the_process(service: Aggregator) -> Iterator[Metric]:
 def _of_the_storage(stored: _Stored) -> Iterator[Metric]:
     tallied = stored.tallied
     yield FAMILIES.by("batches", {state: tallied.get(f"batch:{state}", 0) for state in ("accepted", "refused")})
-    yield FAMILIES.by("refused_batches", _named(tallied, "refused:"))
-    yield FAMILIES.by("invalid_reports", _named(tallied, "invalid:"))
+    yield FAMILIES.by("refused_batches", dict.fromkeys(REASONS, 0) | _named(tallied, "refused:"))
+    yield FAMILIES.by("invalid_reports", dict.fromkeys(_INVALID, 0) | _named(tallied, "invalid:"))
     yield FAMILIES.one("discarded_buckets", tallied.get("discard:accepted", 0))
     yield FAMILIES.one("open_queue", tallied.get("batch:pending", 0))
     yield FAMILIES.many("key_age_seconds", [((str(key.id), key.state), age) for key, age in stored.keys])

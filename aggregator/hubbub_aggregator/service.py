@@ -10,11 +10,12 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hubbub.refusals import Refused
+from hubbub.refusals import REFUSALS, Refused
 from hubbub_aggregator.accumulate import Accumulator
 from hubbub_aggregator.storage import StorageError
 
 if TYPE_CHECKING:
+    from hubbub.certificate import Certificate
     from hubbub_aggregator.bundles import Publisher
     from hubbub_aggregator.codebooks import Codebooks
     from hubbub_aggregator.keys import KeyRing
@@ -31,6 +32,8 @@ _TICK = 1.0
 _PATIENCE = 5.0
 """Seconds after which a batch that could not be worked on, or that another process left, is looked at again."""
 _SWEEP = 60.0
+_INSPECT = 60.0
+"""Seconds after which it is seen anew whether the storage is durable."""
 _RETRY = 5
 
 
@@ -55,8 +58,10 @@ class Aggregator:
     lease: float = 30.0
     retention: int | None = None
     """Seconds after the end of its period for which a release is kept; None: for ever."""
-    refused: Counter[str] = field(default_factory=Counter)
-    """Refused requests by problem, since the start."""
+    certificate: Certificate | None = None
+    """What it speaks TLS with; None where it does not."""
+    refused: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(REFUSALS, 0)))
+    """Refused requests by problem, since the start; from zero, so that the first is seen as a rise."""
     storage_errors: int = 0
     """How often the storage failed, since the start."""
     healthy: bool = False
@@ -64,6 +69,7 @@ class Aggregator:
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _swept: float = 0.0
     _checked: float = float("-inf")
+    _inspected: float = float("-inf")
     _kept_from: int = 0
 
     def __post_init__(self) -> None:
@@ -87,6 +93,9 @@ class Aggregator:
             log.info("keys and nonces past their horizon were erased")
         self._expire(now)
         self.storage.scrub()
+        if not 0 <= now - self._inspected < _INSPECT:
+            self._inspected = now
+            self.storage.inspect()
         if self.storage.bodies is not None and not 0 <= now - self._swept < _SWEEP:
             self._sweep()
         self.healthy = True

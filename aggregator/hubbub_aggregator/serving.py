@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from hubbub.problems import InvalidParameter
+from hubbub.signals import stopping
+
+if TYPE_CHECKING:
+    from hubbub.certificate import Certificate
 
 __all__ = ["serve"]
 
@@ -25,17 +26,16 @@ def serve(
     admin: tuple[Callable[..., Any], str, int] | None,
     shutdown_timeout: int,
     ready: Callable[[str], None],
-    tls: tuple[Path, Path] | None = None,
+    certificate: Certificate | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT. `ready` is told the address once requests are answered. `tls`: files with
-    certificate and key.
+    """Serve until SIGTERM or SIGINT. `ready` is told the address once requests are answered. `certificate`: for TLS.
 
     At the signal no connection is taken any more, requests in work get some seconds, then the app's own work ends.
     """
     import uvloop
 
     def config(target: Callable[..., Any], where: str, at: int, *, public: bool) -> uvicorn.Config:
-        certificate, key = tls if tls is not None and public else (None, None)
+        tls = certificate if public else None
         return uvicorn.Config(
             target,
             host=where,
@@ -48,23 +48,32 @@ def serve(
             log_config=None,
             server_header=False,
             timeout_graceful_shutdown=shutdown_timeout,
-            ssl_certfile=certificate,
-            ssl_keyfile=key,
+            ssl_certfile=tls.chain if tls else None,
+            ssl_keyfile=tls.key if tls else None,
         )
 
     public = config(app, host, port, public=True)
-    if tls is not None:
-        try:
-            public.load()
-        except OSError as error:
-            raise InvalidParameter(f"can't speak TLS with {tls[0]} and {tls[1]}: {error.strerror}") from None
+    if certificate is not None:
+        certificate.prepare(public)
 
     async def run() -> None:
         servers = [_Server(public, ready)]
         if admin is not None:
             servers.append(_Server(config(*admin, public=False), lambda _address: None))
-        with _stopping(servers):
-            await asyncio.gather(*(server.serve() for server in servers))
+
+        def stop() -> None:
+            """The first signal asks all to end; the second does not wait for requests in work."""
+            for server in servers:
+                server.force_exit = server.should_exit
+                server.should_exit = True
+
+        watching = None if certificate is None else asyncio.create_task(certificate.renewal.watch())
+        try:
+            with stopping(stop):
+                await asyncio.gather(*(server.serve() for server in servers))
+        finally:
+            if watching is not None:
+                watching.cancel()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run())
@@ -87,22 +96,3 @@ class _Server(uvicorn.Server):
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             scheme = "https" if self.config.is_ssl else "http"
             self._ready(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
-
-
-@contextmanager
-def _stopping(servers: list[_Server]) -> Iterator[None]:
-    """The first signal asks all to end; the second does not wait for requests in work."""
-
-    def stop() -> None:
-        for server in servers:
-            server.force_exit = server.should_exit
-            server.should_exit = True
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)

@@ -64,7 +64,7 @@ def status_of(service: Aggregator) -> FullStatus:
         discards=found.get("discard:accepted", 0),
         refused_batches=_named(found, "refused:"),
         invalid_reports=_named(found, "invalid:"),
-        refused_requests=dict(sorted(service.refused.items())),
+        refused_requests=dict(sorted((+service.refused).items())),
         keys=[
             AgedKey(
                 id=key.id,

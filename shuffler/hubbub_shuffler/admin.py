@@ -60,8 +60,8 @@ def admin_api(sources: Sources, storage: Storage, *refusals: str) -> FastAPI:
     async def status() -> AdminStatus:
         """What waits, what left and what was refused."""
         public = await status_of(sources.ingest, sources.bundles, asked)
-        cut = dict(sources.guard.cut) if sources.guard else {}
-        return AdminStatus(**public.model_dump(), refused=dict(sources.ingest.refused), connections_cut=cut)
+        cut = dict(+sources.guard.cut) if sources.guard else {}
+        return AdminStatus(**public.model_dump(), refused=dict(+sources.ingest.refused), connections_cut=cut)
 
     return api
 

@@ -18,7 +18,7 @@ from hubbub.refusals import refusal_named
 from hubbub.wire import BATCH_TYPE
 from hubbub_shuffler.storage import LONGEST_PAUSE
 
-__all__ = ["Again", "Answer", "Final", "Forwarder", "Taken"]
+__all__ = ["VERDICTS", "Again", "Answer", "Final", "Forwarder", "Taken"]
 
 REFUSED_FOR_GOOD = frozenset(
     {
@@ -33,6 +33,9 @@ REFUSED_FOR_GOOD = frozenset(
     }
 )
 """Problems that no retry can cure."""
+
+VERDICTS = ("accepted", *sorted(REFUSED_FOR_GOOD), "refused")
+"""Every last word that the aggregator has; "refused" is for a reason that this version does not know."""
 
 _STUCK = {"too-large": "raise max_batch_bytes of the aggregator"}
 """Problems that a retry cures only after an operator did this."""

@@ -12,7 +12,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -20,7 +20,22 @@ from hubbub.refusals import PROBLEM_TYPE, Refused
 from hubbub_shuffler.ingest import PASSED_OVER
 from hubbub_shuffler.limits import network_of
 
-__all__ = ["LARGEST_HEAD", "Guard"]
+__all__ = ["LARGEST_HEAD", "Cut", "Guard"]
+
+Cut: TypeAlias = Literal[
+    "answer-timeout",
+    "body-timeout",
+    "head-timeout",
+    "head-too-large",
+    "made-room",
+    "no-room",
+    "not-http",
+    "too-many-ahead",
+    "too-many-from-one-address",
+]
+"""Why a connection was cut."""
+_OVERDUE: dict[str, Cut] = {"head": "head-timeout", "body": "body-timeout", "answer": "answer-timeout"}
+"""By what we waited for."""
 
 LARGEST_HEAD = 2**16
 """Bytes of a request's head, trailers and chunk lengths included; beyond it the connection is cut."""
@@ -49,8 +64,8 @@ class Guard:
         max_per_address: int | None,
         clock: Callable[[], float],
     ) -> None:
-        self.cut: Counter[str] = Counter()
-        """Connections cut since the start, by reason."""
+        self.cut: Counter[str] = Counter(dict.fromkeys(get_args(Cut), 0))
+        """Connections cut since the start, by reason; from zero, so that the first is seen as a rise."""
         self.head_timeout, self.body_timeout, self.body_rate = head_timeout, body_timeout, body_rate
         self.clock = clock
         self.max_bytes = 2 * max(max_body, PASSED_OVER) + LARGEST_HEAD
@@ -117,7 +132,7 @@ class Guard:
         if not idle:
             self.cut_off(newest, "no-room")
 
-    def cut_off(self, connection: Watched, reason: str) -> None:
+    def cut_off(self, connection: Watched, reason: Cut) -> None:
         """Let go of it at once, and of what was to be sent to it."""
         self.cut[reason] += 1
         connection.let_go(answer=reason == "body-timeout")
@@ -163,7 +178,8 @@ class Watched(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  it may repeat what was sent
         """As a problem document, like every other refusal."""
-        self._guard.cut["not-http"] += 1
+        reason: Cut = "not-http"
+        self._guard.cut[reason] += 1
         self._write("400 Bad Request", _NOT_HTTP)
         self.transport.close()
 
@@ -194,7 +210,7 @@ class Watched(HttpToolsProtocol):
             self._seen, self.since = seen, now
         return seen[1] != "work"
 
-    def overdue(self, now: float) -> str | None:
+    def overdue(self, now: float) -> Cut | None:
         """The reason to cut it, if there is one."""
         if not self.waits(now):
             return None
@@ -202,7 +218,7 @@ class Watched(HttpToolsProtocol):
         limit = guard.head_timeout if phase == "head" else guard.body_timeout
         if phase == "body":
             limit = min(limit, _FIRST_BYTES + self._taken / guard.body_rate)
-        return f"{phase}-timeout" if now - self.since > limit else None
+        return _OVERDUE[phase] if now - self.since > limit else None
 
 
 def _is_over(cycle: Any) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.logs import where
 from hubbub.problems import MalformedUpload
-from hubbub.refusals import PROBLEM_TYPE, Refused
+from hubbub.refusals import PROBLEM_TYPE, REFUSALS, Refused
 from hubbub.wire import REPORT_HEADER_BYTES, REPORTS_TYPE, decode_upload, sealed_bytes
 from hubbub_shuffler.admission import Admission, Admitted
 from hubbub_shuffler.commits import Commits
@@ -60,8 +60,8 @@ class Ingest:
     ) -> None:
         self.accepted = 0
         """Reports made durable since the start."""
-        self.refused: Counter[str] = Counter()
-        """Uploads and reports refused since the start, by reason."""
+        self.refused: Counter[str] = Counter(dict.fromkeys(REFUSALS, 0))
+        """Uploads and reports refused since the start, by reason; from zero, so that the first is seen as a rise."""
         self._commits, self._bundles, self._clock = Commits(storage), bundles, clock
         self.floor, self._skew = floor, skew
         self._max_body, self._max_reports = max_body, max_reports

@@ -6,20 +6,22 @@ import asyncio
 import logging
 import os
 import resource
-import signal
-import ssl
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 import httpx
 from pydantic import SecretStr, ValidationError
 
+from hubbub.certificate import Certificate
 from hubbub.logs import configure
 from hubbub.problems import InvalidParameter
+from hubbub.renewal import Renewal
+from hubbub.signals import stopping
 from hubbub_shuffler.admin import create_admin
 from hubbub_shuffler.app import create_app
+from hubbub_shuffler.authorities import Authorities
 from hubbub_shuffler.batcher import Batcher
 from hubbub_shuffler.bundles import Bundles
 from hubbub_shuffler.forward import Forwarder
@@ -32,6 +34,7 @@ from hubbub_shuffler.metrics import Sources
 from hubbub_shuffler.serve import Server, listen, server_config
 from hubbub_shuffler.settings import Settings, is_loopback, unknown
 from hubbub_shuffler.storage import Storage, StorageError, open_storage
+from hubbub_shuffler.watch import watch
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -84,40 +87,46 @@ async def _serve(settings: Settings, ready: Callable[[str], None]) -> None:
     settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings.state_dir.chmod(0o700)  # also if it was there before: nobody else may look inside
     storage = open_reports(settings)
+    authorities = None if settings.ca_file is None else Authorities(settings.ca_file, _LOG)
     # Nothing from the environment: a stray proxy variable must not send batches elsewhere.
     async with httpx.AsyncClient(
-        timeout=_TIMEOUT, trust_env=False, verify=_authorities(settings), headers={"User-Agent": "hubbub-shuffler"}
+        timeout=_TIMEOUT,
+        trust_env=False,
+        verify=True if authorities is None else authorities.context,
+        headers={"User-Agent": "hubbub-shuffler"},
     ) as client:
         try:
-            await _serve_with(settings, storage, client, ready)
+            await _serve_with(settings, storage, client, ready, [] if authorities is None else [authorities.renewal])
         finally:
             await storage.aclose()
 
 
 async def _serve_with(
-    settings: Settings, storage: Storage, client: httpx.AsyncClient, ready: Callable[[str], None]
+    settings: Settings,
+    storage: Storage,
+    client: httpx.AsyncClient,
+    ready: Callable[[str], None],
+    renewals: Sequence[Renewal],
 ) -> None:
     limits = _limits(settings)
     guards = [_guard(settings)]
     lag = Lag(time.time)
     app, ingest, bundles, batcher = build(settings, storage, client, limits=limits, watched=lag.watch(storage))
+    certificate = None if settings.tls is None else Certificate(*settings.tls, _LOG)
     config = server_config(
-        app,
-        http=guards[0].protocol(),
-        shutdown_timeout=settings.shutdown_timeout,
-        certificate=settings.tls_certificate,
-        key=settings.tls_key,
+        app, http=guards[0].protocol(), shutdown_timeout=settings.shutdown_timeout, certificate=certificate
     )
     with ExitStack() as open_:
         listener = open_.enter_context(listen(settings.host, settings.port, reuse_port=settings.reuse_port))
         servers = [Server(config, listener, ready)]
         if settings.admin_port is not None:
-            sources = Sources(ingest, bundles, lag, guards[0], time.time)
+            sources = Sources(ingest, bundles, lag, guards[0], time.time, certificate)
             admin = create_admin(sources, storage, _secret(settings.admin_token))
             listener = open_.enter_context(listen(settings.admin_host, settings.admin_port))
             guards.append(_watching(settings, _ADMIN_CONNECTIONS, None))
             servers.insert(0, Server(server_config(admin, http=guards[1].protocol()), listener, _announce_admin))
-        jobs = [bundles.run(), batcher.run(settings.tick), sweep(), *(guard.run() for guard in guards)]
+        jobs = [bundles.run(), batcher.run(settings.tick), sweep(), watch(storage), *(guard.run() for guard in guards)]
+        jobs += [renewal.watch() for renewal in (*renewals, *([certificate.renewal] if certificate else []))]
         await _together(servers, *jobs)
 
 
@@ -169,7 +178,7 @@ async def _together(servers: Sequence[Server], *jobs: Coroutine[None, None, None
     for task in [*tasks, *serving]:
         task.add_done_callback(lambda _task: stop())
     try:
-        with _signals(stop):
+        with stopping(stop):  # a second signal does not wait for what is in work
             ended: list[BaseException | None] = await asyncio.gather(*serving, return_exceptions=True)
     finally:
         for task in tasks:
@@ -178,30 +187,6 @@ async def _together(servers: Sequence[Server], *jobs: Coroutine[None, None, None
     for end in [*ended, *ended_jobs]:
         if isinstance(end, Exception):
             raise end
-
-
-@contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT finish what is in work; a second one does not wait for that."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-
-
-def _authorities(settings: Settings) -> ssl.SSLContext | bool:
-    """Who may vouch for the aggregator's name."""
-    if settings.ca_file is None:
-        return True
-    try:
-        return ssl.create_default_context(cafile=settings.ca_file)
-    except OSError as error:  # an SSLError too, where the file holds something else
-        why = error.strerror or "it holds no certificate in PEM"
-        raise InvalidParameter(f"ca_file {settings.ca_file} can't be used: {why}") from None
 
 
 def open_reports(settings: Settings, clock: Callable[[], float] = time.time) -> Storage:

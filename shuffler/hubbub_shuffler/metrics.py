@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -16,8 +17,10 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from hubbub.families import Families, Family
+from hubbub_shuffler.forward import VERDICTS
 
 if TYPE_CHECKING:
+    from hubbub.certificate import Certificate
     from hubbub_shuffler.bundles import Bundles
     from hubbub_shuffler.guard import Guard
     from hubbub_shuffler.ingest import Ingest
@@ -38,8 +41,14 @@ FAMILIES = Families(
         "bundle_valid": Family("gauge", "Whether a valid bundle is at hand."),
         "bundle_age_seconds": Family("gauge", "Time since the bundle was issued."),
         "bundle_expires_seconds": Family("gauge", "Time until the bundle expires."),
+        "tls_certificate_expires_timestamp_seconds": Family(
+            "gauge",
+            "End of the certificate with which it speaks TLS, or of the first to end in its chain, in Unix time.",
+        ),
         "storage_up": Family("gauge", "Whether the storage can be read."),
-        "storage_durable": Family("gauge", "Whether the storage was set up to survive a crash."),
+        "storage_durable": Family(
+            "gauge", "Whether the storage is set up to survive a crash, as seen within the last minute."
+        ),
         # of the storage
         "waiting_buckets": Family("gauge", "Buckets that wait, by how large their crowd is.", ("metric", "crowd")),
         "batches": Family("gauge", "Batches that are not settled, by state.", ("state",)),
@@ -59,6 +68,7 @@ class Sources:
     lag: Lag
     guard: Guard | None
     clock: Callable[[], float]
+    certificate: Certificate | None = None
 
 
 def hundreds(count: int) -> int:
@@ -102,6 +112,8 @@ def _of_the_process(sources: Sources) -> Iterator[Metric]:
         body, now = relayed.bundle.body, sources.clock()
         yield FAMILIES.one("bundle_age_seconds", max(0.0, now - body.issued))
         yield FAMILIES.one("bundle_expires_seconds", body.expires - now)
+    if sources.certificate is not None and sources.certificate.expires is not None:
+        yield FAMILIES.one("tls_certificate_expires_timestamp_seconds", sources.certificate.expires)
 
 
 def _of_the_storage(ingest: Ingest, overview: Overview) -> Iterator[Metric]:
@@ -109,11 +121,14 @@ def _of_the_storage(ingest: Ingest, overview: Overview) -> Iterator[Metric]:
     crowds = Counter((b.name, _crowd(b.reports, minimum.get(b.name, 0))) for b in overview.waiting)
     yield FAMILIES.many("waiting_buckets", sorted(crowds.items()))
     yield FAMILIES.many("batches", [((state,), count) for state, count in overview.batches.items()])
-    counted = [(name, what, count.batches) for (name, what), count in overview.counts.items()]
-    yield FAMILIES.many(
-        "settled_batches", [((name, what), n) for name, what, n in counted if what != "discarded" and n]
+    counted = {key: count.batches for key, count in overview.counts.items() if count.batches}
+    # Known ones are there before the first event: one that began to exist with it would not be seen to rise.
+    settled = dict.fromkeys(product(minimum, VERDICTS), 0) | counted
+    yield FAMILIES.many("settled_batches", [(key, n) for key, n in sorted(settled.items()) if key[1] != "discarded"])
+    yield FAMILIES.by(
+        "discarded_buckets",
+        dict.fromkeys(minimum, 0) | {name: n for (name, what), n in counted.items() if what == "discarded"},
     )
-    yield FAMILIES.many("discarded_buckets", [((name,), n) for name, what, n in counted if what == "discarded"])
 
 
 def _minimum(ingest: Ingest) -> dict[str, int]:

@@ -6,7 +6,6 @@ import asyncio
 import socket
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -15,6 +14,8 @@ from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+    from hubbub.certificate import Certificate
 
 __all__ = ["Server", "listen", "server_config"]
 
@@ -26,8 +27,7 @@ def server_config(
     *,
     http: type[asyncio.Protocol] | str = "httptools",
     shutdown_timeout: int = 10,
-    certificate: Path | None = None,
-    key: Path | None = None,
+    certificate: Certificate | None = None,
 ) -> uvicorn.Config:
     """The options of every server here; the benchmark uses them for the application that does nothing, too."""
     config = uvicorn.Config(
@@ -45,14 +45,11 @@ def server_config(
         # It would let anyone on this machine say from where he comes; what we believe of a proxy is in limits.py.
         proxy_headers=False,
         timeout_graceful_shutdown=shutdown_timeout,
-        ssl_certfile=certificate,
-        ssl_keyfile=key,
+        ssl_certfile=certificate.chain if certificate else None,
+        ssl_keyfile=certificate.key if certificate else None,
     )
     if certificate is not None:
-        try:
-            config.load()
-        except OSError as error:
-            raise InvalidParameter(f"can't speak TLS with {certificate} and {key}: {error.strerror}") from None
+        certificate.prepare(config)
     return config
 
 

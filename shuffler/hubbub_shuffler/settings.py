@@ -215,6 +215,11 @@ class Settings(BaseSettings):
             raise ValueError("an address holds no password: use forward_token")
         return given.rstrip("/")
 
+    @property
+    def tls(self) -> tuple[Path, Path] | None:
+        """Certificate and key; None to speak plain HTTP."""
+        return (self.tls_certificate, self.tls_key) if self.tls_certificate and self.tls_key else None
+
     @model_validator(mode="after")
     def _safe(self) -> Self:
         missing = [name for name in ("forward_token", "trust") if not getattr(self, name)]

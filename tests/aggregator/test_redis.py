@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from hubbub.problems import InvalidParameter
 from hubbub.wire import BatchHeader
+from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.spool import Spool
 from hubbub_aggregator.storage import (
     Accepted,
@@ -27,6 +29,8 @@ from hubbub_aggregator.storage import (
 from hubbub_aggregator.storage._redis_link import Call
 from hubbub_aggregator.storage.redis import RedisStorage
 from tests.aggregator.backends import ANCHOR, SECRET
+from tests.aggregator.fleet import Site
+from tests.aggregator.test_metrics import metrics
 from tests.patience import PATIENCE, wait_for
 from tests.shuffler.redis_server import RedisServer, one_server
 
@@ -300,6 +304,33 @@ def test_a_redis_that_could_lose_or_double_reports_is_named_loudly(
     assert not storage.durable  # which the metrics show
     assert "LOSES ACKNOWLEDGED BATCHES" in caplog.text
     assert "REPORTS WOULD COUNT TWICE" in caplog.text
+
+
+def test_a_setting_that_is_changed_on_a_running_server_shows_within_a_minute(
+    tmp_path: Path, pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def seen() -> float:
+        site.service.tick()
+        return metrics(site)["storage_durable",]
+
+    with one_server(tmp_path / "redis") as server, caplog.at_level(logging.INFO):
+        site = Site.open(tmp_path, pool, storage=SecretStr(server.url))
+        client = server.client()
+        assert seen() == 1
+        client.config_set("appendfsync", "everysec")
+        assert seen() == 1  # it is not asked all the time
+        for _ in range(2):
+            site.clock.now += 60
+            assert seen() == 0
+        client.config_set("appendfsync", "always")
+        site.clock.now += 60
+        assert seen() == 1
+        client.close()
+        site.close()
+    said = [record.getMessage() for record in caplog.records if "Redis at" in record.getMessage()]
+    assert len(said) == 2
+    assert "LOSES ACKNOWLEDGED BATCHES" in said[0]
+    assert "again" in said[1]
 
 
 def test_no_error_shows_a_credential(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

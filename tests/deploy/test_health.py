@@ -109,8 +109,10 @@ def test_something_that_speaks_no_http_is_not_healthy(monkeypatch: pytest.Monkey
 
 
 SERVE = """
+import logging
 import sys
 from pathlib import Path
+from hubbub.certificate import Certificate
 from hubbub_aggregator.serving import serve
 
 async def app(scope, receive, send):
@@ -119,8 +121,10 @@ async def app(scope, receive, send):
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
     await send({"type": "http.response.body", "body": b""})
 
-certificate, key, port = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-serve(app, host="127.0.0.1", port=port, admin=None, shutdown_timeout=1, ready=print, tls=(certificate, key))
+certificate = Certificate(Path(sys.argv[1]), Path(sys.argv[2]), logging.getLogger())
+serve(
+    app, host="127.0.0.1", port=int(sys.argv[3]), admin=None, shutdown_timeout=1, ready=print, certificate=certificate
+)
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import logging
 import re
 import shutil
 import subprocess
@@ -14,8 +15,9 @@ from typing import Any
 
 import pytest
 import yaml
-from prometheus_client.registry import Collector
+from prometheus_client.core import Metric
 
+from hubbub.certificate import Certificate
 from hubbub_aggregator import metrics as of_the_aggregator
 from hubbub_aggregator.opening import Pool
 from hubbub_shuffler import metrics as of_the_shuffler
@@ -23,6 +25,7 @@ from hubbub_shuffler.guard import Guard
 from hubbub_shuffler.lag import Lag
 from scripts import make_grafana_dashboard
 from tests.aggregator.fleet import Site
+from tests.client.servers import Authority
 from tests.deploy.lab import ROOT
 from tests.shuffler.world import World
 
@@ -36,20 +39,11 @@ OF_OTHERS = ("up", "node_", "probe_", "process_")
 """Prometheus' own, those of exporters that monitor.md names, and those of every Python process."""
 
 
-def promised(collector: Collector) -> dict[str, set[str]]:
-    """Each metric that a service can show and its labels, whether or not there is a number for it now."""
-    found = {}
-    for family in collector.collect():
-        labels = set(getattr(family, "_labelnames", ()))
-        found[family.name + ("_total" if family.type == "counter" else "")] = labels
-    return found
-
-
 @pytest.fixture(scope="module")
-def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """Both services, as they are built, asked for all of their metrics."""
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> list[Metric]:
+    """All metrics of both services, as they are built, before anything happens."""
 
-    async def shuffler() -> dict[str, set[str]]:
+    async def shuffler() -> list[Metric]:
         async with World(tmp_path_factory.mktemp("shuffler")) as world:
             guard = Guard(
                 head_timeout=1,
@@ -60,19 +54,33 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
                 max_per_address=1,
                 clock=time.monotonic,
             )
-            sources = of_the_shuffler.Sources(world.ingest, world.bundles, Lag(world.clock), guard, world.clock)
-            return promised(of_the_shuffler._Snapshot(sources, await world.storage.overview(), True))
+            lag = Lag(world.clock)
+            sources = of_the_shuffler.Sources(world.ingest, world.bundles, lag, guard, world.clock, certificate)
+            return list(of_the_shuffler._Snapshot(sources, await world.storage.overview(), True).collect())
 
+    files = Authority(tmp_path_factory.mktemp("tls")).write(["localhost"])
+    certificate = Certificate(*files, logging.getLogger("hubbub.test"))
     pool = Pool(1)
     site = Site.open(tmp_path_factory.mktemp("aggregator"), pool)
+    site.service.certificate = certificate
     try:
         site.service.accumulator.progress.last = site.service.clock()  # as after the first batch
         stored = of_the_aggregator._stored(site.service)
-        aggregator = promised(of_the_aggregator._Snapshot(site.service, stored))
+        aggregator = list(of_the_aggregator._Snapshot(site.service, stored).collect())
     finally:
         site.close()
         pool.close()
-    return {**asyncio.run(shuffler()), **aggregator}
+    return [*asyncio.run(shuffler()), *aggregator]
+
+
+def name_of(family: Metric) -> str:
+    return family.name + ("_total" if family.type == "counter" else "")
+
+
+@pytest.fixture(scope="module")
+def exposed(fresh: list[Metric]) -> dict[str, set[str]]:
+    """Each metric that a service can show and its labels, whether or not there is a number for it now."""
+    return {name_of(family): set(getattr(family, "_labelnames", ())) for family in fresh}
 
 
 def asked(expression: str) -> dict[str, set[str]]:
@@ -102,6 +110,17 @@ def test_what_is_asked_for_is_exposed_with_the_labels_by_which_it_is_asked(expos
             if not name.startswith(OF_OTHERS):
                 assert name in exposed, (place, name)
                 assert labels <= exposed[name] | FROM_PROMETHEUS, (place, name)
+
+
+def test_every_counter_is_there_at_zero_before_its_first_event(fresh: list[Metric]) -> None:
+    """One that begins to exist with its first event has not risen then, as Prometheus sees it."""
+    counters = [family for family in fresh if family.type == "counter"]
+    assert {sample.value for family in counters for sample in family.samples} == {0}
+    assert not [family.name for family in counters if not family.samples]
+    there = {(name_of(family), *sample.labels.values()) for family in counters for sample in family.samples}
+    for _, expression, _ in expressions():
+        for name, value in re.findall(r'(hubbub_\w+_total)\{\w+="([\w-]+)"\}', expression):
+            assert (name, value) in there
 
 
 def test_every_metric_is_on_the_dashboard(exposed: dict[str, set[str]]) -> None:

@@ -67,6 +67,8 @@ def test_the_steps_for_two_operators_can_be_followed(machine: Image) -> None:
     there = machine.upper
     for path, mode in (
         ("etc/hubbub/shuffler", 0o700),
+        ("etc/hubbub/shuffler-tls", 0o750),
+        ("etc/hubbub/aggregator-tls", 0o750),
         ("etc/hubbub/shuffler/forward-token", 0o600),
         ("etc/hubbub/aggregator/analyst-token", 0o600),
         ("etc/hubbub/aggregator/shuffler-token", 0o600),
@@ -87,6 +89,20 @@ def test_an_authority_of_ones_own_is_made_as_the_page_says(machine: Image) -> No
     left = next(block for block in blocks("tls.md") if "-checkend" in block)
     machine.do(f"mkdir -p /authority && cd /authority\n{make}\n{left}")
     assert (machine.upper / "authority/tls-certificate.pem").exists()
+
+
+@pytest.mark.full
+def test_a_renewed_certificate_is_put_where_the_unit_looks_and_its_service_may_read_it(machine: Image) -> None:
+    hook = next(block for block in blocks("tls.md") if "RENEWED_LINEAGE" in block)
+    user = "install -D -m 0644 deploy/systemd/hubbub-shuffler.sysusers.conf /etc/sysusers.d/hubbub-shuffler.conf\n"
+    user += "systemd-sysusers\ninstall -d -m 0750 -g hubbub-shuffler /etc/hubbub/shuffler-tls\n"
+    renewed = "mkdir -p /renewed && echo chain > /renewed/fullchain.pem && echo key > /renewed/privkey.pem\n"
+    machine.do(f"{user}{renewed}export RENEWED_LINEAGE=/renewed\n{hook}")
+    unit = (ROOT / "deploy" / "systemd" / "hubbub-shuffler.service").read_text()
+    for name, content in (("CERTIFICATE", "chain"), ("KEY", "key")):
+        where = re.search(rf"^Environment=HUBBUB_SHUFFLER_TLS_{name}=(.*)$", unit, re.MULTILINE)
+        assert where
+        machine.do(f'test "$(runuser -u hubbub-shuffler -- cat {where[1]})" = {content}')
 
 
 @pytest.mark.full

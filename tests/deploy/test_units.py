@@ -106,8 +106,8 @@ def test_the_shuffler_starts_as_its_unit_says_with_memory_that_cannot_become_cod
         credentials.mkdir(mode=0o700)
         for name, content in (
             ("forward-token", "t" * 64 + "\n"),
-            ("tls-certificate", certificate.read_text()),
-            ("tls-key", key.read_text()),
+            ("certificate.pem", certificate.read_text()),
+            ("key.pem", key.read_text()),
         ):
             (credentials / name).write_text(content)
             os.chown(credentials / name, user, user)
@@ -117,7 +117,9 @@ def test_the_shuffler_starts_as_its_unit_says_with_memory_that_cannot_become_cod
             os.chown(folder, user, user)
         environment = dict(line.split("=", 1) for line in unit["Environment"])
         environment = {
-            name: value.replace("%d", str(credentials)).replace("%S/hubbub-shuffler", str(state))
+            name: re.sub("^(%d|/etc/hubbub/shuffler-tls)/", f"{credentials}/", value).replace(
+                "%S/hubbub-shuffler", str(state)
+            )
             for name, value in environment.items()
         }
         lines = (UNITS / "shuffler.env").read_text().splitlines()

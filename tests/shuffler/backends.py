@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +17,9 @@ import pytest
 
 from hubbub_shuffler.permute import places
 from hubbub_shuffler.storage import Bucket, Storage, Terms
+from hubbub_shuffler.storage._redis_keys import Keys
+from hubbub_shuffler.storage._redis_link import Link
+from hubbub_shuffler.storage._redis_scripts import Part, command
 from hubbub_shuffler.storage.redis import RedisStorage
 from hubbub_shuffler.storage.sqlite import SqliteStorage
 from tests.patience import PATIENCE
@@ -46,6 +51,10 @@ class Backend:
     files: Callable[[], bytes]
     where: str
     """As `open_storage` takes it."""
+    version: Callable[[], int]
+    """What is written in it; 0 if nothing is."""
+    claim: Callable[[int], None]
+    """Write another version into it; 0: none, as before there were versions."""
 
 
 Make = Callable[[pytest.FixtureRequest, Path, Callable[[], float]], Backend]
@@ -57,8 +66,19 @@ def sqlite(_request: pytest.FixtureRequest, directory: Path, clock: Callable[[],
     def files() -> bytes:
         return b"".join(each.read_bytes() for each in sorted(directory.iterdir()) if each.is_file())
 
+    def ask(statement: str) -> int:
+        with closing(sqlite3.connect(path)) as database:
+            return int((database.execute(statement).fetchone() or (0,))[0])
+
+    def claim(version: int) -> None:
+        ask(f"PRAGMA user_version = {version}")
+
     return Backend(
-        lambda: SqliteStorage(path, clock=clock, entropy=os.urandom, forget_after=FORGET_AFTER), files, str(path)
+        lambda: SqliteStorage(path, clock=clock, entropy=os.urandom, forget_after=FORGET_AFTER),
+        files,
+        str(path),
+        lambda: ask("PRAGMA user_version"),
+        claim,
     )
 
 
@@ -77,7 +97,16 @@ def on_redis(fixture: str) -> Make:
                 prefix=prefix,
             )
 
-        return Backend(open_, server.files, server.url)
+        def ask(*parts: Part) -> int:
+            link, mark = Link(server.url), Keys(prefix).mark
+            (answer,) = link.run([command(mark, parts[0], mark, "layout", *parts[1:])], again=True)
+            link.close()
+            return int(answer or 0)
+
+        def claim(version: int) -> None:
+            ask(*(("HSET", version) if version else ("HDEL",)))
+
+        return Backend(open_, server.files, server.url, lambda: ask("HGET"), claim)
 
     return make
 

@@ -121,6 +121,24 @@ def test_batches_verdicts_and_discards_are_counted(tmp_path: Path) -> None:
     run(Operated(tmp_path, floor=10), scenario)
 
 
+def test_the_first_discard_and_the_first_loss_are_rises_from_zero(tmp_path: Path) -> None:
+    """Else the first discard and the first batch that is lost would not be seen to rise."""
+
+    async def scenario(world: Operated) -> None:
+        seen = await world.metrics()
+        assert seen["discarded_buckets_total", "dark_mode"] == 0
+        for verdict in ("accepted", "batch-too-late", "unknown-key"):
+            assert seen["settled_batches_total", "dark_mode", verdict] == 0
+        assert (seen["refused_total", "period-closed"], seen["refused_total", "overloaded"]) == (0, 0)
+        await world.post(upload(unique(5), period=PERIOD - 1))
+        world.clock.now = CLOSES
+        await world.batcher.tick()
+        assert (await world.metrics())["discarded_buckets_total", "dark_mode"] == 1
+        assert (await world.admin.get("/v1/status")).json()["refused"] == {}
+
+    run(Operated(tmp_path, floor=10), scenario)
+
+
 def test_the_age_of_the_bundle_is_shown(tmp_path: Path) -> None:
     async def scenario(world: Operated) -> None:
         world.clock.now = NOW + 60

@@ -14,6 +14,8 @@ import pytest
 from hubbub_shuffler.storage import Arrivals, Bucket, Plan, Storage, StorageError, Terms, open_storage
 from hubbub_shuffler.storage._redis_link import Link
 from hubbub_shuffler.storage.redis import RedisStorage
+from hubbub_shuffler.watch import watch
+from tests.patience import wait_for
 from tests.shuffler.backends import BUCKET, LEASE, TERMS, TIDY_LEASE, all_of, forgotten, look_random
 from tests.shuffler.mortal import two_lives
 from tests.shuffler.redis_server import RedisServer, one_server
@@ -393,6 +395,44 @@ def test_a_server_that_could_lose_reports_is_warned_of(
         assert word in caplog.text
     assert bool(words) == bool(caplog.text)
     assert storage.durable == (not words)  # which the metrics show
+
+
+def test_a_setting_that_is_changed_on_a_running_server_is_seen_once_and_so_is_its_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(server: RedisServer) -> None:
+        storage, client = make(server, Clock(0)), server.client()
+        watching = asyncio.create_task(watch(storage, every=0.01))
+        try:
+            assert storage.durable
+            client.config_set("appendfsync", "everysec")
+            await asyncio.to_thread(wait_for, lambda: not storage.durable)
+            client.config_set("maxmemory-policy", "allkeys-lru")
+            await asyncio.to_thread(wait_for, lambda: "DELETE REPORTS" in caplog.text)
+            client.config_set("maxmemory-policy", "noeviction")
+            client.config_set("appendfsync", "always")
+            await asyncio.to_thread(wait_for, lambda: storage.durable)
+            server.stop()  # says nothing of its settings, and ends no watch
+            await asyncio.sleep(0.1)
+            assert storage.durable
+            client.close()  # its connections went with the server
+            server.start()
+            client.config_set("appendonly", "no")
+            await asyncio.to_thread(wait_for, lambda: not storage.durable)
+        finally:
+            watching.cancel()
+            client.close()
+            await storage.aclose()
+
+    with one_server(tmp_path) as server, caplog.at_level(logging.INFO):
+        asyncio.run(scenario(server))
+    said = [record.getMessage().partition(f"{server.port} ")[2] for record in caplog.records]
+    assert [line.partition(":")[0] for line in said] == [
+        "has appendfsync everysec",
+        "has maxmemory-policy allkeys-lru",
+        "is set to survive a crash again",
+        "keeps no append-only file",
+    ]
 
 
 def test_no_credential_is_in_an_error_a_log_or_a_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

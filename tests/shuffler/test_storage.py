@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import sqlite3
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,7 +25,10 @@ from hubbub_shuffler.storage import (
     Closed,
     Plan,
     Storage,
+    StorageError,
     Terms,
+    _redis_layout,
+    _schema,
 )
 from tests.patience import PATIENCE
 from tests.shuffler.backends import (
@@ -479,6 +485,100 @@ def test_the_counts_add_up(open_storage: Open, clock: Clock) -> None:
         assert counts["theme", "discarded"] == (4, 1)
 
     run(open_storage, scenario)
+
+
+# -- versions -------------------------------------------------------------------------------------
+
+
+def fill(backend: Backend, sealed: list[bytes]) -> None:
+    """As a process that took these and ended."""
+
+    async def scenario(storage: Storage) -> None:
+        assert await storage.add(arrivals(sealed)) == {}
+
+    run(backend.open, scenario)
+
+
+def waiting(backend: Backend, clock: Clock) -> list[bytes]:
+    """As the next process finds them when the bucket closes."""
+    found: list[bytes] = []
+
+    async def scenario(storage: Storage) -> None:
+        clock.now = TERMS.closes_at
+        assert await storage.close(()) == [Closed(BUCKET, TERMS, revoked=False)]
+        found.extend(await all_of(storage))
+
+    run(backend.open, scenario)
+    return sorted(found)
+
+
+def test_a_newer_versions_storage_is_refused_with_what_to_do_and_left_as_it_is(backend: Backend, clock: Clock) -> None:
+    sealed = unique(20)
+    fill(backend, sealed)
+    ours = backend.version()
+    backend.claim(ours + 1)
+    with pytest.raises(StorageError, match=rf"newer version .*\(layout {ours + 1}; .* Install the newer version again"):
+        backend.open()
+    assert backend.version() == ours + 1
+    backend.claim(ours)
+    assert waiting(backend, clock) == sorted(sealed)
+
+
+def test_a_storage_from_before_there_were_versions_is_taken_over_with_all_that_waits(
+    backend: Backend, clock: Clock
+) -> None:
+    sealed = unique(20)
+    fill(backend, sealed)
+    backend.claim(0)
+    fill(backend, sealed[:1])  # the first process of a version that marks it
+    assert backend.version() == 1
+    assert waiting(backend, clock) == sorted([*sealed, sealed[0]])
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["fresh", "from before"])
+def test_processes_that_start_at_once_agree_on_one_version(backend: Backend, clock: Clock, before: bool) -> None:
+    sealed = unique(20) if before else []
+    if before:
+        fill(backend, sealed)
+        backend.claim(0)
+    with ThreadPoolExecutor(8) as processes:
+        handles = list(processes.map(lambda _: backend.open(), range(8)))
+    assert backend.version() == 1
+
+    async def main() -> None:
+        for handle in handles:
+            await handle.add(arrivals(more := unique(1)))
+            sealed.extend(more)
+        for handle in handles:
+            await handle.aclose()
+
+    asyncio.run(main())
+    assert waiting(backend, clock) == sorted(sealed)
+
+
+@pytest.mark.parametrize("marked", [1, 0], ids=["marked", "from before"])
+def test_a_later_version_can_bring_a_storage_up_to_date(
+    backend: Backend, clock: Clock, monkeypatch: pytest.MonkeyPatch, marked: int
+) -> None:
+    sealed = unique(20)
+    fill(backend, sealed)
+    backend.claim(marked)
+    upgraded: list[object] = []
+    monkeypatch.setattr(_schema, "VERSION", 2)  # as that version would have it
+    monkeypatch.setitem(_schema.UPGRADES, 1, "CREATE TABLE later (what TEXT); INSERT INTO later VALUES ('new')")
+    monkeypatch.setattr(_redis_layout, "LAYOUT", 2)
+    monkeypatch.setitem(_redis_layout.UPGRADES, 1, lambda _link, keys: upgraded.append(keys))
+    fill(backend, [])
+    assert backend.version() == 2
+    fill(backend, [])  # once is enough: the table is not made again
+    if not backend.where.startswith("redis"):
+        with closing(sqlite3.connect(backend.where)) as database:
+            upgraded += database.execute("SELECT what FROM later")
+    assert len(upgraded) == 1
+    assert waiting(backend, clock) == sorted(sealed)
+    monkeypatch.undo()
+    with pytest.raises(StorageError, match="newer version"):
+        backend.open()
 
 
 def test_processes_that_add_while_another_closes_and_forwards_lose_and_double_nothing(

@@ -140,8 +140,10 @@ class Storage(Protocol):
     tally, nonces and record together, and only if nothing was accepted for the pair since it was read.
     """
 
-    durable: bool
-    """Whether what it acknowledges survives a crash, as far as can be seen when it is opened."""
+    @property
+    def durable(self) -> bool:
+        """Whether what it acknowledges survives a crash, as far as `inspect` or the opening could see last."""
+        ...
 
     bodies: Bodies | None
     """Where bodies are kept for all processes; None where there can be one process only."""
@@ -251,6 +253,9 @@ class Storage(Protocol):
 
     def size(self) -> int | None:
         """Bytes that it takes, on disk or in the memory of all Redis servers; None if that can't be asked."""
+
+    def inspect(self) -> None:
+        """See anew whether it is `durable`, and say in the log what changed; StorageError if that can't be seen."""
 
     def check(self) -> None:
         """StorageError unless something could be written now."""

@@ -5,18 +5,22 @@ docs/design/aggregator-storage.md has the layout and says why every crash betwee
 
 from __future__ import annotations
 
+import logging
 import re
 
+from hubbub.durability import Durability
 from hubbub_aggregator.storage._redis_bodies import RedisBodies
 from hubbub_aggregator.storage._redis_erase import Eraser
 from hubbub_aggregator.storage._redis_keys import Keys
 from hubbub_aggregator.storage._redis_link import Link, command
 from hubbub_aggregator.storage._redis_registry import RedisRegistry
 from hubbub_aggregator.storage._redis_releases import RedisReleases
-from hubbub_aggregator.storage._redis_start import claim, warn_unless_durable
+from hubbub_aggregator.storage._redis_start import STAKES, claim
 from hubbub_aggregator.storage.protocol import Bodies, SignedBundle, StorageError, StoredCodebook, StoredKey
 
 __all__ = ["RedisStorage"]
+
+_LOG = logging.getLogger("hubbub.aggregator")
 
 
 class RedisStorage(RedisReleases):
@@ -38,8 +42,9 @@ class RedisStorage(RedisReleases):
         self._registry = RedisRegistry(self._link, self._keys, secret)
         self._eraser = Eraser(self._link, self._keys, self)
         self.bodies = RedisBodies(self._link, self._keys)
+        self._durability = Durability(_LOG, STAKES, replicas, StorageError)
         try:
-            self.durable = warn_unless_durable(self._link, replicas)
+            self.inspect()
             claim(self._link, self._keys, anchor)
         except BaseException:
             self._link.close()
@@ -85,6 +90,13 @@ class RedisStorage(RedisReleases):
             return None  # servers may forbid INFO
         used = [re.search(rb"used_memory:([0-9]+)", bytes(text)) for text in found]
         return sum(int(one[1]) for one in used if one)
+
+    @property
+    def durable(self) -> bool:
+        return self._durability.holds
+
+    def inspect(self) -> None:
+        self._durability.look(self._link)
 
     def check(self) -> None:
         self._link.one(command("SET", self._keys.probe, "1"))

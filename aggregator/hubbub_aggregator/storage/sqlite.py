@@ -62,7 +62,10 @@ class SqliteStorage:
         with self._transaction():
             (version,) = self._one("PRAGMA user_version")
             if version > VERSION:
-                raise StorageError(f"{path} was written by another version of this software (schema {version})")
+                raise StorageError(
+                    f"{path} was written by another version of this software (schema {version}; this one knows "
+                    f"{VERSION} and below): install that version again, or restore a backup of this one's"
+                )
             steps = [SCHEMA] if version == 0 else [UPGRADES[old] for old in range(version, VERSION)]
             for statement in ";".join(steps).split(";"):
                 self._connection.execute(statement)
@@ -341,6 +344,9 @@ class SqliteStorage:
     def size(self) -> int | None:
         (pages,), (each,) = self._one("PRAGMA page_count"), self._one("PRAGMA page_size")
         return int(pages) * int(each)
+
+    def inspect(self) -> None:
+        """Nobody can change how our connection writes."""
 
     def check(self) -> None:
         with self._transaction():

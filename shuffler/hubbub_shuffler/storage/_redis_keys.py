@@ -16,6 +16,7 @@ __all__ = ["SHARDS", "Keys", "bucket_of", "member_of"]
 
 SHARDS = 8
 """Part of the layout: all processes on one Redis must agree."""
+_STATES = ("open", "closing", "closed", "planned", "spent", "erased", "gone")
 
 
 class Keys:
@@ -26,6 +27,8 @@ class Keys:
         self.due, self.counts = self.control("due"), self.control("counts")
         self.place, self.probe = self.control("tidying"), self.control("probe")
         self.mark = self.control("mark")
+        self.signs = (self.mark, self.due, self.counts, *(self.listing(state) for state in _STATES))
+        """All in one slot; one of them is there once something was stored, the mark first."""
 
     def control(self, name: str) -> bytes:
         return f"{self._prefix}:{{control}}:{name}".encode()

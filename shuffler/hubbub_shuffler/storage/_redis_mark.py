@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 
 from hubbub_shuffler.permute import Entropy
+from hubbub_shuffler.storage._redis_layout import LAYOUT
 from hubbub_shuffler.storage._redis_link import Link
-from hubbub_shuffler.storage._redis_scripts import command
+from hubbub_shuffler.storage._redis_scripts import Part, command
 
 __all__ = ["Mark"]
 
@@ -29,6 +30,7 @@ class Mark:
 
     def _find(self) -> bytes:
         """The mark that is there, a new one if there is none."""
-        make = command(self._key, "HSETNX", self._key, "mark", self._entropy(16))
-        _, found = self._link.run([make, command(self._key, "HGET", self._key, "mark")], again=True, write=False)
+        fields: dict[str, Part] = {"mark": self._entropy(16), "layout": LAYOUT}  # an empty one is ours to lay out
+        make = [command(self._key, "HSETNX", self._key, name, value) for name, value in fields.items()]
+        *_, found = self._link.run([*make, command(self._key, "HGET", self._key, "mark")], again=True, write=False)
         return bytes(found)

@@ -16,35 +16,43 @@ number says nothing of it.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["BUSY_SECONDS", "THIS", "connect", "count", "create"]
+from hubbub_shuffler.storage._version import FIRST, refuse_newer
+from hubbub_shuffler.storage.protocol import StorageError
+
+__all__ = ["BUSY_SECONDS", "THIS", "UPGRADES", "VERSION", "connect", "count", "create"]
 
 THIS = "metric = ? AND period = ? AND key = ?"
 """Of one bucket, whose three fields are the parameters."""
 
 BUSY_SECONDS = 30.0
 
+VERSION = 1
+UPGRADES: dict[int, str] = {}
+"""What the version after this one added, as statements."""
+
 _TABLES = """
-CREATE TABLE IF NOT EXISTS buckets (
+CREATE TABLE buckets (
     metric BLOB NOT NULL, period INTEGER NOT NULL, key INTEGER NOT NULL,
     name TEXT NOT NULL, size INTEGER NOT NULL, closes_at INTEGER NOT NULL, minimum INTEGER NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('open', 'closed', 'planned', 'spent', 'gone')),
     revoked INTEGER NOT NULL, reports INTEGER NOT NULL, waiting TEXT NOT NULL, filled BLOB NOT NULL,
     PRIMARY KEY (metric, period, key)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS batches (
+CREATE TABLE batches (
     id BLOB PRIMARY KEY,
     metric BLOB NOT NULL, period INTEGER NOT NULL, key INTEGER NOT NULL,
     kind TEXT NOT NULL, part INTEGER NOT NULL, parts INTEGER NOT NULL, reports INTEGER NOT NULL,
     sent INTEGER NOT NULL, attempts INTEGER NOT NULL, lease BLOB, due REAL NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS counts (
+CREATE TABLE counts (
     name TEXT NOT NULL, what TEXT NOT NULL, reports INTEGER NOT NULL, batches INTEGER NOT NULL,
     PRIMARY KEY (name, what)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS probe (body BLOB NOT NULL);
+CREATE TABLE probe (body BLOB NOT NULL);
 """
 
 
@@ -68,10 +76,28 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Make the tables that are missing, all or none; an error if an older version made others."""
-    connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} COMMIT;")
-    if "filled" not in {column[1] for column in connection.execute("PRAGMA table_info(buckets)")}:
-        raise sqlite3.DatabaseError("the file is an older version's: let that one settle what is in it, then remove it")
+    """Make the tables, or bring older ones up to date, all or none; StorageError if they are a newer software's."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statement in _missing(connection):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _missing(connection: sqlite3.Connection) -> Iterator[str]:
+    """The statements that lead from what is there to this version."""
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    refuse_newer(found, VERSION)
+    columns = {column[1] for column in connection.execute("PRAGMA table_info(buckets)")}
+    if columns and "filled" not in columns:
+        raise StorageError("the file is an older version's: let that one settle what is in it, then remove it")
+    steps = [UPGRADES[old] for old in range(found or FIRST, VERSION)] if columns else [_TABLES]
+    yield from ";".join(steps).split(";")
 
 
 def count(db: sqlite3.Connection, name: str, what: str, *, reports: int, batches: int = 0) -> None:

@@ -160,8 +160,10 @@ class Overview:
 class Storage(Protocol):
     """Holds sealed reports by bucket until each bucket is settled, and forgets them then."""
 
-    durable: bool
-    """Whether what it acknowledges survives a crash, as far as can be seen when it is opened."""
+    @property
+    def durable(self) -> bool:
+        """Whether what it acknowledges survives a crash, as far as `inspect` or the opening could see last."""
+        ...
 
     async def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
         """Keep all of it durably, except for buckets that are closed or due: why, for each of those.
@@ -222,6 +224,10 @@ class Storage(Protocol):
 
     async def overview(self) -> Overview:
         """What there is."""
+        ...
+
+    async def inspect(self) -> None:
+        """See anew whether it is `durable`, and say in the log what changed; StorageError if that can't be seen."""
         ...
 
     async def check(self) -> None:

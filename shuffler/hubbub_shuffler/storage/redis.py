@@ -7,19 +7,21 @@ each with connections of its own: one for ingest, one for everything else.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
+from hubbub.durability import Durability, Stakes
 from hubbub_shuffler.permute import Entropy
 from hubbub_shuffler.storage._blobs import blobs
 from hubbub_shuffler.storage._redis_erase import Eraser
 from hubbub_shuffler.storage._redis_keys import SHARDS, Keys, bucket_of, member_of
 from hubbub_shuffler.storage._redis_lane import RedisLane
+from hubbub_shuffler.storage._redis_layout import take_over
 from hubbub_shuffler.storage._redis_leases import Leases
 from hubbub_shuffler.storage._redis_link import Link
 from hubbub_shuffler.storage._redis_mark import Mark
 from hubbub_shuffler.storage._redis_overview import listed, overview
 from hubbub_shuffler.storage._redis_scripts import Call, Part, Script, Scripts, command
-from hubbub_shuffler.storage._redis_start import warn_unless_durable
 from hubbub_shuffler.storage.protocol import (
     PIECE_BYTES,
     Arrivals,
@@ -35,6 +37,9 @@ from hubbub_shuffler.storage.protocol import (
 )
 
 __all__ = ["RedisStorage"]
+
+_LOG = logging.getLogger("hubbub_shuffler")
+_STAKES = Stakes("REPORTS", "IT MAY DELETE REPORTS WHEN MEMORY IS SHORT")
 
 _ID_BYTES = 16
 _BLOB_BYTES = 2**17
@@ -70,10 +75,12 @@ class RedisStorage:
         self._keys, self._scripts = Keys(prefix), Scripts()
         self._ingest = RedisLane(Link(url, replicas=replicas, timeout=timeout))
         self._rest = RedisLane(Link(url, replicas=replicas, timeout=timeout))
+        self._durability = Durability(_LOG, _STAKES, replicas, StorageError)
         self._leases = Leases(self._rest.link, self._keys, self._scripts, self._now, entropy)
         self._eraser = Eraser(self._rest.link, self._keys, self._scripts, self._now, entropy(16).hex(), tidy_lease)
         try:
-            self.durable = warn_unless_durable(self._rest.link, replicas)
+            self._durability.look(self._rest.link)
+            take_over(self._rest.link, self._keys, self._scripts)
             self._mark = Mark(self._rest.link, self._keys.mark, entropy)
         except BaseException:
             self._ingest.close()
@@ -125,6 +132,13 @@ class RedisStorage:
 
     async def overview(self) -> Overview:
         return await self._rest.run(overview, self._rest.link, self._keys)
+
+    @property
+    def durable(self) -> bool:
+        return self._durability.holds
+
+    async def inspect(self) -> None:
+        await self._rest.run(self._durability.look, self._rest.link)
 
     async def check(self) -> None:
         await self._ingest.run(self._check)

@@ -88,6 +88,9 @@ class SqliteStorage:
     async def overview(self) -> Overview:
         return await self._rest.run(self._overview)
 
+    async def inspect(self) -> None:
+        """Nobody can change how our connections write."""
+
     async def check(self) -> None:
         await self._ingest.run(self._check)
 

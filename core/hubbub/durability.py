@@ -1,0 +1,98 @@
+"""What a Redis must be set to so that what a service acknowledged survives a crash; the same for both services.
+
+No Redis is known here: a service lends the connections over which its servers are asked, at the start and now and then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+__all__ = ["SETTINGS", "Durability", "Node", "Servers", "Settings", "Stakes", "faults"]
+
+Node: TypeAlias = tuple[str, int]
+"""Host and port of a server."""
+Settings: TypeAlias = Mapping[str, str] | None
+"""What a server says of SETTINGS; None if it does not let us see them."""
+
+SETTINGS = ("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy", "min-replicas-to-write")
+"""What is to be asked of each server."""
+
+
+class Stakes(NamedTuple):
+    """What is lost by a wrong setting, in a service's words."""
+
+    acknowledged: str
+    """What a crash takes, as in "A CRASH LOSES ACKNOWLEDGED ..."."""
+    evicted: str
+    """What becomes of it when Redis deletes keys to make room."""
+
+
+def faults(found: Settings, stakes: Stakes, replicas: int) -> list[str]:
+    """What is wrong with these settings and what to set instead; `replicas`: how many must have what is written."""
+    if found is None:
+        return ["does not let us see its settings: make sure that it has appendonly yes and appendfsync always"]
+    loses = f"LOSES ACKNOWLEDGED {stakes.acknowledged}"
+    wrong = []
+    if found["appendonly"] != "yes":
+        wrong.append(f"keeps no append-only file: A CRASH {loses}. Set appendonly yes")
+    elif found["appendfsync"] != "always":
+        wrong.append(f"has appendfsync {found['appendfsync']}: A CRASH {loses}. Set appendfsync always")
+    elif found["no-appendfsync-on-rewrite"] != "no":
+        wrong.append(f"has no-appendfsync-on-rewrite: A CRASH DURING A REWRITE {loses}. Set it to no")
+    if found["maxmemory-policy"] != "noeviction":
+        wrong.append(f"has maxmemory-policy {found['maxmemory-policy']}: {stakes.evicted}. Set noeviction")
+    if int(found["min-replicas-to-write"]) < replicas:
+        wrong.append(f"takes writes with fewer than {replicas} replicas: set min-replicas-to-write {replicas}")
+    return wrong
+
+
+class Servers(Protocol):
+    """Connections to the servers of a storage."""
+
+    def primaries(self) -> list[Node]:
+        """Every server that takes writes."""
+
+    def ask(self, node: Node, *parts: str) -> Any:
+        """What one of them answers to a command."""
+
+
+class Durability:
+    """What is wrong with the servers of one storage, as they were last seen. Each change is said once.
+
+    `failure`: what `Servers` raise when one can't be reached, or does not do what it is asked.
+    """
+
+    def __init__(self, log: logging.Logger, stakes: Stakes, replicas: int, failure: type[Exception]) -> None:
+        self._log, self._stakes, self._replicas, self._failure = log, stakes, replicas, failure
+        self._wrong: dict[Node, list[str]] = {}
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was wrong."""
+        return not any(self._wrong.values())
+
+    def look(self, servers: Servers) -> None:
+        """See how every server is set up now; the failure, and no change, if one can't be reached."""
+        self.saw({node: self._settings(servers, node) for node in servers.primaries()})
+
+    def _settings(self, servers: Servers, node: Node) -> Settings:
+        for _ in range(2):  # a connection that breaks meanwhile is no server that hides its settings
+            servers.ask(node, "PING")
+            with suppress(self._failure, IndexError):
+                return {name: servers.ask(node, "CONFIG", "GET", name)[1].decode() for name in SETTINGS}
+        return None
+
+    def saw(self, servers: Mapping[Node, Settings]) -> None:
+        """What each server that takes writes says now: what is newly wrong is warned of, and its end is said, too."""
+        wrong = {node: faults(found, self._stakes, self._replicas) for node, found in servers.items()}
+        for node, said in wrong.items():
+            before = self._wrong.get(node, [])
+            for fault in said:
+                if fault not in before:
+                    self._log.warning("Redis at %s:%d %s", *node, fault)
+            if before and not said:
+                self._log.info("Redis at %s:%d is set to survive a crash again", *node)
+        self._wrong = wrong

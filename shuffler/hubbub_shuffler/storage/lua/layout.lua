@@ -1,0 +1,11 @@
+-- Which layout is stored here. What is older than this mark has the first one; an empty Redis gets the newest.
+-- KEYS: the mark, then whatever is there once something was stored. ARGV: the first layout, the newest.
+local found = redis.call('HGET', KEYS[1], 'layout')
+if not found then
+  found = ARGV[2]
+  for _, key in ipairs(KEYS) do
+    if redis.call('EXISTS', key) == 1 then found = ARGV[1] end
+  end
+  redis.call('HSET', KEYS[1], 'layout', found)
+end
+return found

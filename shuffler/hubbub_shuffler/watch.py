@@ -1,0 +1,24 @@
+"""What can change under a running service, and is looked at once a minute."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from hubbub_shuffler.storage import StorageError
+
+if TYPE_CHECKING:
+    from hubbub_shuffler.storage import Storage
+
+__all__ = ["watch"]
+
+_EVERY = 60.0
+
+
+async def watch(storage: Storage, every: float = _EVERY) -> None:
+    """Look whether the storage still keeps what it acknowledges, until cancelled."""
+    while True:
+        await asyncio.sleep(every)
+        with suppress(StorageError):  # it does not answer: that shows elsewhere, and says nothing of its settings
+            await storage.inspect()

@@ -15,8 +15,6 @@ checks=$!
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ] && [ "$(df -Pk /dev/shm | awk 'NR == 2 { print $4 }')" -gt 4000000 ]; then
   export TMPDIR=/dev/shm
 fi
-# In a fresh clone nothing is compiled yet: once here, beside the checks, and not by each of four workers.
-[ -d "${PYTHONPYCACHEPREFIX:-.}$PWD/tests" ] || .venv/bin/pytest -q --collect-only "$@" >/dev/null 2>&1 || true
 .venv/bin/pytest -m "not full" -n 4 --dist worksteal "$@"
 tests=$?
 

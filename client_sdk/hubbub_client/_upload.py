@@ -124,8 +124,8 @@ def _one_by_one(body: bytes, count: int) -> tuple[Verdict, ...]:
 
 
 def _problem(status: int, headers: Mapping[str, str], body: bytes) -> Verdict:
-    """What a whole-request fault says, if it is one of ours."""
-    if _media_type(headers) == PROBLEM_TYPE:
+    """What a whole-request fault says, if it is one of ours. Under a status that is no fault it proves nothing."""
+    if status >= 400 and _media_type(headers) == PROBLEM_TYPE:
         document = _json(body)
         named = document.get("type") if isinstance(document, dict) else None
         refusal = refusal_named(named) if isinstance(named, str) and named.startswith("urn:") else None

@@ -167,6 +167,19 @@ def test_who_refuses_everything_is_not_asked_for_every_report(answer: Callable[[
     assert len(transport.requests) <= most
 
 
+@pytest.mark.parametrize("status", [200, 202, 204, 302])
+@pytest.mark.parametrize("name", ["too-large", "unknown-metric"])
+def test_a_refusal_under_a_status_that_refuses_nothing_is_none(status: int, name: str) -> None:
+    """Whoever wrote that, the reports may be durable or lost: they are kept, and sent again."""
+    transport = MemoryTransport(signed())
+    _, headers, body = problem(name)(None)  # type: ignore[arg-type]  # it looks at nothing
+    transport.script.append(lambda _: (status, headers, body))
+
+    (verdict,) = upload(transport, [b"report"]).verdicts
+
+    assert (verdict.action, verdict.reason) == (Action.RETRY, f"http-{status}")
+
+
 def test_a_network_that_breaks_between_two_halves_is_not_asked_for_the_second() -> None:
     transport = MemoryTransport(b"")
     transport.script.extend([problem("too-large"), no_network])

@@ -43,4 +43,5 @@ def test_a_lost_and_a_doubled_report_in_a_real_run_fail_it(tmp_path: Path) -> No
     code, said, figures = run(tmp_path, "--minutes", "0.2", "--plant", "lost", "--plant", "doubled")
     assert code == 1
     assert (figures["reckoning"]["lost"], figures["reckoning"]["doubled"]) == (1, 1)
+    assert figures["reckoning"]["uncalled_for"] == 0
     assert "FAILED" in said

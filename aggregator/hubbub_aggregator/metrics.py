@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from hubbub.families import Families, Family
+from hubbub.families import COMMON, Families, Family
 from hubbub_aggregator.accumulate import REASONS, RESULTS
 from hubbub_aggregator.storage import StorageError
 
@@ -35,14 +35,7 @@ FAMILIES = Families(
         "storage_errors": Family("counter", "Failures of the storage that this process met."),
         "housekeeping_ok": Family("gauge", "Whether keys and bundle were brought up to date."),
         "last_batch_age_seconds": Family("gauge", "Time since this process gave its last verdict."),
-        "tls_certificate_expires_timestamp_seconds": Family(
-            "gauge",
-            "End of the certificate with which it speaks TLS, or of the first to end in its chain, in Unix time.",
-        ),
-        "storage_up": Family("gauge", "Whether the storage can be read."),
-        "storage_durable": Family(
-            "gauge", "Whether the storage is set up to survive a crash, as seen within the last minute."
-        ),
+        **COMMON,
         # of the storage
         "batches": Family("counter", "Batches with a verdict.", ("verdict",)),
         "refused_batches": Family("counter", "Batches refused for good.", ("reason",)),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-__all__ = ["Families", "Family"]
+__all__ = ["COMMON", "Families", "Family"]
 
 
 class Family(NamedTuple):
@@ -17,6 +17,18 @@ class Family(NamedTuple):
     kind: Literal["counter", "gauge"]
     help: str
     labels: tuple[str, ...] = ()
+
+
+COMMON = {
+    "tls_certificate_expires_timestamp_seconds": Family(
+        "gauge", "End of the certificate with which it speaks TLS, or of the first to end in its chain, in Unix time."
+    ),
+    "storage_up": Family("gauge", "Whether the storage can be read."),
+    "storage_durable": Family(
+        "gauge", "Whether the storage is set up to survive a crash, as seen within the last minute."
+    ),
+}
+"""What both services say of themselves."""
 
 
 class Families(dict[str, Family]):

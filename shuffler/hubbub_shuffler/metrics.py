@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from hubbub.families import Families, Family
+from hubbub.families import COMMON, Families, Family
 from hubbub_shuffler.forward import VERDICTS
 
 if TYPE_CHECKING:
@@ -41,14 +41,7 @@ FAMILIES = Families(
         "bundle_valid": Family("gauge", "Whether a valid bundle is at hand."),
         "bundle_age_seconds": Family("gauge", "Time since the bundle was issued."),
         "bundle_expires_seconds": Family("gauge", "Time until the bundle expires."),
-        "tls_certificate_expires_timestamp_seconds": Family(
-            "gauge",
-            "End of the certificate with which it speaks TLS, or of the first to end in its chain, in Unix time.",
-        ),
-        "storage_up": Family("gauge", "Whether the storage can be read."),
-        "storage_durable": Family(
-            "gauge", "Whether the storage is set up to survive a crash, as seen within the last minute."
-        ),
+        **COMMON,
         # of the storage
         "waiting_buckets": Family("gauge", "Buckets that wait, by how large their crowd is.", ("metric", "crowd")),
         "batches": Family("gauge", "Batches that are not settled, by state.", ("state",)),

@@ -18,14 +18,14 @@ from hubbub.codebook import Codebook
 from hubbub_client.testing import MemoryTransport
 from tests.client.forker import CHILDREN, TOML
 from tests.client.test_processes import check_one_randomization
-from tests.client.world import opened, served, signed
+from tests.client.world import forks, opened, served, signed
 from tests.patience import PATIENCE, within
 from tests.ports import reserved_port
 
 ROOT = Path(__file__).parent.parent.parent
 NAMES = {metric.id: metric.name for metric in Codebook.from_toml(TOML).metrics}
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+pytestmark = forks
 
 
 def arrived(transport: MemoryTransport) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import socket
 import ssl
 import subprocess
@@ -20,7 +19,7 @@ from cryptography.x509.oid import NameOID
 from hubbub_client import Client
 from hubbub_client.transport import CannotReach, HttpTransport
 from tests.client.servers import Visit, running
-from tests.client.world import World, no_network, served
+from tests.client.world import World, forks, no_network, served
 from tests.patience import PATIENCE, within
 
 
@@ -66,7 +65,7 @@ def test_a_server_that_never_answers_is_left_in_time() -> None:
             transport.request("GET", "/v1/bundle", {}, b"")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+@forks
 def test_a_forked_child_does_not_share_its_parents_connection() -> None:
     """Else each could get the answer to the other, and forget a report that was not taken."""
 

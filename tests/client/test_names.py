@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from hubbub_client._dial import _by_turns
 from hubbub_client._lookup import Address, addresses_of
 from hubbub_client.transport import CannotReach, HttpTransport
 from tests.client.servers import healthy, running
-from tests.client.world import TRUST, World
+from tests.client.world import TRUST, World, forks
 from tests.patience import PATIENCE, wait_for, within
 from tests.ports import reserved_port
 
@@ -210,7 +209,7 @@ def test_addresses_that_all_refuse_or_swallow_are_no_answer() -> None:
         status_by(here(nobody), *[hole.address] * 3, timeout=0.5)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+@forks
 def test_a_forked_child_does_not_wait_for_a_lookup_of_its_parents() -> None:
     """The thread that would have finished it did not come along."""
     program = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -16,6 +16,7 @@ import pytest
 
 from hubbub_client import _sender
 from hubbub_client._sender import Sender
+from tests.client.world import forks
 from tests.patience import PATIENCE, within
 
 SOON = 60.0
@@ -296,7 +297,7 @@ def test_no_exit_is_held_up_or_soiled(work: str, moment: str) -> None:
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+@forks
 def test_a_forked_child_gets_a_thread_of_its_own_even_if_the_fork_came_at_the_worst_moment() -> None:
     """The worst moment: the lock held by a thread that is not there any more, a pass under way, a stop unheard."""
     finished = run("""
@@ -336,7 +337,7 @@ def test_a_forked_child_gets_a_thread_of_its_own_even_if_the_fork_came_at_the_wo
     assert (finished.returncode, finished.stderr) == (0, "")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+@forks
 def test_a_child_that_wakes_nobody_has_no_thread() -> None:
     finished = run("""
         import os, threading
@@ -351,7 +352,7 @@ def test_a_child_that_wakes_nobody_has_no_thread() -> None:
     assert (finished.returncode, finished.stderr) == (0, "")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no such signals here")
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no such signals here")
 def test_a_signal_handler_may_wake_in_the_middle_of_a_wake() -> None:
     finished = run("""
         import signal

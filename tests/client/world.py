@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 from collections import Counter
@@ -13,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hubbub.bundle import BundledCodebook, SealingKey, sign
@@ -26,6 +28,9 @@ from hubbub_client import Client, Transport
 from hubbub_client.testing import MemoryTransport, Pace, Request
 from hubbub_client.transport import Answer, CannotReach
 from tests.patience import PATIENCE
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+"""Of a test about forked children: Windows has none."""
 
 DAY = 86_400
 START = 20_800 * DAY

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import IO, Any
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parent.parent.parent
 _TOOLS = {"ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux", "setpriv": "util-linux"}
 
 
+@cache
 def why_not() -> str:
     """Why there can be no hosts here, with what would help; empty if there can be."""
     if sys.platform != "linux" or os.geteuid() != 0:

@@ -255,6 +255,12 @@ def test_a_bundle_beyond_the_size_limit_is_refused_unread() -> None:
             lambda b: b["codebooks"][0]["codebook"]["metrics"].append(b["codebooks"][0]["codebook"]["metrics"][0]),
             id="same metric twice",
         ),
+        pytest.param(
+            lambda b: b["codebooks"][0]["codebook"]["metrics"].append(
+                b["codebooks"][0]["codebook"]["metrics"][0] | {"id": "00" * 16}
+            ),
+            id="one name, two ids",
+        ),
         pytest.param(lambda b: b["keys"][0].update(id=256), id="key id beyond u8"),
         pytest.param(lambda b: b["keys"][0].update(suite="rot13"), id="unknown suite"),
         pytest.param(lambda b: b["keys"][0].update(state="retired"), id="unknown state"),
@@ -306,7 +312,18 @@ def test_a_revoked_key_seals_nothing_and_its_successor_does() -> None:
     ]
 
 
-def test_the_newest_codebook_in_force_decides_about_a_metric() -> None:
+def test_a_period_has_one_codebook_and_so_a_name_one_id() -> None:
+    edited = TOML.replace("\nepsilon = 1\n", "\nepsilon = 1.5\n")
+    codebooks = [BundledCodebook(20_000, compiled()), BundledCodebook(20_005, compiled(edited))]
+    body = verify(signed(codebooks=codebooks), TRUST, NOW).body
+    (old,), (new,) = codebooks[0].metrics, codebooks[1].metrics
+
+    assert old.name == new.name and old.id != new.id
+    assert [body.metric(old.id, period) for period in (20_004, 20_005)] == [old, None]
+    assert [body.metric(new.id, period) for period in (20_004, 20_005)] == [None, new]
+
+
+def test_the_codebook_in_force_decides_about_a_metric() -> None:
     off = TOML + "enabled = false\n"
     codebooks = [BundledCodebook(20_000, compiled()), BundledCodebook(20_005, compiled(off))]
     body = verify(signed(codebooks=codebooks), TRUST, NOW).body

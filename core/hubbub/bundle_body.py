@@ -65,8 +65,9 @@ class BundledCodebook:
             )
             for metric in codebook.members("metrics")
         )
-        if len({metric.id for metric in metrics}) != len(metrics):
-            raise MalformedBundle("codebook.metrics: two metrics have the same id")
+        for what, found in (("id", {m.id for m in metrics}), ("name", {m.name for m in metrics})):
+            if len(found) != len(metrics):
+                raise MalformedBundle(f"codebook.metrics: two metrics have the same {what}")
         object.__setattr__(self, "collection", collection.text("name"))
         object.__setattr__(self, "metrics", metrics)
 
@@ -112,13 +113,14 @@ class Body:
     codebooks: tuple[BundledCodebook, ...]
     keys: tuple[SealingKey, ...]
 
+    def in_force(self, period: int) -> BundledCodebook | None:
+        """The one codebook of this period: where two were, a name could have two ids, and its crowd be split."""
+        return next((codebook for codebook in reversed(self.codebooks) if codebook.first_period <= period), None)
+
     def metric(self, id: bytes, period: int) -> MetricHeader | None:  # noqa: A002  it is an id
-        """The metric of this id as the newest codebook in force has it, so that switching it off counts."""
-        for codebook in reversed(self.codebooks):
-            for metric in codebook.metrics if codebook.first_period <= period else ():
-                if metric.id == id:
-                    return metric
-        return None
+        """The metric of this id, if this period's codebook has it."""
+        codebook = self.in_force(period)
+        return next((metric for metric in codebook.metrics if metric.id == id), None) if codebook else None
 
     def key_for(self, period: int) -> SealingKey | None:
         """The one key that seals this period."""

@@ -13,31 +13,17 @@ import pytest
 from hubbub.accounting import AnyRandomizer, ExtremalRandomizer, delta_at, guarantee
 from hubbub.accounting.guarantee import Randomizer
 from hubbub.mechanisms import (
-    Amplification,
     BinaryRandomizedResponse,
     Bounds,
     Categories,
     DiscreteLaplaceMean,
     KaryRandomizedResponse,
 )
-from tests.accounting.oracles import krr_delta, laplace_delta
+from tests.accounting.oracles import BlanketOnly, krr_delta, laplace_delta
 
 DELTA = 1e-6
 ROWS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors.json").read_text())["rows"]
 UNIT_INTERVAL = Bounds(Fraction(0), Fraction(1))
-
-
-class BlanketOnly:
-    """Binary randomized response, denied its exact analysis."""
-
-    name = "blanket-only"
-
-    def __init__(self, epsilon: float) -> None:
-        self._mechanism = BinaryRandomizedResponse.calibrate(epsilon, Categories(2))
-        self.realised_epsilon = self._mechanism.realised_epsilon
-
-    def amplification(self) -> Amplification:
-        return Amplification(self._mechanism.amplification().pairs)
 
 
 def _rows(column: str) -> list[Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 from hubbub.accounting.bits import Coin
 from hubbub.accounting.blanket import FINE, MOST_REPORTS, USUAL, Blankets
 from hubbub.accounting.bracket import TOLERANCE
-from hubbub.accounting.clone import AnyRandomizer, ExtremalRandomizer
+from hubbub.accounting.clone import AnyRandomizer, CloneRandomizer
 from hubbub.accounting.exact import MOST_DATA_SETS, Census
 from hubbub.problems import InvalidParameter
 
@@ -160,9 +160,10 @@ class Profile:
         amplification = mechanism.amplification()
         # a mechanism that does not describe its pairs is treated as any other of its epsilon
         self._blankets = Blankets(amplification.pairs or AnyRandomizer.at_most(self.local).amplification().pairs)
-        self._method: Method = "blanket" if amplification.pairs else "clone-fmt21"
-        if isinstance(mechanism, AnyRandomizer):
-            self._method = "extremal-pair" if isinstance(mechanism, ExtremalRandomizer) else "clone-fmt21"
+        generic = isinstance(mechanism, AnyRandomizer) or not amplification.pairs
+        self._method: Method = "extremal-pair" if generic else "blanket"
+        if isinstance(mechanism, CloneRandomizer):
+            self._method = "clone-fmt21"
         self._coin = None if amplification.binary is None else Coin(*amplification.binary)
 
     def spread(self, reports: int) -> float:

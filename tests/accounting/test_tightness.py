@@ -19,6 +19,7 @@ from hubbub.mechanisms import (
     DiscreteLaplaceMean,
     KaryRandomizedResponse,
 )
+from scripts import make_looseness_table as looseness
 from tests.accounting.oracles import BlanketOnly, krr_delta, laplace_delta
 
 DELTA = 1e-6
@@ -93,3 +94,19 @@ def test_any_randomizer_is_at_the_stronger_clones_and_below_the_published_ones(r
     assert extremal <= clones * (1 + 2e-6)
     if row["n"] >= 10_000 and 0.5 <= row["eps0"] <= 4:
         assert 1.12 <= clones / extremal <= 1.47
+
+
+def test_what_is_left_is_as_the_page_says() -> None:
+    page = looseness.PAGE.read_text()
+    for kind in ("`hadamard`, 8 values", "`linear-hash`, 4 values"):
+        assert looseness.row(kind) in page, "python -m scripts.make_looseness_table"
+
+
+@pytest.mark.full
+def test_the_whole_table_of_what_is_left_is_as_the_page_says() -> None:
+    assert looseness.table() in looseness.PAGE.read_text(), "python -m scripts.make_looseness_table"
+
+
+def test_no_data_set_with_all_others_alike_is_above_what_is_certified() -> None:
+    for kind, epsilon in (("`table`, but on 8 steps", 1), ("`sue`, 4 values", 2), ("`oue`, 4 values", 4)):
+        assert looseness.ratio(kind, epsilon, 10_000, 1e-6) >= 1 - 2e-6

@@ -158,7 +158,7 @@ def test_a_data_set_shows_more_than_delta_just_below_the_answer(reports: int, ep
     assert shown[0] <= delta * (1 + 1e-6) < shown[1] * (1 + 2e-6)
 
 
-@pytest.mark.parametrize("reports", [10**8, 10**9])
+@pytest.mark.parametrize("reports", [pytest.param(10**8, marks=pytest.mark.full), 10**9])
 @pytest.mark.parametrize("epsilon0", [0.1, 4.0, 14.0])
 def test_the_largest_batches_are_exact_for_a_lonely_device(epsilon0: float, reports: int) -> None:
     mechanism = BinaryRandomizedResponse.calibrate(epsilon0, Categories(2))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from hubbub.mechanisms import Amplification, Atom, Pair
+from hubbub.mechanisms import Amplification, Atom, BinaryRandomizedResponse, Categories, Pair
 
 
 class Channel:
@@ -38,6 +38,19 @@ class Channel:
             atoms = tuple(Atom(w, p / w, q / w) for w, p, q in zip(least, self.rows[x], self.rows[other], strict=True))
             pairs.append(Pair(atoms))
         return Amplification(tuple(pairs))
+
+
+class BlanketOnly:
+    """Binary randomized response, denied its exact analysis."""
+
+    name = "blanket-only"
+
+    def __init__(self, epsilon: float) -> None:
+        self._mechanism = BinaryRandomizedResponse.calibrate(epsilon, Categories(2))
+        self.realised_epsilon = self._mechanism.realised_epsilon
+
+    def amplification(self) -> Amplification:
+        return Amplification(self._mechanism.amplification().pairs)
 
 
 def krr(size: int, epsilon: float) -> Channel:

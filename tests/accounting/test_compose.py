@@ -23,8 +23,7 @@ from hubbub.mechanisms import (
     MatrixResponse,
 )
 from hubbub.problems import InvalidParameter
-from tests.accounting.oracles import Channel
-from tests.accounting.test_tightness import BlanketOnly
+from tests.accounting.oracles import BlanketOnly, Channel
 
 RR = BinaryRandomizedResponse.calibrate(1, Categories(2))
 KRR = KaryRandomizedResponse.calibrate(2, Categories(10))

@@ -14,7 +14,7 @@ from scipy import stats
 
 from hubbub.accounting import (
     AnyRandomizer,
-    ExtremalRandomizer,
+    CloneRandomizer,
     compose,
     composed_delta,
     delta_at,
@@ -26,6 +26,7 @@ from hubbub.accounting import (
 from hubbub.accounting.blanket import Blankets
 from hubbub.accounting.guarantee import Randomizer
 from hubbub.mechanisms import (
+    Amplification,
     Atom,
     BinaryRandomizedResponse,
     Bounds,
@@ -41,7 +42,7 @@ from hubbub.problems import InvalidParameter
 RR = BinaryRandomizedResponse.calibrate(1, Categories(2))
 KRR = KaryRandomizedResponse.calibrate(2, Categories(10))
 LAPLACE = DiscreteLaplaceMean.calibrate(1, Bounds(Fraction(0), Fraction(1)))
-ALL: list[Randomizer] = [RR, KRR, LAPLACE, AnyRandomizer(1), ExtremalRandomizer(1), *MatrixResponse.examples(1.0)[:2]]
+ALL: list[Randomizer] = [RR, KRR, LAPLACE, AnyRandomizer(1), CloneRandomizer(1), *MatrixResponse.examples(1.0)[:2]]
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=lambda m: m.name)
@@ -55,6 +56,22 @@ def test_a_guarantee_names_its_method_reports_and_assumptions(mechanism: Randomi
     assert any("shuffler" in assumption for assumption in answer.assumptions)
     with pytest.raises(FrozenInstanceError):
         answer.epsilon = 0.0  # type: ignore[misc]
+
+
+def test_the_method_is_the_one_that_gave_the_value() -> None:
+    class Silent:
+        """A mechanism that describes no pairs."""
+
+        name, realised_epsilon = "silent", 1.0
+
+        def amplification(self) -> Amplification:
+            return Amplification(())
+
+    of: list[Randomizer] = [RR, KRR, AnyRandomizer(1), CloneRandomizer(1)]
+    methods = [guarantee(mechanism, 5000, 1e-6).method for mechanism in of]
+    assert methods == ["exact-binary", "blanket", "extremal-pair", "clone-fmt21"]
+    silent = guarantee(Silent(), 5000, 1e-6)
+    assert (silent.method, silent.epsilon) == ("extremal-pair", guarantee(AnyRandomizer(1), 5000, 1e-6).epsilon)
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=lambda m: m.name)

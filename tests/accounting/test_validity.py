@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from hubbub.accounting import AnyRandomizer, ExtremalRandomizer, delta_at, guarantee
+from hubbub.accounting import AnyRandomizer, CloneRandomizer, delta_at, guarantee
 from hubbub.accounting.guarantee import profile
 from hubbub.mechanisms import (
     BinaryRandomizedResponse,
@@ -76,9 +76,9 @@ def test_binary_rr_is_never_promised_more_than_a_lonely_device_gets(epsilon: flo
 def test_any_randomizer_is_never_promised_more_than_two_of_them_show(
     epsilon: float, reports: int, delta: float
 ) -> None:
-    promised = guarantee(ExtremalRandomizer(epsilon), reports, delta)
+    promised = guarantee(AnyRandomizer(epsilon), reports, delta)
 
-    assert promised.epsilon <= guarantee(AnyRandomizer(epsilon), reports, delta).epsilon * (1 + 1e-5)
+    assert promised.epsilon <= guarantee(CloneRandomizer(epsilon), reports, delta).epsilon * (1 + 1e-5)
     assert krr_delta(3, epsilon, reports, promised.epsilon) * ROUND_OFF <= delta
     assert lonely_coin_delta(epsilon, reports, promised.epsilon) * ROUND_OFF <= delta
 
@@ -127,7 +127,7 @@ def _random_channel(case: int) -> Channel:
 
 def _assert_covered(channel: Channel, reports: int) -> None:
     """Neither the channel's data sets nor its blanket rise above what is said of any randomizer of its ε."""
-    generic = ExtremalRandomizer.at_most(channel.realised_epsilon)
+    generic = AnyRandomizer.at_most(channel.realised_epsilon)
     epsilons = [share * channel.realised_epsilon for share in (0.02, 0.2, 0.5, 0.9)]
     truth = worst_of_all_data_sets(channel.rows, reports, epsilons)
     for epsilon, exact in zip(epsilons, truth, strict=True):
@@ -137,6 +137,41 @@ def _assert_covered(channel: Channel, reports: int) -> None:
         for epsilon in (0.5 * spread, 3 * spread, 6 * spread):
             if epsilon < channel.realised_epsilon:
                 assert delta_at(channel, batch, epsilon) <= delta_at(generic, batch, epsilon) * (1 + 1e-4)
+
+
+GRID = [(n, e, d) for n in (2, 100, 10**4, 10**6, 10**9) for e in (0.1, 0.5, 1, 2, 4, 6, 8) for d in (1e-4, 1e-10)]
+
+
+@pytest.mark.parametrize(
+    ("reports", "epsilon", "delta"),
+    [pytest.param(*row, marks=[] if row[0] == 10**4 else pytest.mark.full) for row in GRID],
+)
+def test_the_extremal_pair_never_promises_less_than_the_published_clones(
+    reports: int, epsilon: float, delta: float
+) -> None:
+    extremal, clones = (guarantee(of(epsilon), reports, delta).epsilon for of in (AnyRandomizer, CloneRandomizer))
+    assert extremal <= clones * (1 + 2e-6)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 5.0])
+def test_both_bounds_on_any_randomizer_cover_every_data_set_of_krr(epsilon: float, size: int) -> None:
+    at = [share * epsilon for share in (0.0, 0.1, 0.4, 0.8, 0.99)]
+    channel = krr(size, epsilon)
+    for reports in (2, 4):
+        truth = worst_of_all_data_sets(channel.rows, reports, at)
+        for where, exact in zip(at, truth, strict=True):
+            local = channel.realised_epsilon
+            extremal, clones = (delta_at(of.at_most(local), reports, where) for of in (AnyRandomizer, CloneRandomizer))
+            assert exact * ROUND_OFF <= extremal <= clones * (1 + 1e-3)
+
+
+def test_the_exact_value_of_binary_rr_would_not_cover_any_randomizer() -> None:
+    """Others on a third value hide less than others on one of the two: only the blanket covers both."""
+    binary = guarantee(BinaryRandomizedResponse.calibrate(1, Categories(2)), 1000, 1e-6)
+    assert binary.method == "exact-binary"
+    assert krr_delta(3, 1.0, 1000, binary.epsilon) > 1.5e-6
+    assert krr_delta(3, 1.0, 1000, guarantee(AnyRandomizer(1), 1000, 1e-6).epsilon) <= 1e-6
 
 
 @pytest.mark.parametrize("case", range(8))

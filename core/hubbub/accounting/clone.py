@@ -1,15 +1,15 @@
 r"""Any ε0-LDP randomizer, known by nothing but ε0. With e = e^ε0 and E = e^ε:
 
-**Clones** (Feldman, McMillan, Talwar, FOCS 2021, arXiv 2012.12803), used by `AnyRandomizer`. Every other report is
-with probability e^-ε0 a fair draw from the two laws that the victim's report may have, and those two are
-post-processings of randomized response. That is a blanket with two atoms of mass 1/2e.
-
-**Extremal pair**, used by `ExtremalRandomizer`. For inputs x0, x1 let M = max(R0, R1). Every input has R_x >= M / e, so
+**Extremal pair**, used by `AnyRandomizer`. For inputs x0, x1 let M = max(R0, R1). Every input has R_x >= M / e, so
 M / e is a blanket, and G = e (R0 - E R1) / M lies between 1 - eE and e - E. Its mass is (1 + TV(R0, R1)) / e <=
 2 / (e + 1), the rest sits at 0, and E[G] = 1 - E. Of all such laws the largest in convex order has mass 1/(e+1)
-on each end: that is the blanket of binary randomized response. The number is that of the "stronger clone"
-(arXiv 2208.04591), whose published proof has an erratum and is not used. docs/explanation/accounting.md has the
-proof, which is ours.
+on each end: that is the blanket of binary randomized response. docs/explanation/accounting.md has the proof, which is
+ours, and what is published beside it. It is the *blanket* of binary randomized response that covers every randomizer;
+its exact value does not.
+
+**Clones** (Feldman, McMillan, Talwar, FOCS 2021, arXiv 2012.12803), used by `CloneRandomizer` as a cross-check. Every
+other report is with probability e^-ε0 a fair draw from the two laws that the victim's report may have, and those two
+are post-processings of randomized response. That is a blanket with two atoms of mass 1/2e.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hubbub.mechanisms._exact import SMALLEST_EPSILON, exact_epsilon, float_abov
 
 @dataclass(frozen=True, slots=True)
 class AnyRandomizer:
-    """A local randomizer of which only its ε is known, bounded by the published clones."""
+    """A local randomizer of which only its ε is known, bounded by the extremal pair."""
 
     epsilon: Fraction
 
@@ -42,9 +42,9 @@ class AnyRandomizer:
         return float_above(self.epsilon)
 
     def amplification(self) -> Amplification:
-        """Each other report is a clone with probability e^-ε0, of either input with equal chance."""
+        """The blanket of binary randomized response, but no claim that reports are bits."""
         power = exp_above(self.epsilon)
-        return _two_atoms(1 / (2 * power), 2 * power * power / (power + 1), 2 * power / (power + 1))
+        return _two_atoms(1 / (power + 1), power, Fraction(1))
 
     @classmethod
     def at_most(cls, epsilon: float) -> Self:
@@ -53,17 +53,17 @@ class AnyRandomizer:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class ExtremalRandomizer(AnyRandomizer):
-    """The same, bounded by the extremal pair: never more than the clones, and usually less by a tenth to a third."""
+class CloneRandomizer(AnyRandomizer):
+    """The same, bounded by the published clones: above the extremal pair, usually by a tenth to a half."""
 
     @property
     def name(self) -> str:
-        return "any-extremal"
+        return "any-clones"
 
     def amplification(self) -> Amplification:
-        """The blanket of binary randomized response, but no claim that reports are bits."""
+        """Each other report is a clone with probability e^-ε0, of either input with equal chance."""
         power = exp_above(self.epsilon)
-        return _two_atoms(1 / (power + 1), power, Fraction(1))
+        return _two_atoms(1 / (2 * power), 2 * power * power / (power + 1), 2 * power / (power + 1))
 
 
 def _two_atoms(mass: Fraction, likely: Fraction, unlikely: Fraction) -> Amplification:

@@ -9,19 +9,17 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from hubbub.accounting.bits import Coin
 from hubbub.accounting.blanket import FINE, MOST_REPORTS, USUAL, Blankets
 from hubbub.accounting.bracket import TOLERANCE
-from hubbub.accounting.clone import AnyRandomizer, ExtremalRandomizer
-from hubbub.accounting.exact import MOST_DATA_SETS, Census, Coin
+from hubbub.accounting.clone import AnyRandomizer, CloneRandomizer
+from hubbub.accounting.exact import MOST_DATA_SETS, Census
 from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
     from hubbub.mechanisms._frame import Amplification
 
 Method: TypeAlias = Literal["blanket", "exact-binary", "extremal-pair", "clone-fmt21", "local"]
-
-_MOST_EXACT = 10**8
-"""One-bit reports are worked out exactly up to here; in larger batches blocks of data sets are too coarse to help."""
 
 ASSUMPTIONS = (
     "the shuffler hides who sent which report and does not collude with the aggregator",
@@ -162,9 +160,10 @@ class Profile:
         amplification = mechanism.amplification()
         # a mechanism that does not describe its pairs is treated as any other of its epsilon
         self._blankets = Blankets(amplification.pairs or AnyRandomizer.at_most(self.local).amplification().pairs)
-        self._method: Method = "blanket" if amplification.pairs else "clone-fmt21"
-        if isinstance(mechanism, AnyRandomizer):
-            self._method = "extremal-pair" if isinstance(mechanism, ExtremalRandomizer) else "clone-fmt21"
+        generic = isinstance(mechanism, AnyRandomizer) or not amplification.pairs
+        self._method: Method = "extremal-pair" if generic else "blanket"
+        if isinstance(mechanism, CloneRandomizer):
+            self._method = "clone-fmt21"
         self._coin = None if amplification.binary is None else Coin(*amplification.binary)
 
     def spread(self, reports: int) -> float:
@@ -174,7 +173,7 @@ class Profile:
         """The smallest ε at which `delta` is certified, at most the local one."""
         reports = min(reports, MOST_REPORTS)
         found, method = self.local, self._method
-        if self._coin is not None and reports <= _MOST_EXACT:
+        if self._coin is not None:
             spread = self.spread(reports)
             guess = 0.8 * spread * math.sqrt(2 * math.log1p(spread / delta))
             exact = Census(self._coin, reports).epsilon(delta, self.local, guess)
@@ -199,7 +198,7 @@ class Profile:
         if epsilon >= self.local:
             return 0.0
         found = self._blankets.delta(reports, epsilon, fineness)
-        if self._coin is None or reports > _MOST_EXACT:
+        if self._coin is None:
             return found
         return min(found, Census(self._coin, reports, blocks).delta(epsilon, enough))
 

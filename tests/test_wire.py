@@ -51,9 +51,7 @@ def test_an_upload_is_read_back(reports: list[bytes]) -> None:
     assert decode_upload(encode_upload(reports)) == reports
 
 
-@given(
-    ids, periods, keys, st.integers(1, 2**32 - 1), st.integers(1, 2**16 - 1), st.integers(0, 2**64 - 1), st.binary()
-)
+@given(ids, periods, keys, st.integers(1, 2**32 - 1), st.integers(1, 2**16 - 1), st.integers(0, 2**64 - 1), st.binary())
 def test_a_batch_header_is_read_back(
     metric: bytes, period: int, key: int, count: int, size: int, others: int, rest: bytes
 ) -> None:

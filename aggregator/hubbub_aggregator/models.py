@@ -116,7 +116,8 @@ class ReleaseModel(Answer):
     honest_reports_pessimistic: int | None = Field(
         default=None,
         description="How many are sure to be honest if the fraction is one of all reports, and honest ones may be "
-        "invalid: valid - (reports - floor(fraction * reports)), at least 0. Null in records from before it was kept.",
+        "invalid: valid - (reports - floor(fraction * reports)), in a part a little less, and at least 0. Null in "
+        "records from before it was kept.",
     )
     honest_fraction: str | None = Field(
         default=None,

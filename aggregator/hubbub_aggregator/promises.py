@@ -62,7 +62,7 @@ def promise_of(storage: Storage, governed: Governed, header: BatchHeader, valid:
     return Promise(
         valid=valid,
         honest=honest,
-        pessimistic=pessimistic_honest_reports(valid, header.count, share),
+        pessimistic=pessimistic_honest_reports(valid, header.count, share, failure),
         guarantee=guarantee(metric.mechanism, max(1, honest), delta - (failure or 0)),
         delta=delta,
         failure=failure,

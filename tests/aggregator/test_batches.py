@@ -417,11 +417,13 @@ def test_reports_sealed_with_a_revoked_key_are_refused(site: Site) -> None:
     early, late = (site.batch("dark_mode", [True] * 200) for _ in range(2))
     name = os.urandom(16)
     site.put(early, name)
-    site.service.ring.revoke(BatchHeader.decode(early).key)
+    site.service.ring.revoke(BatchHeader.decode(early).key, site.clock())
 
     problem(site.put(late), "revoked-key")
     site.work()
     assert site.json(f"/v1/batches/{name.hex()}")["reason"] == "revoked-key"
+    site.clock.now += DAY
+    site.service.tick()
     assert site.settle(site.batch("dark_mode", [True] * 200))["state"] == "accepted"
 
 

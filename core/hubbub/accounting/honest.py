@@ -32,14 +32,18 @@ def honest_reports(valid: int, honest_fraction: object) -> int:
     return int(_whole(valid, "valid") * _fraction(honest_fraction))
 
 
-def pessimistic_honest_reports(valid: int, count: int, honest_fraction: object) -> int:
+def pessimistic_honest_reports(valid: int, count: int, honest_fraction: object, failure: Fraction | None = None) -> int:
     """valid - (count - floor(h * count)), or 0: if h were the share of *all* reports, and honest ones may be invalid.
 
-    Never above `honest_reports`, and every report that does not count lowers it or leaves it.
+    Never above `honest_reports`, and every report that does not count lowers it or leaves it. With `failure`, for a
+    part: `honest_reports_in_part` of the count takes the place of the floor.
     """
     if _whole(count, "count") < _whole(valid, "valid"):
         raise InvalidParameter(f"of {count} reports no {valid} can be valid")
-    return max(0, valid - count + int(count * _fraction(honest_fraction)))
+    honest = honest_reports(count, honest_fraction)
+    if failure is not None:
+        honest = honest_reports_in_part(count, honest_fraction, failure)
+    return max(0, valid - (count - honest))
 
 
 def honest_reports_in_part(valid: int, honest_fraction: object, failure: Fraction) -> int:

@@ -21,11 +21,11 @@ import httpx
 import numpy as np
 
 from benchmarks.table import Row, at_most, show
-from hubbub.accounting import guarantee
 from hubbub.mechanisms import Tally
 from hubbub.wire import BatchHeader
 from hubbub_aggregator.app import create_app
 from hubbub_aggregator.main import build
+from hubbub_aggregator.promises import promise_of
 from hubbub_aggregator.publish import release_record
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.settings import Settings
@@ -62,8 +62,8 @@ def fill(service: Aggregator) -> None:
         cells = rng.multinomial(reports, law / law.sum()).astype(np.int64)
         header = BatchHeader(metric.id, first + number, 0, reports, 70)
         batch = Batch(os.urandom(16), header, os.urandom(32), "pending")
-        promise = guarantee(metric.mechanism, reports * 9 // 10, 1e-6)
-        record = release_record(batch, governed, promise, valid=reports, invalid={})
+        promise = promise_of(service.storage, governed, header, reports)
+        record = release_record(batch, governed, promise, {})
         tally = Tally(metric.mechanism.fingerprint, reports, cells).to_bytes()
         service.storage.admit(batch)
         assert service.storage.accept(batch.id, 0, Accepted(reports, {}, tally, b"", record))

@@ -53,7 +53,7 @@ fewer rows than devices. Made by `scripts/make_accuracy_table.py`; the codebooks
   has one interval a repeat (the two shares of a yes-or-no are one): in 100 repeats luck alone gives 90 % to 99 %,
   49 times out of 50. Lists have more intervals, which share a release's noise. A mean's interval allows for the worst
   spread of the values and so may hold more often than it says.
-- **eps** is the certified shuffle guarantee of one release at delta 1e-8, with 90 % of the reports assumed honest;
+- **eps** is the certified shuffle guarantee of one release at delta 1e-8, with 90 % of valid reports assumed honest;
   † marks numbers that would not be released since their batch misses eps 1.
 - **top** is the share of the ten largest values that are among the ten largest estimates (half of shorter lists).
 - The mechanism is the codebook's own choice. {repeats} repeats each; {fewer} for lists of more than {many} values,

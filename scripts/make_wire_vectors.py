@@ -74,6 +74,7 @@ def wire() -> dict[str, Any]:
     batched = [stream(f"batch {index}", 69) for index in range(3)]
     nothing: list[bytes] = []
     batch = BatchHeader(METRIC, 20_800, 1, count=3, size=69)
+    part = BatchHeader(METRIC, 20_800, 1, count=3, size=69, in_other_batches=2**32 + 6)
     discard = BatchHeader(METRIC, 20_801, 2, kind="discard")
     return {
         "reports": reports,
@@ -92,10 +93,11 @@ def wire() -> dict[str, Any]:
                 "key": header.key,
                 "count": header.count,
                 "size": header.size,
+                "in_other_batches": header.in_other_batches,
                 "sealed": [part.hex() for part in parts],
                 "batch": (header.encode() + b"".join(parts)).hex(),
             }
-            for header, parts in ((batch, batched), (discard, nothing))
+            for header, parts in ((batch, batched), (part, batched), (discard, nothing))
         ],
         "malformed_uploads": ["", "00", "0000", "000501", "000101" + "0000", "000101" + "00"],
         "malformed_reports": ["", "01", reports[0]["report"][:44], "02" + reports[0]["report"][2:]],
@@ -107,6 +109,8 @@ def wire() -> dict[str, Any]:
             BatchHeader(METRIC, 1, 1, count=0, size=69).encode().hex(),
             BatchHeader(METRIC, 1, 1, count=3, size=0).encode().hex(),
             BatchHeader(METRIC, 1, 1, count=1, size=69, kind="discard").encode().hex(),
+            BatchHeader(METRIC, 1, 1, kind="discard", in_other_batches=1).encode().hex(),
+            BatchHeader(METRIC, 1, 1, in_other_batches=3).encode().hex(),
         ],
     }
 

@@ -51,9 +51,11 @@ def test_an_upload_is_read_back(reports: list[bytes]) -> None:
     assert decode_upload(encode_upload(reports)) == reports
 
 
-@given(ids, periods, keys, st.integers(1, 2**32 - 1), st.integers(1, 2**16 - 1), st.binary(max_size=9))
-def test_a_batch_header_is_read_back(metric: bytes, period: int, key: int, count: int, size: int, rest: bytes) -> None:
-    header = BatchHeader(metric, period, key, count, size)
+@given(ids, periods, keys, st.integers(1, 2**32 - 1), st.integers(1, 2**16 - 1), st.integers(0, 2**64 - 1), st.binary())
+def test_a_batch_header_is_read_back(
+    metric: bytes, period: int, key: int, count: int, size: int, others: int, rest: bytes
+) -> None:
+    header = BatchHeader(metric, period, key, count, size, in_other_batches=others)
     assert len(header.encode()) == BATCH_HEADER_BYTES
     assert BatchHeader.decode(header.encode() + rest) == header
     assert header.body_bytes == count * size
@@ -144,8 +146,8 @@ def test_version_1_of_an_upload_never_changes(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", VECTORS["batches"])
 def test_version_1_of_a_batch_never_changes(vector: dict[str, Any]) -> None:
-    members = (vector["period"], vector["key"], vector["count"], vector["size"], vector["kind"])
-    header = BatchHeader(bytes.fromhex(vector["metric"]), *members)
+    members = ("period", "key", "count", "size", "kind", "in_other_batches")
+    header = BatchHeader(bytes.fromhex(vector["metric"]), *(vector[name] for name in members))
     assert header.encode().hex() + "".join(vector["sealed"]) == vector["batch"]
     assert BatchHeader.decode(bytes.fromhex(vector["batch"])) == header
     assert header.body_bytes == sum(len(part) for part in vector["sealed"]) // 2

@@ -2,7 +2,7 @@
 
 Nothing is read from the batch when its size alone says that it can't be released. Duplicates are known by nonce,
 inside the batch and against all that was accepted for the same metric and period; the verdict is written only if
-that is still all.
+that is still all. What was opened and is refused has been read by us: its record says what that cost.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from hubbub.wire import NONCE_BYTES
-from hubbub_aggregator.codebooks import Codebooks, Governed, smallest_batch
+from hubbub_aggregator.codebooks import Codebooks, Governed
 from hubbub_aggregator.opening import Opened, Pool, open_slice, slices, tally_parts, tally_payloads
-from hubbub_aggregator.publish import release_record
+from hubbub_aggregator.promises import promise_of
+from hubbub_aggregator.publish import refusal_record, release_record
 from hubbub_aggregator.storage import Accepted, Batch, Storage, StorageError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hubbub.accounting import Guarantee
-    from hubbub.codebook import Collection
     from hubbub.mechanisms import Mechanism
     from hubbub_aggregator.keys import KeyRing
     from hubbub_aggregator.spool import Spool
@@ -75,6 +74,8 @@ class Accumulator:
     progress: Progress = field(default_factory=Progress)
     _holder: str = field(default_factory=lambda: secrets.token_hex(8))
     _busy: set[bytes] = field(default_factory=set)
+    _read: dict[bytes, Governed] = field(default_factory=dict)
+    """Batches that this process has begun to open and has not settled."""
 
     async def drain(self) -> int:
         """Settle every batch that waits; how many could not be, for a reason of ours. Those stay pending."""
@@ -150,27 +151,26 @@ class Accumulator:
             await self._refuse(batch, "batch-too-small")
         else:
             parts = slices(self.spool.path(batch.spool), header, governed.metric.mechanism, key.private_key)
+            self._read[batch.id] = governed
             await self._release(batch, governed, await self.pool.map(open_slice, parts))
         await asyncio.to_thread(self.spool.remove, batch.spool)
 
     async def _release(self, batch: Batch, governed: Governed, opened: Sequence[Opened]) -> None:
-        metric, collection, header = governed.metric, governed.collection, batch.header
-        smallest = await asyncio.to_thread(smallest_batch, self.storage, metric, collection)
-        least = await asyncio.to_thread(_honest, smallest, collection)
+        mechanism, header = governed.metric.mechanism, batch.header
         while True:
             pair = await asyncio.to_thread(self.storage.pair, header.metric, header.period)
             kept, nonces = await asyncio.to_thread(distinct, [part.nonces for part in opened], pair.nonces)
             valid = len(nonces) // NONCE_BYTES
             invalid = _invalid(opened, valid)
-            honest = await asyncio.to_thread(_honest, header.count, collection, valid)
-            if honest < least:
-                await self._refuse(batch, "batch-too-small", valid, invalid)
+            promise = await asyncio.to_thread(promise_of, self.storage, governed, header, valid)
+            if not promise.enough:
+                record = refusal_record(batch, governed, promise, valid, invalid, "batch-too-small")
+                await self._refuse(batch, "batch-too-small", valid, invalid, record)
                 return
-            tally = await self._tally(metric.mechanism, opened, kept)
-            promise = await asyncio.to_thread(_guarantee, metric.mechanism, honest, collection.release_delta)
-            record = release_record(batch, governed, promise, valid=valid, invalid=invalid)
-            accepted = Accepted(valid, invalid, tally, nonces, record)
+            tally = await self._tally(mechanism, opened, kept)
+            accepted = Accepted(valid, invalid, tally, nonces, release_record(batch, governed, promise, invalid))
             if await asyncio.to_thread(self.storage.accept, batch.id, pair.version, accepted):
+                self._read.pop(batch.id, None)
                 self._count("accepted", valid, invalid)
                 log.info("batch %s accepted: %d of %d reports", batch.id.hex(), valid, header.count)
                 return
@@ -187,9 +187,19 @@ class Accumulator:
         return total.to_bytes()
 
     async def _refuse(
-        self, batch: Batch, reason: Reason, valid: int | None = None, invalid: Mapping[str, int] | None = None
+        self,
+        batch: Batch,
+        reason: Reason,
+        valid: int | None = None,
+        invalid: Mapping[str, int] | None = None,
+        record: str | None = None,
     ) -> None:
-        await asyncio.to_thread(self.storage.refuse, batch.id, reason, valid, invalid or {})
+        if record is None and (governed := self._read.get(batch.id)) is not None:
+            # an attempt that failed may have read it, nobody knows how far: as if a device had been alone in it
+            promise = await asyncio.to_thread(promise_of, self.storage, governed, batch.header, 1)
+            record = refusal_record(batch, governed, promise, None, {}, reason)
+        await asyncio.to_thread(self.storage.refuse, batch.id, reason, valid, invalid or {}, record)
+        self._read.pop(batch.id, None)
         self._count(reason, valid or 0, invalid or {})
         log.info("batch %s refused: %s", batch.id.hex(), reason)
 
@@ -230,15 +240,3 @@ def _invalid(opened: Sequence[Opened], valid: int) -> dict[str, int]:
     if found > valid:
         invalid["duplicate"] = found - valid
     return dict(sorted(invalid.items()))
-
-
-def _honest(count: int, collection: Collection, valid: int | None = None) -> int:
-    from hubbub.accounting import honest_reports
-
-    return honest_reports(count, collection.honest_fraction, valid)
-
-
-def _guarantee(mechanism: Mechanism[Any], honest: int, delta: Any) -> Guarantee:
-    from hubbub.accounting import guarantee
-
-    return guarantee(mechanism, honest, delta)

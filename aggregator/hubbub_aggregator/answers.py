@@ -128,7 +128,9 @@ class LedgerEntry(Answer):
     epsilon: float
     delta: float
     method: str
-    releases: int = Field(description="Pairs of metric and period that are composed.")
+    releases: int = Field(
+        description="Pairs of metric and period that are composed: released, or at least opened by the aggregator."
+    )
     honest_reports: int = Field(description="The smallest number counted on.")
     if_collusion: Collusion
 
@@ -138,7 +140,11 @@ class LedgerAnswer(Answer):
 
     collection: str
     unit: str
-    periods: PeriodRange | None = Field(description="First to last period with a release; null if there is none.")
+    periods: PeriodRange | None = Field(description="First to last period that costs something; null if there is none.")
+    opened_and_refused: int = Field(
+        description="Batches that were too small when they had been opened: nothing of them was released, the "
+        "aggregator has read them, and the numbers here contain what that cost."
+    )
     total: LedgerEntry | None = Field(description="Over all metrics and periods.")
     per_metric: list[LedgerEntry] = Field(description="Each metric over all its periods and all ids of its name.")
     per_period: list[LedgerEntry] = Field(description="One device-period over all metrics; the newest periods.")

@@ -1,8 +1,11 @@
 """A copy of the embedded storage, made while the aggregator runs, and bringing one back.
 
 A copy holds releases, verdicts, codebooks and nonces. Private keys are in it only on demand; without them the sealing
-keys are replaced when it is brought back, so that devices seal again. Bodies that wait are never in it: the shuffler
-holds every batch until its verdict, and sends again what is not known.
+keys are revoked when it is brought back, and replaced for periods that have not begun. Bodies that wait are never in
+it: the shuffler holds every batch until its verdict, and sends again what is not known.
+
+What was published after the copy is not in it, and a shuffler takes no bundle that forgets the key of a begun period:
+the newest bundle, which every shuffler relays, says what that was.
 """
 
 from __future__ import annotations
@@ -12,15 +15,21 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hubbub.bundle import verify
+from hubbub.canonical import canonical_bytes
 from hubbub.problems import InvalidParameter, UntrustedBundle
 from hubbub.trust import anchor_of
 from hubbub_aggregator.codebooks import Codebooks
 from hubbub_aggregator.keys import IDENTITY, KeyRing, load_identity, state_directory
-from hubbub_aggregator.storage import SqliteStorage
+from hubbub_aggregator.storage import SqliteStorage, StoredCodebook, StoredKey
 
-__all__ = ["backup", "restore"]
+if TYPE_CHECKING:
+    from hubbub.bundle_body import Body
+    from hubbub_aggregator.storage import Storage
+
+__all__ = ["backup", "catch_up", "restore"]
 
 _MARK = "hubbub aggregator backup 1"
 _SKIPPED = 100
@@ -49,11 +58,11 @@ def backup(database: Path, file: Path, *, identity: Path | None = None) -> None:
         copy.execute("PRAGMA journal_mode = DELETE")
 
 
-def restore(file: Path, state_dir: Path, database: str) -> int:
-    """Bring a copy back into a state directory that has no database. How many sealing keys had to be replaced.
+def restore(file: Path, state_dir: Path, database: str, now: float, relayed: bytes | None = None) -> int:
+    """Bring a copy back into a state directory that has no database. How many sealing keys had to be revoked.
 
     The next bundle is signed afresh: its sequence is the Unix time at least, and above the one in the copy, so that
-    no device takes it for an old one.
+    no device takes it for an old one. `relayed`: the newest bundle that a shuffler has.
     """
     target = state_directory(state_dir) / database
     if target.exists():
@@ -81,21 +90,41 @@ def restore(file: Path, state_dir: Path, database: str) -> int:
             copy.execute("DROP TABLE backup")
             copy.execute("UPDATE bundle SET content = x''")  # true of nothing: signed again, under a higher number
             copy.execute("VACUUM")
-        return _replace_lost_keys(part)
+        storage = SqliteStorage(part)
+        try:
+            if relayed is not None:
+                catch_up(storage, verify(relayed, [anchor_of(load_identity(state_dir))], 0.0).body)
+            return _replace_lost_keys(storage, now)
+        finally:
+            storage.close()
 
 
-def _replace_lost_keys(database: Path) -> int:
-    storage = SqliteStorage(database)
-    try:
-        lost = [key for key in storage.sealing_keys() if key.private_key is None and not key.revoked]
-        ring = KeyRing(storage, Codebooks(storage))
-        if storage.sealing_keys():
-            ring.rotate(skip=_SKIPPED)
-        for key in lost:
-            ring.revoke(key.id)
-        return len(lost)
-    finally:
-        storage.close()
+def catch_up(storage: Storage, newest: Body) -> None:
+    """Take over what was published after the copy: codebooks, and the public halves of keys that are gone."""
+    known = {key.id: key for key in storage.sealing_keys()}
+    for key in newest.keys:
+        kept = known.get(key.id)
+        if kept is None:
+            revoked = key.state == "revoked"
+            storage.add_key(StoredKey(key.id, key.first_period, key.last_period, key.public_key, None, revoked))
+        elif kept.public_key != key.public_key:
+            raise InvalidParameter(f"key {key.id} is another one in this backup: the bundle is not of the same state")
+        elif key.state == "revoked":
+            storage.revoke_key(key.id)
+    last = max(storage.starts(), default=-1)
+    for codebook in newest.codebooks:
+        if codebook.first_period > last:
+            storage.add_codebook(StoredCodebook(codebook.first_period, canonical_bytes(codebook.document)))
+
+
+def _replace_lost_keys(storage: Storage, now: float) -> int:
+    lost = [key for key in storage.sealing_keys() if key.private_key is None and not key.revoked]
+    ring = KeyRing(storage, Codebooks(storage))
+    if storage.sealing_keys():
+        ring.rotate(skip=_SKIPPED)
+    for key in lost:
+        ring.revoke(key.id, now)
+    return len(lost)
 
 
 def _refuse_another_identity(file: Path, kept: Path) -> None:

@@ -11,6 +11,7 @@ import hubbub
 from hubbub.bundle import BundledCodebook
 from hubbub.codebook import Codebook, Collection, Metric, decimal_text
 from hubbub.problems import InvalidParameter
+from hubbub_aggregator.lead import soonest
 from hubbub_aggregator.storage import Storage, StoredCodebook
 
 __all__ = ["Codebooks", "Governed", "Version", "smallest_batch"]
@@ -33,18 +34,18 @@ class Version:
         return {metric.id: metric for metric in self.codebook.metrics}
 
     @cached_property
-    def enabled(self) -> frozenset[bytes]:
-        return frozenset(metric.id for metric in self.codebook.metrics if metric.enabled)
+    def off(self) -> frozenset[str]:
+        """Names of the metrics that it switches off."""
+        return frozenset(metric.name for metric in self.codebook.metrics if not metric.enabled)
 
     @cached_property
-    def _bundled(self) -> dict[frozenset[bytes], BundledCodebook]:
+    def _bundled(self) -> dict[frozenset[str], BundledCodebook]:
         return {}
 
-    def bundled(self, off: frozenset[bytes]) -> BundledCodebook:
-        """As devices get it, with these metrics switched off."""
-        off &= self.enabled
+    def bundled(self, off: frozenset[str]) -> BundledCodebook:
+        """As devices get it, with the metrics of these names switched off."""
         if off not in self._bundled:
-            metrics = tuple(replace(m, enabled=m.enabled and m.id not in off) for m in self.codebook.metrics)
+            metrics = tuple(replace(m, enabled=m.enabled and m.name not in off) for m in self.codebook.metrics)
             switched = replace(self.codebook, metrics=metrics)
             self._bundled[off] = BundledCodebook(self.first_period, switched.compiled())
         return self._bundled[off]
@@ -59,10 +60,13 @@ class Governed:
 
 
 class Codebooks:
-    """Every version that was ever in force, oldest first. `refresh` reads what a command or another process added."""
+    """Every version that was ever in force, oldest first. `refresh` reads what a command or another process added.
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+    `max_age`: seconds for which a bundle is cached; an edit is published two of them ahead.
+    """
+
+    def __init__(self, storage: Storage, max_age: int = 0) -> None:
+        self._storage, self._max_age = storage, max_age
         self._versions: list[Version] = []
         self._read()
 
@@ -101,8 +105,9 @@ class Codebooks:
     def adopt(self, written: Codebook, now: float, backfill: int = 0) -> bool:
         """Put a codebook in force that is new here, with its batch sizes filled in. Whether it was.
 
-        The first one starts with the present period (or `backfill` periods before), an edit with the next. One that
-        was in force before stays what it is: a process that starts with an old file must not undo what was published.
+        The first one starts with the present period (or `backfill` periods before), an edit as `soonest` says. One
+        that was in force before stays what it is: a process that starts with an old file must not undo what was
+        published.
         """
         resolved = _with_batch_sizes(self._storage, written)
         compiled = resolved.to_bytes()
@@ -114,31 +119,39 @@ class Codebooks:
                     log.warning("the codebook given at the start is an older one: what was published stays in force")
                 return False
             current = resolved.collection.calendar.index_at(now)
-            first = self._next_start(resolved, now) if self._versions else max(0, current - backfill)
+            edited = bool(self._versions)
+            first = self.soonest(resolved.collection, now) if edited else max(0, current - backfill)
             if self._storage.add_codebook(StoredCodebook(first, compiled)):
                 self._read()
+                if edited:
+                    label = resolved.collection.calendar.period(first).label
+                    log.warning("the codebook was edited: the new one counts from the period %s on", label)
                 return True
         raise InvalidParameter("other processes put codebooks in force at this moment: try again")
 
     def publish(self, written: Codebook, now: float, start: int | None = None) -> Version:
-        """Put a codebook in force from period `start` on, the next one if it is not given, also one that was before."""
+        """Put a codebook in force from period `start` on, or as soon as that can be, also one that was before."""
         resolved = _with_batch_sizes(self._storage, written)
         self.refresh()
         if self.newest.to_bytes() == resolved.to_bytes():
             raise InvalidParameter("this codebook is the newest one already; nothing was changed")
-        soonest = self._next_start(resolved, now)
+        soonest = self.soonest(resolved.collection, now)
         first = soonest if start is None else start
         if first < soonest:
             label = resolved.collection.calendar.period(soonest).label
-            raise InvalidParameter(f"a codebook starts with a period that has not begun: {label} is the first possible")
+            raise InvalidParameter(
+                "a codebook starts with a period that has not begun, two cache lifetimes of the bundle ahead and after "
+                f"the codebook before it: {label} is the first possible"
+            )
         if not self._storage.add_codebook(StoredCodebook(first, resolved.to_bytes())):
             raise InvalidParameter("another codebook came in between, and nothing was changed: try again")
         self._read()
         return self._versions[-1]
 
-    def _next_start(self, resolved: Codebook, now: float) -> int:
-        _refuse_another_collection(self.collection, resolved.collection)
-        return max(resolved.collection.calendar.index_at(now), self._versions[-1].first_period) + 1
+    def soonest(self, edited: Collection, now: float) -> int:
+        """The first period that an edit may start with: after the newest version, and two cache lifetimes ahead."""
+        _refuse_another_collection(self.collection, edited)
+        return max(soonest(self._storage, edited.calendar, now, self._max_age), self._versions[-1].first_period + 1)
 
     def governing(self, metric: bytes, period: int) -> Governed | None:
         """The metric of this id by the newest codebook in force in that period."""
@@ -174,18 +187,18 @@ class Codebooks:
     def bundled(self, now: float) -> list[BundledCodebook]:
         """The versions that devices and shufflers still need: each until the last period it ruled is over.
 
-        What the newest one switches off is off in all of them: the kill switch does not wait for a period.
+        What one switches off is off in all before it, by name: the kill switch does not wait for a period. Nothing
+        else of what was published for a period ever changes.
         """
         kept: list[BundledCodebook] = []
         versions = self._versions
-        off = frozenset(metric.id for metric in versions[-1].codebook.metrics if not metric.enabled)
         for index, version in enumerate(versions):
             if index + 1 < len(versions):
                 c = version.codebook.collection
                 last = c.calendar.period(versions[index + 1].first_period - 1)
                 if last.horizon(c.grace, c.forward_horizon) <= now:
                     continue
-            kept.append(version.bundled(off))
+            kept.append(version.bundled(frozenset().union(*(later.off for later in versions[index + 1 :]))))
         return kept
 
 

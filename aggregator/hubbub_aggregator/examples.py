@@ -18,7 +18,7 @@ _OF_PERIOD = {
     "period": "2027-01-15",
     "epsilon": 0.113,
     "delta": 1e-8,
-    "honest_reports": 27000,
+    "honest_reports": 26998,
     "method": "exact",
 }
 _COLLUSION = {"epsilon": 1.0, "delta": 0.0}
@@ -27,7 +27,7 @@ _PRIVACY: dict[str, Any] = {
     "local_epsilon": 1.0,
     "epsilon": 0.113,
     "delta": 1e-8,
-    "honest_reports": 27000,
+    "honest_reports": 26998,
     "method": "exact",
     "per_period": [_OF_PERIOD],
     "if_collusion": _COLLUSION,
@@ -83,7 +83,7 @@ def _entry(name: str, releases: int = 1) -> dict[str, Any]:
         "delta": releases * 1e-8,
         "method": "the release's own" if releases == 1 else "composed: loss-distribution",
         "releases": releases,
-        "honest_reports": 27000,
+        "honest_reports": 26998,
         "if_collusion": {"epsilon": float(releases), "delta": 0.0},
     }
 
@@ -201,8 +201,10 @@ RELEASE = {
     "local_epsilon": 1.0,
     "epsilon": 0.113,
     "delta": 1e-8,
-    "honest_reports": 27000,
+    "honest_reports": 26998,
+    "honest_reports_pessimistic": 26998,
     "honest_fraction": "0.9",
+    "part": None,
     "method": "exact",
     "reports": 30000,
     "valid": 29998,
@@ -214,6 +216,7 @@ LEDGER = {
     "collection": "photo-app",
     "unit": "one device's reports to everything that an entry covers",
     "periods": _RANGE | {"to": "2027-01-17", "released": 2},
+    "opened_and_refused": 0,
     "total": _entry("everything", 2),
     "per_metric": [_entry("dark_mode", 2)],
     "per_period": [_entry("2027-01-15"), _entry("2027-01-16")],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
     from hubbub.accounting import Composition
     from hubbub.mechanisms import Mechanism
 
-__all__ = ["ASSUMPTIONS", "ONE_OPERATOR", "Released", "privacy", "smallest"]
+__all__ = ["ASSUMPTIONS", "ONE_OPERATOR", "Released", "noise_delta", "privacy", "smallest", "whole_delta"]
 
 ASSUMPTIONS = [
     "the shuffler hides who sent which report and does not work together with the aggregator",
     "at least honest_reports of the reports are honest: an assumption that nothing enforces",
-    "invalid reports are counted as dishonest, all valid ones up to the honest fraction of the batch as honest",
+    "the honest fraction is a share of the distinct valid reports; invalid ones and duplicates are not counted on",
     "whether, when and for which metrics a device reports is not protected",
 ]
 ONE_OPERATOR = (
@@ -47,7 +48,8 @@ def privacy(releases: Sequence[Released], *, single_operator: bool) -> Privacy:
     local, unit = first["local_epsilon"], UNIT
     if len(periods) > 1:
         together = _together(periods)
-        epsilon, delta, method = together.epsilon, together.delta, f"composed: {together.method}"
+        delta = whole_delta([release.record for release in periods])
+        epsilon, method = together.epsilon, f"composed: {together.method}"
         local, unit = together.local_epsilon, _unit(len({release.period for release in periods}))
     return Privacy(
         unit=unit,
@@ -87,12 +89,23 @@ def _together(periods: Sequence[Released]) -> Composition:
             (release.record["metric_id"], release.period, release.mechanism, release.record["honest_reports"])
             for release in periods
         ),
-        min(1.0, math.fsum(release.record["delta"] for release in periods)),
+        noise_delta([release.record for release in periods]),
     )
 
 
+def whole_delta(records: Sequence[dict[str, Any]]) -> float:
+    """The δ of several releases together: the sum of theirs."""
+    return min(1.0, math.fsum(one["delta"] for one in records))
+
+
+def noise_delta(records: Sequence[dict[str, Any]]) -> Fraction:
+    """What of that is left for the noise, when the failure probabilities of parts are paid."""
+    failures = (Fraction(part["failure_probability"]) for one in records if (part := one.get("part")) is not None)
+    return max(Fraction(0), Fraction(whole_delta(records)) - sum(failures))
+
+
 @lru_cache(maxsize=512)
-def _composed(batches: tuple[tuple[str, int, Mechanism[Any], int], ...], delta: float) -> Composition:
+def _composed(batches: tuple[tuple[str, int, Mechanism[Any], int], ...], delta: Fraction) -> Composition:
     from hubbub.accounting import Ledger
 
     ledger = Ledger(most_sizes=_MOST_SIZES)

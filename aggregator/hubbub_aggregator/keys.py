@@ -1,8 +1,9 @@
 """The aggregator's keys: one identity that signs bundles, and sealing keys that each cover a few periods.
 
-A period is sealed by exactly one key that is not revoked. Keys are published ahead, by at least two cache lifetimes
-and two periods, so that every device knows the next one before it is needed. An id is one byte and may not
-come back within the horizon: where periods are short a key covers several of them.
+A period is sealed by exactly one key, for good. Keys are published ahead, by at least two cache lifetimes and two
+periods, so that every device knows the next one before it is needed. Where one is revoked, periods that have begun, or
+begin before everybody can know, get no other: two keys would split their crowd. An id is one byte and may not come
+back within the horizon: where periods are short a key covers several of them.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.bundle import SealingKey
 from hubbub.problems import InvalidParameter
 from hubbub.sealing import new_private_key, public_key_of
+from hubbub_aggregator.lead import CACHE_LIFETIMES, soonest
 from hubbub_aggregator.storage import KeyTaken, Storage, StoredKey
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from hubbub.codebook import Collection
     from hubbub_aggregator.codebooks import Codebooks
 
-__all__ = ["IDENTITY", "KeyRing", "load_identity", "new_identity", "state_directory", "storage_secret"]
+__all__ = ["IDENTITY", "KeyRing", "Revocation", "load_identity", "new_identity", "state_directory", "storage_secret"]
 
 IDENTITY = "identity.key"
 _IDS = 256
@@ -97,6 +99,17 @@ def _sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
+class Revocation(NamedTuple):
+    """What has become of a revoked key's periods."""
+
+    lost: range
+    """Periods that get no other key: what is sealed for them is never opened."""
+    instead: StoredKey | None
+    """The key that seals the rest of them; None if there is no rest."""
+    again: int | None
+    """The first period after the lost ones that has a key; None if none has one yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeyRing:
     """The sealing keys of one collection."""
@@ -113,7 +126,7 @@ class KeyRing:
     @property
     def ahead(self) -> int:
         """Periods beyond the present one for which a key is published."""
-        return max(_LEAST_AHEAD, -(-2 * self.max_age // self.collection.calendar.seconds))
+        return max(_LEAST_AHEAD, -(-CACHE_LIFETIMES * self.max_age // self.collection.calendar.seconds))
 
     @property
     def span(self) -> int:
@@ -148,14 +161,32 @@ class KeyRing:
         length = newest.last_period - newest.first_period + 1
         return self._add(newest.last_period + 1, newest.last_period + length, skip=skip)
 
-    def revoke(self, id: int) -> StoredKey:  # noqa: A002  it is an id
-        """End a key for good: its private part is erased, and a new key seals the same periods."""
+    def revoke(self, id: int, now: float) -> Revocation:  # noqa: A002  it is an id
+        """End a key for good: its private part is erased. A new key seals those of its periods that all can know of.
+
+        In the others devices and the shuffler hold the revoked key already. It stays listed as revoked.
+        """
         known = {key.id: key for key in self.storage.sealing_keys()}
         if id not in known or known[id].revoked:
             usable = ", ".join(str(key.id) for key in known.values() if not key.revoked)
             what = "is revoked already" if id in known else "does not exist"
             raise InvalidParameter(f"key {id} {what}; keys that can be revoked: {usable or 'none'}")
-        return self._add(known[id].first_period, known[id].last_period, instead_of=id)
+        key = known[id]
+        start = max(key.first_period, soonest(self.storage, self.collection.calendar, now, self.max_age))
+        instead = None
+        if start <= key.last_period:
+            instead = self._add(start, key.last_period, instead_of=id)
+        else:
+            self.storage.revoke_key(id)
+        lost = range(key.first_period, min(start, key.last_period + 1))
+        following = (one for one in self.storage.sealing_keys() if not one.revoked and one.last_period >= lost.stop)
+        return Revocation(lost, instead, min((max(one.first_period, lost.stop) for one in following), default=None))
+
+    def unsealed(self, key: SealingKey | StoredKey) -> list[int]:
+        """The periods of a revoked key that no other key seals."""
+        live = [other for other in self.storage.sealing_keys() if not other.revoked]
+        periods = range(key.first_period, key.last_period + 1)
+        return [period for period in periods if not any(other.covers(period) for other in live)]
 
     def forget(self, now: float) -> bool:
         """Erase private keys and nonces of periods past their horizon, together."""

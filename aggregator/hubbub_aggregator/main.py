@@ -46,7 +46,7 @@ def build(settings: Settings, clock: Callable[[], float] = time.time) -> Aggrega
     written = Codebook.load(settings.codebook)
     identity, storage = open_state(settings)
     try:
-        codebooks = Codebooks(storage)
+        codebooks = Codebooks(storage, settings.bundle_max_age)
         codebooks.adopt(written, clock(), settings.backfill_periods)
         ring = KeyRing(storage, codebooks, settings.bundle_max_age)
         service = Aggregator(

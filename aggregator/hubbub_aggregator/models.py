@@ -20,6 +20,7 @@ __all__ = [
     "MetricList",
     "MetricVersion",
     "NamedMetric",
+    "PartModel",
     "PeriodPrivacy",
     "PeriodRange",
     "Postprocess",
@@ -86,6 +87,15 @@ class Scope(Answer):
     reduce: str
 
 
+class PartModel(Answer):
+    """Of a bucket that was cut at random into several batches: chance decides how many of a part are honest."""
+
+    bucket_reports: int = Field(description="Reports of the whole bucket.")
+    failure_probability: float = Field(
+        description="That the part holds fewer than `honest_reports` honest ones; contained in `delta`."
+    )
+
+
 class ReleaseModel(Answer):
     """The record of one release: immutable."""
 
@@ -100,13 +110,23 @@ class ReleaseModel(Answer):
     local_epsilon: float
     epsilon: float
     delta: float
-    honest_reports: int
-    honest_fraction: str | None = Field(
-        default=None, description="Share of reports assumed honest, as the codebook had it; nothing enforces it."
+    honest_reports: int = Field(
+        description="What epsilon counts on: of the valid reports the honest fraction, in a part a little less."
     )
+    honest_reports_pessimistic: int | None = Field(
+        default=None,
+        description="How many are sure to be honest if the fraction is one of all reports, and honest ones may be "
+        "invalid: valid - (reports - floor(fraction * reports)), in a part a little less, and at least 0. Null in "
+        "records from before it was kept.",
+    )
+    honest_fraction: str | None = Field(
+        default=None,
+        description="Share of the distinct valid reports assumed honest, as the codebook had it; nothing enforces it.",
+    )
+    part: PartModel | None = Field(default=None, description="Null where the batch is a whole bucket.")
     method: str
     reports: int
-    valid: int
+    valid: int = Field(description="Distinct valid reports: the ones that count.")
     invalid: dict[str, int]
     software: str
 

@@ -1,4 +1,7 @@
-"""Release records: what was released, of whom, and under which guarantee. They are written once, with the tally."""
+"""Records: what was released, of whom, under which guarantee; and what reading a batch cost that was refused then.
+
+They are written once, with the verdict.
+"""
 
 from __future__ import annotations
 
@@ -10,44 +13,69 @@ import hubbub
 from hubbub.codebook import decimal_text
 
 if TYPE_CHECKING:
-    from hubbub.accounting import Guarantee
     from hubbub_aggregator.codebooks import Governed
+    from hubbub_aggregator.promises import Promise
     from hubbub_aggregator.storage import Batch
 
-__all__ = ["UNIT", "release_record"]
+__all__ = ["UNIT", "refusal_record", "release_record"]
 
 UNIT = "one device's report to this metric in this period"
 
 
-def release_record(
-    batch: Batch, governed: Governed, promise: Guarantee, *, valid: int, invalid: Mapping[str, int]
+def release_record(batch: Batch, governed: Governed, promise: Promise, invalid: Mapping[str, int]) -> str:
+    """The record of one accepted batch, as JSON."""
+    return _text(_record(batch, governed, promise, promise.valid, invalid))
+
+
+def refusal_record(
+    batch: Batch, governed: Governed, promise: Promise, valid: int | None, invalid: Mapping[str, int], reason: str
 ) -> str:
-    """The record of one accepted batch, as JSON. `promise` is for the honest reports that are counted on."""
-    metric, collection = governed.metric, governed.collection
+    """The record of a batch that was opened, and so read by us, and refused then. `valid`: None if it is not known.
+
+    Without a valid report nothing was read that was not counted elsewhere.
+    """
+    record = _record(batch, governed, promise, valid, invalid)
+    nothing = {"epsilon": 0.0, "delta": 0.0, "method": "nothing new"} if valid == 0 else {}
+    return _text(record | nothing | {"released": False, "reason": reason})
+
+
+def _text(record: dict[str, Any]) -> str:
+    return json.dumps(record, sort_keys=True, separators=(",", ":"))
+
+
+def _record(
+    batch: Batch, governed: Governed, promise: Promise, valid: int | None, invalid: Mapping[str, int]
+) -> dict[str, Any]:
+    metric, collection, found = governed.metric, governed.collection, promise.guarantee
     period = collection.calendar.period(batch.header.period)
     after = collection.calendar.period(batch.header.period + 1)
-    record: dict[str, Any] = {
+    part = None
+    if promise.failure is not None:
+        bucket = batch.header.count + batch.header.in_other_batches
+        part = {"bucket_reports": bucket, "failure_probability": float(promise.failure)}
+    return {
         "id": batch.id.hex(),
         "scope": {"collection": collection.name, "type": metric.type, "reduce": metric.reduce},
         "metric": metric.name,
         "metric_id": metric.id.hex(),
         "period": {"index": period.index, "label": period.label, "from": period.label, "to": after.label},
         "unit": UNIT,
-        "adjacency": promise.adjacency,
+        "adjacency": found.adjacency,
         "mechanism": {
             "name": metric.mechanism.name,
             "epsilon": float(metric.epsilon),
             "parameters": metric.mechanism.parameters(),
         },
-        "local_epsilon": promise.local_epsilon,
-        "epsilon": promise.epsilon,
-        "delta": promise.delta,
-        "honest_reports": promise.reports,
+        "local_epsilon": found.local_epsilon,
+        "epsilon": found.epsilon,
+        "delta": float(promise.delta),
+        "honest_reports": promise.honest,
+        "honest_reports_pessimistic": promise.pessimistic,
         "honest_fraction": decimal_text(collection.honest_fraction),
-        "method": promise.method,
+        "part": part,
+        "method": found.method,
         "reports": batch.header.count,
         "valid": valid,
         "invalid": dict(sorted(invalid.items())),
         "software": f"hubbub {hubbub.__version__}",
     }
-    return json.dumps(record, sort_keys=True, separators=(",", ":"))

@@ -74,10 +74,13 @@ def records(
 
 
 def every_record(storage: Storage) -> list[Release]:
-    """All that was ever released, by period and id, also what retention has deleted since: its record is kept."""
+    """All that was ever released, by period and id, also what retention has deleted since: its record is kept.
+
+    And what was opened and refused: nobody but the aggregator has seen that, whom the ledger is about.
+    """
     found = {release.id: release for release in records(storage)}
     # read after: what is moved there meanwhile is in one of the two, or in both
-    found |= {release.id: release for release in storage.expired()}
+    found |= {release.id: release for release in [*storage.expired(), *storage.opened_and_refused()]}
     return sorted(found.values(), key=lambda release: (release.period, release.id))
 
 

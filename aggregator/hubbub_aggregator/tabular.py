@@ -173,6 +173,7 @@ def _of_ledger(answer: LedgerAnswer) -> Iterator[Row]:
                 "covers": covers,
                 **entry.model_dump(exclude={"if_collusion"}),
                 "collusion_epsilon": entry.if_collusion.epsilon,
+                "opened_and_refused": answer.opened_and_refused,
                 "unit": answer.unit,
                 "note": answer.note,
             }
@@ -185,6 +186,8 @@ def _of_releases(answer: ReleaseList) -> Iterator[Row]:
             "period": release.period.label,
             "mechanism": release.mechanism.name,
             "invalid": sum(release.invalid.values()),
+            "bucket_reports": release.part.bucket_reports if release.part else None,
+            "failure_probability": release.part.failure_probability if release.part else None,
         }
 
 
@@ -251,17 +254,17 @@ _GUARANTEE = (
     "unit",
     "note",
 )
-_NOT_CELLS = {"period", "mechanism", "scope", "invalid"}
+_NOT_CELLS = {"period", "mechanism", "scope", "invalid", "part"}
 """Of a release, what is more than one cell, or stands last."""
 _EMPTY: dict[type[Answer], Sequence[str]] = {
     LedgerAnswer: (
         *("collection", "covers"),
         *(name for name in LedgerEntry.model_fields if name != "if_collusion"),
-        *("collusion_epsilon", "unit", "note"),
+        *("collusion_epsilon", "opened_and_refused", "unit", "note"),
     ),
     ReleaseList: (
         *(name for name in ReleaseModel.model_fields if name not in _NOT_CELLS),
-        *("period", "mechanism", "invalid"),
+        *("period", "mechanism", "invalid", "bucket_reports", "failure_probability"),
     ),
     MetricList: ("metric", "metric_id", "type", "mechanism"),
 }

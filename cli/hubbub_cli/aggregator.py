@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -85,11 +86,17 @@ def backup(file: Path, state_dir: Path, with_keys: bool) -> None:
 @aggregator.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @STATE
-def restore(file: Path, state_dir: Path) -> None:
+@click.option(
+    "--bundle",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    help="The newest bundle, as the shuffler's GET /v1/bundle gives it: what was published after the copy was made.",
+)
+def restore(file: Path, state_dir: Path, bundle: Path | None) -> None:
     """Bring FILE back into a state directory without a database, before the aggregator is started there.
 
-    What was released after the copy was made is not in it. Sealing keys that are not in it are replaced, and devices
-    seal again what is not acknowledged.
+    What was released after the copy was made is not in it. Sealing keys that are not in it are revoked: periods that
+    have begun get no other, later ones do. If anything was published after the copy, give --bundle too: the shuffler
+    takes no bundle that forgets the key or the codebook of a begun period, until that period has closed.
     """
     from hubbub_aggregator.backup import restore as bring_back
     from hubbub_aggregator.keys import state_directory
@@ -97,8 +104,9 @@ def restore(file: Path, state_dir: Path) -> None:
 
     _embedded(state_dir)
     with only_one(state_directory(state_dir)):
-        replaced = bring_back(file, state_dir, DATABASE)
-    click.echo(f"{file} is in {state_dir}; {replaced} sealing keys were replaced", err=True)
+        relayed = None if bundle is None else bundle.read_bytes()
+        revoked = bring_back(file, state_dir, DATABASE, time.time(), relayed)
+    click.echo(f"{file} is in {state_dir}; {revoked} sealing keys were revoked", err=True)
 
 
 def _embedded(state_dir: Path) -> Any:

@@ -36,6 +36,8 @@ class Beside(NamedTuple):
     identity: Ed25519PrivateKey
     storage: Storage
     codebooks: Codebooks
+    max_age: int
+    """Seconds for which a bundle is cached, by the settings in the environment."""
 
 
 def settings_of(**given: Any) -> Settings:
@@ -71,10 +73,10 @@ def beside(state_dir: Path) -> Iterator[Beside]:
         raise InvalidParameter(f"{needed} does not exist: start the aggregator once, or check --state-dir")
     identity, storage = open_state(settings)
     try:
-        codebooks = Codebooks(storage)
+        codebooks = Codebooks(storage, settings.bundle_max_age)
         if not codebooks:
             raise InvalidParameter(f"{state_dir} holds no codebook: start the aggregator once")
-        yield Beside(identity, storage, codebooks)
+        yield Beside(identity, storage, codebooks, settings.bundle_max_age)
     except StorageError as error:
         raise InvalidParameter(f"the storage failed, and what was asked may or may not be done: {error}") from error
     finally:

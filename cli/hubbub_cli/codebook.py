@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from hubbub.codebook import Codebook, decimal_text, diff, lint
+from hubbub.period import duration_text
 from hubbub.problems import CodebookError, InvalidParameter
 from hubbub_cli.beside import STATE, beside
 from hubbub_cli.table import table
@@ -111,26 +112,34 @@ def diff_command(old: str, new: str, as_json: bool) -> None:
 @codebook.command()
 @click.argument("file", type=_FILE)
 @STATE
-@click.option("--from", "start", metavar="DATE", help="First period it is in force for; the next one unless given.")
+@click.option(
+    "--from", "start", metavar="DATE", help="First period it is in force for; the first possible unless given."
+)
 @_JSON
 def publish(file: str, state_dir: Path, start: str | None, as_json: bool) -> None:
     """Put FILE in force at an aggregator, which may be running and then signs it into its bundle within a second.
 
-    It starts with a period that has not begun; until then, and for what is on its way, the versions before it hold.
-    Only a metric that it switches off (enabled = false) stops at once, with the next bundle that devices get.
+    It starts with the first period that begins at least two cache lifetimes of the bundle from now, so that every
+    device and the shuffler know it by then; until then, and for what is on its way, the versions before it hold. Only a
+    metric that it switches off (enabled = false) stops at once, with the next bundle that devices get.
     """
+    from hubbub_aggregator.lead import CACHE_LIFETIMES, cache_lifetime
+
     written = _load(file, as_json=as_json)
     with beside(state_dir) as state:
         before = state.codebooks.newest
         calendar = state.codebooks.collection.calendar
         version = state.codebooks.publish(written, time.time(), None if start is None else calendar.boundary(start))
-        label = calendar.period(version.first_period).label
+        ahead = duration_text(CACHE_LIFETIMES * cache_lifetime(state.storage, state.max_age))
+        period = calendar.period(version.first_period)
+        label, begins = period.label, datetime.fromtimestamp(period.start, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         off = sorted(m.name for m in version.codebook.metrics if not m.enabled)
     if as_json:
-        found = {"id": version.codebook.id.hex(), "first_period": label, "switched_off": off}
+        found = {"id": version.codebook.id.hex(), "first_period": label, "begins": period.start, "switched_off": off}
         _print_json({"ok": True, **found, **diff(before, version.codebook).document()})
         return
-    click.echo(f"codebook {version.codebook.id.hex()[:8]} is in force from the period {label} on")
+    click.echo(f"codebook {version.codebook.id.hex()[:8]} is in force from the period {label} on ({begins})")
+    click.echo(f"an edit starts two cache lifetimes ({ahead}) ahead at least: every device knows it by then", err=True)
     if off:
         click.echo(f"switched off at once: {', '.join(off)}")
     click.echo(diff(before, version.codebook).render(), err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,7 +78,10 @@ def anchor(state_dir: Path, make: bool, out: Path | None, as_json: bool) -> None
 @STATE
 @_JSON
 def list_command(state_dir: Path, as_json: bool) -> None:
-    """List the sealing keys with the periods they seal. Private halves are never shown."""
+    """List the sealing keys with the periods they seal. Private halves are never shown.
+
+    Lost are the periods of a revoked key that get no other: what is sealed for them is discarded unread.
+    """
     with _ring(state_dir) as (ring, anchor):
         label = ring.collection.calendar.period
         rows: list[dict[str, Any]] = [
@@ -87,6 +90,7 @@ def list_command(state_dir: Path, as_json: bool) -> None:
                 "state": key.state,
                 "first_period": label(key.first_period).label,
                 "last_period": label(key.last_period).label,
+                "lost": [label(period).label for period in ring.unsealed(key)] if key.state == "revoked" else [],
             }
             for key in ring.published(time.time())
         ]
@@ -94,7 +98,8 @@ def list_command(state_dir: Path, as_json: bool) -> None:
         click.echo(json.dumps({"trust_anchor": anchor, "keys": rows}, indent=2))
         return
     names = ["id", "state", "first_period", "last_period"]
-    click.echo(table([name.replace("_", " ") for name in names], [[str(row[name]) for name in names] for row in rows]))
+    found = [[*(str(row[name]) for name in names), _span(row["lost"])] for row in rows]
+    click.echo(table([*(name.replace("_", " ") for name in names), "lost"], found))
     click.echo(f"\ntrust anchor {anchor}", err=True)
 
 
@@ -104,7 +109,8 @@ def list_command(state_dir: Path, as_json: bool) -> None:
 def rotate(state_dir: Path, as_json: bool) -> None:
     """Make a new key for the next periods that have none yet. A running aggregator publishes it at once."""
     with _ring(state_dir) as (ring, _):
-        _show(ring, ring.rotate(), as_json=as_json)
+        key = ring.rotate()
+        click.echo(json.dumps(_periods(ring, key)) if as_json else _sentence(ring, key))
 
 
 @keys.command()
@@ -112,13 +118,28 @@ def rotate(state_dir: Path, as_json: bool) -> None:
 @STATE
 @_JSON
 def revoke(key_id: int, state_dir: Path, as_json: bool) -> None:
-    """End key KEY_ID for good and put a new one in its place.
+    """End key KEY_ID for good.
 
-    Its private half is erased: batches sealed with it can't be opened any more. Devices seal again what is
-    not acknowledged yet.
+    Its private half is erased: what was sealed with it can't be opened any more, and the shuffler discards it unread.
+    Periods that have begun, or begin within two cache lifetimes of the bundle, get no other key: a second one would
+    split their crowd. A new key seals the rest of its periods.
     """
     with _ring(state_dir) as (ring, _):
-        _show(ring, ring.revoke(key_id), as_json=as_json)
+        done = ring.revoke(key_id, time.time())
+        label = ring.collection.calendar.period
+        lost = [label(period).label for period in done.lost]
+        again = None if done.again is None else label(done.again).label
+        instead = None if done.instead is None else _periods(ring, done.instead)
+        said = [f"key {key_id} is revoked"]
+        if lost:
+            said.append(f"lost: {_span(lost)}, since a second key would split the crowd of a period that has begun")
+        if done.instead is not None:
+            said.append(_sentence(ring, done.instead))
+        said.append(f"reports are collected again from {again or 'the next period that gets a key'} on")
+    if as_json:
+        click.echo(json.dumps({"revoked": key_id, "lost": lost, "instead": instead, "again": again}))
+    else:
+        click.echo("\n".join(said))
 
 
 @contextmanager
@@ -127,12 +148,17 @@ def _ring(state_dir: Path) -> Iterator[tuple[KeyRing, str]]:
     from hubbub_aggregator.keys import KeyRing
 
     with beside(state_dir) as state:
-        yield KeyRing(state.storage, state.codebooks), anchor_of(state.identity)
+        yield KeyRing(state.storage, state.codebooks, state.max_age), anchor_of(state.identity)
 
 
-def _show(ring: KeyRing, key: StoredKey, *, as_json: bool) -> None:
+def _periods(ring: KeyRing, key: StoredKey) -> dict[str, Any]:
     first, last = (ring.collection.calendar.period(index).label for index in (key.first_period, key.last_period))
-    if as_json:
-        click.echo(json.dumps({"id": key.id, "first_period": first, "last_period": last}))
-    else:
-        click.echo(f"key {key.id} seals the periods {first} to {last}")
+    return {"id": key.id, "first_period": first, "last_period": last}
+
+
+def _sentence(ring: KeyRing, key: StoredKey) -> str:
+    return "key {id} seals the periods {first_period} to {last_period}".format(**_periods(ring, key))
+
+
+def _span(labels: Sequence[str]) -> str:
+    return " to ".join(dict.fromkeys([labels[0], labels[-1]])) if labels else ""

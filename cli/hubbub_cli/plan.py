@@ -159,7 +159,7 @@ def _points(codebook: Codebook, devices: int) -> list[dict[str, Any]]:
                 needed = math.inf
             for size in sizes:
                 reports = int(size * metric.share)
-                honest = honest_reports(reports, codebook.collection.honest_fraction) if reports else 0
+                honest = honest_reports(reports, codebook.collection.honest_fraction)
                 if honest:
                     rows.append(
                         {

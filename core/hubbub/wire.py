@@ -4,7 +4,8 @@
     plaintext period u32 | nonce 16 B | payload             (inside the sealed part; see `hubbub.sealing`)
     upload    any number of: length u16 | report
     batch     version u8 | kind u8 | metric id 16 B | period u32 | key id u8 | count u32 | size u16
-              then count sealed parts of `size` bytes each; a discard has count 0, size 0 and nothing after it
+              | in other batches u64
+              then count sealed parts of `size` bytes each; a discard has only zeros from count on, and nothing after it
 
 All integers are big-endian. The clear header of a report says nothing about the value: its length is fixed
 by the metric, and what else it holds is the same for every device.
@@ -46,7 +47,7 @@ SEALING_OVERHEAD = 48
 _REPORT = struct.Struct(">B16sIB")
 _PLAINTEXT = struct.Struct(">I16s")
 _LENGTH = struct.Struct(">H")
-_BATCH = struct.Struct(">BB16sIBIH")
+_BATCH = struct.Struct(">BB16sIBIHQ")
 
 REPORT_HEADER_BYTES = _REPORT.size
 BATCH_HEADER_BYTES = _BATCH.size
@@ -141,9 +142,12 @@ class BatchHeader:
     count: int = 0
     size: int = 0
     kind: Kind = "batch"
+    in_other_batches: int = 0
+    """Reports of the same bucket that other batches hold: 0 unless it was cut, and this is a part of it."""
 
     def encode(self) -> bytes:
-        return _BATCH.pack(VERSION, _KIND_CODES[self.kind], self.metric, self.period, self.key, self.count, self.size)
+        facts = (self.metric, self.period, self.key, self.count, self.size, self.in_other_batches)
+        return _BATCH.pack(VERSION, _KIND_CODES[self.kind], *facts)
 
     @property
     def body_bytes(self) -> int:
@@ -155,10 +159,11 @@ class BatchHeader:
         """The header at the start of a batch; MalformedBatch when it is none or contradicts itself."""
         if len(data) < _BATCH.size:
             raise MalformedBatch(f"a batch starts with a header of {_BATCH.size} bytes, got {len(data)}")
-        version, kind, metric, period, key, count, size = _BATCH.unpack_from(data)
+        version, kind, metric, period, key, count, size, others = _BATCH.unpack_from(data)
         if version != VERSION or kind not in _KINDS:
             raise MalformedBatch(f"unknown batch version {version} or kind {kind}")
-        header = cls(metric, period, key, count, size, _KINDS[kind])
-        if (count == 0 or size == 0) != (header.kind == "discard") or (header.kind == "discard" and count + size):
-            raise MalformedBatch(f"a {header.kind} cannot hold {count} reports of {size} bytes")
+        header = cls(metric, period, key, count, size, _KINDS[kind], others)
+        nothing = count + size + others == 0
+        if nothing != (header.kind == "discard") or (not nothing and 0 in (count, size)):
+            raise MalformedBatch(f"a {header.kind} cannot hold {count} reports of {size} bytes beside {others} others")
         return header

@@ -174,7 +174,8 @@ class Batcher:
         members = ranking.places[stretch(ranking.distinct, batch.part, batch.parts)]
         if len(members) != batch.reports:
             raise StorageError(f"batch {batch.id.hex()} has {batch.reports} reports, found {len(members)}")
-        head = BatchHeader(bucket.metric, bucket.period, bucket.key, batch.reports, size).encode()
+        others = ranking.distinct - batch.reports
+        head = BatchHeader(*bucket, batch.reports, size, in_other_batches=others).encode()
         async for piece in in_order(read, members, size, seed, self._window):
             yield head + piece
             head = b""

@@ -5,7 +5,8 @@ Duplicates (identical sealed bytes) are one report. The order is by a keyed hash
     place of a report = BLAKE2b(key = seed, BLAKE2b(sealed))
 
 With a fresh secret seed this is a uniform permutation, whatever the order of arrival was. A bucket too large for
-one batch is cut into equal stretches of that order, so each is a uniformly drawn part of the crowd.
+one batch is cut into equal stretches of that order, so each is a uniformly drawn part of the crowd. How many of a
+part's reports are honest is then a matter of chance, for which the aggregator makes an allowance: it needs room for it.
 """
 
 from __future__ import annotations
@@ -48,11 +49,12 @@ def places(reports: bytes, size: int, seed: bytes) -> bytes:
 def number_of_parts(reports: int, minimum: int, largest: int) -> int:
     """Into how many batches a bucket is cut: 0 (too small: discard), 1, or more when it is above `largest`.
 
-    No part is ever below the minimum; where both limits cannot hold, the minimum does.
+    No part is ever below twice the minimum, so that none is refused where the whole would have been released; where
+    both limits cannot hold, the minimum does (docs/explanation/accounting.md, section 6, has the arithmetic).
     """
     if reports < minimum:
         return 0
-    return max(1, min(-(-reports // largest), reports // minimum))
+    return max(1, min(-(-reports // largest), reports // (2 * minimum)))
 
 
 def stretch(reports: int, part: int, parts: int) -> slice:

@@ -20,7 +20,6 @@ from hubbub.accounting import (
     delta_at,
     guarantee,
     guarantee_curve,
-    honest_reports,
     min_reports,
 )
 from hubbub.accounting.blanket import Blankets
@@ -153,15 +152,6 @@ def test_dishonest_reports_are_not_counted() -> None:
     assert curve[0].epsilon < curve[1].epsilon < curve[2].epsilon
     with pytest.raises(InvalidParameter):
         guarantee_curve(KRR, 10, 1e-6, dishonest=[10])
-
-
-def test_the_honest_fraction_rounds_down_and_caps_at_valid_reports() -> None:
-    assert honest_reports(1000, 0.9) == 900
-    assert honest_reports(999, "0.9") == 899
-    assert honest_reports(1000, 0.9, valid=700) == 700
-    for fraction in (0, 1.1, math.nan, -0.5):
-        with pytest.raises(InvalidParameter):
-            honest_reports(1000, fraction)
 
 
 def test_atoms_that_are_no_pair_of_laws_are_refused() -> None:

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hubbub.bundle import verify
-from hubbub.problems import InvalidParameter
+from hubbub.problems import BundleError, InvalidParameter
 from hubbub_aggregator.backup import backup
 from hubbub_aggregator.keys import IDENTITY, KeyRing, new_identity
 from hubbub_aggregator.main import DATABASE
@@ -28,6 +28,7 @@ from hubbub_aggregator.storage import SqliteStorage
 from hubbub_cli.aggregator import aggregator
 from tests.aggregator.fleet import Clock, Site, whole
 from tests.aggregator.test_batches import problem
+from tests.aggregator.test_begun_periods import refuse_if_changed
 from tests.patience import PATIENCE
 
 QUESTIONS = [
@@ -54,7 +55,8 @@ def secrets(site: Site) -> list[bytes]:
 
 
 @pytest.fixture
-def filled(site: Site) -> Site:
+def filled(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setattr("time.time", site.clock)  # of the command, too: what has begun depends on it
     site.settle(site.batch("dark_mode", [True] * 250))
     site.settle(site.batch("theme", ["light", "dark"] * 300))
     site.settle(site.batch("dark_mode", [True] * 3))
@@ -87,7 +89,7 @@ def test_a_restored_aggregator_gives_the_same_bytes(filled: Site, restored: Any,
 
     done = command("restore", file, "--state-dir", state)
     assert done.exit_code == 0, done.output
-    assert "0 sealing keys were replaced" in done.output
+    assert "0 sealing keys were revoked" in done.output
     new = restored(filled)
 
     assert answers(new) == before
@@ -126,18 +128,74 @@ def test_without_being_asked_a_backup_holds_no_private_key(filled: Site, restore
     state.mkdir(exist_ok=True)
     (state / IDENTITY).write_bytes((filled.state_dir / IDENTITY).read_bytes())
     (state / IDENTITY).chmod(0o600)
-    assert "3 sealing keys were replaced" in command("restore", file, "--state-dir", state).output
+    assert "3 sealing keys were revoked" in command("restore", file, "--state-dir", state).output
 
     filled.clock.now += 60
     new = restored(filled)
     after = verify(new.get("/v1/bundle").content, [new.service.anchor], new.clock(), old.seen)
     ids = {key.id for key in old.body.keys}
     assert {key.id for key in after.body.keys if key.state == "revoked"} == ids
-    key = after.body.key_for(new.period)
+    refuse_if_changed(old.body, after.body, new.clock())
+    assert after.body.key_for(new.period) is None  # it has begun: another key would split its crowd
+    key = after.body.key_for(new.period + 1)
     assert key is not None
     assert key.id not in ids  # devices see that they must seal again
     problem(new.put(filled.batch("dark_mode", [True] * 250)), "revoked-key")
+    new.clock.now += 24 * 3600
+    new.service.tick()
     assert new.settle(new.batch("dark_mode", [False] * 250))["state"] == "accepted"
+
+
+@pytest.mark.parametrize("keys", [["--with-keys"], []])
+def test_with_the_newest_bundle_a_restored_aggregator_forgets_nothing_that_was_published(
+    filled: Site, restored: Any, tmp_path: Path, keys: list[str]
+) -> None:
+    """Keys, a revocation and a codebook of after the copy: else a shuffler would refuse what is published next."""
+    state, relayed = tmp_path / "new" / "state", tmp_path / "bundle"
+    command("backup", tmp_path / "copy", "--state-dir", filled.state_dir, *keys)
+    filled.service.ring.revoke(1, filled.clock())
+    for _ in range(3):
+        filled.clock.now += 24 * 3600
+        filled.service.tick()
+    filled.reopen(filled.codebook.read_text().replace("Whether the dark theme is on", "Whether it is dark"))
+    newest = filled.bundle()
+    relayed.write_bytes(filled.get("/v1/bundle").content)
+    state.mkdir()
+    shutil.copy(filled.state_dir / IDENTITY, state / IDENTITY)
+
+    done = command("restore", tmp_path / "copy", "--state-dir", state, "--bundle", relayed)
+    assert done.exit_code == 0, done.output
+    filled.clock.now += 60
+    new = restored(filled)
+
+    after = verify(new.get("/v1/bundle").content, [new.service.anchor], new.clock(), newest.seen).body
+    refuse_if_changed(newest.body, after, new.clock())
+    assert after.codebooks == newest.body.codebooks
+    states = {key.id: key.state for key in after.keys}
+    assert states[1] == states[5] == "revoked"
+    assert states[0] == ("active" if keys else "revoked")
+    assert after.key_for(new.period) is None
+    assert after.key_for(new.period + 1) is not None
+
+
+def test_a_bundle_of_another_identity_is_not_believed(filled: Site, tmp_path: Path) -> None:
+    command("backup", tmp_path / "copy", "--state-dir", filled.state_dir, "--with-keys")
+    (tmp_path / "bundle").write_bytes(filled.get("/v1/bundle").content.replace(b"ed25519:", b"ed25519:A", 1))
+    state = tmp_path / "elsewhere"
+    refused = command("restore", tmp_path / "copy", "--state-dir", state, "--bundle", tmp_path / "bundle")
+    assert isinstance(refused.exception, BundleError)
+    assert not (state / DATABASE).exists()
+
+
+def test_what_reading_a_refused_batch_cost_is_in_the_copy(filled: Site, restored: Any, tmp_path: Path) -> None:
+    header = filled.header("dark_mode", 300)
+    few = filled.seal(header, filled.plaintexts("dark_mode", [True] * 30))
+    filled.settle(whole(header, [*few, *(os.urandom(header.size) for _ in range(270))]))
+    before = filled.json("/v1/privacy")
+    assert before["opened_and_refused"] == 1
+    command("backup", tmp_path / "copy", "--state-dir", filled.state_dir, "--with-keys")
+    command("restore", tmp_path / "copy", "--state-dir", tmp_path / "new" / "state")
+    assert restored(filled).json("/v1/privacy") == before
 
 
 def test_a_restored_aggregator_can_not_roll_the_bundle_back(filled: Site, restored: Any, tmp_path: Path) -> None:
@@ -175,7 +233,7 @@ def test_no_key_id_comes_back_that_a_key_made_after_the_copy_had(
     new.service.tick()
     found = new.bundle().body
     assert {key.id for key in found.keys}.isdisjoint(lost)
-    assert found.key_for(new.period) is not None
+    assert found.key_for(new.period + 2) is not None
 
 
 def test_a_restore_that_fails_half_way_leaves_no_database_and_can_be_done_again(

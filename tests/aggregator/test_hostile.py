@@ -234,4 +234,4 @@ def measured(root: Path, count: int) -> dict[str, Any]:
 
 
 def test_the_format_of_a_batch_header_is_what_these_attacks_assume() -> None:
-    assert struct.calcsize(">BB16sIBIH") == BATCH_HEADER_BYTES
+    assert struct.calcsize(">BB16sIBIHQ") == BATCH_HEADER_BYTES

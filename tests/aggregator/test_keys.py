@@ -164,21 +164,53 @@ def test_rotation_adds_a_key_after_the_published_ones(site: Site) -> None:
     assert after.sequence > before.sequence
 
 
-def test_revocation_replaces_the_key_for_the_same_periods_under_a_higher_sequence(site: Site) -> None:
-    before = site.bundle()
-    old = before.body.key_for(site.period)
+def test_a_key_that_is_revoked_in_a_begun_period_is_not_replaced_there(site: Site) -> None:
+    before, first = site.bundle(), site.period
+    old = before.body.key_for(first)
     assert old is not None
-    site.service.ring.revoke(old.id)
-    after = verify(site.get("/v1/bundle").content, [site.service.anchor], site.clock(), before.seen)
-    new = after.body.key_for(site.period)
-    assert new is not None
-    assert new.id != old.id
-    assert (new.first_period, new.last_period) == (old.first_period, old.last_period)
-    assert next(key for key in after.body.keys if key.id == old.id).state == "revoked"
+    assert site.service.ring.revoke(old.id, site.clock()) == (range(first, first + 1), None, first + 1)
+    for days in range(3):
+        site.clock.now = START + days * DAY + 3600
+        site.service.tick()
+        raw = site.get("/v1/bundle").content
+        after = verify(raw, [site.service.anchor], site.clock(), before.seen)
+        assert after.body.key_for(first) is None
+        assert next(key for key in after.body.keys if key.id == old.id).state == "revoked"
+        assert after.body.key_for(site.period + 1) is not None
     assert after.body.sequence > before.body.sequence
     for id in (old.id, 99):  # noqa: A001  it is an id
         with pytest.raises(InvalidParameter, match="can be revoked"):
-            site.service.ring.revoke(id)
+            site.service.ring.revoke(id, site.clock())
+
+
+def test_of_a_key_for_many_periods_those_are_replaced_that_everybody_can_know_of(tmp_path: Path) -> None:
+    keyring = ring(tmp_path, "1m", max_age=600)
+    keyring.ensure(START)
+    (first, *_), now = keyring.storage.sealing_keys(), START + 90
+    assert first.last_period - first.first_period > 30
+
+    done = keyring.revoke(first.id, now)
+
+    soonest = START // 60 + 1 + 20 + 1  # in the second minute, two cache lifetimes of ten ahead
+    assert done.instead is not None
+    assert (done.instead.first_period, done.instead.last_period) == (soonest, first.last_period)
+    assert (done.lost, done.again) == (range(first.first_period, soonest), soonest)
+    keyring.ensure(now)
+    late = keyring.revoke(done.instead.id, now)  # not begun: all of its periods are replaced
+    assert late.instead is not None
+    assert (late.lost, late.again) == (range(soonest, soonest), soonest)
+    assert (late.instead.first_period, late.instead.last_period) == (soonest, first.last_period)
+
+
+def test_a_period_that_never_had_a_key_gets_one_even_when_it_has_begun(tmp_path: Path) -> None:
+    keyring = ring(tmp_path, "1d")
+    keyring.ensure(START)
+    now = START + 40 * DAY + 3600  # it was stopped: nobody has a key for these days
+    for key in keyring.storage.sealing_keys():
+        keyring.revoke(key.id, now)
+    keyring.ensure(now)
+    live = [key.first_period - START // DAY for key in keyring.storage.sealing_keys() if not key.revoked]
+    assert live == [39, 40, 41, 42]
 
 
 def test_private_key_and_nonces_of_a_period_go_together_after_the_horizon(site: Site) -> None:
@@ -239,7 +271,7 @@ def test_a_revoked_key_is_gone_from_the_files_even_if_a_reader_stood_in_the_way(
     with closing(sqlite3.connect(site.state_dir / DATABASE, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM keys").fetchone()
-        site.service.ring.revoke(0)
+        site.service.ring.revoke(0, site.clock())
         site.service.tick()
     site.service.tick()
     assert not in_files()
@@ -366,8 +398,9 @@ def test_a_state_that_is_no_database_is_named_and_not_a_traceback(tmp_path: Path
     assert "file is not a database" in str(result.exception)
 
 
-def test_keys_are_made_listed_rotated_and_revoked_by_command(tmp_path: Path) -> None:
-    run, state = CliRunner(), tmp_path / "state"
+def test_keys_are_made_listed_rotated_and_revoked_by_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, state, now = CliRunner(), tmp_path / "state", START + 3600
+    monkeypatch.setattr("time.time", lambda: now)
     option = ["--state-dir", str(state)]
     made = run.invoke(keys, ["new", *option])
     assert made.exit_code == 0
@@ -376,7 +409,7 @@ def test_keys_are_made_listed_rotated_and_revoked_by_command(tmp_path: Path) -> 
     assert isinstance(run.invoke(keys, ["list", *option]).exception, InvalidParameter)
 
     (tmp_path / "metrics.toml").write_text(CODEBOOK)
-    service = build(Settings(codebook=tmp_path / "metrics.toml", state_dir=state))
+    service = build(Settings(codebook=tmp_path / "metrics.toml", state_dir=state), lambda: now)
     assert service.anchor == anchor
     listed = json.loads(run.invoke(keys, ["list", "--json", *option]).output)
     assert listed["trust_anchor"] == anchor
@@ -384,7 +417,16 @@ def test_keys_are_made_listed_rotated_and_revoked_by_command(tmp_path: Path) -> 
 
     before = service.publisher.current(service.clock())
     assert run.invoke(keys, ["rotate", *option]).output.startswith("key 3 seals the periods ")
-    assert json.loads(run.invoke(keys, ["revoke", "0", "--json", *option]).output)["id"] == 4
-    assert "revoked" in run.invoke(keys, ["list", *option]).output
+    days = [key["first_period"] for key in listed["keys"]]
+    revoked = json.loads(run.invoke(keys, ["revoke", "0", "--json", *option]).output)
+    assert revoked == {"revoked": 0, "lost": days[:1], "instead": None, "again": days[1]}
+    said = run.invoke(keys, ["revoke", "2", *option]).output
+    assert f"key 4 seals the periods {days[2]} to {days[2]}\nreports are collected again from {days[2]} on" in said
+    assert "lost" not in said  # that day has not begun
+    listed = json.loads(run.invoke(keys, ["list", "--json", *option]).output)
+    found = {key["id"]: (key["state"], key["lost"]) for key in listed["keys"]}
+    assert (found[0], found[2], found[4]) == (("revoked", days[:1]), ("revoked", []), ("pending", []))
+    shown = run.invoke(keys, ["list", *option]).output.splitlines()
+    assert shown[1].split() == ["0", "revoked", days[0], days[0], days[0]]
     assert service.publisher.current(service.clock()).sequence > before.sequence  # a running service notices
     service.close()

@@ -61,6 +61,40 @@ def test_a_running_aggregator_signs_it_in_at_its_next_tick_for_the_next_period(s
     assert len(site.json("/v1/status")["codebooks"]) == 2
 
 
+def test_it_starts_two_cache_lifetimes_ahead_and_says_when_and_why(site: Site, publish: Publish) -> None:
+    """The bundle is cached for an hour: from ten in the evening on, the next day is too near."""
+    calendar, day = site.service.codebooks.collection.calendar, site.period
+    for late, first in [(2 * 3600 - 1, 2), (2 * 3600, 1)]:
+        site.clock.now = START + DAY - late
+        early = publish(EDITED, "--from", calendar.period(day + first - 1).label)
+        assert isinstance(early.exception, InvalidParameter)
+        assert f"{calendar.period(day + first).label} is the first possible" in str(early.exception)
+    done = publish(EDITED)
+    assert f"from the period {calendar.period(day + 1).label} on ({calendar.period(day + 1).label} 00:00:00 UTC)" in (
+        done.output
+    )
+    assert "two cache lifetimes (2h) ahead" in done.stderr
+    site.service.tick()
+    assert starts(site) == [0, 1]
+
+
+def test_a_bundle_that_is_out_counts_with_the_lifetime_that_it_was_signed_with(
+    site: Site, publish: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shorter one in the settings does not call back what devices hold."""
+    monkeypatch.setenv("HUBBUB_AGGREGATOR_BUNDLE_MAX_AGE", "1")
+    site.clock.now = START + DAY - 3600
+    assert publish(EDITED).exit_code == 0
+    site.service.tick()
+    assert starts(site) == [0, 2]
+
+
+def test_an_edit_at_a_restart_starts_two_cache_lifetimes_ahead_too(site: Site) -> None:
+    site.clock.now = START + DAY - 3600
+    site.reopen(EDITED)
+    assert starts(site) == [0, 2]
+
+
 def test_it_may_start_later_and_never_with_a_period_that_has_begun(site: Site, publish: Publish) -> None:
     calendar = site.service.codebooks.collection.calendar
     for day in (0, -3):
@@ -104,11 +138,22 @@ def test_the_kill_switch_works_with_the_next_bundle_and_not_only_in_the_next_per
     assert others.enabled
     assert site.settle(waiting)["state"] == "accepted"  # what devices had sent before still counts
 
-    site.clock.now += DAY
     assert publish(CODEBOOK).exit_code == 0  # on again: with the period that it starts with
     site.service.tick()
-    states = [site.bundle().body.metric(metric, site.period + later) for later in (0, 1)]
-    assert [state is not None and state.enabled for state in states] == [False, True]
+    states = [site.bundle().body.metric(metric, site.period + later) for later in (0, 1, 2)]
+    assert [state is not None and state.enabled for state in states] == [False, False, True]
+
+
+def test_a_metric_that_an_edit_changes_and_switches_off_is_off_at_once_under_its_old_id(
+    site: Site, publish: Publish
+) -> None:
+    metric = site.metric("dark_mode").id
+    assert publish(SWITCHED_OFF.replace("epsilon = 1.0", "epsilon = 0.9", 1)).exit_code == 0
+    site.service.tick()
+    header = site.bundle().body.metric(metric, site.period)
+    assert header is not None
+    assert not header.enabled
+    assert site.bundle().body.metric(metric, site.period + 1) is None  # there it has another id
 
 
 def test_the_same_codebook_or_another_collection_changes_nothing(site: Site, publish: Publish) -> None:

@@ -26,7 +26,7 @@ from hubbub_aggregator.storage import (
     StoredCodebook,
     StoredKey,
 )
-from hubbub_aggregator.storage._redis_link import Call
+from hubbub_aggregator.storage._redis_link import Call, command
 from hubbub_aggregator.storage.redis import RedisStorage
 from tests.aggregator.backends import ANCHOR, SECRET
 from tests.aggregator.fleet import Site
@@ -107,6 +107,7 @@ def everything(storage: Storage) -> dict[str, Any]:
             "bundle": storage.bundle(),
             "tallied": storage.tallied(),
             "expired": storage.expired(),
+            "opened and refused": storage.opened_and_refused(),
             "discarded": storage.discarded(METRIC, 0, 99),
         }
     return found
@@ -126,6 +127,8 @@ STEPS: dict[str, Callable[[Storage], object]] = {
     "admit": lambda storage: storage.admit(batch((3).to_bytes(16))),
     "accept": accept_two,
     "refuse": lambda storage: storage.refuse(TWO, "batch-too-small", 3, {"cannot-open": 4}),
+    "refuse what was opened": lambda storage: storage.refuse(TWO, "batch-too-small", 3, {"cannot-open": 4}, "{}"),
+    "revoke only": lambda storage: storage.revoke_key(1),
     "drop": lambda storage: storage.drop(TWO),
     "discard": lambda storage: storage.admit(
         Batch((4).to_bytes(16), BatchHeader(METRIC, 7, 3, kind="discard"), b"d" * 32, "accepted")
@@ -361,6 +364,15 @@ def test_a_redis_belongs_to_one_identity(redis_server: RedisServer) -> None:
         other.sealing_keys()
     other.close()
     storage.close()
+
+
+def test_a_redis_of_another_layout_is_refused_and_not_read(redis_server: RedisServer) -> None:
+    prefix = os.urandom(8).hex()
+    storage = RedisStorage(redis_server.url, anchor=ANCHOR, secret=SECRET, prefix=prefix)
+    storage._link.one(command("HSET", storage._keys.marks, "layout", 1))
+    storage.close()
+    with pytest.raises(InvalidParameter, match="another version of this software"):
+        RedisStorage(redis_server.url, anchor=ANCHOR, secret=SECRET, prefix=prefix)
 
 
 def test_private_keys_are_stored_encrypted_and_what_was_erased_leaves_the_files(tmp_path: Path) -> None:

@@ -164,6 +164,8 @@ def releases(site: Site, name: str, sizes: list[int], first: int = 0) -> list[Re
                 "delta": 1e-7,
                 "honest_reports": size,
                 "local_epsilon": mechanism.realised_epsilon,
+                "valid": size,
+                "released": True,
             },
         )
         for day, size in enumerate(sizes)

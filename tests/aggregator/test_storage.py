@@ -25,6 +25,7 @@ from hubbub_aggregator.storage import (
     StoredKey,
 )
 from tests.aggregator.backends import BACKENDS, Backend, Make
+from tests.patience import wait_for
 
 METRIC, OTHER = b"m" * 16, b"o" * 16
 
@@ -113,6 +114,26 @@ def test_a_verdict_never_changes(storage: Storage) -> None:
     assert released.state == "accepted"
 
 
+def test_what_reading_a_refused_batch_cost_is_kept_with_its_verdict(backend: Backend, storage: Storage) -> None:
+    for number, (metric, period) in enumerate([(METRIC, 8), (METRIC, 7), (OTHER, 7), (METRIC, 7)]):
+        storage.admit(batch(number, metric, period))
+        record = None if number == 3 else f'{{"id":{number}}}'  # it was not opened
+        storage.refuse(number.to_bytes(16), "batch-too-small", 3, {}, record)
+    storage.refuse((0).to_bytes(16), "batch-too-late", None, {}, '{"again":true}')  # settled already
+    storage.refuse((9).to_bytes(16), "batch-too-small", 3, {}, '{"unknown":true}')
+
+    places = [(1, METRIC, 7), (2, OTHER, 7), (0, METRIC, 8)]
+    kept = [Release(n.to_bytes(16), metric, period, b"", f'{{"id":{n}}}') for n, metric, period in places]
+    assert storage.opened_and_refused() == kept
+    assert storage.releases() == storage.page(None, None, 9) == storage.expired() == []
+    assert storage.release((1).to_bytes(16)) is None
+    storage.expire(99)
+    storage.forget(99)
+    other = backend.open()
+    assert other.opened_and_refused() == kept
+    other.close()
+
+
 def test_only_a_pending_batch_can_be_dropped_and_then_sent_again(storage: Storage) -> None:
     one, two = storage.admit(batch(1)), storage.admit(batch(2))
     storage.accept(two.id, 0, accepted(2))
@@ -146,6 +167,19 @@ def test_revoking_erases_the_private_key_in_the_same_step(storage: Storage) -> N
     old, new = storage.sealing_keys()
     assert (old.id, old.revoked, old.private_key) == (0, True, None)
     assert (new.id, new.revoked, new.private_key) == (1, False, b"t" * 32)
+
+
+def test_a_key_can_be_revoked_with_nothing_in_its_place(backend: Backend, storage: Storage) -> None:
+    for number, secret in enumerate([b"SECRET-A" * 4, b"SECRET-B" * 4]):
+        storage.add_key(StoredKey(number, 5 + number, 5 + number, b"p" * 32, secret))
+    storage.revoke_key(0)
+    storage.revoke_key(99)
+
+    gone, live = storage.sealing_keys()
+    assert gone == StoredKey(0, 5, 5, b"p" * 32, None, revoked=True)
+    assert (live.private_key, live.revoked) == (b"SECRET-B" * 4, False)
+    wait_for(storage.scrub)
+    assert b"SECRET-A" not in backend.files()
 
 
 @pytest.mark.parametrize(("id", "first", "last"), [(2, 6, 6), (2, 4, 5), (2, 8, 9), (2, 1, 20), (1, 20, 20)])
@@ -383,15 +417,22 @@ def test_what_another_process_erased_and_could_not_wipe_is_wiped(tmp_path: Path)
 def test_a_file_of_the_schema_before_is_brought_up_to_date(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     storage = SqliteStorage(path)
-    storage.accept(storage.admit(batch(1)).id, 0, accepted(1))
+    settled = storage.admit(batch(1))
+    storage.accept(settled.id, 0, accepted(1))
+    waiting = storage.admit(batch(2))
     storage.close()
-    with closing(sqlite3.connect(path)) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute("DROP TABLE expired")
+        database.execute("DROP TABLE opened_and_refused")
+        database.execute("UPDATE batches SET header = CAST(substr(header, 1, 29) AS BLOB)")  # as they were then
         database.execute("PRAGMA user_version = 1")
 
     again = SqliteStorage(path)
     assert again.expire(8) == 1
-    assert [release.id for release in again.expired()] == [(1).to_bytes(16)]
+    assert [release.id for release in again.expired()] == [settled.id]
+    assert again.pending() == [waiting]
+    again.refuse(waiting.id, "batch-too-small", 3, {}, "{}")
+    assert [one.id for one in again.opened_and_refused()] == [waiting.id]
     again.close()
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA user_version = 99")

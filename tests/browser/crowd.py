@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubbub.accounting import Guarantee, guarantee, honest_reports
 from hubbub.simulation import InsecureBulkRandomness
 from hubbub.wire import BatchHeader
+from hubbub_aggregator.promises import Promise, promise_of
 from hubbub_aggregator.publish import release_record
 from hubbub_aggregator.storage import Accepted, Batch, SqliteStorage
 
@@ -41,7 +41,7 @@ class Crowd:
     seed: int = 1
     rng: np.random.Generator = field(init=False)
     _sent: int = 0
-    _known: dict[tuple[bytes, int], Guarantee] = field(default_factory=dict)
+    _known: dict[tuple[bytes, int, int], Promise] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
@@ -80,8 +80,7 @@ class Crowd:
         tally = mechanism.simulate(values, counts, coin)
         valid = tally.reports
         batch = self._batch(name, period, valid + sum(invalid.values()))
-        honest = honest_reports(batch.header.count, found.collection.honest_fraction, valid)
-        record = release_record(batch, found, self._promise(found, honest), valid=valid, invalid=invalid)
+        record = release_record(batch, found, self._promise(found, batch.header, valid), invalid)
         version = self.storage.pair(found.metric.id, period).version
         self.storage.admit(batch)
         accepted = Accepted(valid, invalid, tally.to_bytes(), self.rng.bytes(16), record)
@@ -108,8 +107,8 @@ class Crowd:
         self._sent += 1
         return hashlib.sha256(f"{self.seed} {self._sent}".encode()).digest()[:16]
 
-    def _promise(self, found: Governed, honest: int) -> Guarantee:
-        key = (found.metric.mechanism.fingerprint, honest)
+    def _promise(self, found: Governed, header: BatchHeader, valid: int) -> Promise:
+        key = (found.metric.id, header.count, valid)
         if key not in self._known:
-            self._known[key] = guarantee(found.metric.mechanism, honest, found.collection.release_delta)
+            self._known[key] = promise_of(self.storage, found, header, valid)
         return self._known[key]

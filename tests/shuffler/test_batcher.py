@@ -146,6 +146,7 @@ def test_a_bucket_above_the_largest_batch_is_cut_and_all_of_it_arrives(tmp_path:
         await closed_with(world, sealed)
         await world.settle_all()
         assert sorted(header.count for header in world.aggregator.headers()) == [83, 83, 84]
+        assert {header.count + header.in_other_batches for header in world.aggregator.headers()} == {250}
         assert sorted(world.aggregator.delivered()) == sorted(sealed)
         assert (await counts(world))["accepted"] == (250, 3)
         assert not [each for each in sealed if each in files_of(tmp_path)]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from hubbub.accounting import guarantee
+from hubbub.accounting import guarantee, honest_reports_in_part
 from hubbub.codebook import Codebook
 from hubbub.problems import HubbubError
 from hubbub_cli.commands import hubbub
@@ -142,7 +143,9 @@ def test_a_crowd_above_the_largest_batch_is_promised_what_its_parts_are() -> Non
     book = Codebook.from_toml(TEXT)
     found = verdict(book.metric("dark"), book, 10_000_000)
     assert found.parts == 10
-    assert found.guarantee.reports == 900_000
+    failure = Fraction(1, 10**7)
+    assert found.guarantee.reports == honest_reports_in_part(1_000_000, "0.9", failure) == 898_292
+    assert found.guarantee.delta == 1e-6
 
 
 def test_plots_are_drawn_and_refused_before_the_work(files: list[str], tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ class RedisBatches:
         self._link.one(listed)
         kept = _decode(batch.id, entry)
         if kept.state != "pending":
-            self._note(kept, _token(entry))
+            self._note(kept, entry)
         return kept
 
     def _place(self, id: bytes, content: bytes) -> bytes:  # noqa: A002  it is an id
@@ -94,7 +94,7 @@ class RedisBatches:
         for member, entry in zip(members, self._link.run(calls, write=False), strict=True):
             batch = None if entry is None else _decode(member.id, entry)
             if batch is not None and batch.state != "pending":
-                self._note(batch, _token(entry))
+                self._note(batch, entry)
             else:
                 found.append((member, batch))
         return found
@@ -119,22 +119,31 @@ class RedisBatches:
         blobs = {counts: len(record).to_bytes(4) + record + accepted.tally, nonces: accepted.nonces}
         self._link.run([command("SET", name, blob, "EX", _UNCOMMITTED) for name, blob in blobs.items()])
         keys = (names.batches, names.version, counts, nonces)
-        said = self._link.one(script(self._lua["commit"], keys, id, version, _encode(settled, token)))
+        entry = _encode(settled, token)
+        said = self._link.one(script(self._lua["commit"], keys, id, version, entry))
         if said == b"accepted":
-            self._note(settled, token)
+            self._note(settled, entry)
         elif said == b"settled":
             self._note_entered(batch)  # by another, or by this call before its answer was lost
         else:
             self._link.one(command("UNLINK", counts, nonces))
         return said in (b"accepted", b"settled")
 
-    def refuse(self, id: bytes, reason: str, valid: int | None, invalid: Mapping[str, int]) -> None:  # noqa: A002  it is an id
+    def refuse(
+        self,
+        id: bytes,  # noqa: A002  it is an id
+        reason: str,
+        valid: int | None,
+        invalid: Mapping[str, int],
+        record: str | None = None,
+    ) -> None:
         batch = self.batch(id)
         if batch is None or batch.state != "pending":
             return
         pair = self._keys.pair(batch.header.metric, batch.header.period)
         settled = Batch(id, batch.header, batch.digest, "refused", None, reason, valid, invalid)
-        self._link.one(script(self._lua["refuse"], (pair.batches,), id, _encode(settled)))
+        # the record stands in the entry too: who finds the verdict and no note of it can make the note
+        self._link.one(script(self._lua["refuse"], (pair.batches,), id, _encode(settled, record=record)))
         self._note_entered(batch)
 
     def drop(self, id: bytes) -> None:  # noqa: A002  it is an id
@@ -162,27 +171,28 @@ class RedisBatches:
         pair = self._keys.pair(batch.header.metric, batch.header.period)
         entry = self._link.one(command("HGET", pair.batches, batch.id), write=False)
         if entry is not None and not entry.startswith(b"p"):
-            self._note(_decode(batch.id, entry), _token(entry))
+            self._note(_decode(batch.id, entry), entry)
 
-    def _note(self, batch: Batch, token: bytes) -> None:
-        keys, member = self._keys, _member(batch)
+    def _note(self, batch: Batch, entry: bytes) -> None:
+        keys, member, token = self._keys, _member(batch), _token(entry)
         release = member._replace(token=token).encode() if token else b""
+        record: str = json.loads(entry[1:])["record"] or ""
         sums: dict[str, int] = {f"{batch.header.kind}:{batch.state}": 1}
         if batch.reason is not None:
             sums[f"refused:{batch.reason}"] = 1
         sums |= {f"invalid:{name}": number for name, number in batch.invalid.items()}
         discard: Part = member.period if batch.header.kind == "discard" else b""
         of_metric = (keys.releases_of(member.metric), keys.discards_of(member.metric))
-        names = (keys.pending, keys.noted, keys.sums, keys.releases, *of_metric)
+        names = (keys.pending, keys.noted, keys.sums, keys.releases, *of_metric, keys.opened_and_refused)
         flat = [part for pair in sums.items() for part in pair]
-        self._link.one(script(self._lua["note"], names, member.encode(), batch.id, release, discard, *flat))
+        self._link.one(script(self._lua["note"], names, member.encode(), batch.id, release, discard, record, *flat))
 
 
 def _member(batch: Batch) -> Member:
     return Member(batch.header.period, batch.id, batch.header.metric)
 
 
-def _encode(batch: Batch, token: bytes = b"") -> bytes:
+def _encode(batch: Batch, token: bytes = b"", record: str | None = None) -> bytes:
     """An entry: the first letter of its state, which scripts look at, then everything else."""
     rest: dict[str, Any] = {
         "header": batch.header.encode().hex(),
@@ -192,6 +202,7 @@ def _encode(batch: Batch, token: bytes = b"") -> bytes:
         "valid": batch.valid,
         "invalid": dict(batch.invalid),
         "blobs": token.hex(),
+        "record": record,
     }
     return batch.state[0].encode() + json.dumps(rest, separators=(",", ":")).encode()
 

@@ -61,6 +61,7 @@ class Keys:
         self.keys, self.bundle, self.marks = self._control("keys"), self._control("bundle"), self._control("marks")
         self.remembered, self.probe = self._control("remembered"), self._control("probe")
         self.doomed, self.expired = self._control("doomed"), self._control("expired")
+        self.opened_and_refused = self._control("opened-and-refused")
 
     def _control(self, name: str) -> bytes:
         return f"{self._prefix}:{{control}}:{name}".encode()

@@ -24,7 +24,7 @@ class RedisRegistry:
 
     def __init__(self, link: Link, keys: Keys, secret: bytes) -> None:
         self._link, self._keys, self._secret = link, keys, secret
-        self._lua = {name: lua(name) for name in ("add_codebook", "add_key", "publish")}
+        self._lua = {name: lua(name) for name in ("add_codebook", "add_key", "publish", "revoke_key")}
 
     def codebooks(self) -> list[StoredCodebook]:
         flat = self._link.one(command("HGETALL", self._keys.codebooks), write=False)
@@ -60,6 +60,9 @@ class RedisRegistry:
         )
         if self._link.one(call) != 1:
             raise KeyTaken("those periods, or this id, have a key already and nothing was changed: try again")
+
+    def revoke_key(self, id: int) -> None:  # noqa: A002  it is an id
+        self._link.one(script(self._lua["revoke_key"], (self._keys.keys, self._keys.marks), id))
 
     def bundle(self) -> SignedBundle | None:
         fields = ("sequence", "issued", "content", "raw")

@@ -57,7 +57,14 @@ class RedisReleases(RedisBatches):
 
     def expired(self) -> list[Release]:
         self._delete_doomed()  # a crash may have left what is on no list
-        flat = self._link.one(command("HGETALL", self._keys.expired), write=False)
+        return self._records(self._keys.expired)
+
+    def opened_and_refused(self) -> list[Release]:
+        self.pending()  # as above
+        return self._records(self._keys.opened_and_refused)
+
+    def _records(self, key: bytes) -> list[Release]:
+        flat = self._link.one(command("HGETALL", key), write=False)
         found = [(Member.decode(raw), record.decode()) for raw, record in zip(flat[::2], flat[1::2], strict=True)]
         return [Release(one.id, one.metric, one.period, b"", record) for one, record in sorted(found)]
 

@@ -9,7 +9,8 @@ from hubbub_aggregator.storage._redis_link import Link, command
 
 __all__ = ["STAKES", "claim"]
 
-_LAYOUT = 1
+_LAYOUT = 2
+"""2: headers say how many reports of the bucket are in other batches; opened and refused batches have records."""
 STAKES = Stakes("BATCHES", "IT MAY DELETE NONCES, AND REPORTS WOULD COUNT TWICE")
 
 

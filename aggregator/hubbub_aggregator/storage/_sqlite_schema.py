@@ -4,13 +4,20 @@ from __future__ import annotations
 
 __all__ = ["SCHEMA", "UPGRADES", "VERSION"]
 
-VERSION = 2
+VERSION = 3
 _EXPIRED = """
 CREATE TABLE expired (
     id BLOB PRIMARY KEY, metric BLOB NOT NULL, period INTEGER NOT NULL, record TEXT NOT NULL
 ) STRICT, WITHOUT ROWID
 """
-UPGRADES = {1: _EXPIRED}
+_OPENED_AND_REFUSED = """
+CREATE TABLE opened_and_refused (
+    id BLOB PRIMARY KEY, metric BLOB NOT NULL, period INTEGER NOT NULL, record TEXT NOT NULL
+) STRICT, WITHOUT ROWID
+"""
+# headers say since then how many reports of the bucket are in other batches; before, nobody knew of any
+_LONGER_HEADERS = "UPDATE batches SET header = CAST(header || zeroblob(8) AS BLOB)"
+UPGRADES = {1: _EXPIRED, 2: f"{_OPENED_AND_REFUSED};{_LONGER_HEADERS}"}
 """What the schema after this one added."""
 SCHEMA = f"""
 CREATE TABLE batches (
@@ -38,4 +45,5 @@ CREATE TABLE bundle (
 ) STRICT;
 CREATE TABLE remembered (question TEXT PRIMARY KEY, answer INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 {_EXPIRED};
+{_OPENED_AND_REFUSED};
 """

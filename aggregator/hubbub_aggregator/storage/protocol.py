@@ -165,8 +165,18 @@ class Storage(Protocol):
     def accept(self, id: bytes, version: int, accepted: Accepted) -> bool:  # noqa: A002  it is an id
         """Settle a pending batch as released. False, and no change, if the pair's version is another by now."""
 
-    def refuse(self, id: bytes, reason: str, valid: int | None, invalid: Mapping[str, int]) -> None:  # noqa: A002  it is an id
-        """Settle a pending batch as never to be released."""
+    def refuse(
+        self,
+        id: bytes,  # noqa: A002  it is an id
+        reason: str,
+        valid: int | None,
+        invalid: Mapping[str, int],
+        record: str | None = None,
+    ) -> None:
+        """Settle a pending batch as never to be released.
+
+        `record`: what it cost to have opened it, as JSON, if it was; kept with the verdict, and as long as that.
+        """
 
     def drop(self, id: bytes) -> None:  # noqa: A002  it is an id
         """Forget a pending batch, as if it had never been sent: its body is gone."""
@@ -199,6 +209,9 @@ class Storage(Protocol):
     def expired(self) -> list[Release]:
         """What `expire` has deleted, by (period, id): records with empty tallies, for the ledger."""
 
+    def opened_and_refused(self) -> list[Release]:
+        """The batches that were refused with a record, by (period, id), with empty tallies: for the ledger, too."""
+
     def discarded(self, metric: bytes, first: int, last: int) -> set[int]:
         """The periods, first to last, of which a shuffler reported a discard for this metric."""
 
@@ -222,6 +235,9 @@ class Storage(Protocol):
         KeyTaken, and no change, if the id is in use or any of the periods still has a live key.
         """
 
+    def revoke_key(self, id: int) -> None:  # noqa: A002  it is an id
+        """Revoke a key and erase its private part, without another in its place; no change if it is not there."""
+
     def forget(self, through: int) -> bool:
         """Erase the keys that end at or before this period and the nonces of their periods, together.
 
@@ -231,7 +247,8 @@ class Storage(Protocol):
     def scrub(self) -> bool:
         """Wipe the traces of what was erased, also by another process or before a crash. Whether none is left.
 
-        `add_key` and `forget` do it too; what stands in the way, such as a long reader, makes another call necessary.
+        `add_key`, `revoke_key` and `forget` do it too; what stands in the way, such as a long reader, makes another
+        call necessary.
         """
 
     def bundle(self) -> SignedBundle | None:

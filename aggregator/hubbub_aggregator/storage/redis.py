@@ -65,6 +65,9 @@ class RedisStorage(RedisReleases):
     def add_key(self, key: StoredKey, *, instead_of: int | None = None) -> None:
         self._registry.add_key(key, instead_of=instead_of)
 
+    def revoke_key(self, id: int) -> None:  # noqa: A002  it is an id
+        self._registry.revoke_key(id)
+
     def forget(self, through: int) -> bool:
         return self._eraser.forget(through)
 

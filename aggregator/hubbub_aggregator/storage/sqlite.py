@@ -34,6 +34,7 @@ _BUSY_SCRUBBING = 200
 """Milliseconds to wait for other processes; scrubbing holds up everything else, and is tried again soon."""
 _BATCH = "id, header, digest, state, spool, reason, valid, invalid"
 _RELEASE = "id, metric, period, tally, record"
+_REVOKE = "UPDATE keys SET revoked = 1, private_key = NULL WHERE id = ?"
 
 
 class SqliteStorage:
@@ -159,17 +160,29 @@ class SqliteStorage:
             self._settle(id, "accepted", None, accepted.valid, accepted.invalid)
         return True
 
-    def refuse(self, id: bytes, reason: str, valid: int | None, invalid: Mapping[str, int]) -> None:  # noqa: A002  it is an id
+    def refuse(
+        self,
+        id: bytes,  # noqa: A002  it is an id
+        reason: str,
+        valid: int | None,
+        invalid: Mapping[str, int],
+        record: str | None = None,
+    ) -> None:
         with self._transaction():
-            self._settle(id, "refused", reason, valid, invalid)
+            if self._settle(id, "refused", reason, valid, invalid) and record is not None:
+                self._connection.execute(
+                    "INSERT INTO opened_and_refused SELECT id, metric, period, ? FROM batches WHERE id = ?",
+                    (record, id),
+                )
 
-    def _settle(self, id: bytes, *verdict: object) -> None:  # noqa: A002  it is an id
+    def _settle(self, id: bytes, *verdict: object) -> bool:  # noqa: A002  it is an id
         *plain, invalid = verdict
-        self._connection.execute(
+        done = self._connection.execute(
             "UPDATE batches SET state = ?, reason = ?, valid = ?, invalid = ?, spool = NULL "
             "WHERE id = ? AND state = 'pending'",
             (*plain, json.dumps(invalid), id),
         )
+        return done.rowcount > 0
 
     def drop(self, id: bytes) -> None:  # noqa: A002  it is an id
         with self._transaction():
@@ -227,6 +240,10 @@ class SqliteStorage:
         rows = self._all("SELECT id, metric, period, x'', record FROM expired ORDER BY period, id")
         return [Release(*row) for row in rows]
 
+    def opened_and_refused(self) -> list[Release]:
+        rows = self._all("SELECT id, metric, period, x'', record FROM opened_and_refused ORDER BY period, id")
+        return [Release(*row) for row in rows]
+
     def discarded(self, metric: bytes, first: int, last: int) -> set[int]:
         rows = self._all(
             "SELECT DISTINCT period FROM batches WHERE metric = ? AND period BETWEEN ? AND ? AND kind = 'discard'",
@@ -260,7 +277,7 @@ class SqliteStorage:
 
     def add_key(self, key: StoredKey, *, instead_of: int | None = None) -> None:
         with self._transaction():
-            self._connection.execute("UPDATE keys SET revoked = 1, private_key = NULL WHERE id = ?", (instead_of,))
+            self._connection.execute(_REVOKE, (instead_of,))
             taken = self._one(
                 "SELECT 1 FROM keys WHERE id = ? OR (NOT revoked AND first_period <= ? AND last_period >= ?)",
                 key.id,
@@ -274,6 +291,12 @@ class SqliteStorage:
                 (key.id, key.first_period, key.last_period, key.public_key, key.private_key, key.revoked),
             )
             self._traces |= instead_of is not None
+        self.scrub()
+
+    def revoke_key(self, id: int) -> None:  # noqa: A002  it is an id
+        with self._transaction():
+            self._connection.execute(_REVOKE, (id,))
+            self._traces = True
         self.scrub()
 
     def forget(self, through: int) -> bool:

@@ -9,8 +9,8 @@ LIMITS: dict[str, str] = {
     "sees it, whoever watches the network sees some of it, and the number of reports is public.",
     "collusion": "If shuffler and aggregator work together, or one party has both machines, only each device's local "
     "epsilon is left.",
-    "honest": "That the assumed share of reports is honest is enforced by nothing. Devices that lie also move the "
-    "estimates: every estimate says by how much one fake in a thousand reports could.",
+    "honest": "That the assumed share of valid reports is honest is enforced by nothing. Devices that lie also move "
+    "the estimates: every estimate says by how much one fake in a thousand reports could.",
     "people": "Not a person but a device is the unit: who has several devices is protected less.",
     "time": "The guarantees of periods add up. Nothing is memoized, so a value that never changes is reported anew, "
     "and costs anew, in every period.",

@@ -69,9 +69,9 @@ def _promise(found: Review) -> Iterator[str]:
     elif operators == "two":
         yield (
             "Two operators run the services. **The promise is the shuffle guarantee below**, as long as they do not "
-            "collude, the assumed share of reports is honest and as many devices report as are planned for. If fewer "
-            f"do, what the services see to is the release target alone: {release_target(found.codebook)} for each "
-            "release. If they collude, what is left is local: epsilon "
+            "collude, the assumed share of valid reports is honest and as many devices report as are planned for. If "
+            f"fewer do, what the services see to is the release target alone: {release_target(found.codebook)} for "
+            "each release. If they collude, what is left is local: epsilon "
             f"{spent} for all reports of a device in one period, added up over periods."
         )
     else:
@@ -92,7 +92,7 @@ def _figures(found: Review, file: str) -> Iterator[str]:
     made = found.figures.plan
     honest = decimal_text(found.codebook.collection.honest_fraction)
     yield (
-        f"For {made.devices:,} devices in a period, of whose reports a share of {honest} is honest, over "
+        f"For {made.devices:,} devices in a period, of whose valid reports a share of {honest} is honest, over "
         f"{made.periods:,} periods (365 days). Shuffle epsilons are upper bounds at delta {found.figures.delta:g}; "
         "epsilons are rounded up."
     )

@@ -173,13 +173,13 @@ def _honest(codebook: Codebook) -> Section:
         "honest",
         "Honest fraction",
         (
-            f"The codebook assumes that a share of {fraction} of all reports is honest: only those hide a device. It "
-            "is an assumption; nothing enforces it.",
+            f"The codebook assumes that a share of {fraction} of the distinct valid reports is honest: only those hide "
+            "a device. It is an assumption; nothing enforces it.",
         ),
         (
             Question(
                 "honest_reason",
-                f"Why may a share of {fraction} of the reports be taken as honest?",
+                f"Why may a share of {fraction} of the valid reports be taken as honest?",
                 "Think of bots, of tampered clients, of someone who sends reports of their own to single out one "
                 "device, and of limits per address at the shuffler.",
                 basis=f"honest_fraction {fraction}",

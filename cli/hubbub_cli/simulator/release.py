@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hubbub.accounting import Guarantee, guarantee, honest_reports
+from hubbub.accounting import FAILURE_SHARE, Guarantee, guarantee, honest_reports, honest_reports_in_part
 from hubbub.accounting.plan import min_batch
 from hubbub.problems import InvalidParameter
 from hubbub_shuffler.permute import number_of_parts
@@ -55,8 +55,13 @@ def verdict(metric: Metric, codebook: Codebook, reports: int) -> Verdict:
     if needed is not None and needed > LARGEST:
         needed = None  # the aggregator does not start with such a metric
     parts = parts_of(reports, needed)
-    honest = honest_reports(reports // max(1, parts), collection.honest_fraction)
-    promise = guarantee(metric.mechanism, max(1, honest), collection.release_delta)
+    share, delta = collection.honest_fraction, collection.release_delta
+    if parts > 1:  # of a part chance decides how many are honest
+        failure = delta * FAILURE_SHARE
+        honest = honest_reports_in_part(reports // parts, share, failure)
+        promise = replace(guarantee(metric.mechanism, max(1, honest), delta - failure), delta=float(delta))
+    else:
+        promise = guarantee(metric.mechanism, max(1, honest_reports(reports, share)), delta)
     return Verdict(reports, needed, parts, promise)
 
 

@@ -18,12 +18,18 @@ from hubbub.accounting.guarantee import (
     delta_at,
     guarantee,
     guarantee_curve,
-    honest_reports,
     min_reports,
+)
+from hubbub.accounting.honest import (
+    FAILURE_SHARE,
+    honest_reports,
+    honest_reports_in_part,
+    pessimistic_honest_reports,
 )
 from hubbub.accounting.ledger import Ledger, Release
 
 __all__ = [
+    "FAILURE_SHARE",
     "AnyRandomizer",
     "CloneRandomizer",
     "Composition",
@@ -37,5 +43,7 @@ __all__ = [
     "guarantee",
     "guarantee_curve",
     "honest_reports",
+    "honest_reports_in_part",
     "min_reports",
+    "pessimistic_honest_reports",
 ]

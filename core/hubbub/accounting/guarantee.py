@@ -136,22 +136,6 @@ def guarantee_curve(
     return tuple(guarantee(mechanism, reports - count, delta) for count in counts)
 
 
-def honest_reports(reports: int, honest_fraction: object, valid: int | None = None) -> int:
-    """How many reports may be counted on: min(valid, floor(fraction of all reports)).
-
-    That the fraction is honest is an assumption; nothing enforces it.
-    """
-    from hubbub.mechanisms._exact import exact_number
-
-    fraction = exact_number(honest_fraction, "honest_fraction")
-    if not 0 < fraction <= 1:
-        raise InvalidParameter(f"honest_fraction must be above 0 and at most 1, got {honest_fraction!r}")
-    if valid is not None and (isinstance(valid, bool) or not isinstance(valid, int) or valid < 0):
-        raise InvalidParameter(f"valid must be a whole number of at least 0, got {valid!r}")
-    counted = int(check_reports(reports) * fraction)
-    return counted if valid is None else min(valid, counted)
-
-
 class Profile:
     """Every certified bound that a mechanism has, with the tightest taken."""
 

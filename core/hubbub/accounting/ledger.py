@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from hubbub.accounting.compose import Composition, compose
 from hubbub.accounting.guarantee import Randomizer, check_reports
@@ -52,7 +53,7 @@ class Ledger:
     def __iter__(self) -> Iterator[Release]:
         return iter(self._releases.values())
 
-    def total(self, delta: float) -> Composition:
+    def total(self, delta: float | Fraction) -> Composition:
         """Over all metrics and periods."""
         return self._composed(self._releases.values(), delta)
 
@@ -78,7 +79,7 @@ class Ledger:
         chosen = (r for r in self if metric in (None, r.metric) and period in (None, r.period))
         return self._composed(chosen, delta)
 
-    def _composed(self, releases: Iterable[Release], delta: float) -> Composition:
+    def _composed(self, releases: Iterable[Release], delta: float | Fraction) -> Composition:
         counted = coarsened([(r.mechanism, r.reports) for r in releases], self.most_sizes)
         return compose([(mechanism, reports, 1) for mechanism, reports in counted], delta)
 

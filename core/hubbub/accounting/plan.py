@@ -12,7 +12,8 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from hubbub.accounting.compose import Composition, compose
-from hubbub.accounting.guarantee import Guarantee, guarantee, honest_reports, min_reports
+from hubbub.accounting.guarantee import Guarantee, guarantee, min_reports
+from hubbub.accounting.honest import honest_reports
 from hubbub.mechanisms import Bounds, explain
 from hubbub.problems import InvalidParameter
 
@@ -102,7 +103,7 @@ def _plan_metric(codebook: Codebook, metric: Metric, devices: int, periods: int)
     collection, mechanism = codebook.collection, metric.mechanism
     reports = int(devices * metric.share)
     delta = collection.release_delta
-    honest = honest_reports(reports, collection.honest_fraction) if reports else 0
+    honest = honest_reports(reports, collection.honest_fraction)
     try:
         needed: int | None = min_batch(metric, codebook)
     except InvalidParameter:
@@ -149,7 +150,7 @@ def _advice(codebook: Codebook, metric: Metric, reports: int, needed: int | None
 def _largest_epsilon_that_fits(codebook: Codebook, metric: Metric, reports: int) -> float | None:
     """The largest two-digit epsilon below the metric's own at which the expected reports are enough."""
     collection = codebook.collection
-    honest = honest_reports(reports, collection.honest_fraction) if reports else 0
+    honest = honest_reports(reports, collection.honest_fraction)
     if not honest or metric.mechanism.name == "matrix":  # a matrix is its own epsilon
         return None
     low, high = 0, int(metric.epsilon * 100)

@@ -49,7 +49,7 @@ COLLECTION = (
         "honest_fraction",
         "a number above 0 and at most 1, such as 0.9",
         "0.9",
-        "Share of reports assumed honest. An assumption: nothing enforces it.",
+        "Share of the distinct valid reports assumed honest. An assumption: nothing enforces it.",
     ),
 )
 

@@ -40,7 +40,7 @@ class Collection:
     release_epsilon: Fraction
     release_delta: Fraction
     honest_fraction: Fraction
-    """Share of reports assumed honest: an assumption that nothing enforces."""
+    """Share of the distinct valid reports assumed honest: an assumption that nothing enforces."""
 
     def document(self) -> dict[str, Json]:
         return {

@@ -318,7 +318,8 @@ def test_a_period_has_one_codebook_and_so_a_name_one_id() -> None:
     body = verify(signed(codebooks=codebooks), TRUST, NOW).body
     (old,), (new,) = codebooks[0].metrics, codebooks[1].metrics
 
-    assert old.name == new.name and old.id != new.id
+    assert old.name == new.name
+    assert old.id != new.id
     assert [body.metric(old.id, period) for period in (20_004, 20_005)] == [old, None]
     assert [body.metric(new.id, period) for period in (20_004, 20_005)] == [None, new]
 

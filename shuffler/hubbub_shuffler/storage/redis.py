@@ -21,8 +21,10 @@ from hubbub_shuffler.storage._redis_leases import Leases
 from hubbub_shuffler.storage._redis_link import Link
 from hubbub_shuffler.storage._redis_mark import Mark
 from hubbub_shuffler.storage._redis_overview import listed, overview
+from hubbub_shuffler.storage._redis_periods import Periods
 from hubbub_shuffler.storage._redis_scripts import Call, Part, Script, Scripts, command
 from hubbub_shuffler.storage.protocol import (
+    CLOSED_FOR,
     PIECE_BYTES,
     Arrivals,
     Bucket,
@@ -76,6 +78,7 @@ class RedisStorage:
         self._ingest = RedisLane(Link(url, replicas=replicas, timeout=timeout))
         self._rest = RedisLane(Link(url, replicas=replicas, timeout=timeout))
         self._durability = Durability(_LOG, _STAKES, replicas, StorageError)
+        self._periods = Periods(self._rest.link, self._keys, self._scripts)
         self._leases = Leases(self._rest.link, self._keys, self._scripts, self._now, entropy)
         self._eraser = Eraser(self._rest.link, self._keys, self._scripts, self._now, entropy(16).hex(), tidy_lease)
         try:
@@ -90,8 +93,8 @@ class RedisStorage:
     async def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
         return await self._ingest.run(self._add, arrivals)
 
-    async def close(self, revoked: Collection[int]) -> list[Closed]:
-        return await self._rest.run(self._close, revoked)
+    async def close(self, revoked: Collection[int], off: Collection[bytes] = ()) -> list[Closed]:
+        return await self._rest.run(self._close, revoked, off)
 
     async def read(self, bucket: Bucket) -> AsyncIterator[bytes]:
         member = member_of(bucket)
@@ -108,6 +111,15 @@ class RedisStorage:
 
     async def plan(self, bucket: Bucket, plan: Plan) -> bool:
         return await self._rest.run(self._leases.plan, bucket, plan)
+
+    async def halved(self, name: str, period: int, reports: int) -> bool:
+        return await self._rest.run(self._periods.halved, name, period, reports)
+
+    async def held_periods(self) -> bytes:
+        return await self._rest.run(self._periods.held)
+
+    async def hold_periods(self, before: bytes, after: bytes) -> bool:
+        return await self._rest.run(self._periods.hold, before, after)
 
     async def claim(self, lease: float) -> Claim | None:
         return await self._rest.run(self._leases.claim, lease)
@@ -158,7 +170,7 @@ class RedisStorage:
         for arrival, place, answer in zip(arrivals, places, answers, strict=True):
             said = answer if answer != b"unknown" else self._open(arrival, place)
             if said != b"kept":
-                refused[arrival.bucket] = "revoked-key" if said == b"revoked-key" else "period-closed"
+                refused[arrival.bucket] = next(reason for reason in CLOSED_FOR if reason.encode() == said)
         return refused
 
     def _place(self, arrival: Arrivals) -> _Place:
@@ -182,31 +194,32 @@ class RedisStorage:
         )
         ((state, revoked, incarnation, closes_at),) = link.run([register], again=True)
         if state != b"open":
-            return b"revoked-key" if revoked == b"1" else b"period-closed"
+            return CLOSED_FOR[int(revoked)].encode()
         (answer,) = link.run([place.call(self._now(), incarnation, closes_at)], again=True)
         return bytes(answer)
 
-    def _close(self, revoked: Collection[int]) -> list[Closed]:
+    def _close(self, revoked: Collection[int], off: Collection[bytes]) -> list[Closed]:
         self._mark.look()
-        self._begin_closing(revoked)
+        self._begin_closing(revoked, off)
         for member, row in listed(self._rest.link, self._keys, "closing", "incarnation", "closes_at", "revoked"):
             self._finish_closing(member, *row)
         return [
-            Closed(bucket_of(member), _terms(row), revoked=row[4] == b"1")
+            Closed(bucket_of(member), _terms(row), early=row[4] != b"0")
             for member, row in listed(
                 self._rest.link, self._keys, "closed", "name", "size", "closes_at", "minimum", "revoked"
             )
         ]
 
-    def _begin_closing(self, revoked: Collection[int]) -> None:
+    def _begin_closing(self, revoked: Collection[int], off: Collection[bytes]) -> None:
         link, open_ = self._rest.link, self._keys.listing("open")
         while True:
             due = link.run([self._scripts.due((open_,), self._now(), 0, 0, _AT_ONCE, "")], again=True, write=False)[0]
             if not due or not any(self._begin(due, "0")):
                 break
-        if revoked:
-            members = [member.encode() for member, _ in listed(self._rest.link, self._keys, "open")]
-            self._begin([member for member in members if int(member.rpartition(b":")[2]) in revoked], "1")
+        if revoked or off:
+            open_now = [(member.encode(), bucket_of(member)) for member, _ in listed(link, self._keys, "open")]
+            self._begin([member for member, bucket in open_now if bucket.key in revoked], "1")
+            self._begin([member for member, bucket in open_now if bucket.metric in off], "2")
 
     def _begin(self, members: Sequence[bytes], revoked: str) -> list[int]:
         keys = self._keys

@@ -1,7 +1,7 @@
 """Reports in Redis, on one server or on a cluster: for when one machine is not enough.
 
 docs/design/shuffler-storage.md has the layout and says why every crash between two steps is harmless. Two threads,
-each with connections of its own: one for ingest, one for everything else.
+each with connections of its own: one for ingest and what it needs, one for everything else.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
 from hubbub.durability import Durability, Stakes
 from hubbub_shuffler.permute import Entropy
+from hubbub_shuffler.storage import _redis_periods as periods
 from hubbub_shuffler.storage._blobs import blobs
 from hubbub_shuffler.storage._redis_erase import Eraser
 from hubbub_shuffler.storage._redis_keys import SHARDS, Keys, bucket_of, member_of
@@ -21,7 +22,6 @@ from hubbub_shuffler.storage._redis_leases import Leases
 from hubbub_shuffler.storage._redis_link import Link
 from hubbub_shuffler.storage._redis_mark import Mark
 from hubbub_shuffler.storage._redis_overview import listed, overview
-from hubbub_shuffler.storage._redis_periods import Periods
 from hubbub_shuffler.storage._redis_scripts import Call, Part, Script, Scripts, command
 from hubbub_shuffler.storage.protocol import (
     CLOSED_FOR,
@@ -78,7 +78,6 @@ class RedisStorage:
         self._ingest = RedisLane(Link(url, replicas=replicas, timeout=timeout))
         self._rest = RedisLane(Link(url, replicas=replicas, timeout=timeout))
         self._durability = Durability(_LOG, _STAKES, replicas, StorageError)
-        self._periods = Periods(self._rest.link, self._keys, self._scripts)
         self._leases = Leases(self._rest.link, self._keys, self._scripts, self._now, entropy)
         self._eraser = Eraser(self._rest.link, self._keys, self._scripts, self._now, entropy(16).hex(), tidy_lease)
         try:
@@ -113,13 +112,15 @@ class RedisStorage:
         return await self._rest.run(self._leases.plan, bucket, plan)
 
     async def halved(self, name: str, period: int, reports: int) -> bool:
-        return await self._rest.run(self._periods.halved, name, period, reports)
+        return await self._rest.run(
+            periods.note_crowd, self._rest.link, self._keys, self._scripts, name, period, reports
+        )
 
     async def held_periods(self) -> bytes:
-        return await self._rest.run(self._periods.held)
+        return await self._ingest.run(periods.held, self._ingest.link, self._keys)
 
     async def hold_periods(self, before: bytes, after: bytes) -> bool:
-        return await self._rest.run(self._periods.hold, before, after)
+        return await self._ingest.run(periods.hold, self._ingest.link, self._keys, self._scripts, before, after)
 
     async def claim(self, lease: float) -> Claim | None:
         return await self._rest.run(self._leases.claim, lease)

@@ -1,7 +1,7 @@
 """Reports in one SQLite file: the embedded default, durable and atomic without a server.
 
-Two connections, each in a thread of its own: one for ingest, one for everything else, so that reading a large
-bucket never keeps an upload waiting. Any number of processes may share the file.
+Two connections, each in a thread of its own: one for ingest and what it needs, one for everything else, so that reading
+a large bucket never keeps an upload waiting. Any number of processes may share the file.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class SqliteStorage:
         return await self._rest.run(self._halved, name, period, reports)
 
     async def held_periods(self) -> bytes:
-        return await self._rest.run(self._held_periods)
+        return await self._ingest.run(self._held_periods)
 
     async def hold_periods(self, before: bytes, after: bytes) -> bool:
-        return await self._rest.run(self._hold_periods, before, after)
+        return await self._ingest.run(self._hold_periods, before, after)
 
     async def claim(self, lease: float) -> Claim | None:
         return await self._rest.run(self._claim, lease)
@@ -218,10 +218,10 @@ class SqliteStorage:
         return fell
 
     def _held_periods(self) -> bytes:
-        return bytes(self._rest.db.execute("SELECT body FROM held").fetchone()[0])
+        return bytes(self._ingest.db.execute("SELECT body FROM held").fetchone()[0])
 
     def _hold_periods(self, before: bytes, after: bytes) -> bool:
-        with self._rest.transaction() as db:
+        with self._ingest.transaction() as db:
             return db.execute("UPDATE held SET body = ? WHERE body IN (?, ?)", (after, before, after)).rowcount == 1
 
     def _claim(self, lease: float) -> Claim | None:

@@ -180,16 +180,18 @@ def _shuffler(directory: Path, storage: str | None = None) -> tuple[Any, Any]:
         last=None,
     )
     (directory / "bundle").write_bytes(bundle)
+    kept = open_storage(storage or directory / "reports.sqlite", clock=time.time, entropy=os.urandom)
     bundles = Bundles(
         httpx.AsyncClient(),
+        kept,
         address="http://127.0.0.1:9",
         trust=[anchor_of(identity)],
         first_use=False,
         state_dir=directory,
         clock=time.time,
+        skew=60,
     )
     limits = Limits(rate=1e6, burst=1e9, hops=1, key=os.urandom(KEY_BYTES), clock=time.monotonic)
-    kept = open_storage(storage or directory / "reports.sqlite", clock=time.time, entropy=os.urandom)
     ingest = Ingest(
         kept,
         bundles,

@@ -89,10 +89,11 @@ SHUFFLER = [
     ),
     Panel(
         "What became of buckets, in a day",
-        "Verdicts of the aggregator, and buckets that were discarded for want of a crowd.",
+        "Verdicts of the aggregator, buckets that were discarded for want of a crowd, crowds that halved.",
         [
             ("sum by (verdict) (increase(hubbub_shuffler_settled_batches_total[1d])) > 0", "{{verdict}}"),
             ("sum by (metric) (increase(hubbub_shuffler_discarded_buckets_total[1d])) > 0", "discarded: {{metric}}"),
+            ("sum by (metric) (increase(hubbub_shuffler_crowds_halved_total[1d])) > 0", "halved: {{metric}}"),
         ],
     ),
     Panel(
@@ -100,14 +101,17 @@ SHUFFLER = [
         "At the shuffler: it is fetched anew as often as its max_age says.",
         [("hubbub_shuffler_bundle_age_seconds", "{{instance}}")],
         unit="s",
-        width=12,
+    ),
+    Panel(
+        "Bundles refused, in an hour",
+        "By reason, once for each fetch. ChangedPeriod: one that would split a crowd.",
+        [("sum by (reason) (increase(hubbub_shuffler_refused_bundles_total[1h])) > 0", "{{reason}}")],
     ),
     Panel(
         "Certificate ends in",
         "Where the shuffler speaks TLS itself. Renewed files are taken without a restart.",
         [("hubbub_shuffler_tls_certificate_expires_timestamp_seconds - time()", "{{instance}}")],
         unit="s",
-        width=12,
     ),
 ]
 AGGREGATOR = [

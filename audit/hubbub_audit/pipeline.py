@@ -120,12 +120,13 @@ async def _through(
         stack.push_async_callback(storage.aclose)
         bundles = Bundles(
             upstream,
+            storage,
             address=_AGGREGATOR,
             trust=(anchor_of(identity),),
             first_use=False,
             state_dir=folder,
             clock=clock,
-            codebooks=(),
+            skew=60.0,
         )
         await bundles.refresh()
         ingest = Ingest(

@@ -46,6 +46,8 @@ class BundledCodebook:
     first_period: int
     document: dict[str, Json]
     collection: str = field(init=False)
+    calendar: Calendar = field(init=False)
+    grace: int = field(init=False)
     metrics: tuple[MetricHeader, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,6 +71,8 @@ class BundledCodebook:
             if len(found) != len(metrics):
                 raise MalformedBundle(f"codebook.metrics: two metrics have the same {what}")
         object.__setattr__(self, "collection", collection.text("name"))
+        object.__setattr__(self, "calendar", calendar)
+        object.__setattr__(self, "grace", grace)
         object.__setattr__(self, "metrics", metrics)
 
 
@@ -187,7 +191,7 @@ def _refuse_contradictions(body: Body) -> None:
     starts = [codebook.first_period for codebook in body.codebooks]
     if sorted(set(starts)) != starts:
         raise MalformedBundle("bundle.codebooks: each must start in a later period than the one before it")
-    if len({metric.calendar for codebook in body.codebooks for metric in codebook.metrics}) > 1:
+    if len({codebook.calendar for codebook in body.codebooks}) > 1:
         raise MalformedBundle(
             "bundle.codebooks: all must have the same period length, since keys are counted in periods; "
             "let the old codebook reach its horizon before one with another length is published"

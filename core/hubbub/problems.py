@@ -15,7 +15,8 @@
         ├── UntrustedBundle   signed by a key that is not a trust anchor
         ├── BadSignature      names a trusted key, but the signature does not fit the bytes
         ├── ExpiredBundle     past its expiry
-        └── RolledBackBundle  older than, or different under the same number as, one already accepted
+        ├── RolledBackBundle  older than, or different under the same number as, one already accepted
+        └── ChangedPeriod     gives a period that has begun other metrics or another key
 
 Messages name the value, say what is wrong and what to do. Anything else that is raised is our bug.
 """
@@ -120,3 +121,7 @@ class ExpiredBundle(BundleError):
 
 class RolledBackBundle(BundleError):
     """Older than a bundle already accepted, or different from it under the same sequence number."""
+
+
+class ChangedPeriod(BundleError):
+    """Gives a period that has begun other metrics or another key: its crowd would be split."""

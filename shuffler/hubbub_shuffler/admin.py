@@ -29,6 +29,9 @@ class AdminStatus(Status):
 
     refused: dict[str, int] = Field(description="Uploads and reports refused since the start, by reason.")
     connections_cut: dict[str, int] = Field(description="Connections cut since the start, by reason.")
+    refused_bundles: dict[str, int] = Field(
+        description="Bundles refused since the start, by reason; the log says more."
+    )
 
 
 def create_admin(sources: Sources, storage: Storage, token: str | None) -> ASGIApp:
@@ -61,7 +64,12 @@ def admin_api(sources: Sources, storage: Storage, *refusals: str) -> FastAPI:
         """What waits, what left and what was refused."""
         public = await status_of(sources.ingest, sources.bundles, asked)
         cut = dict(+sources.guard.cut) if sources.guard else {}
-        return AdminStatus(**public.model_dump(), refused=dict(+sources.ingest.refused), connections_cut=cut)
+        return AdminStatus(
+            **public.model_dump(),
+            refused=dict(+sources.ingest.refused),
+            connections_cut=cut,
+            refused_bundles=dict(+sources.bundles.refused),
+        )
 
     return api
 

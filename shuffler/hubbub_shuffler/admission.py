@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hubbub.bundle import Bundle, MetricHeader
 from hubbub.problems import InvalidParameter, MalformedReport
 from hubbub.wire import REPORT_HEADER_BYTES, ReportHeader, decode_report, sealed_bytes
+from hubbub_shuffler.begun_periods import early
 from hubbub_shuffler.storage import Bucket, Terms
 
 __all__ = ["Admission", "Admitted"]
@@ -27,6 +28,8 @@ class Admission:
 
     def __init__(self, bundle: Bundle, *, floor: int, skew: float) -> None:
         self.bundle = bundle
+        self.held_through = -1
+        """The newest period that is held to this bundle: no report of a later one is taken."""
         self._floor, self._skew = floor, skew
         self._known: dict[bytes, Admitted] = {}
 
@@ -76,7 +79,7 @@ class Admission:
             period = metric.calendar.period(index)
         except InvalidParameter:  # beyond the year 9999
             return "period-in-future"
-        if period.start > now + self._skew:
+        if period.start > now + early(metric.calendar, self._skew) or index > self.held_through:
             return "period-in-future"
         return "period-closed" if now >= period.closes_at(metric.grace) else None
 

@@ -206,7 +206,7 @@ async def status_of(ingest: Ingest, bundles: Bundles, storage: Asked) -> Status:
     settled: dict[str, dict[str, int]] = {}
     discarded: dict[str, int] = {}
     for (name, what), count in overview.counts.items():
-        if what in {"ingested", "duplicate"}:
+        if what in {"ingested", "duplicate", "halved"}:
             continue
         if what == "discarded":
             discarded[name] = count.batches

@@ -78,14 +78,16 @@ class Batcher:
         """Close and plan what is due, delete what is discarded or was settled."""
         bundle = relayed.bundle if (relayed := self._bundles.current) else None
         revoked = {key.id for key in bundle.body.keys if key.state == "revoked"} if bundle else set()
-        for closed in await self._storage.close(revoked):
+        off = _switched_off(bundle) if bundle else set()
+        for closed in await self._storage.close(revoked, off):
+            unwanted = closed.early or closed.bucket.key in revoked or closed.bucket.metric in off
             try:
-                await self._plan(closed, bundle, revoked=closed.revoked or closed.bucket.key in revoked)
+                await self._plan(closed, bundle, unwanted=unwanted)
             except StorageError as error:  # one bucket that can't be read must not hold up the others
                 _LOG.error("a bucket of %s can't be planned: %s", closed.terms.name, error)
         await self._storage.forget()
 
-    async def _plan(self, closed: Closed, bundle: Bundle | None, *, revoked: bool) -> None:
+    async def _plan(self, closed: Closed, bundle: Bundle | None, *, unwanted: bool) -> None:
         """Decide what becomes of a closed bucket. Two workers may decide; the storage keeps one decision."""
         seed = self._entropy(SEED_BYTES)
         try:
@@ -93,7 +95,7 @@ class Batcher:
         except BucketGone:
             return  # another worker decided, and is done with it
         parts = number_of_parts(ranking.distinct, self._minimum(closed, bundle), self._max_batch)
-        discard = revoked or parts == 0
+        discard = unwanted or parts == 0
         plan = Plan(
             ids=tuple(self._entropy(ID_BYTES) for _ in range(1 if discard else parts)),
             seed=seed,
@@ -101,7 +103,14 @@ class Batcher:
             duplicates=ranking.duplicates,
             discard=discard,
         )
-        await self._storage.plan(closed.bucket, plan)
+        if await self._storage.plan(closed.bucket, plan) and not unwanted:
+            await self._compare(closed, ranking.distinct)
+
+    async def _compare(self, closed: Closed, reports: int) -> None:
+        """Say so if a crowd has halved. Why is for the operator to find out: nothing is held back for it."""
+        name = closed.terms.name
+        if await self._storage.halved(name, closed.bucket.period, reports):
+            _LOG.warning("the crowd of %s is below half of its last period's", name)
 
     def _minimum(self, closed: Closed, bundle: Bundle | None) -> int:
         """The newest codebook's word; never below the floor, nor what held when the bucket was opened."""
@@ -187,6 +196,12 @@ class Batcher:
 
     def _poll_pause(self, batch: Batch) -> float:
         return self._poll if not batch.sent else min(self._longest_backoff, self._poll * 2 ** min(batch.attempts, 10))
+
+
+def _switched_off(bundle: Bundle) -> set[bytes]:
+    """Ids of metrics that no codebook of the bundle wants any more."""
+    metrics = [metric for codebook in bundle.body.codebooks for metric in codebook.metrics]
+    return {metric.id for metric in metrics} - {metric.id for metric in metrics if metric.enabled}
 
 
 async def _again_and_again(work: Callable[[], Awaitable[None]], every: float) -> None:

@@ -1,7 +1,8 @@
 """The signed bundle: fetched from the aggregator, verified, kept on disk, relayed byte for byte.
 
 The shuffler reads of it which buckets there are; devices read the rest. It can't change a byte without devices
-noticing, and when the aggregator is away it goes on with the copy it has until that expires.
+noticing, and when the aggregator is away it goes on with the copy it has until that expires. A bundle that would change
+a period that has begun is refused, like one that is forged: `hubbub_shuffler.begun_periods` says why.
 """
 
 from __future__ import annotations
@@ -9,19 +10,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 
 from hubbub.bundle import LARGEST_BUNDLE, Bundle, BundledCodebook, Seen, verify
 from hubbub.canonical import digest
-from hubbub.problems import BundleError, InvalidParameter, MalformedBundle, UntrustedBundle
+from hubbub.problems import BundleError, ChangedPeriod, InvalidParameter, MalformedBundle, UntrustedBundle
 from hubbub.trust import parse_anchor
+from hubbub_shuffler.begun_periods import Said
+from hubbub_shuffler.held_periods import HeldPeriods
+from hubbub_shuffler.storage import StorageError
 
-__all__ = ["ID_BYTES", "Bundles", "Relayed"]
+if TYPE_CHECKING:
+    from hubbub_shuffler.storage import Storage
+
+__all__ = ["ID_BYTES", "REASONS", "Bundles", "Relayed"]
 
 ID_BYTES = 16
 """Of a codebook's id."""
@@ -31,6 +41,10 @@ _FILE = "bundle"
 _ANCHOR_FILE = "bundle.anchor"
 _SOONEST, _LATEST = 1.0, 3_600.0
 """Bounds, in seconds, on the time between two fetches."""
+_AHEAD = 5.0
+"""Seconds before a period begins at which the bundle is fetched once more: what comes later, comes too late for it."""
+REASONS = tuple(sorted(error.__name__ for error in BundleError.__subclasses__()))
+"""Why a bundle is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +56,7 @@ class Relayed:
     etag: str
     codebooks: tuple[str, ...]
     """Ids of the codebooks in it."""
+    said: Said
 
 
 class Bundles:
@@ -54,12 +69,14 @@ class Bundles:
     def __init__(
         self,
         client: httpx.AsyncClient,
+        storage: Storage,
         *,
         address: str,
         trust: Collection[str],
         first_use: bool,
         state_dir: Path,
         clock: Callable[[], float],
+        skew: float,
         every: float | None = None,
         codebooks: Collection[str] = (),
     ) -> None:
@@ -74,13 +91,55 @@ class Bundles:
         """Why the last fetch failed; empty if it did not."""
         self._unsaved: dict[str, bytes] = {}
         """Files that the disk does not have yet, in the order in which they must get there."""
+        self.refused: Counter[str] = Counter(dict.fromkeys(REASONS, 0))
+        """Bundles refused since the start, by reason."""
+        self.held = HeldPeriods(storage, skew)
+        """Which periods are held to the bundle at hand."""
+        self._one_at_a_time = asyncio.Lock()
+        self._holding: asyncio.Task[None] | None = None
+        self._asked = False
+        """Whether the aggregator was asked since the start, whatever came of it."""
+        self._overtaken = False
+        """Begun periods are held to another bundle than the one at hand, by another process."""
+        self._wanted = asyncio.Event()
         self._load()
 
     @property
     def current(self) -> Relayed | None:
-        """The newest bundle, unless it has expired."""
+        """The newest bundle, unless it has expired or begun periods are held to another."""
         newest = self._newest
-        return newest if newest is not None and self._clock() < newest.bundle.body.expires else None
+        if newest is None or self._overtaken or self._clock() >= newest.bundle.body.expires:
+            return None
+        return newest
+
+    async def hold(self) -> None:
+        """Hold the periods that have begun to the bundle at hand, before reports of them are taken; StorageError if
+        that can't be done now. Many may ask at once: the storage is asked once."""
+        if self._holding is None or self._holding.done():
+            self._holding = asyncio.ensure_future(self._hold())
+            self._holding.add_done_callback(_heard)
+        await asyncio.shield(self._holding)
+
+    async def _hold(self) -> None:
+        if self._newest is not None and not self._asked:
+            # the copy on disk may be old: what began while nobody was here begins with the newest
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_AHEAD):
+                    await self.refresh()
+        async with self._one_at_a_time:
+            relayed, now = self._newest, self._clock()
+            if relayed is None or now < self.held.until or now >= relayed.bundle.body.expires:
+                return
+            try:
+                await self.held.hold(relayed.said, now)
+            except ChangedPeriod as error:
+                if not self._overtaken:
+                    self.refused[type(error).__name__] += 1
+                    _LOG.warning("the bundle at hand is not used any more: %s", error)
+                self._overtaken = True
+                self._wanted.set()
+            else:
+                self._overtaken = False
 
     async def refresh(self) -> bool:
         """Ask the aggregator once. False, and to be tried again soon, if that or keeping its answer on disk failed.
@@ -90,13 +149,17 @@ class Bundles:
         try:
             raw = await self._fetch()
             if raw is not None:
-                self._accept(raw)
-        except (httpx.HTTPError, BundleError, InvalidParameter) as error:
+                await self._accept(raw)
+        except (httpx.HTTPError, BundleError, InvalidParameter, StorageError) as error:
+            if isinstance(error, BundleError):
+                self.refused[type(error).__name__] += 1
             why = f"{type(error).__name__}: {error}"
             if why != self._trouble:  # once for each, not once a second
                 _LOG.warning("no new bundle: %s", why)
             self._trouble = why
             return False
+        finally:
+            self._asked = True
         if self._trouble:
             _LOG.warning("bundles are fetched again")
         self._trouble = ""
@@ -106,15 +169,29 @@ class Bundles:
         """Keep the bundle fresh, until cancelled."""
         failures = 0
         while True:
-            failures = 0 if await self.refresh() else failures + 1
-            await asyncio.sleep(self._pause(failures))
+            self._wanted.clear()
+            fetched = await self.refresh()
+            with suppress(StorageError):  # whoever needs it asks again, and says so
+                await self.hold()
+            failures = 0 if fetched and not self._overtaken else failures + 1
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pause(failures)):
+                    await self._wanted.wait()
 
     def _pause(self, failures: int) -> float:
         newest = self._newest
         normal = self._every if self._every is not None else newest.bundle.body.max_age / 2 if newest else _SOONEST
         if failures:
             normal = min(normal, 2.0 ** min(failures - 1, 5))
-        return min(max(normal, _SOONEST if self._every is None else 0.01), _LATEST)
+        return min(max(normal, _SOONEST if self._every is None else 0.01), _LATEST, self._until_a_period_begins())
+
+    def _until_a_period_begins(self) -> float:
+        """Seconds until the bundle should be looked at for the next period: shortly before it begins, and then."""
+        left = self.held.until - self._clock()
+        if self._newest is None or left <= 0:
+            return _LATEST  # it can't be held now
+        ahead = min(_AHEAD, self._newest.said.calendar.seconds / 10)
+        return max(left - ahead if left > 1.5 * ahead else left, 0.1)
 
     async def _fetch(self) -> bytes | None:
         """The bytes that the aggregator has; None if they are the ones at hand."""
@@ -123,7 +200,7 @@ class Bundles:
             if response.status_code == httpx.codes.NOT_MODIFIED:
                 return None
             if response.status_code != httpx.codes.OK:
-                raise MalformedBundle(f"the aggregator answered {response.status_code}; is the address right?")
+                raise httpx.HTTPError(f"the aggregator answered {response.status_code}; is the address right?")
             raw = bytearray()
             async for chunk in response.aiter_bytes():
                 raw += chunk
@@ -132,13 +209,15 @@ class Bundles:
             self._offered_etag = response.headers.get("ETag")
         return bytes(raw)
 
-    def _accept(self, raw: bytes) -> None:
-        seen = self._newest.bundle.seen if self._newest else None
-        relayed = self._verified(raw, self._clock(), seen)
-        self._their_etag = self._offered_etag
-        if self._newest is not None and raw == self._newest.raw:
-            return
-        self._newest = relayed
+    async def _accept(self, raw: bytes) -> None:
+        async with self._one_at_a_time:
+            before, now = self._newest, self._clock()
+            if before is not None and raw == before.raw and now < before.bundle.body.expires:
+                self._their_etag = self._offered_etag
+                return
+            relayed = self._verified(raw, now, before.bundle.seen if before else None)
+            await self.held.hold(relayed.said, now, before=before.said if before else None)
+            self._their_etag, self._newest, self._overtaken = self._offered_etag, relayed, False
         if not self._trust:
             self._trust = (relayed.bundle.signer,)
             self._unsaved[_ANCHOR_FILE] = relayed.bundle.signer.encode("ascii")
@@ -178,13 +257,19 @@ class Bundles:
             raise UntrustedBundle(
                 f"codebook {', '.join(sorted(others))} is not pinned here: review it, then add its id"
             )
-        return Relayed(bundle, raw, f'"{sha256(raw).hexdigest()}"', ids)
+        return Relayed(bundle, raw, f'"{sha256(raw).hexdigest()}"', ids, Said(bundle.body))
 
 
 def _id_of(codebook: BundledCodebook) -> str:
     """Made from the content here: what a document says of itself would prove nothing."""
     content = {name: value for name, value in codebook.document.items() if name != "id"}
     return digest("hubbub-01 codebook", content)[:ID_BYTES].hex()
+
+
+def _heard(holding: asyncio.Task[None]) -> None:
+    """All who asked may be gone; asyncio would log the text of a failure then."""
+    if not holding.cancelled():
+        holding.exception()
 
 
 def _signer_of(raw: bytes) -> str:

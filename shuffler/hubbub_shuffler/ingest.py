@@ -18,7 +18,7 @@ from hubbub.refusals import PROBLEM_TYPE, REFUSALS, Refused
 from hubbub.wire import REPORT_HEADER_BYTES, REPORTS_TYPE, decode_upload, sealed_bytes
 from hubbub_shuffler.admission import Admission, Admitted
 from hubbub_shuffler.commits import Commits
-from hubbub_shuffler.storage import Bucket, Reason, Storage
+from hubbub_shuffler.storage import Bucket, Reason, Storage, StorageError
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -79,6 +79,7 @@ class Ingest:
             return None
         if self._admission is None or self._admission.bundle is not relayed.bundle:
             self._admission = Admission(relayed.bundle, floor=self.floor, skew=self._skew)
+        self._admission.held_through = self._bundles.held.through
         return self._admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,6 +87,8 @@ class Ingest:
         try:
             source = self._admit(scope) if self._limits is not None else None
             _check_request(scope, self._max_body)
+            if self._clock() >= self._bundles.held.until:
+                await self._hold_periods()
             admission = self.admission
             if admission is None:
                 raise Refused("no-bundle", "the shuffler has no valid bundle yet", retry_after=_BUSY_SECONDS)
@@ -112,6 +115,13 @@ class Ingest:
         self.refused.update(failures.values())
         listed = [{"index": index, "reason": failures[index]} for index in sorted(failures)]
         await _send(send, 200, json.dumps({"failures": listed}).encode(), (b"content-type", b"application/json"))
+
+    async def _hold_periods(self) -> None:
+        """Once for each period that begins: from here on no bundle can change it."""
+        try:
+            await self._bundles.hold()
+        except StorageError as error:
+            raise Refused("overloaded", "reports can't be stored now", retry_after=_BUSY_SECONDS) from error
 
     def _admit(self, scope: Scope) -> Source | None:
         assert self._limits is not None  # noqa: S101  asked by who has some

@@ -149,7 +149,7 @@ def build(
     watched: Storage | None = None,
 ) -> Shuffler:
     """The parts that these settings describe. `watched`: the storage as the batcher sees it, if someone looks on."""
-    bundles = _bundles(settings, client, clock)
+    bundles = _bundles(settings, storage, client, clock)
     ingest = Ingest(
         storage,
         bundles,
@@ -203,14 +203,16 @@ def open_reports(settings: Settings, clock: Callable[[], float] = time.time) -> 
         raise InvalidParameter(f"the shuffler can't start: its storage can't be used: {error}") from None
 
 
-def _bundles(settings: Settings, client: httpx.AsyncClient, clock: Callable[[], float]) -> Bundles:
+def _bundles(settings: Settings, storage: Storage, client: httpx.AsyncClient, clock: Callable[[], float]) -> Bundles:
     return Bundles(
         client,
+        storage,
         address=settings.aggregator,
         trust=settings.trust,
         first_use=is_loopback(settings.aggregator),
         state_dir=settings.state_dir,
         clock=clock,
+        skew=settings.skew,
         every=settings.bundle_refresh,
         codebooks=settings.codebooks,
     )

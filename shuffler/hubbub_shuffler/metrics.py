@@ -41,12 +41,16 @@ FAMILIES = Families(
         "bundle_valid": Family("gauge", "Whether a valid bundle is at hand."),
         "bundle_age_seconds": Family("gauge", "Time since the bundle was issued."),
         "bundle_expires_seconds": Family("gauge", "Time until the bundle expires."),
+        "refused_bundles": Family("counter", "Bundles refused by this process, once for each fetch.", ("reason",)),
         **COMMON,
         # of the storage
         "waiting_buckets": Family("gauge", "Buckets that wait, by how large their crowd is.", ("metric", "crowd")),
         "batches": Family("gauge", "Batches that are not settled, by state.", ("state",)),
         "settled_batches": Family("counter", "Batches settled, by verdict.", ("metric", "verdict")),
         "discarded_buckets": Family("counter", "Buckets discarded.", ("metric",)),
+        "crowds_halved": Family(
+            "counter", "Buckets that closed with fewer than half of the reports of the metric's last one.", ("metric",)
+        ),
     },
 )
 """Every metric there is."""
@@ -101,6 +105,7 @@ def _of_the_process(sources: Sources) -> Iterator[Metric]:
     yield FAMILIES.one("forward_lag_seconds", sources.lag.now())
     relayed = sources.bundles.current
     yield FAMILIES.one("bundle_valid", float(relayed is not None))
+    yield FAMILIES.by("refused_bundles", sources.bundles.refused)
     if relayed is not None:
         body, now = relayed.bundle.body, sources.clock()
         yield FAMILIES.one("bundle_age_seconds", max(0.0, now - body.issued))
@@ -117,11 +122,11 @@ def _of_the_storage(ingest: Ingest, overview: Overview) -> Iterator[Metric]:
     counted = {key: count.batches for key, count in overview.counts.items() if count.batches}
     # Known ones are there before the first event: one that began to exist with it would not be seen to rise.
     settled = dict.fromkeys(product(minimum, VERDICTS), 0) | counted
-    yield FAMILIES.many("settled_batches", [(key, n) for key, n in sorted(settled.items()) if key[1] != "discarded"])
-    yield FAMILIES.by(
-        "discarded_buckets",
-        dict.fromkeys(minimum, 0) | {name: n for (name, what), n in counted.items() if what == "discarded"},
-    )
+    happened = {"discarded": "discarded_buckets", "halved": "crowds_halved"}
+    yield FAMILIES.many("settled_batches", [(key, n) for key, n in sorted(settled.items()) if key[1] not in happened])
+    for what, family in happened.items():
+        counts = {name: n for (name, happening), n in counted.items() if happening == what}
+        yield FAMILIES.by(family, dict.fromkeys(minimum, 0) | counts)
 
 
 def _minimum(ingest: Ingest) -> dict[str, int]:

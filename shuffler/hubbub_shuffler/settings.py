@@ -109,7 +109,9 @@ class Settings(BaseSettings):
     body_rate: float = Field(
         1_000.0, gt=0, description="Bytes per second at which a body must arrive, after five seconds."
     )
-    skew: float = Field(60.0, ge=0, description="Seconds by which a device's clock may be ahead.")
+    skew: float = Field(
+        60.0, ge=0, description="Seconds by which a device's clock may be ahead; a tenth of a period at most."
+    )
     tick: float = Field(1.0, gt=0, le=LONGEST_PAUSE, description="Seconds between two looks at which buckets are due.")
     lease: float = Field(
         600.0,
@@ -122,7 +124,10 @@ class Settings(BaseSettings):
         60.0, ge=1, le=LONGEST_PAUSE, description="Most seconds between two attempts to forward a batch."
     )
     bundle_refresh: float | None = Field(
-        None, gt=0, description="Seconds between two fetches of the bundle. Unset: half of its max_age."
+        None,
+        gt=0,
+        description="Seconds between two fetches of the bundle. Unset: half of its max_age. It is also fetched shortly "
+        "before each period begins.",
     )
     forget_after: float = Field(
         30 * 86_400.0, ge=0, description="Seconds for which a closed bucket is remembered as closed, without reports."

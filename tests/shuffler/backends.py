@@ -54,7 +54,7 @@ class Backend:
     version: Callable[[], int]
     """What is written in it; 0 if nothing is."""
     claim: Callable[[int], None]
-    """Write another version into it; 0: none, as before there were versions."""
+    """Write another version into it; 0: none, as before there were versions. What an older one had not is gone."""
 
 
 Make = Callable[[pytest.FixtureRequest, Path, Callable[[], float]], Backend]
@@ -71,6 +71,9 @@ def sqlite(_request: pytest.FixtureRequest, directory: Path, clock: Callable[[],
             return int((database.execute(statement).fetchone() or (0,))[0])
 
     def claim(version: int) -> None:
+        if version < 2:  # as it was then
+            for table in ("crowds", "held"):
+                ask(f"DROP TABLE IF EXISTS {table}")
         ask(f"PRAGMA user_version = {version}")
 
     return Backend(

@@ -25,6 +25,7 @@ from tests.shuffler.world import (
     AGGREGATOR,
     CLOSES,
     HOUR,
+    KEYS,
     METRIC,
     NOW,
     PERIOD,
@@ -159,8 +160,8 @@ def test_a_revoked_key_discards_its_bucket_at_once(tmp_path: Path) -> None:
         sealed = unique(50)
         await closed_with(world, sealed)
         world.clock.now = NOW
-        world.aggregator.bundle = signed(NOW + 1, keys=(key(1, PERIOD - 100, PERIOD, "revoked"),))
-        await world.bundles.refresh()
+        world.aggregator.bundle = signed(NOW + 1, keys=(key(1, PERIOD - 100, PERIOD, "revoked"), *KEYS[1:]))
+        assert await world.bundles.refresh()
         await world.settle_all()
         assert world.aggregator.headers() == [BatchHeader(METRIC, PERIOD, 1, kind="discard")]
         assert not [each for each in sealed if each in files_of(tmp_path)]
@@ -182,8 +183,8 @@ def test_a_bucket_closed_for_its_key_never_leaves_even_if_the_key_is_forgotten(t
 def test_a_metric_that_left_the_bundle_keeps_the_minimum_it_was_collected_under(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         await closed_with(world, unique(10))
-        world.aggregator.bundle = signed(NOW + 1, first_period=PERIOD + 1)
-        await world.bundles.refresh()
+        world.aggregator.bundle = signed(NOW + 1, book=codebook(11), first_period=PERIOD + 1)
+        assert await world.bundles.refresh()
         await world.settle_all()
         assert [header.kind for header in world.aggregator.headers()] == ["discard"]
 
@@ -193,8 +194,8 @@ def test_a_metric_that_left_the_bundle_keeps_the_minimum_it_was_collected_under(
 def test_a_codebook_that_comes_later_does_not_lower_the_minimum_of_what_was_collected(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         await closed_with(world, unique(10))
-        world.aggregator.bundle = signed(NOW + 1, book=codebook(3))
-        await world.bundles.refresh()
+        world.aggregator.bundle = signed(NOW + 1, books={0: codebook(3), PERIOD + 1: codebook(11)})
+        assert await world.bundles.refresh()
         await world.settle_all()
         assert [header.kind for header in world.aggregator.headers()] == ["discard"]
 

@@ -299,7 +299,7 @@ def test_with_pinned_codebooks_a_bundle_with_another_one_is_refused_as_a_whole(t
     async def scenario(world: World) -> None:
         good = world.aggregator.bundle
         assert (await world.client.get("/v1/bundle")).content == good
-        world.aggregator.bundle = signed(NOW + 5, book=other)
+        world.aggregator.bundle = signed(NOW + 5, books={0: codebook(), PERIOD + 1: other})
         assert not await world.bundles.refresh()
         assert (await world.client.get("/v1/bundle")).content == good
         async with World(

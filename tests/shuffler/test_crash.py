@@ -16,7 +16,7 @@ from hubbub_shuffler.storage import Bucket, Storage
 from tests.shuffler.backends import Make, forgotten, on_redis, sqlite
 from tests.shuffler.world import CLOSES, Clock, StubAggregator, World, unique, upload
 
-STEPS = ["add", "close", "seed", "plan", "claim", "postpone", "settle", "forget"]
+STEPS = ["add", "close", "seed", "plan", "halved", "claim", "postpone", "settle", "forget"]
 
 
 class Crash(Exception):

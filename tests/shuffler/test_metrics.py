@@ -15,7 +15,7 @@ from hubbub_shuffler.admin import create_admin
 from hubbub_shuffler.lag import Lag
 from hubbub_shuffler.metrics import Sources
 from hubbub_shuffler.storage import StorageError
-from tests.shuffler.world import CLOSES, NOW, PERIOD, TOKEN, World, unique, upload
+from tests.shuffler.world import CLOSES, NOW, PERIOD, TOKEN, World, codebook, signed, unique, upload
 
 
 class Operated(World):
@@ -121,6 +121,24 @@ def test_batches_verdicts_and_discards_are_counted(tmp_path: Path) -> None:
     run(Operated(tmp_path, floor=10), scenario)
 
 
+def test_refused_bundles_and_halved_crowds_are_counted_for_the_operator(tmp_path: Path) -> None:
+    async def scenario(world: Operated) -> None:
+        await world.post(upload(unique(30), period=PERIOD - 1))
+        await world.post(upload(unique(14)))
+        world.aggregator.bundle = signed(NOW + 5, book=codebook(4))
+        assert not await world.bundles.refresh()
+        waiting = await world.metrics()
+        assert waiting["crowds_halved_total", "dark_mode"] == 0  # what waits is not looked at
+        world.clock.now = CLOSES
+        await world.settle_all()
+        seen = await world.metrics()
+        assert (seen["refused_bundles_total", "ChangedPeriod"], seen["crowds_halved_total", "dark_mode"]) == (1, 1)
+        assert "halved" not in {key[-1] for key in seen if key[0] == "settled_batches_total"}
+        assert (await world.admin.get("/v1/status")).json()["refused_bundles"] == {"ChangedPeriod": 1}
+
+    run(Operated(tmp_path, floor=10), scenario)
+
+
 def test_the_first_discard_and_the_first_loss_are_rises_from_zero(tmp_path: Path) -> None:
     """Else the first discard and the first batch that is lost would not be seen to rise."""
 
@@ -130,6 +148,7 @@ def test_the_first_discard_and_the_first_loss_are_rises_from_zero(tmp_path: Path
         for verdict in ("accepted", "batch-too-late", "unknown-key"):
             assert seen["settled_batches_total", "dark_mode", verdict] == 0
         assert (seen["refused_total", "period-closed"], seen["refused_total", "overloaded"]) == (0, 0)
+        assert (seen["refused_bundles_total", "ChangedPeriod"], seen["crowds_halved_total", "dark_mode"]) == (0, 0)
         await world.post(upload(unique(5), period=PERIOD - 1))
         world.clock.now = CLOSES
         await world.batcher.tick()

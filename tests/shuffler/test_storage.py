@@ -47,6 +47,8 @@ from tests.shuffler.storage_processes import bring_out, keep_adding
 from tests.shuffler.world import Clock
 
 LATE = "period-closed"
+NEWEST = 2
+"""The layout of either backend."""
 
 Open: TypeAlias = Callable[[], Storage]
 """Another handle on the same storage, as a second process has."""
@@ -102,7 +104,7 @@ def test_what_was_added_is_read_back_whole(open_storage: Open, clock: Clock) -> 
         for each in sealed:
             assert await storage.add(arrivals([each])) == {}
         clock.now = TERMS.closes_at
-        assert await storage.close(()) == [Closed(BUCKET, TERMS, revoked=False)]
+        assert await storage.close(()) == [Closed(BUCKET, TERMS, early=False)]
         assert sorted(await all_of(storage)) == sorted(sealed)
         assert sorted(await all_of(storage)) == sorted(sealed)  # as often as one likes
         assert await storage.seed(BUCKET) is None
@@ -147,7 +149,7 @@ def test_a_due_bucket_refuses_and_the_others_of_the_same_commit_are_kept(open_st
         late = await storage.add([*arrivals(unique(2)), Arrivals(OTHER, later, kept)])
         assert late == {BUCKET: LATE}
         clock.now = later.closes_at
-        assert await storage.close(()) == [Closed(OTHER, later, revoked=False)]
+        assert await storage.close(()) == [Closed(OTHER, later, early=False)]
         assert sorted(await all_of(storage, OTHER)) == sorted(kept)
 
     run(open_storage, scenario)
@@ -183,9 +185,53 @@ def test_a_bucket_that_was_settled_and_deleted_stays_closed(open_storage: Open, 
 def test_a_revoked_key_closes_its_bucket_before_time_and_no_other(open_storage: Open) -> None:
     async def scenario(storage: Storage) -> None:
         await storage.add([*arrivals(unique(2)), *arrivals(unique(2), OTHER)])
-        assert await storage.close({OTHER.key}) == [Closed(OTHER, TERMS, revoked=True)]
-        assert await storage.close(()) == [Closed(OTHER, TERMS, revoked=True)]
+        assert await storage.close({OTHER.key}) == [Closed(OTHER, TERMS, early=True)]
+        assert await storage.close(()) == [Closed(OTHER, TERMS, early=True)]
         assert await storage.add([*arrivals(unique(1)), *arrivals(unique(1), OTHER)]) == {OTHER: "revoked-key"}
+
+    run(open_storage, scenario)
+
+
+def test_a_metric_that_is_switched_off_closes_its_buckets_before_time_and_no_other(open_storage: Open) -> None:
+    async def scenario(storage: Storage) -> None:
+        off = Bucket(b"m" * 16, 7, 1)
+        await storage.add([*arrivals(unique(2)), *arrivals(unique(2), off)])
+        assert await storage.close((), {off.metric, bytes([9] * 16)}) == [Closed(off, TERMS, early=True)]
+        assert await storage.close(()) == [Closed(off, TERMS, early=True)]
+        assert await storage.add([*arrivals(unique(1)), *arrivals(unique(1), off)]) == {off: "metric-disabled"}
+
+    run(open_storage, scenario)
+
+
+def test_of_two_who_write_what_periods_are_held_to_the_second_has_to_read_again(open_storage: Open) -> None:
+    async def scenario(storage: Storage) -> None:
+        other_process = open_storage()
+        assert await storage.held_periods() == b""
+        assert await storage.hold_periods(b"", b"one")
+        assert not await other_process.hold_periods(b"", b"two")
+        assert await other_process.held_periods() == b"one"
+        assert await other_process.hold_periods(b"one", b"two")
+        assert await other_process.hold_periods(b"one", b"two")  # as when an answer was lost, and it is sent again
+        assert not await storage.hold_periods(b"one", b"three")
+        assert await storage.held_periods() == b"two"
+        await other_process.aclose()
+
+    run(open_storage, scenario)
+
+
+def test_a_crowd_has_halved_if_it_is_below_half_of_the_last_period_s(open_storage: Open) -> None:
+    async def scenario(storage: Storage) -> None:
+        assert not await storage.halved("theme", 5, 100)  # the first
+        assert not await storage.halved("theme", 6, 50)
+        assert not await storage.halved("dark_mode", 7, 1)  # another's
+        assert await storage.halved("theme", 8, 24)
+        assert not await storage.halved("theme", 8, 1)  # noted already
+        assert not await storage.halved("theme", 7, 1)  # an older one that was planned late
+        again = open_storage()
+        assert await again.halved("theme", 9, 11)
+        assert not await again.halved("theme", 10, 6)
+        assert (await again.overview()).counts == {("theme", "halved"): (0, 2)}
+        await again.aclose()
 
     run(open_storage, scenario)
 
@@ -505,7 +551,7 @@ def waiting(backend: Backend, clock: Clock) -> list[bytes]:
 
     async def scenario(storage: Storage) -> None:
         clock.now = TERMS.closes_at
-        assert await storage.close(()) == [Closed(BUCKET, TERMS, revoked=False)]
+        assert await storage.close(()) == [Closed(BUCKET, TERMS, early=False)]
         found.extend(await all_of(storage))
 
     run(backend.open, scenario)
@@ -531,7 +577,7 @@ def test_a_storage_from_before_there_were_versions_is_taken_over_with_all_that_w
     fill(backend, sealed)
     backend.claim(0)
     fill(backend, sealed[:1])  # the first process of a version that marks it
-    assert backend.version() == 1
+    assert backend.version() == NEWEST
     assert waiting(backend, clock) == sorted([*sealed, sealed[0]])
 
 
@@ -543,7 +589,7 @@ def test_processes_that_start_at_once_agree_on_one_version(backend: Backend, clo
         backend.claim(0)
     with ThreadPoolExecutor(8) as processes:
         handles = list(processes.map(lambda _: backend.open(), range(8)))
-    assert backend.version() == 1
+    assert backend.version() == NEWEST
 
     async def main() -> None:
         for handle in handles:
@@ -564,12 +610,13 @@ def test_a_later_version_can_bring_a_storage_up_to_date(
     fill(backend, sealed)
     backend.claim(marked)
     upgraded: list[object] = []
-    monkeypatch.setattr(_schema, "VERSION", 2)  # as that version would have it
-    monkeypatch.setitem(_schema.UPGRADES, 1, "CREATE TABLE later (what TEXT); INSERT INTO later VALUES ('new')")
-    monkeypatch.setattr(_redis_layout, "LAYOUT", 2)
-    monkeypatch.setitem(_redis_layout.UPGRADES, 1, lambda _link, keys: upgraded.append(keys))
+    later = "CREATE TABLE later (what TEXT); INSERT INTO later VALUES ('new')"
+    monkeypatch.setattr(_schema, "VERSION", NEWEST + 1)  # as that version would have it
+    monkeypatch.setitem(_schema.UPGRADES, NEWEST, later)
+    monkeypatch.setattr(_redis_layout, "LAYOUT", NEWEST + 1)
+    monkeypatch.setitem(_redis_layout.UPGRADES, NEWEST, lambda _link, keys: upgraded.append(keys))
     fill(backend, [])
-    assert backend.version() == 2
+    assert backend.version() == NEWEST + 1
     fill(backend, [])  # once is enough: the table is not made again
     if not backend.where.startswith("redis"):
         with closing(sqlite3.connect(backend.where)) as database:

@@ -101,17 +101,21 @@ def signed(
     now: float = NOW,
     *,
     book: Codebook | None = None,
+    books: Mapping[int, Codebook] | None = None,
     keys: tuple[SealingKey, ...] = KEYS,
     first_period: int = 0,
     lifetime: int = 30 * 86_400,
     max_age: int = 600,
     identity: Ed25519PrivateKey = IDENTITY,
 ) -> bytes:
-    """A bundle as the aggregator would sign it."""
+    """A bundle as the aggregator would sign it. `books`: several, by the period in which each starts."""
     return sign(
         identity,
         collection="photo-app",
-        codebooks=[BundledCodebook(first_period, (book or codebook()).compiled())],
+        codebooks=[
+            BundledCodebook(start, each.compiled())
+            for start, each in (books or {first_period: book or codebook()}).items()
+        ],
         keys=keys,
         now=int(now),
         lifetime=lifetime,
@@ -229,11 +233,13 @@ class World:
         settings: dict[str, Any] = {"floor": 2, "max_batch": 1_000, "trust": TRUST, "first_use": False} | options
         self.bundles = Bundles(
             self.upstream,
+            self.storage,
             address=AGGREGATOR,
             trust=settings["trust"],
             first_use=settings["first_use"],
             state_dir=state_dir,
             clock=self.clock,
+            skew=60.0,
             codebooks=settings.get("codebooks", ()),
         )
         self.ingest = Ingest(

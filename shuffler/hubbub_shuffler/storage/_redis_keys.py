@@ -26,6 +26,7 @@ class Keys:
         self._prefix = prefix
         self.due, self.counts = self.control("due"), self.control("counts")
         self.place, self.probe = self.control("tidying"), self.control("probe")
+        self.crowds, self.held = self.control("crowds"), self.control("held")
         self.mark = self.control("mark")
         self.signs = (self.mark, self.due, self.counts, *(self.listing(state) for state in _STATES))
         """All in one slot; one of them is there once something was stored, the mark first."""

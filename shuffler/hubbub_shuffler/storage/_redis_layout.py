@@ -11,9 +11,12 @@ from hubbub_shuffler.storage._version import FIRST, refuse_newer
 
 __all__ = ["LAYOUT", "UPGRADES", "take_over"]
 
-LAYOUT = 1
-UPGRADES: dict[int, Callable[[Link, Keys], None]] = {}
-"""What makes the layout after this one of it. Each bears being done twice, also by two processes at once."""
+LAYOUT = 2
+UPGRADES: dict[int, Callable[[Link, Keys], None]] = {1: lambda _link, _keys: None}
+"""What makes the layout after this one of it. Each bears being done twice, also by two processes at once.
+
+2 added `crowds` and `held`, which an older software would not heed: there is nothing to do but to keep that one out.
+"""
 
 
 def take_over(link: Link, keys: Keys, scripts: Scripts) -> None:

@@ -57,7 +57,7 @@ class Scripts:
         self.page, self.plan, self.due = read("page"), read("plan"), read("due")
         self.claim, self.hold, self.settle = read("claim"), read("hold"), read("settle")
         self.erase_shard, self.forget, self.tidy = read("erase_shard"), read("forget"), read("tidy")
-        self.layout = read("layout")
+        self.layout, self.halved, self.hold_periods = read("layout"), read("halved"), read("hold_periods")
 
 
 def command(key: bytes, *parts: Part) -> Call:

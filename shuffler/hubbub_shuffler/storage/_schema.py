@@ -5,6 +5,8 @@
     waiting_<name>_seed
     batches            what is to be forwarded, under which lease
     counts             sums by metric name and what happened
+    crowds             by metric name: the last closed period, and how many reports it had
+    held               one row: what the periods that have begun are held to
     probe              always empty: written to and emptied again, to see whether that is possible
 
 Every bucket has tables of its own, so that no page of the file ever holds reports of two buckets: dropping a
@@ -30,11 +32,17 @@ THIS = "metric = ? AND period = ? AND key = ?"
 
 BUSY_SECONDS = 30.0
 
-VERSION = 1
-UPGRADES: dict[int, str] = {}
+VERSION = 2
+_PERIODS = """
+CREATE TABLE crowds (name TEXT PRIMARY KEY, period INTEGER NOT NULL, reports INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE held (body BLOB NOT NULL);
+INSERT INTO held VALUES (x'')
+"""
+UPGRADES: dict[int, str] = {1: _PERIODS}
 """What the version after this one added, as statements."""
 
-_TABLES = """
+_TABLES = (
+    """
 CREATE TABLE buckets (
     metric BLOB NOT NULL, period INTEGER NOT NULL, key INTEGER NOT NULL,
     name TEXT NOT NULL, size INTEGER NOT NULL, closes_at INTEGER NOT NULL, minimum INTEGER NOT NULL,
@@ -54,6 +62,8 @@ CREATE TABLE counts (
 ) WITHOUT ROWID;
 CREATE TABLE probe (body BLOB NOT NULL);
 """
+    + _PERIODS
+)
 
 
 def connect(path: Path) -> sqlite3.Connection:

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 from hubbub.wire import Kind
 
 __all__ = [
+    "CLOSED_FOR",
     "LONGEST_PAUSE",
     "PIECE_BYTES",
     "Arrivals",
@@ -37,8 +38,11 @@ LONGEST_PAUSE = 3_600.0
 PIECE_BYTES = 2**20
 """Most bytes of reports that a storage hands out, or keeps under one id, at once."""
 
-Reason: TypeAlias = Literal["period-closed", "revoked-key"]
-"""Why a bucket takes nothing: the device drops what is late, and seals again what has a revoked key."""
+Reason: TypeAlias = Literal["period-closed", "revoked-key", "metric-disabled"]
+"""Why a bucket takes nothing: the device drops what is late or switched off, and seals again under a revoked key."""
+
+CLOSED_FOR: tuple[Reason, ...] = ("period-closed", "revoked-key", "metric-disabled")
+"""Why it was closed, by the number that is kept of that: 0 in time; the others before it, so nothing of it leaves."""
 
 
 class StorageError(Exception):
@@ -89,8 +93,8 @@ class Closed:
 
     bucket: Bucket
     terms: Terms
-    revoked: bool
-    """Closed before its time, for its key: nothing of it may leave."""
+    early: bool
+    """Closed before its time, since its key is revoked or its metric switched off: nothing of it may leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +156,7 @@ class Overview:
     batches: dict[str, int]
     """By state: "planned" (not taken by the aggregator yet) or "sent"."""
     counts: dict[tuple[str, str], Count]
-    """By metric name and what happened: "ingested", "duplicate", "discarded", or the aggregator's verdict.
+    """By metric name and what happened: "ingested", "duplicate", "discarded", "halved" or the aggregator's verdict.
 
     Reports ingested = duplicate + discarded + all verdicts + waiting."""
 
@@ -173,8 +177,11 @@ class Storage(Protocol):
         """
         ...
 
-    async def close(self, revoked: Collection[int]) -> list[Closed]:
-        """Close for good what is due or has a revoked key; all buckets that are closed and not planned."""
+    async def close(self, revoked: Collection[int], off: Collection[bytes] = ()) -> list[Closed]:
+        """Close for good what is due, has a revoked key or is of a metric that is off; all that is closed, not planned.
+
+        `revoked`: ids of keys; `off`: ids of metrics.
+        """
         ...
 
     def read(self, bucket: Bucket) -> AsyncIterator[bytes]:
@@ -193,6 +200,21 @@ class Storage(Protocol):
 
     async def plan(self, bucket: Bucket, plan: Plan) -> bool:
         """Fix ids, membership and seed in one step; False if someone else did it before."""
+        ...
+
+    async def halved(self, name: str, period: int, reports: int) -> bool:
+        """Note how many reports a closed period had; whether that is below half of the last one's, which it replaces.
+
+        Counted as "halved" for this metric. A period that is not later than the last one changes nothing.
+        """
+        ...
+
+    async def held_periods(self) -> bytes:
+        """What `hold_periods` kept last; nothing if there is none."""
+        ...
+
+    async def hold_periods(self, before: bytes, after: bytes) -> bool:
+        """Keep this instead of `before`, durably and in one step; False if neither of them is what is kept."""
         ...
 
     async def claim(self, lease: float) -> Claim | None:

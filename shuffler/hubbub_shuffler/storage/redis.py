@@ -1,7 +1,7 @@
 """Reports in Redis, on one server or on a cluster: for when one machine is not enough.
 
 docs/design/shuffler-storage.md has the layout and says why every crash between two steps is harmless. Two threads,
-each with connections of its own: one for ingest, one for everything else.
+each with connections of its own: one for ingest and what it needs, one for everything else.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
 from hubbub.durability import Durability, Stakes
 from hubbub_shuffler.permute import Entropy
+from hubbub_shuffler.storage import _redis_periods as periods
 from hubbub_shuffler.storage._blobs import blobs
 from hubbub_shuffler.storage._redis_erase import Eraser
 from hubbub_shuffler.storage._redis_keys import SHARDS, Keys, bucket_of, member_of
@@ -23,6 +24,7 @@ from hubbub_shuffler.storage._redis_mark import Mark
 from hubbub_shuffler.storage._redis_overview import listed, overview
 from hubbub_shuffler.storage._redis_scripts import Call, Part, Script, Scripts, command
 from hubbub_shuffler.storage.protocol import (
+    CLOSED_FOR,
     PIECE_BYTES,
     Arrivals,
     Bucket,
@@ -90,8 +92,8 @@ class RedisStorage:
     async def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
         return await self._ingest.run(self._add, arrivals)
 
-    async def close(self, revoked: Collection[int]) -> list[Closed]:
-        return await self._rest.run(self._close, revoked)
+    async def close(self, revoked: Collection[int], off: Collection[bytes] = ()) -> list[Closed]:
+        return await self._rest.run(self._close, revoked, off)
 
     async def read(self, bucket: Bucket) -> AsyncIterator[bytes]:
         member = member_of(bucket)
@@ -108,6 +110,17 @@ class RedisStorage:
 
     async def plan(self, bucket: Bucket, plan: Plan) -> bool:
         return await self._rest.run(self._leases.plan, bucket, plan)
+
+    async def halved(self, name: str, period: int, reports: int) -> bool:
+        return await self._rest.run(
+            periods.note_crowd, self._rest.link, self._keys, self._scripts, name, period, reports
+        )
+
+    async def held_periods(self) -> bytes:
+        return await self._ingest.run(periods.held, self._ingest.link, self._keys)
+
+    async def hold_periods(self, before: bytes, after: bytes) -> bool:
+        return await self._ingest.run(periods.hold, self._ingest.link, self._keys, self._scripts, before, after)
 
     async def claim(self, lease: float) -> Claim | None:
         return await self._rest.run(self._leases.claim, lease)
@@ -158,7 +171,7 @@ class RedisStorage:
         for arrival, place, answer in zip(arrivals, places, answers, strict=True):
             said = answer if answer != b"unknown" else self._open(arrival, place)
             if said != b"kept":
-                refused[arrival.bucket] = "revoked-key" if said == b"revoked-key" else "period-closed"
+                refused[arrival.bucket] = next(reason for reason in CLOSED_FOR if reason.encode() == said)
         return refused
 
     def _place(self, arrival: Arrivals) -> _Place:
@@ -182,31 +195,32 @@ class RedisStorage:
         )
         ((state, revoked, incarnation, closes_at),) = link.run([register], again=True)
         if state != b"open":
-            return b"revoked-key" if revoked == b"1" else b"period-closed"
+            return CLOSED_FOR[int(revoked)].encode()
         (answer,) = link.run([place.call(self._now(), incarnation, closes_at)], again=True)
         return bytes(answer)
 
-    def _close(self, revoked: Collection[int]) -> list[Closed]:
+    def _close(self, revoked: Collection[int], off: Collection[bytes]) -> list[Closed]:
         self._mark.look()
-        self._begin_closing(revoked)
+        self._begin_closing(revoked, off)
         for member, row in listed(self._rest.link, self._keys, "closing", "incarnation", "closes_at", "revoked"):
             self._finish_closing(member, *row)
         return [
-            Closed(bucket_of(member), _terms(row), revoked=row[4] == b"1")
+            Closed(bucket_of(member), _terms(row), early=row[4] != b"0")
             for member, row in listed(
                 self._rest.link, self._keys, "closed", "name", "size", "closes_at", "minimum", "revoked"
             )
         ]
 
-    def _begin_closing(self, revoked: Collection[int]) -> None:
+    def _begin_closing(self, revoked: Collection[int], off: Collection[bytes]) -> None:
         link, open_ = self._rest.link, self._keys.listing("open")
         while True:
             due = link.run([self._scripts.due((open_,), self._now(), 0, 0, _AT_ONCE, "")], again=True, write=False)[0]
             if not due or not any(self._begin(due, "0")):
                 break
-        if revoked:
-            members = [member.encode() for member, _ in listed(self._rest.link, self._keys, "open")]
-            self._begin([member for member in members if int(member.rpartition(b":")[2]) in revoked], "1")
+        if revoked or off:
+            open_now = [(member.encode(), bucket_of(member)) for member, _ in listed(link, self._keys, "open")]
+            self._begin([member for member, bucket in open_now if bucket.key in revoked], "1")
+            self._begin([member for member, bucket in open_now if bucket.metric in off], "2")
 
     def _begin(self, members: Sequence[bytes], revoked: str) -> list[int]:
         keys = self._keys

@@ -1,7 +1,7 @@
 """Reports in one SQLite file: the embedded default, durable and atomic without a server.
 
-Two connections, each in a thread of its own: one for ingest, one for everything else, so that reading a large
-bucket never keeps an upload waiting. Any number of processes may share the file.
+Two connections, each in a thread of its own: one for ingest and what it needs, one for everything else, so that reading
+a large bucket never keeps an upload waiting. Any number of processes may share the file.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from hubbub_shuffler.storage._lane import Lane, as_storage_error
 from hubbub_shuffler.storage._schema import THIS, count, create
 from hubbub_shuffler.storage._sqlite_erase import erase
 from hubbub_shuffler.storage.protocol import (
+    CLOSED_FOR,
     Arrivals,
     Bucket,
     BucketGone,
@@ -54,8 +55,8 @@ class SqliteStorage:
     async def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
         return await self._ingest.run(self._add, arrivals)
 
-    async def close(self, revoked: Collection[int]) -> list[Closed]:
-        return await self._rest.run(self._close, revoked)
+    async def close(self, revoked: Collection[int], off: Collection[bytes] = ()) -> list[Closed]:
+        return await self._rest.run(self._close, revoked, off)
 
     async def read(self, bucket: Bucket) -> AsyncIterator[bytes]:
         page = await self._rest.run(self._page, bucket, (0, 0))
@@ -69,6 +70,15 @@ class SqliteStorage:
 
     async def plan(self, bucket: Bucket, plan: Plan) -> bool:
         return await self._rest.run(self._plan, bucket, plan)
+
+    async def halved(self, name: str, period: int, reports: int) -> bool:
+        return await self._rest.run(self._halved, name, period, reports)
+
+    async def held_periods(self) -> bytes:
+        return await self._ingest.run(self._held_periods)
+
+    async def hold_periods(self, before: bytes, after: bytes) -> bool:
+        return await self._ingest.run(self._hold_periods, before, after)
 
     async def claim(self, lease: float) -> Claim | None:
         return await self._rest.run(self._claim, lease)
@@ -126,7 +136,7 @@ class SqliteStorage:
         new = ("open", terms.closes_at, 0, f"waiting_{self._entropy(16).hex()}", slots.EMPTY)
         state, closes_at, revoked, waiting, filled = row or new
         if state != "open" or now >= closes_at:
-            return "", b"", "revoked-key" if revoked else "period-closed"
+            return "", b"", CLOSED_FOR[revoked]
         if row is None:
             db.execute(
                 "INSERT INTO buckets VALUES (?, ?, ?, ?, ?, ?, ?, 'open', 0, 0, ?, ?)",
@@ -134,17 +144,23 @@ class SqliteStorage:
             )
         return waiting, filled, None
 
-    def _close(self, revoked: Collection[int]) -> list[Closed]:
+    def _close(self, revoked: Collection[int], off: Collection[bytes]) -> list[Closed]:
         with self._rest.transaction() as db:
             now = self._clock()
             db.execute("UPDATE buckets SET state = 'closed' WHERE state = 'open' AND closes_at <= ?", (now,))
             for key in revoked:
                 db.execute("UPDATE buckets SET state = 'closed', revoked = 1 WHERE state = 'open' AND key = ?", (key,))
+            if off:  # may be thousands, of which few have buckets
+                here = {row[0] for row in db.execute("SELECT metric FROM buckets WHERE state = 'open'")}
+                db.executemany(
+                    "UPDATE buckets SET state = 'closed', revoked = 2 WHERE state = 'open' AND metric = ?",
+                    [(metric,) for metric in here.intersection(off)],
+                )
             rows = db.execute(
                 "SELECT metric, period, key, name, size, closes_at, minimum, revoked "
                 "FROM buckets WHERE state = 'closed'"
             ).fetchall()
-        return [Closed(Bucket(*row[:3]), Terms(*row[3:7]), bool(row[7])) for row in rows]
+        return [Closed(Bucket(*row[:3]), Terms(*row[3:7]), early=bool(row[7])) for row in rows]
 
     def _page(self, bucket: Bucket, start: tuple[int, int]) -> tuple[bytes, tuple[int, int]] | None:
         """The reports of the slots from `start` on, and where the next page starts; None behind the end.
@@ -189,6 +205,24 @@ class SqliteStorage:
             if plan.discard:
                 count(db, name, "discarded", reports=plan.distinct, batches=1)
         return True
+
+    def _halved(self, name: str, period: int, reports: int) -> bool:
+        with self._rest.transaction() as db:
+            row = db.execute("SELECT period, reports FROM crowds WHERE name = ?", (name,)).fetchone()
+            if row is not None and period <= row[0]:
+                return False
+            db.execute("INSERT OR REPLACE INTO crowds VALUES (?, ?, ?)", (name, period, reports))
+            fell = row is not None and 2 * reports < row[1]
+            if fell:
+                count(db, name, "halved", reports=0, batches=1)
+        return fell
+
+    def _held_periods(self) -> bytes:
+        return bytes(self._ingest.db.execute("SELECT body FROM held").fetchone()[0])
+
+    def _hold_periods(self, before: bytes, after: bytes) -> bool:
+        with self._ingest.transaction() as db:
+            return db.execute("UPDATE held SET body = ? WHERE body IN (?, ?)", (after, before, after)).rowcount == 1
 
     def _claim(self, lease: float) -> Claim | None:
         token = self._entropy(16)

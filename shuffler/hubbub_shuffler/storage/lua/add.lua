@@ -7,7 +7,7 @@ if not state then
   if ARGV[2] == '' then return 'unknown' end
   closes_at = tonumber(ARGV[3])
 elseif state ~= 'open' then
-  return shard[3] == '1' and 'revoked-key' or 'period-closed'
+  return ({['1'] = 'revoked-key', ['2'] = 'metric-disabled'})[shard[3]] or 'period-closed'
 end
 if clock(ARGV[1]) >= closes_at then return 'period-closed' end
 if not state then

@@ -71,8 +71,7 @@ def recent(service: Aggregator, since: str | None, until: str | None) -> range:
 def is_complete(service: Aggregator, ids: Collection[bytes], periods: range) -> bool:
     """Whether nothing more can come.
 
-    Before the horizon nobody here knows: the shuffler may have cut a crowd into several batches, and devices may
-    seal again what a revoked key had sealed.
+    Before the horizon nobody here knows: the shuffler may have cut a crowd into several batches.
     """
     if service.codebooks.horizon(periods[-1]) > service.clock():
         return False

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.problems import HubbubError, InvalidParameter
 from hubbub_client._limits import NO_LIMITS, Limits
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
     from hubbub.bundle import Bundle
     from hubbub.bundle_body import Body
     from hubbub.codebook import Codebook, Metric
-    from hubbub.period import Calendar
+    from hubbub.period import Calendar, Period
 
-__all__ = ["Book", "Page", "is_expired", "packaged"]
+__all__ = ["Book", "Page", "Pin", "Span", "is_expired", "packaged", "span_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,36 @@ class Page:
     refusal: str | None = None
     """Why this device's own limits do not let it be used."""
 
+    @property
+    def usable(self) -> bool:
+        """Whether this device can read it, and allows it."""
+        return self.codebook is not None and self.refusal is None
+
     def metric(self, name: str) -> Metric | None:
         metrics = self.codebook.metrics if self.codebook else ()
         return next((metric for metric in metrics if metric.name == name), None)
+
+
+class Span(NamedTuple):
+    """What a period is on disk, whatever calendar counts it."""
+
+    start: int
+    end: int
+
+
+def span_of(period: Period) -> Span:
+    return Span(period.start, period.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What this device settled on for one period, for good: see `_pins`."""
+
+    page: Page
+    closes_at: int
+    key: int | None = None
+    public_key: bytes | None = None
+    """Both None while no bundle has had a key for this period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +69,8 @@ class Book:
 
     bundle: Bundle | None
     pages: tuple[Page, ...]
+    pins: Mapping[Span, Pin] = field(default_factory=dict)
+    """What this device settled on, period by period."""
 
     @classmethod
     def read(cls, bundle: Bundle, limits: Limits | None) -> Book:
@@ -78,14 +108,23 @@ class Book:
             return next((page.codebook.collection.calendar for page in self.pages if page.codebook), None)
         return next((metric.calendar for codebook in self.body.codebooks for metric in codebook.metrics), None)
 
-    def page(self, period: int) -> Page | None:
-        """The newest codebook in force."""
+    def newest_page(self, period: int) -> Page | None:
+        """The page of this period, as the newest bundle has it."""
         return next((page for page in reversed(self.pages) if page.first_period <= period), None)
 
-    def in_force(self, period: int) -> dict[bytes, tuple[Page, Metric]]:
-        """All metrics that take reports, by id, each as the newest codebook has it, so that switching it off counts."""
-        pages = [page for page in self.pages if page.first_period <= period]
-        return {metric.id: (page, metric) for page in pages if page.codebook for metric in page.codebook.metrics}
+    def pin(self, period: Period) -> Pin | None:
+        """What this device settled on for this period; None: nothing yet."""
+        return self.pins.get(span_of(period))
+
+    def page(self, period: Period) -> Page | None:
+        """The page by which values of this period are recorded: the pinned one, or what would be pinned now."""
+        pin = self.pin(period)
+        return self.newest_page(period.index) if pin is None else pin.page
+
+    def metrics(self) -> dict[bytes, Metric]:
+        """Every metric that this device knows, by id."""
+        pages = [*(pin.page for pin in self.pins.values()), *self.pages]
+        return {metric.id: metric for page in pages if page.codebook for metric in page.codebook.metrics}
 
 
 def packaged(codebook: Codebook | Path | str) -> Codebook:

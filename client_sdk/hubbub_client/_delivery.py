@@ -57,10 +57,18 @@ class Delivery:
             with self.counts.guarding():
                 self.start()
                 with self._carrier(deadline) as transport:
-                    return self.courier.flush(transport, deadline, hurry=hurry)
+                    return self.courier.flush(transport, deadline, hurry=hurry, aside=self._aside)
             return False
         finally:
             self.busy.release()
+
+    def _aside(self, seconds: float) -> None:
+        """Sleep, and let the sender make its passes meanwhile."""
+        self.busy.release()
+        try:
+            self.pace.sleep(seconds)
+        finally:
+            self.busy.acquire()
 
     def flush_in_time(self, timeout: float, *, hurry: bool) -> bool:
         """The same, and not a moment longer, whatever it is that hangs."""
@@ -79,7 +87,7 @@ class Delivery:
         return _A_PASS
 
     def finish(self, timeout: float, *, sending: bool) -> None:
-        """The last pass: randomize what was recorded, and send what is due if that is wanted; in so many seconds."""
+        """The last pass: randomize what is due, and send it if that is wanted; in so many seconds."""
         deadline = time.monotonic() + timeout
         if sending:
             here = partial(self._last_pass, timeout - _A_TRY) if self._is_bounded else None
@@ -90,29 +98,24 @@ class Delivery:
             try:
                 with self.counts.guarding(), self.courier.state.alone(left):
                     self.start()
-                    self._settle()
+                    if self.courier.attend():
+                        self.courier.steady(_Nowhere(), rested=False)
+                        self.courier.occasional(_Nowhere(), rested=False)
             finally:
                 self.busy.release()
 
     def _last_pass(self, within: float) -> bool:
-        """False: someone else's pass is not over in time."""
+        """A pass like the timer's. False: someone else's is not over in time."""
         if not self.busy.acquire(timeout=max(within, 0.0)):
             return False
         try:
             with self.counts.guarding():
                 self.start()
-                if self.courier.attend() and self.courier.has_something_due():
-                    with self._carrier(self.pace.monotonic() + _A_TRY) as transport:
-                        self.courier.background(transport)
-                else:
-                    self._settle()
+                with self._carrier(self.pace.monotonic() + _A_TRY) as transport:
+                    self.courier.background(transport)
         finally:
             self.busy.release()
         return True
-
-    def _settle(self) -> None:
-        if self.courier.attend():
-            self.courier.once(_Nowhere(), rested=False)
 
     @property
     def _is_bounded(self) -> bool:

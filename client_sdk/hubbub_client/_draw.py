@@ -22,10 +22,13 @@ class Draw(NamedTuple):
     nonce: bytes
 
 
-def draw(metric: Metric, value: object, rng: Randomness) -> Draw:
-    """Randomize a recorded, reduced or declared value. Every call spends the metric's epsilon anew."""
+def draw(metric: Metric, value: object, rng: Randomness, nonces: Randomness | None = None) -> Draw:
+    """Randomize a recorded, reduced or declared value. Every call spends the metric's epsilon anew.
+
+    Reports travel in the order of their nonces, so a device draws these from a stream of their own.
+    """
     report = metric.mechanism.randomize(metric.input_of(value), rng)
-    return Draw(metric.mechanism.encode(report), rng.bits(8 * NONCE_BYTES).to_bytes(NONCE_BYTES))
+    return Draw(metric.mechanism.encode(report), (nonces or rng).bits(8 * NONCE_BYTES).to_bytes(NONCE_BYTES))
 
 
 def in_share(metric: Metric, rng: Randomness) -> bool:

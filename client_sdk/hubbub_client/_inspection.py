@@ -6,7 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from hubbub.problems import HubbubError
 from hubbub_client._book import Book
 from hubbub_client._limits import NO_LIMITS
 from hubbub_client._optout import OptOut
+from hubbub_client._pins import read_pins
 from hubbub_client._quarantine import damaged_path
 from hubbub_client._schema import VERSION
 from hubbub_client._source import signer_of
@@ -110,7 +111,8 @@ def _book(connection: sqlite3.Connection) -> Book | None:
     facts = dict(connection.execute("SELECT name, value FROM facts WHERE name IN ('bundle', 'packaged')"))
     try:
         if "bundle" in facts:
-            return Book.read(verify(facts["bundle"], (signer_of(facts["bundle"]),), 0.0), None)
+            book = Book.read(verify(facts["bundle"], (signer_of(facts["bundle"]),), 0.0), None)
+            return replace(book, pins=read_pins(connection, book, NO_LIMITS))
         if "packaged" in facts:
             return Book.before_any_bundle(Codebook.from_compiled(facts["packaged"]), NO_LIMITS)
     except HubbubError:

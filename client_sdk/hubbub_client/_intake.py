@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NoReturn
 from hubbub.problems import HubbubError, did_you_mean
 from hubbub_client._attendance import enabled_since
 from hubbub_client._book import Book, Page, is_expired
-from hubbub_client._draw import in_share
 from hubbub_client._errors import Busy
 from hubbub_client._waiting import Early, WaitingRoom
 from hubbub_client.ledger import Decision, Ledger
@@ -34,6 +33,7 @@ _MOST_HINTS = 100
 """Unknown names for which the nearest known one is looked up, once: that takes far longer than a record."""
 
 _FINAL = {
+    None: Outcome.DISABLED,  # it was switched off or expired when the page was pinned
     Decision.OUT_OF_SHARE: Outcome.NOT_IN_SHARE,
     Decision.REFUSED: Outcome.OVER_BUDGET,
     Decision.CLOSED: Outcome.OVER_BUDGET,
@@ -43,14 +43,15 @@ _REFUSED = {"not_pinned": Outcome.DISABLED}
 """A codebook that is refused for another reason asks for more than this device allows."""
 
 
+class _NotOnFile(Busy):
+    """Nothing may be written yet."""
+
+
 class Intake:
     """The first two verbs: record and reduce."""
 
-    def __init__(
-        self, state: State, ledger: Ledger, rng: Randomness, counts: Counts, doubt: Callable[[], None]
-    ) -> None:
-        """`doubt` hears when someone else has withdrawn consent."""
-        self._state, self._ledger, self._rng, self._counts, self._doubt = state, ledger, rng, counts, doubt
+    def __init__(self, state: State, ledger: Ledger, rng: Randomness, counts: Counts) -> None:
+        self._state, self._ledger, self._rng, self._counts = state, ledger, rng, counts
         self._waiting = WaitingRoom()
         self._emptying = threading.Lock()
         self._hints: dict[str, str] = {}
@@ -62,6 +63,8 @@ class Intake:
         if len(self._waiting) == 0:
             try:
                 return self._take(book, name, value, at=now, now=now)
+            except _NotOnFile:
+                return self._wait(name, value, now, Outcome.WAITING)
             except Busy:
                 return self._wait(name, value, now, Outcome.RECORDED)
         found = self._found(book, name, at=now, now=now)
@@ -125,26 +128,26 @@ class Intake:
             return Outcome.RECORDED
         with self._state.noting() as connection:
             if enabled_since(connection) is None:
-                self._doubt()
-                return Outcome.DISABLED
-            decision = self._decide(connection, codebook, metric, period, now)
-            if decision is not Decision.IN_SHARE:
+                raise _NotOnFile("consent was withdrawn, and no pass has heard yet that it is back")
+            decision = self._ledger.decision(connection, metric.name, period)
+            if decision is not Decision.CHARGED and (decision is not None or book.pin(period) is not None):
                 return _final(metric, decision)
             self._reduce(connection, codebook, metric, period, recorded, at)
             return Outcome.RECORDED
 
     def _comes_later(self, metric: Metric, period: Period) -> bool:
         """Whether there is a first value already: then this one changes nothing, and needs no write."""
-        key = metric.id, period.index
+        key = metric.name, period.index, metric.reduce
+        same = "SELECT 1 FROM reductions WHERE metric = ? AND period = ? AND reduce = ?"
         with self._state.glancing() as connection:
-            kept = connection.execute("SELECT 1 FROM reductions WHERE id = ? AND period = ?", key).fetchone()
+            kept = connection.execute(same, key).fetchone()
             return kept is not None or self._ledger.decision(connection, metric.name, period) is Decision.SPENT
 
     def _found(self, book: Book, name: str, *, at: float, now: float) -> Outcome | tuple[Codebook, Metric, Period]:
         if now >= book.expires:
             return Outcome.EXPIRED
         period = book.calendar.at(at) if book.calendar else None
-        page = book.page(period.index) if period else None
+        page = book.page(period) if period else None
         if period is None or page is None or page.codebook is None:
             return Outcome.INVALID  # a later bundle will not change what was collected then
         if page.refusal is not None:
@@ -173,30 +176,6 @@ class Intake:
         self._counts.say(text)
         raise WrongValue(text)
 
-    # -- inside a note --------------------------------------------------------------------------
-
-    def _decide(
-        self, connection: sqlite3.Connection, codebook: Codebook, metric: Metric, period: Period, now: float
-    ) -> Decision:
-        """The coin, once per metric and period; and, as soon as that is certain, that there is no budget."""
-        known = self._ledger.decision(connection, metric.name, period)
-        if known is None:
-            known = self._ledger.enter(connection, metric.name, period, in_share=in_share(metric, self._rng))
-        if known is not Decision.IN_SHARE:
-            return known
-        rules = codebook.collection
-        at_once = metric.reduce == "first" and metric.missing is None
-        fits = (
-            self._ledger.affords(connection, period, metric.epsilon, rules.device_epsilon, now)
-            if at_once
-            else self._ledger.has_left(connection, metric.epsilon)
-        )
-        if fits:
-            return known
-        if at_once:
-            self._ledger.refuse(connection, metric.name, period)
-        return Decision.REFUSED
-
     def _reduce(
         self,
         connection: sqlite3.Connection,
@@ -206,19 +185,22 @@ class Intake:
         value: bool | str | float,
         at: float,
     ) -> None:
-        key = metric.id, period.index
-        row = connection.execute("SELECT state FROM reductions WHERE id = ? AND period = ?", key).fetchone()
-        if row is not None and metric.reduce == "first":
+        key = metric.name, period.index
+        row = connection.execute("SELECT reduce, state FROM reductions WHERE metric = ? AND period = ?", key).fetchone()
+        before = json.loads(row[1]) if row and row[0] == metric.reduce else None  # reduced otherwise: begun anew
+        if before is not None and metric.reduce == "first":
             return  # another thread was faster
-        state = json.dumps(metric.reducer.add(json.loads(row[0]) if row else None, value, self._rng))
+        state = json.dumps(metric.reducer.add(before, value, self._rng))
         if row is not None:
-            connection.execute("UPDATE reductions SET state = ? WHERE id = ? AND period = ?", (state, *key))
+            changed = metric.reduce, state, *key
+            connection.execute("UPDATE reductions SET reduce = ?, state = ? WHERE metric = ? AND period = ?", changed)
             return
         closes_at = period.closes_at(codebook.collection.grace)
-        connection.execute("INSERT INTO reductions VALUES (?, ?, ?, ?, ?)", (*key, state, closes_at, at))
+        values = *key, metric.reduce, state, closes_at, at
+        connection.execute("INSERT INTO reductions VALUES (?, ?, ?, ?, ?, ?)", values)
 
 
-def _final(metric: Metric, decision: Decision) -> Outcome:
+def _final(metric: Metric, decision: Decision | None) -> Outcome:
     """A later value of a metric that keeps its first one is recorded, and changes nothing."""
     if decision is Decision.SPENT and metric.reduce == "first":
         return Outcome.RECORDED

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hubbub.randomness import Randomness, SystemRandomness
 from hubbub_client._attendance import Attendance
 from hubbub_client._book import packaged
+from hubbub_client._coins import Coins, OneStream, SystemCoins
 from hubbub_client._courier import Courier
 from hubbub_client._delivery import Delivery
 from hubbub_client._intake import Intake
@@ -23,6 +24,7 @@ from hubbub_client._source import BundleSource, trust_anchors
 from hubbub_client._state import State
 from hubbub_client.consent import Consent, is_set
 from hubbub_client.ledger import Ledger
+from hubbub_client.outbox import Lane
 from hubbub_client.transport import check_address
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ def assemble(
     limits: tuple[float | None, float | None, str | None, str | Sequence[str] | None],
     clock: Callable[[], float],
     rng: Randomness | None,
+    coins: Coins | None,
     pace: Pace | None,
     way: tuple[Transport | None, Path | str | None, str | None],
     attend: Callable[[], bool],
@@ -71,24 +74,26 @@ def assemble(
     check_address(address)
     anchors = trust_anchors(trust, address)
     device, shipped = Limits.of(*limits), None if codebook is None else packaged(codebook)
+    coins = coins or (SystemCoins() if rng is None else OneStream(rng))
     rng, pace, optout = rng or SystemRandomness(), pace or Pace(), OptOut(state_dir)
     asked = Consent(consent, os.environ, optout)
     state, ledger = State(state_dir, clock, counts), Ledger(device)
     attendance = Attendance(state, optout)
-    intake = Intake(state, ledger, rng, counts, attendance.doubt)
+    intake = Intake(state, ledger, rng, counts)
     courier = Courier(
         state=state,
-        source=BundleSource(state, anchors),
+        source=BundleSource(state, anchors, coins),
         intake=intake,
-        reports=Reports(state, ledger, rng),
+        reports=Reports(state, ledger, device, rng, coins),
         sending=Sending(state),
         counts=counts,
         limits=device,
-        rng=rng,
+        coins=coins,
         pace=pace,
-        rest=Rest(state, pace, clock, rng),
+        rests={lane: Rest(state, pace, clock, coins, lane) for lane in Lane},
         clock=clock,
         attend=attend,
+        doubt=attendance.doubt,
     )
     delivery = Delivery(address, *way, courier, pace, counts, start)
     strict = is_set(os.environ, "HUBBUB_STRICT")

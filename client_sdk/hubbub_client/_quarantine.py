@@ -26,6 +26,8 @@ class Salvaged(NamedTuple):
     facts: list[tuple[str, Any]]
     totals: list[tuple[str, str, int]] | None
     """Lifetime spends by metric; None when they are lost."""
+    newest: int = 0
+    """When the newest period began that was spent: a clock that was wrong may have been ahead."""
 
 
 class Emptied(sqlite3.DatabaseError):
@@ -56,7 +58,8 @@ def put_aside(path: Path) -> Salvaged:
 
 def start_closed(connection: sqlite3.Connection, moment: float, salvaged: Salvaged | None) -> None:
     """Mark a new file as the successor of one whose spends are lost."""
-    facts: list[tuple[str, Any]] = [("closed_before", moment)]
+    # Until now, and until whatever a clock that was ahead has spent.
+    facts: list[tuple[str, Any]] = [("closed_before", max(moment, salvaged.newest + 1 if salvaged else 0))]
     if salvaged is None or salvaged.totals is None:
         facts.append(("lifetime_unknown", 1))
     if salvaged is not None:
@@ -68,6 +71,7 @@ def start_closed(connection: sqlite3.Connection, moment: float, salvaged: Salvag
 def _salvage(path: Path) -> Salvaged:
     facts: list[tuple[str, Any]] = []
     totals: list[tuple[str, str, int]] | None = None
+    newest: int | None = None
     with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
         with suppress(sqlite3.Error):
             marks = ", ".join("?" * len(_WORTH_KEEPING))
@@ -78,4 +82,6 @@ def _salvage(path: Path) -> Salvaged:
             # Only of a table that is whole: a total that lost a row would be too small.
             if unknown is None and connection.execute("PRAGMA integrity_check('totals')").fetchone() == ("ok",):
                 totals = connection.execute("SELECT metric, epsilon, reports FROM totals").fetchall()
-    return Salvaged(facts, totals)
+        with suppress(sqlite3.Error):
+            (newest,) = connection.execute("SELECT max(start) FROM ledger WHERE decision = 'spent'").fetchone()
+    return Salvaged(facts, totals, newest or 0)

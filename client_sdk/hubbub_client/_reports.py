@@ -1,19 +1,21 @@
-"""From reduced values to reports: decided once, randomized once, all of it on disk before anything is sent."""
+"""From reduced values to reports: pinned once, randomized once, all of it on disk before anything is sent."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.period import DAY
 from hubbub.problems import HubbubError
 from hubbub_client._attendance import enabled_since
-from hubbub_client._book import Book, Page, is_expired
-from hubbub_client._draw import draw, in_share
+from hubbub_client._book import Book, Pin
+from hubbub_client._draw import draw
+from hubbub_client._pins import Pins, read_pins
 from hubbub_client.ledger import Decision, Ledger
-from hubbub_client.outbox import Outbox, Waiting
+from hubbub_client.outbox import Lane, Outbox, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
@@ -21,19 +23,29 @@ if TYPE_CHECKING:
     from hubbub.codebook import Metric
     from hubbub.period import Period
     from hubbub.randomness import Randomness
+    from hubbub_client._coins import Coins
+    from hubbub_client._limits import Limits
     from hubbub_client._state import State
 
-__all__ = ["Reports"]
+__all__ = ["Reports", "at_once"]
 
 _PERIODS_TO_CATCH_UP = 64
 """Whether anything was recorded in them or not: else it could be seen."""
 _IMPLAUSIBLE = 60 * DAY
 """So far in the future, a moment that was written down is one of a clock that was wrong."""
+_LOST = {
+    None: "metric-disabled",  # it was not collected when the page was pinned
+    Decision.OUT_OF_SHARE: "not-in-share",
+    Decision.REFUSED: "over-budget",
+    Decision.CLOSED: "over-budget",
+    Decision.SPENT: "over-budget",
+}
 
 
 class _Kept(NamedTuple):
-    """What was recorded of a metric in a period."""
+    """What was recorded under a metric's name in a period."""
 
+    reduce: str
     state: str
     at: float
 
@@ -41,46 +53,52 @@ class _Kept(NamedTuple):
 class Reports:
     """The third verb: randomize."""
 
-    def __init__(self, state: State, ledger: Ledger, rng: Randomness) -> None:
-        self._state, self._ledger, self._rng = state, ledger, rng
+    def __init__(self, state: State, ledger: Ledger, limits: Limits, rng: Randomness, coins: Coins) -> None:
+        self._state, self._ledger, self._rng, self._coins = state, ledger, rng, coins
+        self._limits, self._pins = limits, Pins(ledger, coins)
 
-    def settle(self, book: Book, now: float) -> Counter[str]:
-        """Randomize what is due: the first value of a metric that says it at once; what ended periods hold, and the
-        declared `missing` where they hold nothing.
+    def pin(self, book: Book, now: float, *, fresh: bool) -> tuple[Book, bool]:
+        """The book with all pins that there are, and whether none is missing; a `fresh` bundle makes those that are."""
+        with self._state.reading() as connection:
+            book = replace(book, pins=read_pins(connection, book, self._limits))
+            enabled = enabled_since(connection)
+        if enabled is None or now >= book.expires:
+            return book, False
+        periods = [period for period in _open_periods(book, now) if enabled < period.end]
+        if self._pins.are_made(book, periods) or not fresh:
+            return book, self._pins.are_made(book, periods)
+        with self._state.transaction() as connection:
+            if enabled_since(connection) is not None:
+                self._pins.make(connection, book, periods, now)
+            book = replace(book, pins=read_pins(connection, book, self._limits))
+        return book, self._pins.are_made(book, periods)
 
-        In an order that does not depend on which is which: where the budget ends, it ends for both. Returns what was
-        lost instead, counted by reason.
+    def settle(self, book: Book, lane: Lane, now: float) -> Counter[str]:
+        """Randomize what is due in a lane: what ended periods hold, and the declared `missing` where they hold nothing;
+        or else the first value of a metric that says it at once, and what no page knows is deleted.
+
+        By the pinned pages alone. Returns what was lost instead, counted by reason.
         """
         counts: Counter[str] = Counter()
         with self._state.reading() as connection:  # most passes end here, and hold up nobody who records
-            if not self._has_work(connection, book, now):
+            if not self._has_work(connection, book, lane, now):
                 return counts
         with self._state.transaction() as connection:
             enabled = enabled_since(connection)
             if enabled is None:
                 return counts
-            known = dict(connection.execute("SELECT metric, since FROM known"))
-            rows = connection.execute("SELECT id, period, state, at FROM reductions")
-            kept = {(id_, index): _Kept(state, at) for id_, index, state, at in rows}
-            settled: list[tuple[bytes, int]] = []
-            for period in _open_periods(book, now):
-                for page, metric in _in_order(book, period.index, kept):
-                    if now < period.end and not _at_once(metric):
-                        continue
-                    found = kept.pop((metric.id, period.index), None)
-                    if found is not None:
-                        settled.append((metric.id, period.index))
-                    elif (
-                        metric.missing is None
-                        or page is not book.page(period.index)
-                        or max(enabled, known.get(metric.name, now)) >= period.end
-                    ):
-                        continue
-                    self._settle_one(connection, book, page, metric, period, found, now, counts)
-            for left, reason in _hopeless(book, kept, now):
-                counts[f"lost:{reason}"] += 1
-                settled.append(left)
-            connection.executemany("DELETE FROM reductions WHERE id = ? AND period = ?", settled)
+            kept = _kept(connection)
+            settled: list[tuple[str, int]] = []
+            recorded = {index for _, index in kept}
+            charged = self._ledger.charged(connection, _oldest(book, now))
+            for period, pin in _pinned(book, now):
+                if period.index in recorded or _owes(pin, period, charged, now):
+                    settled += self._settle_period(connection, book, lane, period, pin, kept, enabled, now, counts)
+            if lane is Lane.OCCASIONAL:
+                for here, reason in self._hopeless(connection, book, kept.keys() - set(settled), now):
+                    settled.append(here)
+                    counts[f"lost:{reason}"] += 1
+            connection.executemany("DELETE FROM reductions WHERE metric = ? AND period = ?", settled)
             if dropped := Outbox.drop_oldest(connection):
                 counts["dropped:outbox-full"] = dropped
             if settled:
@@ -102,126 +120,202 @@ class Reports:
             if early:
                 swept["lost:clock"] = early
             # `missing` must not wait for a time that a wrong clock wrote down.
-            connection.execute("UPDATE known SET since = :now WHERE since > :now", {"now": now})
             since = "UPDATE facts SET value = :now WHERE name = 'enabled_since' AND value > :now"
             connection.execute(since, {"now": now})
             implausible = now, now + _IMPLAUSIBLE
             connection.execute("UPDATE facts SET value = ? WHERE name = 'closed_before' AND value > ?", implausible)
+            self._pins.sweep(connection, now)
             self._ledger.compact(connection, now)
         return swept
 
-    def _has_work(self, connection: sqlite3.Connection, book: Book, now: float) -> bool:
-        """Whether anything was recorded, or an ended period has no decision about a `missing` yet."""
-        if connection.execute("SELECT 1 FROM reductions LIMIT 1").fetchone() is not None:
-            return True
-        open_decisions = (None, Decision.IN_SHARE)
-        return any(
-            metric.missing is not None and self._ledger.decision(connection, metric.name, period) in open_decisions
-            for period in _open_periods(book, now)
-            if period.end <= now
-            for _, metric in book.in_force(period.index).values()
-        )
+    def _has_work(self, connection: sqlite3.Connection, book: Book, lane: Lane, now: float) -> bool:
+        """Whether an ended period still owes what metrics with `missing` report; of the others, whether anything was
+        recorded."""
+        if lane is Lane.OCCASIONAL:
+            kept = _kept(connection)
+            plain = any(_lane_of(book, name, index) is not Lane.STEADY for name, index in kept)
+            return plain or any(True for _ in self._hopeless(connection, book, kept, now))
+        charged = self._ledger.charged(connection, _oldest(book, now))
+        return any(_owes(pin, period, charged, now) for period, pin in _pinned(book, now))
+
+    def _hopeless(
+        self, connection: sqlite3.Connection, book: Book, kept: Iterable[tuple[str, int]], now: float
+    ) -> Iterator[tuple[tuple[str, int], str]]:
+        """What will not be reported, and why: its period is not pinned any more, its page lacks it, or it was decided
+        against."""
+        if book.calendar is None:
+            return
+        oldest = book.calendar.index_at(now) - _PERIODS_TO_CATCH_UP
+        for name, index in kept:
+            period = book.calendar.period(index)
+            pin = book.pin(period)
+            if pin is None:
+                if index < oldest:
+                    yield (name, index), "period-closed"
+            elif pin.page.metric(name) is None:
+                yield (name, index), "unknown-metric"
+            elif (decision := self._ledger.decision(connection, name, period)) in _LOST:
+                yield (name, index), _LOST[decision]
 
     def _is_dirty(self, connection: sqlite3.Connection, now: float) -> bool:
         """Whether there is anything to sweep."""
         (dirty,) = connection.execute(
             "SELECT EXISTS (SELECT 1 FROM reductions WHERE closes_at <= :now OR at > :tomorrow)"
             " OR EXISTS (SELECT 1 FROM outbox WHERE closes_at <= :now)"
-            " OR EXISTS (SELECT 1 FROM known WHERE since > :now)"
             " OR EXISTS (SELECT 1 FROM facts WHERE name IN ('enabled_since', 'closed_before') AND value > :now)",
             {"now": now, "tomorrow": now + DAY},
         ).fetchone()
-        return bool(dirty) or self._ledger.is_long(connection, now)
+        return bool(dirty) or self._pins.are_old(connection, now) or self._ledger.is_long(connection, now)
 
     # -- inside a transaction -------------------------------------------------------------------
+
+    def _settle_period(
+        self,
+        connection: sqlite3.Connection,
+        book: Book,
+        lane: Lane,
+        period: Period,
+        pin: Pin,
+        kept: dict[tuple[str, int], _Kept],
+        enabled: float,
+        now: float,
+        counts: Counter[str],
+    ) -> list[tuple[str, int]]:
+        """What is due of one period in a lane, and which recorded values are done with."""
+        done: list[tuple[str, int]] = []
+        for metric in _in_order(pin, lane):
+            here = metric.name, period.index
+            found = kept.get(here)
+            decision = self._ledger.decision(connection, metric.name, period)
+            if now < period.end and not at_once(metric) and decision is Decision.CHARGED:
+                continue  # not yet
+            if found is not None:
+                done.append(here)
+            elif metric.missing is None:
+                continue
+            problem = _LOST.get(decision)
+            if decision is Decision.CHARGED:
+                problem = self._settle_one(connection, book, pin, metric, period, found, enabled, now, counts)
+            if problem is not None and found is not None:
+                counts[f"lost:{problem}"] += 1
+        return done
 
     def _settle_one(
         self,
         connection: sqlite3.Connection,
         book: Book,
-        page: Page,
+        pin: Pin,
         metric: Metric,
         period: Period,
         found: _Kept | None,
+        enabled: float,
         now: float,
         counts: Counter[str],
-    ) -> None:
-        """Report what a period holds of one metric, or `missing` when it holds nothing; or count why not."""
-        in_force = book.page(period.index)
-        if page.codebook is None:
-            return
-        rules = page.codebook.collection
-        value, problem = (metric.missing, None) if found is None else _reduced(metric, found.state)
-        if in_force is None or in_force.codebook is None or in_force.refusal or page.refusal:
-            problem = "codebook-refused"
-        elif not metric.enabled or is_expired(metric, period.start):
-            problem = "metric-disabled"
-        elif now >= period.closes_at(rules.grace):
-            problem = "period-closed"
-        elif self._decide(connection, metric, period) is not Decision.IN_SHARE:
-            problem = "over-budget"
-        elif value is not None:
-            due: float = period.end
-            if found is not None and _at_once(metric):
-                due = min(max(found.at, period.start), now)
-            if not self._ledger.spend(connection, metric.name, period, metric.epsilon, rules.device_epsilon, now):
-                problem = "over-budget"
-            else:
-                # Milliseconds up to half the grace, whatever the value.
-                delay = self._rng.below(500 * rules.grace + 1) / 1000
-                drawn = draw(metric, value, self._rng)
-                waiting = Waiting(metric.id, period.index, drawn, period.closes_at(rules.grace))
-                Outbox.put(connection, waiting, due=due, delay=delay)
-                counts["randomized"] += 1
-        if found is not None and problem is not None:
-            counts[f"lost:{problem}"] += 1
+    ) -> str | None:
+        """Report what a period holds of one metric, or `missing` when it holds nothing; or say why not.
 
-    def _decide(self, connection: sqlite3.Connection, metric: Metric, period: Period) -> Decision:
-        known = self._ledger.decision(connection, metric.name, period)
-        if known is not None:
-            return known
-        return self._ledger.enter(connection, metric.name, period, in_share=in_share(metric, self._rng))
+        Nothing but the value depends on which of the two it is.
+        """
+        header = book.body.metric(metric.id, period.index)
+        if not pin.page.usable:
+            return "codebook-refused"
+        if header is not None and not header.enabled:
+            return "metric-disabled"  # switched off since: that does not wait for a period
+        if now >= pin.closes_at:
+            return "period-closed"
+        if metric.missing is not None and enabled >= period.end:
+            return "period-closed"  # consent came later
+        value, problem = (metric.missing, None) if found is None else _reduced(metric, found)
+        if value is None or not self._ledger.spend(connection, metric.name, period):
+            return problem
+        due: float = period.end
+        if found is not None and at_once(metric):
+            due = min(max(found.at, period.start), now)
+        # Milliseconds up to half the grace, whatever the value.
+        grace = pin.closes_at - period.end
+        delay = self._coins.of("delay", metric.name, period.index).below(500 * grace + 1) / 1000
+        drawn = draw(metric, value, self._rng, self._coins.of("nonce", metric.name, period.index))
+        Outbox.put(
+            connection, Waiting(lane_of(metric), metric.id, period.index, drawn, pin.closes_at), due=due, delay=delay
+        )
+        counts["randomized"] += 1
+        return problem
 
 
-def _at_once(metric: Metric) -> bool:
+def at_once(metric: Metric) -> bool:
     """Whether a value is due when it is recorded. With a `missing` it is not, or the time of sending would tell that
     there was one."""
     return metric.reduce == "first" and metric.missing is None
 
 
-def _reduced(metric: Metric, state: str) -> tuple[object, str | None]:
-    """The value that stands for all; `missing` and a reason when there is none."""
+def _reduced(metric: Metric, found: _Kept) -> tuple[object, str | None]:
+    """The value that stands for all; `missing` and a reason when there is none.
+
+    It may have been recorded by another page, before this one was pinned: the name counts, and that the value fits.
+    """
     try:
-        value = metric.reducer.result(json.loads(state))
+        if found.reduce != metric.reduce:
+            return metric.missing, "invalid"
+        value = metric.recorded(metric.reducer.result(json.loads(found.state)))
         metric.input_of(value)
     except (HubbubError, ValueError, LookupError, TypeError):
         return metric.missing, "invalid"
     return value, None
 
 
-def _hopeless(book: Book, kept: Iterable[tuple[bytes, int]], now: float) -> Iterator[tuple[tuple[bytes, int], str]]:
-    """What will never be reported, and why."""
-    for id_, index in kept:
-        if id_ not in book.in_force(index):
-            yield (id_, index), "unknown-metric"
-        elif book.calendar and book.calendar.period(index).end <= now:
-            yield (id_, index), "period-closed"
-
-
 def _open_periods(book: Book, now: float) -> Iterator[Period]:
     """The current period, and those that have ended and still take reports, newest first, as far back as a device
     catches up."""
-    graces = [page.codebook.collection.grace for page in book.pages if page.codebook]
-    if book.calendar is None or not graces:
+    if book.calendar is None:
         return
     current = book.calendar.index_at(now)
     for index in range(current, max(current - 1 - _PERIODS_TO_CATCH_UP, -1), -1):
+        page = book.newest_page(index)
+        if page is None or page.codebook is None:
+            continue
         period = book.calendar.period(index)
-        if now < period.closes_at(max(graces)):
+        if now < period.closes_at(page.codebook.collection.grace):
             yield period
 
 
-def _in_order(book: Book, period: int, kept: Container[tuple[bytes, int]]) -> list[tuple[Page, Metric]]:
-    """By name. After an edit two metrics have one: first what was recorded, then whoever would say `missing`."""
-    metrics = book.in_force(period).values()
-    return sorted(metrics, key=lambda found: (found[1].name, (found[1].id, period) not in kept))
+def _pinned(book: Book, now: float) -> Iterator[tuple[Period, Pin]]:
+    """The periods that have a pin and still take reports, newest first."""
+    if book.calendar is None:
+        return
+    for span in sorted(book.pins, reverse=True):
+        pin, period = book.pins[span], book.calendar.at(span.start)
+        if (period.start, period.end) == span and span.start <= now < pin.closes_at:
+            yield period, pin
+
+
+def _oldest(book: Book, now: float) -> int:
+    """When the oldest period began that has a pin and still takes reports."""
+    return min((period.start for period, _ in _pinned(book, now)), default=int(now))
+
+
+def _owes(pin: Pin, period: Period, charged: Container[tuple[str, int, int]], now: float) -> bool:
+    """Whether a period has ended, and a metric with `missing` has not reported it."""
+    metrics = pin.page.codebook.metrics if pin.page.codebook and period.end <= now else ()
+    return any(m.missing is not None and (m.name, period.start, period.end) in charged for m in metrics)
+
+
+def _kept(connection: sqlite3.Connection) -> dict[tuple[str, int], _Kept]:
+    rows = connection.execute("SELECT metric, period, reduce, state, at FROM reductions")
+    return {(name, index): _Kept(*rest) for name, index, *rest in rows}
+
+
+def _lane_of(book: Book, name: str, index: int) -> Lane | None:
+    """Where a recorded value goes out by the page of its period; None if that has no such metric."""
+    pin = book.pin(book.calendar.period(index)) if book.calendar else None
+    page = book.newest_page(index) if pin is None else pin.page
+    metric = page.metric(name) if page else None
+    return None if metric is None else lane_of(metric)
+
+
+def lane_of(metric: Metric) -> Lane:
+    return Lane.OCCASIONAL if metric.missing is None else Lane.STEADY
+
+
+def _in_order(pin: Pin, lane: Lane) -> list[Metric]:
+    metrics = pin.page.codebook.metrics if pin.page.codebook else ()
+    return sorted((metric for metric in metrics if lane_of(metric) is lane), key=lambda metric: metric.name)

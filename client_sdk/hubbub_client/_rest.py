@@ -4,6 +4,9 @@ tool that runs for a second does not try a dead service each time.
 `Retry-After` is honoured by everyone; a pass that failed only by the sender, as someone who calls `flush` wants it
 tried now. Both are kept as moments of the wall clock: no longer wish than the longest one is believed, so a clock that
 was wrong silences nobody for long.
+
+Each lane of the outbox rests by itself. What becomes of reports that were sent because something was recorded must not
+show in when the others are sent.
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ from hubbub_client._upload import LONGEST_RETRY_AFTER
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hubbub.randomness import Randomness
+    from hubbub_client._coins import Coins
     from hubbub_client._pace import Pace
     from hubbub_client._state import State
+    from hubbub_client.outbox import Lane
 
 __all__ = ["Rest"]
 
@@ -36,7 +40,8 @@ class Rest:
     state: State
     pace: Pace
     clock: Callable[[], float]
-    rng: Randomness
+    coins: Coins
+    lane: Lane
     _asked_until: float = 0.0
     _rest_until: float = 0.0
     _failures: int = 0
@@ -44,8 +49,9 @@ class Rest:
     def resume(self) -> None:
         """Go on where the last run ended."""
         with self.state.reading() as connection:
-            marks = ", ".join("?" * len(_FACTS))
-            kept = dict(connection.execute(f"SELECT name, value FROM facts WHERE name IN ({marks})", _FACTS))  # noqa: S608  question marks
+            prefix = f"{self.lane.value}:%"
+            facts = dict(connection.execute("SELECT name, value FROM facts WHERE name LIKE ?", (prefix,)))
+        kept = {name: facts[key] for name, key in self._names() if key in facts}
         now, passed = self.clock(), self.pace.monotonic()
         for name, longest in (("asked_until", LONGEST_RETRY_AFTER), ("rest_until", _LONGEST)):
             left = kept.get(name, now) - now
@@ -62,7 +68,9 @@ class Rest:
     def failed(self) -> None:
         """A pass of the sender's got nowhere: each time longer until the next."""
         patient = replace(self.pace, longest=_LONGEST)
-        self._rest_until = self.pace.monotonic() + patient.backoff(self._failures, self.rng)
+        self._rest_until = self.pace.monotonic() + patient.backoff(
+            self._failures, self.coins.of("retry", self.lane.value, self._failures)
+        )
         self._failures += 1
         self._keep()
 
@@ -83,4 +91,9 @@ class Rest:
         shift = self.clock() - self.pace.monotonic()
         values = self._asked_until + shift, self._rest_until + shift, self._failures
         with suppress(NoDurableState), self.state.transaction() as connection:  # else the next run tries at once
-            connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", list(zip(_FACTS, values, strict=True)))
+            rows = [(key, value) for (_, key), value in zip(self._names(), values, strict=True)]
+            connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)
+
+    def _names(self) -> list[tuple[str, str]]:
+        """Each fact, and its name in the file."""
+        return [(name, f"{self.lane.value}:{name}") for name in _FACTS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
@@ -10,26 +11,33 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 __all__ = ["VERSION", "NewerVersion", "create", "upgrade"]
 
-VERSION = 3
+VERSION = 4
 _OLDEST = 2
 
 _FACTS = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE known (metric TEXT PRIMARY KEY, since REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE reductions (
-    id BLOB NOT NULL, period INTEGER NOT NULL, state TEXT NOT NULL, closes_at REAL NOT NULL,
-    at REAL NOT NULL DEFAULT 0, PRIMARY KEY (id, period)
-) WITHOUT ROWID;
 CREATE TABLE ledger (
     metric TEXT NOT NULL, end INTEGER NOT NULL, start INTEGER NOT NULL,
     decision TEXT NOT NULL, epsilon TEXT, day INTEGER, PRIMARY KEY (metric, end, start)
 ) WITHOUT ROWID;
 CREATE INDEX ledger_end ON ledger (end);
+"""
+_PINS = """
+CREATE TABLE pages (id BLOB PRIMARY KEY, document BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE pins (
+    start INTEGER NOT NULL, end INTEGER NOT NULL, page BLOB NOT NULL, closes_at INTEGER NOT NULL,
+    key INTEGER, public_key BLOB, PRIMARY KEY (end, start)
+) WITHOUT ROWID;
+CREATE TABLE reductions (
+    metric TEXT NOT NULL, period INTEGER NOT NULL, reduce TEXT NOT NULL, state TEXT NOT NULL,
+    closes_at REAL NOT NULL, at REAL NOT NULL, PRIMARY KEY (metric, period)
+) WITHOUT ROWID;
 CREATE TABLE outbox (
-    nonce BLOB PRIMARY KEY, id BLOB NOT NULL, period INTEGER NOT NULL, payload BLOB NOT NULL,
+    nonce BLOB PRIMARY KEY, lane TEXT NOT NULL, id BLOB NOT NULL, period INTEGER NOT NULL, payload BLOB NOT NULL,
     due_at REAL NOT NULL, send_at REAL NOT NULL, closes_at REAL NOT NULL, key INTEGER, sealed BLOB
 ) WITHOUT ROWID;
 """
@@ -54,7 +62,7 @@ def create(path: Path, begin: Callable[[sqlite3.Connection], None]) -> None:
         with closing(sqlite3.connect(made, isolation_level=None)) as connection:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("BEGIN IMMEDIATE")
-            _run(connection, _FACTS + _TOTALS)
+            _run(connection, _FACTS + _TOTALS + _PINS)
             begin(connection)
             connection.execute(f"PRAGMA user_version={VERSION}")
             connection.execute("COMMIT")
@@ -81,6 +89,39 @@ def upgrade(connection: sqlite3.Connection, version: int) -> None:
     """From an older version. Inside a transaction of the caller's: all of it or nothing."""
     if not _OLDEST <= version < VERSION:
         raise NewerVersion(f"the state file has version {version}, this SDK reads {_OLDEST} to {VERSION}")
+    if version < 3:
+        _add_totals(connection)
+    metrics = _bundled_metrics(connection)
+    kept = connection.execute("SELECT id, period, state, closes_at, at FROM reductions").fetchall()
+    waiting = connection.execute("SELECT * FROM outbox").fetchall()
+    for table in ("known", "reductions", "outbox"):
+        connection.execute(f"DROP TABLE {table}")
+    _run(connection, _PINS)
+    values = [(m["name"], period, m["reduce"], *rest) for id_, period, *rest in kept if (m := metrics.get(id_))]
+    connection.executemany("INSERT OR REPLACE INTO reductions VALUES (?, ?, ?, ?, ?, ?)", values)
+    reports = [(nonce, _lane(metrics.get(id_)), id_, *rest) for nonce, id_, *rest in waiting]
+    connection.executemany("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", reports)
+    connection.execute("DELETE FROM ledger WHERE decision = 'in share'")  # charged when their period is pinned
+    connection.execute(f"PRAGMA user_version={VERSION}")
+
+
+def _bundled_metrics(connection: sqlite3.Connection) -> dict[bytes, dict[str, Any]]:
+    """The metrics of the bundle in the file, which was verified when it was kept, by id."""
+    row = connection.execute("SELECT value FROM facts WHERE name = 'bundle'").fetchone()
+    try:
+        body = json.loads(bytes(row[0]).split(b"\n", 2)[2]) if row else {"codebooks": []}
+        found = [metric for entry in body["codebooks"] for metric in entry["codebook"]["metrics"]]
+        return {bytes.fromhex(metric["id"]): {"missing": None, **metric} for metric in found}
+    except (ValueError, LookupError, TypeError):
+        return {}
+
+
+def _lane(metric: dict[str, Any] | None) -> str:
+    return "occasional" if metric is None or metric["missing"] is None else "steady"
+
+
+def _add_totals(connection: sqlite3.Connection) -> None:
+    """Version 3 keeps what was spent by day and by metric, and when a value was recorded."""
     connection.execute("ALTER TABLE reductions ADD COLUMN at REAL NOT NULL DEFAULT 0")
     connection.execute("DROP INDEX IF EXISTS ledger_day")
     _run(connection, _TOTALS)
@@ -95,7 +136,6 @@ def upgrade(connection: sqlite3.Connection, version: int) -> None:
         "INSERT INTO totals VALUES (?, ?, ?)",
         [(metric, str(sum(epsilons, Fraction(0))), len(epsilons)) for metric, epsilons in metrics.items()],
     )
-    connection.execute(f"PRAGMA user_version={VERSION}")
 
 
 def _run(connection: sqlite3.Connection, script: str) -> None:

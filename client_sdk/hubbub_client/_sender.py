@@ -15,7 +15,7 @@ _SHORTEST_WISH = 0.1
 
 
 class Sender:
-    """The one background thread of a client: a daemon, started at the first wake(), made again after a fork.
+    """The one background thread of a client: a daemon, started by wake(), made again after a fork.
 
     `work` does one pass, never raises, and returns the seconds after which it wants to be called again; `inf` for
     not until it is woken. Passes never overlap, and wakes that come before the next pass are one wake.
@@ -38,6 +38,11 @@ class Sender:
             self._plan(within)
             if self._thread is None:
                 self._start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a thread; in a forked child, whether the parent had one."""
+        return self._thread is not None
 
     def stop(self, timeout: float) -> bool:
         """Ask the thread to end and wait at most so long: True if there is none any more. A later wake() is obeyed.
@@ -65,7 +70,10 @@ class Sender:
         self._due = inf
 
     def _start(self) -> None:
-        self._thread = thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        if self._thread is not None:  # a signal handler was faster, while this one was made
+            return
+        self._thread = thread
         try:
             thread.start()
         except RuntimeError:

@@ -10,12 +10,12 @@ from hubbub.sealing import Sealer
 from hubbub.wire import ReportHeader
 from hubbub_client._draw import seal
 from hubbub_client._upload import chunks, upload
-from hubbub_client.outbox import Outbox, Waiting
+from hubbub_client.outbox import Lane, Outbox, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from hubbub.bundle_body import Body
+    from hubbub_client._book import Book
     from hubbub_client._state import State
     from hubbub_client.transport import Transport
 
@@ -27,12 +27,12 @@ MOST_BYTES = 512 * 1024
 
 
 class Round(NamedTuple):
-    """How one pass over the outbox went."""
+    """How one pass over a lane went."""
 
     left: int
     """Due reports that are still in the outbox."""
-    reseal: list[Waiting]
-    """Those among them whose key the shuffler refused."""
+    unknown_key: bool
+    """Whether the shuffler refused a key: a newer bundle may say what became of it."""
     counts: Counter[str]
     retry_after: float
 
@@ -43,35 +43,40 @@ class Sending:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def drop_hopeless(self, body: Body) -> Counter[str]:
-        """Remove what no shuffler would take any more, under the names that a shuffler would give."""
+    def drop_hopeless(self, book: Book, lane: Lane) -> Counter[str]:
+        """Remove from a lane what no shuffler would take any more, under the names that a shuffler would give."""
         dropped: dict[bytes, str] = {}
+        revoked = [key for key in book.body.keys if key.state == "revoked"]
+        keys = _keys(book)
         with self._state.reading() as connection:
-            waiting = Outbox.due(connection, None)
+            waiting = [report for report in Outbox.all(connection) if report.lane is lane]
         for report in waiting:
-            header = body.metric(report.id, report.period)
+            header = book.body.metric(report.id, report.period)
+            key = report.key if report.key is not None else keys.get(report.period, (None,))[0]
             if header is None:
                 dropped[report.drawn.nonce] = "unknown-metric"
             elif not header.enabled:
                 dropped[report.drawn.nonce] = "metric-disabled"
+            elif any(key == gone.id and gone.covers(report.period) for gone in revoked):
+                dropped[report.drawn.nonce] = "revoked-key"  # a begun period gets no other
         if dropped:
             with self._state.transaction() as connection:
                 Outbox.remove(connection, dropped)
         return Counter(f"dropped:{reason}" for reason in dropped.values())
 
-    def send(self, transport: Transport, body: Body, now: float, *, hurry: bool) -> Round:
-        """Upload what is due by now, with `hurry` without its delay, each report once; to a revoked key none.
+    def send(self, transport: Transport, book: Book, lane: Lane, now: float, *, hurry: bool) -> Round:
+        """Upload what is due in a lane by now, with `hurry` without its delay, each report once.
 
         Part by part: what one part needs is sealed, stored, uploaded and settled before the next is looked at, so that
         a full outbox costs no more at a time, and the first part is safe when the time is over.
         """
         with self._state.reading() as connection:
-            waiting = Outbox.due(connection, now, hurry=hurry)
+            waiting = Outbox.due(connection, lane, now, hurry=hurry)
         counts: Counter[str] = Counter()
-        reseal: list[Waiting] = []
+        unknown_key = False
         gone = 0
         for some in _slices(waiting, MOST_REPORTS):
-            ready = self._ready(some, body, now, hurry=hurry)
+            ready = self._ready(some, book, now, hurry=hurry)
             for part in chunks([sealed for _, sealed in ready], MOST_REPORTS, MOST_BYTES):
                 answer = upload(transport, [sealed for _, sealed in ready[part]])
                 done: list[bytes] = []
@@ -79,40 +84,49 @@ class Sending:
                     counts[_counter(verdict.action, verdict.reason)] += 1
                     if verdict.action in (None, Action.DROP):
                         done.append(report.drawn.nonce)
-                    elif verdict.action is Action.RESEAL:
-                        reseal.append(report)
+                    unknown_key = unknown_key or verdict.action is Action.REFETCH
                 with self._state.transaction() as connection:
                     Outbox.remove(connection, done)
                 gone += len(done)
                 if answer.blocked:
-                    return Round(len(waiting) - gone, reseal, counts, answer.retry_after)
-        return Round(len(waiting) - gone, reseal, counts, 0.0)
+                    return Round(len(waiting) - gone, unknown_key, counts, answer.retry_after)
+        return Round(len(waiting) - gone, unknown_key, counts, 0.0)
 
-    def _ready(self, some: list[Waiting], body: Body, now: float, *, hurry: bool) -> list[tuple[Waiting, bytes]]:
-        """These reports with the bytes to send, as far as there is a key for them that was not revoked."""
-        revoked = {key.id for key in body.keys if key.state == "revoked"}
-        if self.seal([report for report in some if report.sealed is None or report.key in revoked], body):
-            nonces = {report.drawn.nonce for report in some}
+    def _ready(self, some: list[Waiting], book: Book, now: float, *, hurry: bool) -> list[tuple[Waiting, bytes]]:
+        """These reports with the bytes to send, as far as there is a key for them."""
+        if self._seal([report for report in some if report.sealed is None], book):
+            nonces, lane = {report.drawn.nonce for report in some}, some[0].lane
             with self._state.reading() as connection:  # as it is stored: another process may have sealed it first
-                some = [report for report in Outbox.due(connection, now, hurry=hurry) if report.drawn.nonce in nonces]
-        return [(report, report.sealed) for report in some if report.sealed is not None and report.key not in revoked]
+                due = Outbox.due(connection, lane, now, hurry=hurry)
+            some = [report for report in due if report.drawn.nonce in nonces]
+        return [(report, report.sealed) for report in some if report.sealed is not None]
 
-    def seal(self, reports: Iterable[Waiting], body: Body) -> int:
-        """Seal to the key of each period, if there is one and it is another than before. How many were."""
-        sealers: dict[int, Sealer] = {}
+    def _seal(self, reports: Iterable[Waiting], book: Book) -> int:
+        """Seal to the key that each period is pinned to, if it is to one. How many were."""
+        keys, sealers = _keys(book), dict[int, Sealer]()
         made: list[tuple[Waiting, int, bytes]] = []
         for report in reports:
-            key = body.key_for(report.period)
-            if key is None or key.id == report.key:
+            if report.period not in keys:
                 continue
-            sealer = sealers.setdefault(key.id, Sealer(key.public_key))
-            header = ReportHeader(report.id, report.period, key.id)
-            made.append((report, key.id, seal(header, report.drawn, sealer)))
+            key, public_key = keys[report.period]
+            sealer = sealers.setdefault(key, Sealer(public_key))
+            made.append((report, key, seal(ReportHeader(report.id, report.period, key), report.drawn, sealer)))
         if made:
             with self._state.transaction() as connection:  # on disk before the first byte leaves
-                for report, key_id, sealed in made:
-                    Outbox.seal(connection, report, key_id, sealed)
+                for report, key, sealed in made:
+                    Outbox.seal(connection, report, key, sealed)
         return len(made)
+
+
+def _keys(book: Book) -> dict[int, tuple[int, bytes]]:
+    """The pinned key of each period, by its index in the calendar in force."""
+    if book.calendar is None:
+        return {}
+    return {
+        book.calendar.index_at(span.start): (pin.key, pin.public_key)
+        for span, pin in book.pins.items()
+        if pin.key is not None and pin.public_key is not None
+    }
 
 
 def _slices(waiting: list[Waiting], size: int) -> Iterator[list[Waiting]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,14 @@ from hubbub_client.transport import CannotReach, Transport, is_loopback
 
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook
+    from hubbub_client._coins import Coins
 
 __all__ = ["BundleSource", "fetch_bundle", "trust_anchors"]
 
 BUNDLE_PATH = "/v1/bundle"
 _BEGINNING_OF_TIME = 0.0
+_LONGEST_SPREAD = 120_000
+"""Milliseconds by which devices that fetched at the same moment spread."""
 
 
 def trust_anchors(trust: str | Sequence[str] | None, address: str) -> tuple[str, ...]:
@@ -62,40 +65,43 @@ def fetch_bundle(transport: Transport, kept: bytes | None = None) -> bytes | Non
 class BundleSource:
     """The newest bundle that this device accepted."""
 
-    def __init__(self, state: State, anchors: tuple[str, ...]) -> None:
-        self._state, self._anchors = state, anchors
+    def __init__(self, state: State, anchors: tuple[str, ...], coins: Coins) -> None:
+        self._state, self._anchors, self._coins = state, anchors, coins
 
     def cached(self) -> Bundle | None:
         """What is kept, verified again as the trust anchors may have changed. It may be past its expiry."""
         with self._state.reading() as connection:
-            facts = _facts(connection)
-        if "bundle" not in facts:
-            return None
-        return verify(facts["bundle"], self._trusted(facts, facts["bundle"]), _BEGINNING_OF_TIME, _seen(facts))
+            facts, raw = _facts(connection), _long_fact(connection, "bundle")
+        return None if raw is None else verify(raw, self._trusted(facts, raw), _BEGINNING_OF_TIME, _seen(facts))
 
-    def package(self, codebook: Codebook, now: float) -> None:
-        """Keep the codebook that came with the app, for whoever inspects the file. Its metrics are known from now."""
+    def package(self, codebook: Codebook) -> None:
+        """Keep the codebook that came with the app, for whoever inspects the file. It pins nothing."""
         raw = codebook.to_bytes()
         with self._state.reading() as connection:
-            if _facts(connection).get("packaged") == raw:
+            if _long_fact(connection, "packaged") == raw:
                 return
         with self._state.transaction() as connection:
             _keep(connection, packaged=raw)
-            _know(connection, (metric.name for metric in codebook.metrics), now)
 
-    def stale_at(self, bundle: Bundle) -> float:
-        """From when on a newer one is asked for."""
+    def refresh_at(self, bundle: Bundle) -> float:
+        """When the sender asks for a newer one: devices that fetched together come back spread out.
+
+        Drawn once for each fetch. A pass that is made for another reason does not fetch earlier, so when a device
+        fetches does not tell what else it does.
+        """
         with self._state.reading() as connection:
-            return float(_facts(connection).get("fetched_at", 0.0)) + bundle.body.max_age
+            facts = _facts(connection)
+        return float(facts.get("fetched_at", 0.0)) + bundle.body.max_age + float(facts.get("spread", 0.0))
 
-    def is_fresh(self, bundle: Bundle, now: float) -> bool:
-        """Whether there is no need to ask for a newer one."""
+    def is_fresh(self, bundle: Bundle, now: float, *, spread: bool = False) -> bool:
+        """Whether there is no need to ask for a newer one; with `spread`, by the sender's time."""
         with self._state.reading() as connection:
             facts = _facts(connection)
         fetched_at = facts.get("fetched_at", 0.0)
+        stale_at = self.refresh_at(bundle) if spread else fetched_at + bundle.body.max_age
         # A time of fetching in the future means that the clock was set back; another digest, that another
         # process has fetched a newer one: ask in both cases.
-        fresh = facts.get("digest") == bundle.digest and fetched_at <= now < fetched_at + bundle.body.max_age
+        fresh = facts.get("digest") == bundle.digest and fetched_at <= now < stale_at
         return fresh and now < bundle.body.expires
 
     def fetch(self, transport: Transport, current: Bundle | None, now: float) -> Bundle:
@@ -103,11 +109,12 @@ class BundleSource:
         usable = current if current is not None and now < current.body.expires else None
         with self._state.reading() as connection:
             facts = _facts(connection)
-        kept = usable is not None and facts.get("digest") == usable.digest
-        raw = fetch_bundle(transport, facts.get("bundle") if kept else None)
+            kept = usable is not None and facts.get("digest") == usable.digest
+            held = _long_fact(connection, "bundle") if kept else None
+        raw = fetch_bundle(transport, held)
         if raw is None and usable is not None:
             with self._state.transaction() as connection:
-                _keep(connection, fetched_at=now)
+                _keep(connection, fetched_at=now, spread=self._spread(usable, now))
             return usable
         raw = raw or b""
         while True:
@@ -116,26 +123,32 @@ class BundleSource:
                 judged_by, facts = facts, _facts(connection)
                 if all(facts.get(name) == judged_by.get(name) for name in ("sequence", "digest", "pin")):
                     _keep(connection, bundle=raw, fetched_at=now, sequence=bundle.body.sequence)
-                    _keep(connection, digest=bundle.digest, pin=bundle.signer)
-                    names = (metric.name for codebook in bundle.body.codebooks for metric in codebook.metrics)
-                    _know(connection, names, now)
+                    _keep(connection, digest=bundle.digest, pin=bundle.signer, spread=self._spread(bundle, now))
                     return bundle
             # Another process has accepted a bundle meanwhile: this one is judged again, by that.
+
+    def _spread(self, bundle: Bundle, now: float) -> float:
+        """Seconds, far fewer than the grace: what ended must not be settled too late to be sent."""
+        graces = [metric.grace for codebook in bundle.body.codebooks for metric in codebook.metrics]
+        most = min([_LONGEST_SPREAD, *(250 * grace for grace in graces)])
+        return self._coins.of("refresh", "", int(now)).below(most + 1) / 1000
 
     def _trusted(self, facts: dict[str, Any], raw: bytes) -> tuple[str, ...]:
         return self._anchors or (facts.get("pin") or signer_of(raw),)
 
 
 def _facts(connection: sqlite3.Connection) -> dict[str, Any]:
-    return dict(connection.execute("SELECT name, value FROM facts"))
+    """All but the long ones: they may have megabytes, and passes are many."""
+    return dict(connection.execute("SELECT name, value FROM facts WHERE name NOT IN ('bundle', 'packaged')"))
+
+
+def _long_fact(connection: sqlite3.Connection, name: str) -> bytes | None:
+    row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+    return None if row is None else bytes(row[0])
 
 
 def _keep(connection: sqlite3.Connection, **facts: object) -> None:
     connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", list(facts.items()))
-
-
-def _know(connection: sqlite3.Connection, names: Iterable[str], now: float) -> None:
-    connection.executemany("INSERT OR IGNORE INTO known VALUES (?, ?)", [(name, now) for name in names])
 
 
 def _seen(facts: dict[str, Any]) -> Seen | None:

@@ -102,12 +102,16 @@ class State(Forkable):
 
     @contextmanager
     def glancing(self) -> Iterator[sqlite3.Connection]:
-        """A look that waits for no disk; Busy when it would have to."""
+        """A look that waits for no disk; Busy when it would have to.
+
+        A `record` looks so. It makes no file and puts none aside: what is closed then depends on the moment, and that
+        must not depend on whether something was recorded. The next pass does it, and the value waits.
+        """
         if not self._quick.lock.acquire(timeout=_A_MOMENT):
             raise Busy("another thread is writing")
         try:
-            with self._judging():
-                yield self._open(self._quick)
+            with self._judging(act=False):
+                yield self._open_quick()
         finally:
             self._quick.lock.release()
 
@@ -191,11 +195,13 @@ class State(Forkable):
     # -- opening --------------------------------------------------------------------------------
 
     @contextmanager
-    def _judging(self) -> Iterator[None]:
+    def _judging(self, *, act: bool = True) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
             if is_damage(error):
+                if not act:
+                    raise Busy("the next pass looks at this") from error
                 self._quarantine()
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise Busy(str(error)) from error
@@ -206,6 +212,16 @@ class State(Forkable):
         except OSError as error:
             self._counts.say(f"nothing is reported, as nothing can be kept: {type(error).__name__}")
             raise NoDurableState(str(error)) from error
+
+    def _open_quick(self) -> sqlite3.Connection:
+        """The connection for notes, to the file that a pass has seen last."""
+        if not self._closed and not self._lost_in_fork:
+            here = _identity(self._path)
+            if here is None or here != self._durable.file:
+                raise Busy("no pass has seen this file yet")
+            if self._quick.connection is not None and self._quick.file != here:
+                self._quick.close()
+        return self._open(self._quick)
 
     def _open(self, link: _Link) -> sqlite3.Connection:
         if self._closed:
@@ -220,7 +236,7 @@ class State(Forkable):
         try:
             return self._connect(link)
         except sqlite3.DatabaseError as error:
-            if not is_damage(error):
+            if not is_damage(error) or not link.durable:
                 raise
         self._quarantine()
         return self._connect(link)

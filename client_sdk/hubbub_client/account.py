@@ -30,7 +30,7 @@ class Entry:
     end: int
     decision: Decision
     epsilon: float
-    """Spent on it: 0 unless `decision` is `spent`."""
+    """Charged for it: 0 unless `decision` is `charged` or `spent`."""
 
     def document(self) -> dict[str, Any]:
         return {
@@ -91,13 +91,13 @@ class Account:
 
     def __str__(self) -> str:
         lines = [
-            f"Spent today: epsilon {number(self.spent_today)}{_of(self.max_epsilon)}. "
+            f"Charged today: epsilon {number(self.spent_today)}{_of(self.max_epsilon)}. "
             f"Ever: {number(self.spent)}{_of(self.lifetime_epsilon)}."
         ]
         if not self.complete:
             lines.append("More may have been spent: a state file was damaged, or cannot be read now.")
         for metric in self.metrics:
-            lines.append(f"  {metric.name}: epsilon {number(metric.spent)} in {metric.reports} report(s)")
+            lines.append(f"  {metric.name}: epsilon {number(metric.spent)} charged, {metric.reports} report(s) made")
             for entry in metric.periods:
                 spent = f", epsilon {number(entry.epsilon)}" if entry.epsilon else ""
                 lines.append(f"    {moment(entry.start)} to {moment(entry.end)}: {entry.decision.value}{spent}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from hubbub_client.outcome import Outcome, UnknownMetric, WrongValue
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook
     from hubbub.randomness import Randomness
+    from hubbub_client._coins import Coins
     from hubbub_client._pace import Pace
     from hubbub_client.account import Account
     from hubbub_client.preview import Preview
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Outcome"]
 
 _SOON = 1.0
-"""Seconds after a record within which the sender looks at it."""
-_A_WHILE = 30.0
-"""And those within which it looks at what is recorded after that."""
+"""Seconds from the start of an app to the sender's first pass."""
 
 
 class Client(Forkable):
@@ -46,7 +45,8 @@ class Client(Forkable):
     - `max_epsilon`: the most that this device spends in a UTC day, `lifetime_epsilon` ever, over all metrics and
       codebooks; None for no limit. `min_period`: a codebook with shorter periods is not used.
     - `strict`: raise UnknownMetric and WrongValue where they would be counted; None: if HUBBUB_STRICT is set.
-    - `background`: send from a daemon thread, started at the first record. Without it, call `flush`.
+    - `background`: send from a daemon thread, from the start on. Without it, call `flush` from a timer of your own,
+      and never because something was recorded: that could be seen.
     - `ca_file`, `proxy`: for HTTPS with an authority of one's own, and a proxy other than the environment's.
     """
 
@@ -68,6 +68,7 @@ class Client(Forkable):
         proxy: str | None = None,
         clock: Callable[[], float] = time.time,
         rng: Randomness | None = None,
+        coins: Coins | None = None,
         transport: Transport | None = None,
         pace: Pace | None = None,
     ) -> None:
@@ -83,6 +84,7 @@ class Client(Forkable):
             limits=(max_epsilon, lifetime_epsilon, min_period, pin),
             clock=clock,
             rng=rng,
+            coins=coins,
             pace=pace,
             way=(transport, ca_file, proxy),
             attend=lambda: self._attend(self._clock()),
@@ -95,13 +97,16 @@ class Client(Forkable):
         self._delivery = parts.delivery
         self._strict = parts.strict if strict is None else strict
         self._started = self._closing = self._closed = False
-        self._looked_at = -_A_WHILE
-        self._survive_forks()
+        self._cannot_keep = False
+        """Whether nothing could be written when this client began: then nothing may be recorded."""
         self._sender = Sender(self._delivery.work) if background else None
+        self._survive_forks()
         if background:
             close_at_exit(self)
         with self._counts.guarding():
             self._start()
+        if consent is not False:  # else there will never be anything to do
+            self._wake()
 
     # -- what an app calls ----------------------------------------------------------------------
 
@@ -152,13 +157,16 @@ class Client(Forkable):
             return
         self._closing = True
         deadline = time.monotonic() + max(timeout, 0.0)
-        if (self._started or self._intake.waiting()) and self._state.exists():
+        if self._state.exists():
             self._delivery.finish(max(timeout, 0.0), sending=self._sender is not None)
         if self._sender is not None:
             self._sender.stop(max(deadline - time.monotonic(), 0.0))
         self._closed = True
         if waiting := self._intake.waiting():
             self._counts.add("lost:closed", waiting)
+            self._counts.say(
+                "values were lost at the end, as there was no codebook for them or nothing could be written"
+            )
             self._intake.forget()
         with self._counts.guarding():
             self._state.close(max(deadline - time.monotonic(), 0.0))
@@ -185,7 +193,7 @@ class Client(Forkable):
         taken_back = self._optout.take_back()
         with self._counts.guarding():
             self._start()
-            self._wake(urgent=True)
+            self._wake()
         return taken_back
 
     def stats(self) -> dict[str, int]:
@@ -220,61 +228,66 @@ class Client(Forkable):
 
     def _start(self) -> None:
         """Once there is consent: read what is kept."""
-        if not self._started and self._attend(self._clock()):
-            self._courier.start(self._shipped)
-            self._started = True
+        if self._started:
+            return
+        try:
+            if self._attend(self._clock()):
+                self._courier.start(self._shipped)
+                self._started = True
+            self._cannot_keep = False
+        except NoDurableState as error:
+            self._cannot_keep = not isinstance(error, Busy)
+            raise
 
-    def _attend(self, now: float, *, within: float | None = None) -> bool:
-        """Whether there is consent now. When the answer changes, what is kept changes with it, in so many seconds."""
+    def _attend(self, now: float) -> bool:
+        """Whether there is consent now. When the answer changes, what is kept changes with it."""
         if self._closed:
             return False
         given = self._consent.given()
         if not given:
             self._intake.forget()
         with nullcontext() if given else self._counts.guarding():  # without consent there is nothing else to do
-            self._attendance.answer(given, now, within=within)
+            self._attendance.answer(given, now)
         return given
 
-    def _glance(self, now: float) -> bool:
-        """The same for a `record`, which waits for nobody: what is to be written is left to the next pass then."""
-        try:
-            return self._attend(now, within=0.0)
-        except Busy:
-            return True
-
     def _record(self, name: str, value: object, now: float) -> Outcome:
-        if self._closing or not self._glance(now):
+        """Nothing here may show outside: no thread is woken, no period pinned, no coin drawn, and consent is asked for
+        but not acted on. Whatever is to be done about it, the next pass does."""
+        if self._closing or not self._may_record():
             return Outcome.DISABLED
         if not isfinite(now):
             return Outcome.INVALID
-        if not self._started and self._sender is None:
-            with suppress(Busy), self._state.alone(within=0.0):
-                self._start()
+        if self._cannot_keep:
+            return Outcome.NO_DURABLE_STATE
         book = self._courier.book
         outcome = self._intake.take(book, name, value, now)
         if self._intake.waiting():
-            if not self._glance(now):  # withdrawn, and the room emptied, while this value was on its way into it
+            if not self._may_record():  # withdrawn, and the room emptied, while this value was on its way into it
                 return Outcome.DISABLED
             if book is not None:
-                self._intake.hurry(book, now, lambda: self._glance(now))
-        self._wake(urgent=book is not None and self._intake.waiting() > 0)
+                self._intake.hurry(book, now, self._may_record)
         return outcome
+
+    def _may_record(self) -> bool:
+        given = self._consent.given()
+        if not given:
+            self._intake.forget()
+        return given
 
     # -- manners --------------------------------------------------------------------------------
 
-    def _wake(self, *, urgent: bool = False) -> None:
-        """Let the sender look soon, but not again and again where values are recorded all the time."""
+    def _wake(self) -> None:
+        """Let the sender begin, if there is one. Only the start of a client and `enable` do this, never `record`."""
         if self._sender is not None and not self._closing:
-            now = time.monotonic()
-            soon = urgent or now - self._looked_at >= _A_WHILE
-            self._looked_at = now if soon else self._looked_at
-            self._sender.wake(_SOON if soon else _A_WHILE)
+            self._sender.wake(_SOON)
 
     def _after_fork(self, *, in_child: bool) -> None:
         if in_child:
             self._counts.forked()
             self._intake.forked()
             self._delivery.forked()
-            self._looked_at = -_A_WHILE
             if self._sender is not None:
+                runs = self._sender.is_running
                 self._sender.forget()
+                if runs:
+                    self._wake()  # the parent may end: a child that records nothing must still be heard of

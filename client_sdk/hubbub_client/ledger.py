@@ -1,8 +1,9 @@
 """The device's own account of what it has spent. No codebook, no edit and no clock makes it forget.
 
 Spends are kept by the metric's *name* and by the span of time they are for, so that neither a new metric id nor
-another period length reopens a period. For each metric and period one decision is taken, once and for good:
-not in the share, spent, or refused over budget. Nothing is ever refunded.
+another period length reopens a period. For each metric and period one decision is taken, once and for good, when the
+period's page is pinned: not in the share, refused over budget, or charged, whether anything will be recorded or not.
+What is charged is randomized at most once, and is then spent. Nothing is ever refunded.
 
 A clock that is set back meets the decisions that were taken, and the day's spends that were made, before. One that is
 set forward leaves decisions in the future behind it, and those hold for nothing but their own periods and days: when
@@ -38,8 +39,8 @@ _WORTH_MERGING = 100
 class Decision(Enum):
     """What was decided for a metric and a period."""
 
-    IN_SHARE = "in share"
-    """The coin said yes; nothing is spent yet."""
+    CHARGED = "charged"
+    """The coin said yes and the budget had room. Nothing is randomized yet, and perhaps nothing ever is."""
     OUT_OF_SHARE = "out of share"
     SPENT = "spent"
     REFUSED = "refused"
@@ -71,19 +72,61 @@ class Ledger:
                 return decision
         if period.start < float(_fact(connection, "closed_before", 0)):
             return Decision.CLOSED
-        return Decision.IN_SHARE if any(row[:2] == (period.start, period.end) for row in rows) else None
+        if any(row[:2] == (period.start, period.end) for row in rows):
+            return Decision.CHARGED
+        return Decision.REFUSED if rows else None  # another span of the same time is charged
 
-    def enter(self, connection: sqlite3.Connection, metric: str, period: Period, *, in_share: bool) -> Decision:
-        """Keep what the coin said."""
-        decision = Decision.IN_SHARE if in_share else Decision.OUT_OF_SHARE
-        _write(connection, metric, period, decision, None, None)
-        return decision
+    def charged(self, connection: sqlite3.Connection, since: int) -> set[tuple[str, int, int]]:
+        """Metric, start and end of what is charged and not spent, in periods that end after this moment."""
+        rows = "SELECT metric, start, end FROM ledger WHERE end > ? AND decision = ?"
+        return set(connection.execute(rows, (since, Decision.CHARGED.value)))
 
-    def affords(
+    def decide(
+        self,
+        connection: sqlite3.Connection,
+        metric: str,
+        period: Period,
+        epsilon: Fraction,
+        device_epsilon: Fraction,
+        now: float,
+        *,
+        in_share: bool,
+    ) -> Decision:
+        """The one decision, unless it was taken: a charge to the period, to today and for ever, or none."""
+        known = self.decision(connection, metric, period)
+        if known is not None:
+            return known
+        if not in_share or not self._affords(connection, period, epsilon, device_epsilon, now):
+            decision = Decision.REFUSED if in_share else Decision.OUT_OF_SHARE
+            _write(connection, metric, period, decision, None, None)
+            return decision
+        today = int(now // DAY)
+        _write(connection, metric, period, Decision.CHARGED, str(epsilon), today)
+        on_day = spent_on(connection, today) + epsilon
+        connection.execute("INSERT OR REPLACE INTO days VALUES (?, ?)", (today, str(on_day)))
+        before = connection.execute("SELECT epsilon, reports FROM totals WHERE metric = ?", (metric,)).fetchone()
+        total, reports = (Fraction(before[0]), before[1]) if before else (Fraction(0), 0)
+        connection.execute("INSERT OR REPLACE INTO totals VALUES (?, ?, ?)", (metric, str(total + epsilon), reports))
+        return Decision.CHARGED
+
+    def spend(self, connection: sqlite3.Connection, metric: str, period: Period) -> bool:
+        """Use up what was charged: True when the one randomization may be made now."""
+        if self.decision(connection, metric, period) is not Decision.CHARGED:
+            return False
+        written = connection.execute(
+            "UPDATE ledger SET decision = ? WHERE metric = ? AND end = ? AND start = ? AND decision = ?",
+            (Decision.SPENT.value, metric, period.end, period.start, Decision.CHARGED.value),
+        )
+        if written.rowcount != 1:
+            raise RuntimeError("a charge cannot be used twice")  # a bug of ours: better no report than two
+        connection.execute("UPDATE totals SET reports = reports + 1 WHERE metric = ?", (metric,))
+        return True
+
+    def _affords(
         self, connection: sqlite3.Connection, period: Period, epsilon: Fraction, device_epsilon: Fraction, now: float
     ) -> bool:
-        """Whether a spend fits the codebook's limit for the period, the device's for today, and its last one."""
-        if not self.has_left(connection, epsilon):
+        """Whether a charge fits the codebook's limit for the period, the device's for today, and its last one."""
+        if not self._has_left(connection, epsilon):
             return False
         if self.limits.max_epsilon is not None:
             if now // DAY <= float(_fact(connection, "closed_before", -DAY)) // DAY:
@@ -97,40 +140,12 @@ class Ledger:
             return False
         return _total(row[:1] for row in in_period if row[0] is not None) + epsilon <= device_epsilon
 
-    def has_left(self, connection: sqlite3.Connection, epsilon: Fraction) -> bool:
+    def _has_left(self, connection: sqlite3.Connection, epsilon: Fraction) -> bool:
         """Whether so much is left of the device's lifetime. Once it is not, it never is again."""
         if self.limits.lifetime_epsilon is None:
             return True
         unknown = _fact(connection, "lifetime_unknown", 0)
         return not unknown and spent_ever(connection) + epsilon <= self.limits.lifetime_epsilon
-
-    def spend(
-        self,
-        connection: sqlite3.Connection,
-        metric: str,
-        period: Period,
-        epsilon: Fraction,
-        device_epsilon: Fraction,
-        now: float,
-    ) -> bool:
-        """Charge a randomization to its period, to today and for ever, or refuse it for good: True when it may be
-        made."""
-        if not self.affords(connection, period, epsilon, device_epsilon, now):
-            self.refuse(connection, metric, period)
-            return False
-        today = int(now // DAY)
-        _write(connection, metric, period, Decision.SPENT, str(epsilon), today)
-        on_day = spent_on(connection, today) + epsilon
-        connection.execute("INSERT OR REPLACE INTO days VALUES (?, ?)", (today, str(on_day)))
-        before = connection.execute("SELECT epsilon, reports FROM totals WHERE metric = ?", (metric,)).fetchone()
-        total, reports = (Fraction(before[0]), before[1]) if before else (Fraction(0), 0)
-        values = metric, str(total + epsilon), reports + 1
-        connection.execute("INSERT OR REPLACE INTO totals VALUES (?, ?, ?)", values)
-        return True
-
-    def refuse(self, connection: sqlite3.Connection, metric: str, period: Period) -> None:
-        """Decide against a period, for good."""
-        _write(connection, metric, period, Decision.REFUSED, None, None)
 
     def is_long(self, connection: sqlite3.Connection, now: float) -> bool:
         """Whether `compact` may be worth while."""
@@ -191,14 +206,10 @@ def _write(
     epsilon: str | None,
     day: int | None,
 ) -> None:
-    written = connection.execute(
-        "INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-        "decision = excluded.decision, epsilon = excluded.epsilon, day = excluded.day "
-        "WHERE decision NOT IN ('spent', 'refused', 'closed')",
+    connection.execute(
+        "INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?)",  # an error where there is one: decided once
         (metric, period.end, period.start, decision.value, epsilon, day),
     )
-    if written.rowcount != 1:
-        raise RuntimeError("a final decision cannot be taken again")  # a bug of ours: better no report than two
 
 
 def _total(rows: Iterable[tuple[str]]) -> Fraction:

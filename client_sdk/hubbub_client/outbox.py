@@ -1,7 +1,10 @@
 """The outbox: randomized reports that no shuffler has acknowledged yet, as payload and nonce and, once sealed, as sent.
 
-Sealed bytes are stored before they are first sent, and a retry sends the same ones. Only when their key turned out
-to be unknown or revoked are they sealed again, around the same payload and nonce.
+Sealed bytes are stored before they are first sent, and a retry sends the same ones.
+
+There are two lanes. What metrics with `missing` report goes out whether anything was recorded or not; what others
+report goes out because something was. Each lane has its own limits, requests and pauses, so that nothing in the second
+can be seen in the first.
 """
 
 from __future__ import annotations
@@ -9,22 +12,34 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
+from typing import Any
 
 from hubbub_client._draw import Draw
 
-__all__ = ["MOST_BYTES", "MOST_REPORTS", "Outbox", "Waiting"]
+__all__ = ["MOST_BYTES", "MOST_REPORTS", "Lane", "Outbox", "Waiting"]
 
 MOST_REPORTS = 10_000
 MOST_BYTES = 8 * 1024 * 1024
-"""Of reports in the outbox, as they are kept; beyond either limit the oldest go."""
+"""Of reports in one lane, as they are kept; beyond either limit the oldest go."""
 _BYTES = "(2 * length(payload) + 200)"
 """What a report takes with its sealed form, which is made later."""
+
+
+class Lane(Enum):
+    """Which reports go out together."""
+
+    STEADY = "steady"
+    """Of metrics with `missing`: each period has one, whatever was recorded."""
+    OCCASIONAL = "occasional"
+    """Of the others: there is one if something was recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """One report in the outbox."""
 
+    lane: Lane
     id: bytes
     """Of the metric."""
     period: int
@@ -41,41 +56,33 @@ class Outbox:
     def put(connection: sqlite3.Connection, report: Waiting, *, due: float, delay: float) -> None:
         times = due, due + delay, report.closes_at
         connection.execute(
-            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
-            (report.drawn.nonce, report.id, report.period, report.drawn.payload, *times),
+            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
+            (report.drawn.nonce, report.lane.value, report.id, report.period, report.drawn.payload, *times),
         )
 
     @staticmethod
     def drop_oldest(connection: sqlite3.Connection) -> int:
-        """Make room within the limits; the ledger keeps the spends. How many went."""
-        count, size = connection.execute(f"SELECT count(*), total({_BYTES}) FROM outbox").fetchone()  # noqa: S608  ours
-        if count <= MOST_REPORTS and size <= MOST_BYTES:
-            return 0
-        gone: list[bytes] = []
-        rows = connection.execute(f"SELECT nonce, {_BYTES} FROM outbox ORDER BY closes_at, send_at")  # noqa: S608  ours
-        for nonce, bytes_ in rows:
-            if count - len(gone) <= MOST_REPORTS and size <= MOST_BYTES:
-                break
-            gone.append(nonce)
-            size -= bytes_
-        Outbox.remove(connection, gone)
-        return len(gone)
+        """Make room within the limits of each lane; the ledger keeps the spends. How many went."""
+        return sum(_drop_oldest(connection, lane) for lane in Lane)
 
     @staticmethod
-    def due(connection: sqlite3.Connection, now: float | None, *, hurry: bool = False) -> list[Waiting]:
-        """What may be sent at this time, with `hurry` without its delay; None: everything. In the order of the
-        random nonces."""
+    def all(connection: sqlite3.Connection) -> list[Waiting]:
+        """Everything in it."""
+        return [_waiting(row) for row in connection.execute(f"{_SELECT} ORDER BY nonce")]
+
+    @staticmethod
+    def due(connection: sqlite3.Connection, lane: Lane, now: float, *, hurry: bool = False) -> list[Waiting]:
+        """What may be sent at this time, with `hurry` without its delay. In the order of the random nonces."""
         rows = connection.execute(
-            "SELECT id, period, payload, nonce, closes_at, key, sealed FROM outbox "
-            "WHERE :now IS NULL OR CASE WHEN :hurry THEN due_at ELSE send_at END <= :now ORDER BY nonce",
-            {"now": now, "hurry": hurry},
+            f"{_SELECT} WHERE lane = :lane AND CASE WHEN :hurry THEN due_at ELSE send_at END <= :now ORDER BY nonce",
+            {"lane": lane.value, "now": now, "hurry": hurry},
         )
-        return [Waiting(row[0], row[1], Draw(row[2], row[3]), *row[4:]) for row in rows]
+        return [_waiting(row) for row in rows]
 
     @staticmethod
-    def next_at(connection: sqlite3.Connection) -> float | None:
-        """When the next report may be sent; None when there is none."""
-        (soonest,) = connection.execute("SELECT min(send_at) FROM outbox").fetchone()
+    def next_at(connection: sqlite3.Connection, lane: Lane) -> float | None:
+        """When the next report of this lane may be sent; None when there is none."""
+        (soonest,) = connection.execute("SELECT min(send_at) FROM outbox WHERE lane = ?", (lane.value,)).fetchone()
         return None if soonest is None else float(soonest)
 
     @staticmethod
@@ -95,3 +102,26 @@ class Outbox:
     def size(connection: sqlite3.Connection) -> int:
         (count,) = connection.execute("SELECT count(*) FROM outbox").fetchone()
         return int(count)
+
+
+_SELECT = "SELECT lane, id, period, payload, nonce, closes_at, key, sealed FROM outbox"
+
+
+def _waiting(row: tuple[Any, ...]) -> Waiting:
+    return Waiting(Lane(row[0]), row[1], row[2], Draw(row[3], row[4]), *row[5:])
+
+
+def _drop_oldest(connection: sqlite3.Connection, lane: Lane) -> int:
+    held = f"SELECT count(*), total({_BYTES}) FROM outbox WHERE lane = ?"  # noqa: S608  ours
+    count, size = connection.execute(held, (lane.value,)).fetchone()
+    if count <= MOST_REPORTS and size <= MOST_BYTES:
+        return 0
+    gone: list[bytes] = []
+    oldest = f"SELECT nonce, {_BYTES} FROM outbox WHERE lane = ? ORDER BY closes_at, send_at"  # noqa: S608  ours
+    for nonce, bytes_ in connection.execute(oldest, (lane.value,)):
+        if count - len(gone) <= MOST_REPORTS and size <= MOST_BYTES:
+            break
+        gone.append(nonce)
+        size -= bytes_
+    Outbox.remove(connection, gone)
+    return len(gone)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hubbub.period import duration_text
 from hubbub.problems import HubbubError
 from hubbub_client._errors import NoDurableState
+from hubbub_client._reports import at_once
 from hubbub_client._words import deniability, moment, number, report_in_words
 
 if TYPE_CHECKING:
@@ -130,13 +131,12 @@ def preview_of(state: State, book: Book | None, *, taking_part: bool | None) -> 
 
 
 def read_preview(connection: sqlite3.Connection, book: Book | None, *, taking_part: bool | None = None) -> Preview:
-    metrics = {
-        metric.id: metric for page in (book.pages if book else ()) if page.codebook for metric in page.codebook.metrics
-    }
+    metrics = book.metrics() if book else {}
+    names = {metric.name: metric for metric in metrics.values()}
     outbox = connection.execute("SELECT id, period, payload, send_at, sealed IS NOT NULL FROM outbox ORDER BY send_at")
     queued = tuple(_queued(metrics.get(row[0]), *row[1:]) for row in outbox.fetchall())
-    reductions = connection.execute("SELECT id, period, state, at FROM reductions ORDER BY period, id")
-    pending = tuple(_pending(metrics.get(row[0]), *row[1:]) for row in reductions.fetchall())
+    reductions = connection.execute("SELECT metric, period, state, at FROM reductions ORDER BY period, metric")
+    pending = tuple(_pending(names.get(row[0]), *row[1:]) for row in reductions.fetchall())
     return Preview(taking_part, queued, pending, _collected(book))
 
 
@@ -160,8 +160,8 @@ def _pending(metric: Metric | None, period: int, state: str, at: float) -> Pendi
     if metric is None:
         return PendingValue(_GONE, str(period), "none", count, value, "never: it will be deleted")
     span = metric.calendar.period(period)
-    at_once = metric.reduce == "first" and metric.missing is None
-    return PendingValue(metric.name, span.label, metric.reduce, count, value, moment(at if at_once else span.end))
+    due = at if at_once(metric) else span.end
+    return PendingValue(metric.name, span.label, metric.reduce, count, value, moment(due))
 
 
 def _collected(book: Book | None) -> tuple[CollectedMetric, ...]:

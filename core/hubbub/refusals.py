@@ -24,7 +24,7 @@ class Action(Enum):
 
     RETRY = "retry"
     SPLIT = "split"
-    RESEAL = "re-seal"
+    REFETCH = "fetch the bundle"
     DROP = "drop"
 
 
@@ -55,8 +55,8 @@ REFUSALS: dict[str, Refusal] = {
         Refusal("metric-disabled", 403, "The metric is switched off.", Action.DROP),
         Refusal("period-closed", 409, "The period and its grace are over.", Action.DROP),
         Refusal("period-in-future", 409, "The period has not begun; check the device's clock.", Action.RETRY),
-        Refusal("unknown-key", 409, "The period is sealed with another key; fetch the bundle.", Action.RESEAL),
-        Refusal("revoked-key", 409, "The key was revoked; fetch the bundle and seal again.", Action.RESEAL),
+        Refusal("unknown-key", 409, "The period is sealed with another key; fetch the bundle.", Action.REFETCH),
+        Refusal("revoked-key", 409, "The key was revoked; the bundle says so.", Action.REFETCH),
         Refusal("overloaded", 503, "The service is busy; try again after the stated time.", Action.RETRY),
         Refusal("rate-limited", 429, "Too many requests; try again after the stated time.", Action.RETRY),
         Refusal("no-bundle", 503, "No verified bundle is at hand yet; try again soon.", Action.RETRY),

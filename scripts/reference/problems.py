@@ -11,7 +11,7 @@ __all__ = ["DOES", "problem", "problems"]
 DOES = {
     Action.RETRY: "keeps the reports and tries again, with growing pauses",
     Action.SPLIT: "halves the upload and sends the parts; a single report that is still refused is dropped",
-    Action.RESEAL: "fetches the bundle and seals the same randomized values again",
+    Action.REFETCH: "fetches the bundle; drops what was sealed to a revoked key, and tries again with the rest",
     Action.DROP: "drops the report; nothing is refunded to the budget",
 }
 

@@ -17,14 +17,15 @@ from pathlib import Path
 import pytest
 
 from hubbub_client import Client, Outcome
+from hubbub_client.outbox import Lane
 from hubbub_client.testing import Request
 from hubbub_client.transport import Answer
-from tests.client.world import DAY, START, TOML, World, no_network, rows, served, signed
+from tests.client.world import DAY, START, TOML, World, no_network, reduced, rows, served, signed
 from tests.patience import PATIENCE, wait_for, within
 
 ROOT = Path(__file__).parent.parent.parent
 PROMPT = TOML.replace('period = "1d"', 'period = "1d"\ngrace = "1s"')
-"""What is recorded is sent within half a second, plus the second that the sender takes to look."""
+"""What is recorded before the sender's first look, a second after the start, is sent within half a second of it."""
 
 
 @pytest.fixture
@@ -61,13 +62,31 @@ def test_what_is_recorded_is_sent_without_a_flush(world: World) -> None:
         assert client.record("startup_ms", 3) is Outcome.RECORDED
 
 
-def test_no_thread_is_started_before_something_is_recorded(world: World) -> None:
+def test_the_thread_starts_with_the_client_and_no_record_starts_or_wakes_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else someone who sees when a device fetches and sends would see that something was recorded."""
     before = senders()
     with started(world) as client:
-        assert senders() <= before
-        client.record("theme", "dark")
-        assert len(senders() - before) == 1
+        assert client._sender is not None
+        started_with_it = senders() - before
+        assert len(started_with_it) == 1
+        woken: list[float] = []
+        with monkeypatch.context() as patched:
+            patched.setattr(client._sender, "wake", woken.append)
+            assert client.record("theme", "dark") is Outcome.WAITING
+            wait_for(lambda: client._intake.waiting() == 0)
+            assert client.record("startup_ms", 3) is Outcome.RECORDED
+        assert woken == []
+        assert senders() - before == started_with_it
     wait_for(lambda: senders() <= before)
+
+
+def test_a_device_that_records_nothing_is_heard_of_like_one_that_does(world: World) -> None:
+    with started(world) as client:
+        wait_for(lambda: rows(world, "pins"))
+        assert [request.method for request in world.transport.requests] == ["GET"]
+        assert client.stats()["outbox"] == 0
 
 
 def test_without_consent_no_thread_is_started(world: World) -> None:
@@ -205,7 +224,7 @@ def test_a_dead_service_is_not_tried_again_at_the_end_of_every_short_run(world: 
         world.time.now += 3_601
         client._delivery.work()
         assert world.transport.requests[-1].method == "GET"
-        assert client._courier.rest.left() <= 0
+        assert client._courier.rests[Lane.STEADY].left() <= 0
 
 
 def test_a_clock_that_was_wrong_when_a_service_was_dead_silences_nobody(world: World) -> None:
@@ -221,7 +240,7 @@ def test_a_clock_that_was_wrong_when_a_service_was_dead_silences_nobody(world: W
     world.transport.script.clear()
     world.time.now = right
     client = world.client(background=True)
-    assert client._courier.rest.left() <= 0
+    assert [client._courier.rests[lane].left() <= 0 for lane in Lane] == [True, True]
 
 
 def test_a_service_that_asked_to_be_left_alone_is_so_over_a_restart(world: World) -> None:
@@ -239,6 +258,19 @@ def test_a_service_that_asked_to_be_left_alone_is_so_over_a_restart(world: World
     world.time.passed += 601
     assert client.flush(0, now=True)
     assert len(world.transport.reports) == 1
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_close_makes_one_pass_like_the_timer_s_whatever_was_recorded(world: World, recorded: bool) -> None:
+    world.transport.bundle = signed(TOML.replace("[metrics.startup_ms]", "[metrics.startup_ms]\nmissing = 0"))
+    client = world.ready(background=True)
+    if recorded:
+        assert client.record("startup_ms", 3) is Outcome.RECORDED
+    world.time.now = START + 1.5 * DAY + 1  # the delay is over
+    client.close(PATIENCE)
+    assert [request.method for request in world.transport.requests] == ["GET", "GET", "POST"]
+    assert len(world.transport.reports) == 1
+    assert rows(world, "reductions") == rows(world, "outbox") == []
 
 
 def test_close_without_a_thread_randomizes_and_sends_nothing(world: World) -> None:
@@ -311,16 +343,27 @@ def test_flush_from_an_event_loop_does_not_block_it(world: World) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # Python 3.12 warns, apps fork
-def test_a_forked_child_gets_a_thread_of_its_own(world: World) -> None:
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_forked_child_gets_a_thread_of_its_own_if_its_parent_had_one(world: World, closed: bool) -> None:
+    """At once: the parent may end, and what the child does must not depend on what it records."""
+    name = "sender-of-this-test"
     with started(world) as client:
         client.record("theme", "dark")
         wait_for(lambda: len(world.transport.reports) == 1)
+        sender = client._sender
+        assert sender is not None
+        if closed:
+            client.close()
+            wait_for(lambda: not sender.is_running)
+        sender._name = name  # clients of other tests may have theirs
         pid = os.fork()
         if pid == 0:
+            found = sum(thread.name == name for thread in threading.enumerate())
             client.record("startup_ms", 3)
-            os._exit(0 if len(senders()) == 1 else 1)
+            again = sum(thread.name == name for thread in threading.enumerate())
+            os._exit(0 if found == again == (0 if closed else 1) else 1)
         assert os.waitpid(pid, 0)[1] == 0
-        assert client.record("startup_ms", 3) is Outcome.RECORDED
+        assert client.record("startup_ms", 3) is (Outcome.DISABLED if closed else Outcome.RECORDED)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # Python 3.12 warns, apps fork
@@ -338,8 +381,7 @@ def test_what_a_child_wrote_is_not_lost_when_its_parent_closes_the_file(world: W
     client.close()
     os.write(go[1], b"1")
     assert os.waitpid(pid, 0)[1] == 0
-    ((_, _, state, *_),) = rows(world, "reductions")
-    assert '"count": 2' in state
+    assert [kept["count"] for kept in reduced(world)] == [2]
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # Python 3.12 warns, apps fork

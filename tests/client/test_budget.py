@@ -11,9 +11,9 @@ import pytest
 from hubbub.period import Calendar
 from hubbub_client import Outcome
 from hubbub_client._limits import NO_LIMITS
-from hubbub_client._state import State
-from hubbub_client.ledger import Decision, Ledger
-from tests.client.world import DAY, HOURLY, START, TOML, World, period_of, rows, signed
+from hubbub_client._state import NoDurableState, State
+from hubbub_client.ledger import Decision, Ledger, _write
+from tests.client.world import DAY, HOURLY, START, TOML, World, codebook, period_of, rows, signed
 
 
 @pytest.fixture
@@ -27,6 +27,11 @@ def spends(world: World) -> list[tuple[str, int, str]]:
         return connection.execute("SELECT metric, start, epsilon FROM ledger WHERE decision = 'spent'").fetchall()
     finally:
         connection.close()
+
+
+def charges(world: World) -> Fraction:
+    """All that was ever charged to a period, whether it was spent or not."""
+    return sum((Fraction(epsilon) for *_, epsilon, _day in rows(world, "ledger") if epsilon), Fraction(0))
 
 
 def renewed(world: World, toml: str) -> None:
@@ -46,6 +51,12 @@ def test_an_edited_metric_has_a_new_id_and_no_new_budget(world: World) -> None:
 
     assert [name for name, _, _ in spends(world)] == ["theme"]
     assert len({plaintext.nonce for _, plaintext in world.opened()}) <= 1
+    world.time.now = START + DAY
+    client.record("theme", "dark")
+    assert client.flush(0, now=True)
+    edited = codebook(TOML.replace('"sepia", ', "")).metric("theme").id
+    assert world.opened()[-1][0].metric == edited
+    assert [(row[0], row[1]) for row in rows(world, "totals")] == [("startup_ms", "2"), ("theme", "4")]
 
 
 def test_another_period_length_does_not_reopen_the_time_that_was_spent(world: World) -> None:
@@ -64,33 +75,57 @@ def test_another_period_length_does_not_reopen_the_time_that_was_spent(world: Wo
 
 
 def test_the_device_epsilon_of_a_period_holds_over_renamed_metrics_too(world: World) -> None:
-    """Four per period: theme 2 and startup 1 are spent, a renamed theme would make five."""
+    """Five per period: theme 2 and startup 1 are charged to the day, and a renamed theme to an hour of it. Renamed
+    again, in a period that holds them all, it would make seven."""
+    toml = TOML.replace("device_epsilon = 4", "device_epsilon = 5")
+    world.transport.bundle = signed(toml)
     client = world.ready()
     assert client.record("theme", "dark") is Outcome.RECORDED
-    assert client.flush(0)
-    renewed(world, TOML.replace("metrics.theme", "metrics.look"))
+    hourly = toml.replace('period = "1d"', 'period = "1h"\ngrace = "10m"')
+    renewed(world, hourly.replace("metrics.theme", "metrics.look"))
     assert client.flush(0)
     assert client.record("look", "dark") is Outcome.RECORDED
+    assert client.record("startup_ms", 3) is Outcome.OVER_BUDGET  # its day is charged
     assert client.flush(0)
-    renewed(world, TOML.replace("metrics.theme", "metrics.style"))
+    assert charges(world) == 5
+    renewed(world, hourly.replace('"1h"', '"4h"').replace("metrics.theme", "metrics.style"))
     assert client.flush(0)
 
     assert client.record("style", "dark") is Outcome.OVER_BUDGET
 
-    assert sum(Fraction(epsilon) for _, _, epsilon in spends(world)) == 4
+    assert charges(world) == 5
+
+
+def test_an_edit_inside_a_period_waits_for_the_next_and_opens_no_second_account_in_this_one(world: World) -> None:
+    client = world.ready()
+    renewed(world, TOML.replace("metrics.theme", "metrics.look"))
+    assert client.flush(0)
+
+    assert client.record("look", "dark") is Outcome.INVALID
+    assert client.record("theme", "dark") is Outcome.RECORDED
+    assert charges(world) == 3
+
+    world.time.now = START + DAY
+    assert client.flush(0)
+    assert client.record("look", "dark") is Outcome.RECORDED
+    assert client.record("theme", "dark") is Outcome.INVALID
+    assert charges(world) == 6
 
 
 def test_max_epsilon_holds_per_utc_day_over_metrics_and_periods(world: World) -> None:
+    """Three for each hour, whatever is recorded in it."""
     world.transport.bundle = signed(HOURLY)
-    client = world.ready(max_epsilon=6)
+    client = world.ready(max_epsilon=9)
     outcomes = []
-    for _ in range(5):
-        outcomes.append(client.record("theme", "dark"))
-        client.flush(0)
+    for hour in range(5):
+        assert client.flush(0)
+        outcomes.append(client.record("theme", "dark") if hour != 1 else None)
         world.time.now += 3_600
 
-    assert outcomes == [Outcome.RECORDED] * 3 + [Outcome.OVER_BUDGET] * 2
+    assert outcomes == [Outcome.RECORDED, None, Outcome.RECORDED, Outcome.OVER_BUDGET, Outcome.OVER_BUDGET]
+    assert charges(world) == 9
     world.time.now = START + DAY
+    assert client.flush(0)
     assert client.record("theme", "dark") is Outcome.RECORDED
 
 
@@ -98,12 +133,14 @@ def test_a_refusal_over_budget_is_final_for_its_period(world: World) -> None:
     """Else `missing` would speak for a value that was refused, or a later try would depend on luck with the clock."""
     world.transport.bundle = signed(TOML.replace('period = "1d"', 'period = "1w"'), first_periods=[0])
     world.time.now += 2 * DAY  # inside a week that goes on tomorrow
-    client = world.ready(max_epsilon=4)
+    client = world.client(max_epsilon=4)
     with client._state.transaction() as connection:  # an earlier codebook has spent today's budget
         connection.execute("INSERT INTO days VALUES (?, '4')", (int(world.time.now // DAY),))
-    assert client.record("theme", "dark") is Outcome.OVER_BUDGET
-    world.time.now += DAY
-    assert client.record("theme", "dark") is Outcome.OVER_BUDGET
+    for _ in range(3):
+        assert client.flush(0)
+        assert client.record("theme", "dark") is Outcome.OVER_BUDGET
+        world.time.now += DAY
+    assert charges(world) == 0
 
 
 def test_a_codebook_that_spends_more_than_the_device_allows_is_refused_and_counted(world: World) -> None:
@@ -113,7 +150,7 @@ def test_a_codebook_that_spends_more_than_the_device_allows_is_refused_and_count
     assert client.record("startup_ms", 3) is Outcome.OVER_BUDGET
 
     assert client.stats()["codebook:over_budget"] == 1
-    assert spends(world) == []
+    assert rows(world, "ledger") == rows(world, "pins") == []
 
 
 def test_a_decimal_limit_means_what_is_written(world: World) -> None:
@@ -165,13 +202,29 @@ def test_a_lost_outbox_refunds_nothing(world: World) -> None:
     assert world.transport.reports == []
 
 
-def test_no_final_decision_is_taken_twice(tmp_path: Path) -> None:
-    """Even by code that forgot to look first."""
+@pytest.mark.parametrize("first", [True, False])
+def test_no_decision_is_taken_and_no_charge_used_twice(tmp_path: Path, first: bool) -> None:
+    """Whatever the coin says the second time."""
+    state, ledger, period = State(tmp_path), Ledger(NO_LIMITS), Calendar(DAY).at(START)
+    decided = Decision.CHARGED if first else Decision.OUT_OF_SHARE
+
+    def decide(connection: sqlite3.Connection, *, in_share: bool) -> Decision:
+        return ledger.decide(connection, "theme", period, Fraction(1), Fraction(4), START, in_share=in_share)
+
+    with state.transaction() as connection:
+        assert [decide(connection, in_share=coin) for coin in (first, not first, first)] == [decided] * 3
+        assert [ledger.spend(connection, "theme", period) for _ in range(3)] == [first, False, False]
+        spent = Decision.SPENT if first else Decision.OUT_OF_SHARE
+        assert [decide(connection, in_share=coin) for coin in (True, False)] == [spent] * 2
+        totals = connection.execute("SELECT * FROM totals").fetchall()
+        assert totals == ([("theme", "1", 1)] if first else [])
+    state.close()
+
+
+def test_a_second_entry_for_a_period_is_an_error_even_of_code_that_forgot_to_look(tmp_path: Path) -> None:
     state, ledger, period = State(tmp_path), Ledger(NO_LIMITS), Calendar(DAY).at(START)
     with state.transaction() as connection:
-        assert ledger.spend(connection, "theme", period, Fraction(1), Fraction(4), START)
-    with pytest.raises(RuntimeError), state.transaction() as connection:
-        ledger.spend(connection, "theme", period, Fraction(1), Fraction(4), START)
-    with state.reading() as connection:
-        assert ledger.decision(connection, "theme", period) is Decision.SPENT
+        ledger.decide(connection, "theme", period, Fraction(1), Fraction(4), START, in_share=True)
+    with pytest.raises(NoDurableState), state.transaction() as connection:
+        _write(connection, "theme", period, Decision.CHARGED, "1", START // DAY)
     state.close()

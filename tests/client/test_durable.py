@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.bundle import verify
 from hubbub.wire import decode_upload
 from hubbub_client import Outcome
 from hubbub_client._sending import Sending
 from hubbub_client.outbox import Outbox
 from hubbub_client.testing import Request
 from hubbub_client.transport import Answer
-from tests.client.world import DAY, START, TRUST, World, problem
+from tests.client.world import DAY, START, World, problem, rows
 from tests.test_imports import HEAVY
 
 ROOT = Path(__file__).parent.parent.parent
@@ -65,14 +64,14 @@ def test_of_two_processes_that_seal_one_report_the_first_wins(world: World) -> N
     client = world.ready()
     client.record("theme", "dark")
     assert client.flush(0)
-    body = verify(world.transport.bundle, [TRUST], START).body
+    assert client._courier.book is not None
     with client._state.reading() as connection:
-        seen_by_both = Outbox.due(connection, None)
+        seen_by_both = Outbox.all(connection)
     kept = []
     for _ in range(2):
-        Sending(client._state).seal(seen_by_both, body)
+        assert Sending(client._state)._seal(seen_by_both, client._courier.book) == 1
         with client._state.reading() as connection:
-            kept += [report.sealed for report in Outbox.due(connection, None)]
+            kept += [report.sealed for report in Outbox.all(connection)]
     assert kept[0] is not None
     assert kept[0] == kept[1]
 
@@ -88,8 +87,10 @@ def test_threads_and_clients_that_share_a_directory_randomize_once(world: World)
 
     drawn = {(header.period, plaintext.nonce) for header, plaintext in world.opened()}
     assert len(drawn) == len({period for period, _ in drawn}) == 5
-    with clients[0]._state.reading() as connection:
-        assert connection.execute("SELECT count(*) FROM ledger").fetchone() == (5,)
+    decided = [(name, decision) for name, _end, _start, decision, *_ in rows(world, "ledger")]
+    assert decided == [("startup_ms", "charged")] * 5 + [("theme", "spent")] * 5
+    assert sorted(rows(world, "totals")) == [("startup_ms", "5", 0), ("theme", "10", 5)]
+    assert len(rows(world, "pins")) == 5
 
 
 def test_threads_that_reduce_lose_no_value(world: World) -> None:

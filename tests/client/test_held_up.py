@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ import pytest
 from hubbub_client import Client, Outcome
 from hubbub_client.testing import Request
 from hubbub_client.transport import Answer
-from tests.client.world import DAY, World, codebook, rows
+from tests.client.world import DAY, World, codebook, reduced, rows
 from tests.patience import PATIENCE, wait_for, within
 
 LONG = 20.0
@@ -71,7 +71,7 @@ def test_a_record_waits_for_nobody_though_the_client_could_not_begin(
                 client.record("startup_ms", value)
         assert client.stats()["waiting"] == 3
     assert client.flush(PATIENCE)
-    assert '"count": 3, "value": 2.0' in rows(world, "reductions")[0][2]
+    assert reduced(world) == [{"count": 3, "value": 2.0}]
     client.close()
 
 
@@ -88,23 +88,39 @@ def test_what_waits_in_memory_is_written_at_the_end_or_counted_as_lost(
         assert hopeless.stats()["lost:closed"] == 1
     client.close(PATIENCE)
     assert "lost:closed" not in client.stats()
-    assert '"count": 1, "value": 1.0' in rows(world, "reductions")[0][2]
+    assert reduced(world) == [{"count": 1, "value": 1.0}]
 
 
-def test_a_record_without_consent_does_not_wait_until_the_log_can_be_cleaned(
-    world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("someone", [someone_reading, someone_writing])
+def test_a_record_without_consent_waits_for_nobody_and_leaves_the_deleting_to_the_next_pass(
+    world: World, someone: Callable[[World], AbstractContextManager[None]]
 ) -> None:
-    monkeypatch.setattr("hubbub_client._state._BUSY_SECONDS", LONG)
     answer = True
     client = world.ready(consent=lambda: answer)
     client.record("startup_ms", SECRET)
-    with someone_reading(world):
+    client._state._patience = LONG
+    with someone(world):
         answer = False
         with within(LONG / 2):
-            client.record("startup_ms", 1)
+            assert client.record("startup_ms", 1) is Outcome.DISABLED
+        assert reduced(world) == [{"count": 1, "value": SECRET}]
+    assert not client.flush(0)
+    assert rows(world, "reductions") == []
+
+
+def test_a_pass_without_consent_deletes_though_someone_reads_and_the_next_one_cleans_the_log(world: World) -> None:
+    answer = True
+    client = world.ready(consent=lambda: answer)
+    client.record("startup_ms", SECRET)
+    client._state._patience = 0.05
+    log = world.directory / "hubbub.sqlite3-wal"
+    answer = False
+    with someone_reading(world):
+        assert not client.flush(0)
         assert rows(world, "reductions") == []
-    assert client.record("startup_ms", 1) is Outcome.DISABLED  # tries again
-    assert str(SECRET).encode() not in (world.directory / "hubbub.sqlite3-wal").read_bytes()
+        assert str(SECRET).encode() in log.read_bytes()
+    assert not client.flush(0)  # tries again
+    assert str(SECRET).encode() not in log.read_bytes() + (world.directory / "hubbub.sqlite3").read_bytes()
 
 
 @pytest.mark.parametrize("background", [True, False])
@@ -185,9 +201,7 @@ def test_a_reader_delays_the_cleaning_of_the_log_until_the_next_pass_and_not_unt
     assert str(SECRET).encode() not in log.read_bytes() + (world.directory / "hubbub.sqlite3").read_bytes()
 
 
-def test_the_haste_of_a_record_is_not_handed_on_to_another_thread(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_haste_of_a_close_is_not_handed_on_to_another_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a `disable` beside it would give up at once."""
     monkeypatch.setattr("hubbub_client._state._BUSY_SECONDS", PATIENCE)
     state = world.ready()._state

@@ -78,9 +78,14 @@ def check_what_a_killed_device_has_sent(tmp_path: Path, kills: int) -> None:
     names = {metric.id: metric.name for metric in codebook().metrics}
     spent = set(connection.execute("SELECT metric, start FROM ledger WHERE decision = 'spent'"))
     assert {(names[metric], period * DAY) for metric, period in drawn} <= spent
+    decided = connection.execute("SELECT metric, start, decision FROM ledger").fetchall()
+    assert {decision for *_, decision in decided} <= {"charged", "spent"}
+    pinned = [start for (start,) in connection.execute("SELECT start FROM pins")]
+    assert sorted((metric, start) for metric, start, _ in decided) == sorted(
+        (metric, start) for metric in names.values() for start in pinned
+    )
     totals = connection.execute("SELECT sum(reports), sum(CAST(epsilon AS REAL)) FROM totals").fetchone()
-    expected = sum(2 if metric == "theme" else 1 for metric, _ in spent)
-    assert totals == (len(spent), expected)
+    assert totals == (len(spent), sum(2 if metric == "theme" else 1 for metric, *_ in decided))
     # What was randomized and not sent yet is still there: no spend without a report.
     queued = {(names[id_], period * DAY) for id_, period in connection.execute("SELECT id, period FROM outbox")}
     assert spent <= {(names[metric], period * DAY) for metric, period in drawn} | queued

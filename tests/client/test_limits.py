@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,13 +11,17 @@ import pytest
 
 from hubbub.codebook import Codebook
 from hubbub.period import Calendar
+from hubbub.randomness import SystemRandomness
+from hubbub.sealing import Sealer
+from hubbub.wire import ReportHeader
 from hubbub_client import Client, Outcome
+from hubbub_client._draw import draw, seal
 from hubbub_client._limits import NO_LIMITS, Limits
 from hubbub_client._schema import VERSION
 from hubbub_client._state import State
 from hubbub_client.ledger import Decision, Ledger
 from hubbub_client.testing import MemoryTransport
-from tests.client.world import ADDRESS, DAY, HOURLY, START, TOML, TRUST, World, period_of, rows, signed
+from tests.client.world import ADDRESS, DAY, HOURLY, START, TOML, TRUST, World, period_of, rows, sealing_key, signed
 
 
 @pytest.fixture
@@ -25,6 +30,8 @@ def world(tmp_path: Path) -> World:
 
 
 def a_report(client: Client) -> Outcome:
+    """Of a period that a pass has pinned."""
+    assert client.flush(0, now=True)
     outcome = client.record("theme", "dark")
     assert client.flush(0, now=True)
     return outcome
@@ -41,19 +48,25 @@ def test_a_device_has_a_limit_unless_the_app_says_otherwise(tmp_path: Path) -> N
 
 
 def test_a_lifetime_limit_ends_reporting_for_good(world: World) -> None:
-    client = world.ready(lifetime_epsilon=5)
+    client = world.ready(lifetime_epsilon=7)
     outcomes = []
-    for _ in range(4):
-        outcomes.append(a_report(client))
+    for _ in range(5):
+        outcomes.append((a_report(client), client.record("startup_ms", 3)))
         world.time.now += DAY
-    assert outcomes == [Outcome.RECORDED] * 2 + [Outcome.OVER_BUDGET] * 2
-    assert client.record("startup_ms", 3) is Outcome.RECORDED  # one is left, and that is what it costs
-    world.time.now += DAY
+    assert outcomes == [
+        (Outcome.RECORDED, Outcome.RECORDED),
+        (Outcome.RECORDED, Outcome.RECORDED),
+        (Outcome.OVER_BUDGET, Outcome.RECORDED),  # one is left, and that is what it costs
+        (Outcome.OVER_BUDGET, Outcome.OVER_BUDGET),
+        (Outcome.OVER_BUDGET, Outcome.OVER_BUDGET),
+    ]
     assert client.flush(0, now=True)
-    assert client.record("startup_ms", 3) is Outcome.OVER_BUDGET
-    assert client.ledger().spent == 5.0
+    assert client.ledger().spent == 7.0
+    assert len(world.transport.reports) == 5
     client.close()
-    assert world.client(lifetime_epsilon=5).record("theme", "dark") is Outcome.OVER_BUDGET
+    client = world.client(lifetime_epsilon=7)
+    assert client.record("theme", "dark") is Outcome.OVER_BUDGET
+    assert a_report(client) is Outcome.OVER_BUDGET
 
 
 def test_a_codebook_with_shorter_periods_than_allowed_is_refused_and_counted(world: World) -> None:
@@ -74,25 +87,52 @@ def test_only_a_pinned_codebook_is_used(world: World) -> None:
 
     client.flush(0, now=True)
 
-    assert client.record("theme", "dark") is Outcome.DISABLED
+    assert client.record("theme", "dark") is Outcome.RECORDED  # a period keeps its page, and gets no report of another
     assert client.stats()["codebook:not_pinned"] == 1
-    assert client.stats()["lost:unknown-metric"] == 1
+    assert client.stats()["dropped:unknown-metric"] == 1
+    world.time.now = START + DAY
+    assert client.flush(0, now=True)
+    assert client.record("theme", "dark") is Outcome.DISABLED
+    world.time.now += DAY
+    assert client.flush(0, now=True)
     assert world.transport.reports == []
+    assert {row[2] for row in rows(world, "pins")} == {Codebook.from_toml(TOML).id}
     assert world.ready(pin=[pin, Codebook.from_toml(edited).id.hex()]).record("theme", "dark") is Outcome.RECORDED
 
 
 def test_when_a_refused_codebook_comes_into_force_nothing_falls_back_to_the_one_before(world: World) -> None:
     client = world.ready(max_epsilon=4)
     assert client.record("startup_ms", 3) is Outcome.RECORDED
-    world.time.now += 3_601
-    lavish = TOML.replace("epsilon = 2", "epsilon = 4").replace("device_epsilon = 4", "device_epsilon = 9")
-    lavish = lavish.replace("epsilon = 1\n", "epsilon = 1.5\n")  # so that what was recorded is of the one before only
-    world.transport.bundle = signed(TOML, lavish, now=int(world.time.now), first_periods=[0, period_of(START)])
-    assert client.flush(0, now=True)
     world.time.now = START + DAY
+    assert client.record("startup_ms", 4) is Outcome.RECORDED  # by the one before: no other is known yet
+    lavish = TOML.replace("epsilon = 2", "epsilon = 4").replace("device_epsilon = 4", "device_epsilon = 9")
+    world.transport.bundle = signed(TOML, lavish, now=int(world.time.now), first_periods=[0, period_of(START) + 1])
+    assert client.flush(0, now=True)
+    assert client.record("startup_ms", 5) is client.record("theme", "dark") is Outcome.OVER_BUDGET
+    for day in (2, 3):
+        world.time.now = START + day * DAY
+        assert client.flush(0, now=True)
+    assert rows(world, "reductions") == []
+    assert sum(count for name, count in client.stats().items() if name.startswith("lost:")) == 1
+    assert [header.period for header, _ in world.opened()] == [period_of(START)]
+    assert {row[2] for row in rows(world, "ledger")} == {START}
+
+
+def test_a_codebook_that_is_refused_later_keeps_its_period_and_is_not_reported_by(world: World) -> None:
+    """An app that lowers its limits: no other page takes the place of the pinned one, and nothing more is spent."""
+    with world.ready(max_epsilon=4) as client:
+        assert client.record("startup_ms", 3) is Outcome.RECORDED
+    pinned = rows(world, "pins")
+    client = world.ready(max_epsilon=2)
+    assert client.record("startup_ms", 3) is client.record("theme", "dark") is Outcome.OVER_BUDGET
+    thrifty = TOML.replace("epsilon = 2", "epsilon = 1")
+    world.time.now = START + DAY
+    world.transport.bundle = signed(thrifty, now=int(world.time.now))
     assert client.flush(0, now=True)
     assert client.stats()["lost:codebook-refused"] == 1
-    assert world.transport.reports == []
+    assert rows(world, "outbox") == world.uploads() == []
+    assert rows(world, "pins")[:1] == pinned
+    assert client.record("theme", "dark") is Outcome.RECORDED  # a new day, and a codebook that is allowed
 
 
 FIRST_AND_MISSING = TOML.replace("[metrics.theme]", '[metrics.theme]\nmissing = "other"').replace(
@@ -125,7 +165,7 @@ def test_whether_a_first_value_was_recorded_decides_no_refusal(tmp_path: Path, m
 
 def test_a_clock_set_back_does_not_reopen_a_spent_day(world: World) -> None:
     world.transport.bundle = signed(HOURLY)
-    client = world.ready(max_epsilon=4)
+    client = world.ready(max_epsilon=6)  # three for each hour
     for hour in range(3):
         world.time.now = START + hour * 3_600 + 5
         a_report(client)
@@ -136,8 +176,7 @@ def test_a_clock_set_back_does_not_reopen_a_spent_day(world: World) -> None:
 
     for hour in range(4, 10):  # yesterday again, in hours that nothing was recorded in
         world.time.now = START + hour * 3_600 + 5
-        assert client.record("theme", "dark") is Outcome.OVER_BUDGET
-        client.flush(0, now=True)
+        assert a_report(client) is Outcome.OVER_BUDGET
     assert len(world.transport.reports) == 3
 
 
@@ -162,7 +201,7 @@ def test_a_clock_that_was_years_ahead_once_silences_nothing_but_its_own_days(wor
     assert client.stats()["lost:clock"] == 2  # what was recorded in the year 2035
 
 
-def test_missing_is_reported_though_the_clock_was_ahead_when_the_metric_became_known(world: World) -> None:
+def test_missing_is_reported_though_the_clock_was_ahead_when_the_client_began(world: World) -> None:
     world.transport.bundle = signed(FIRST_AND_MISSING)
     world.time.now = START + 20 * DAY
     world.ready().close()
@@ -177,10 +216,19 @@ def test_missing_is_reported_though_the_clock_was_ahead_when_the_metric_became_k
 # -- a file that does not grow ------------------------------------------------------------------
 
 
+def decided(
+    connection: sqlite3.Connection, ledger: Ledger, metric: str, day: int, epsilon: int = 1, today: int | None = None
+) -> Decision:
+    now = DAY * (day if today is None else today)
+    period = Calendar(DAY).period(day)
+    return ledger.decide(connection, metric, period, Fraction(epsilon), Fraction(4), now, in_share=True)
+
+
 def spent_for(days: range, state: State, ledger: Ledger, metric: str = "theme") -> None:
     with state.transaction() as connection:
         for day in days:
-            assert ledger.spend(connection, metric, Calendar(DAY).period(day), Fraction(1), Fraction(4), day * DAY)
+            assert decided(connection, ledger, metric, day) is Decision.CHARGED
+            assert ledger.spend(connection, metric, Calendar(DAY).period(day))
 
 
 def entries(state: State) -> list[tuple[str, int, int, str]]:
@@ -198,15 +246,16 @@ def test_old_decisions_are_merged_and_still_hold(tmp_path: Path) -> None:
 
     assert len(entries(state)) == 61
     assert entries(state)[0] == ("theme", 20_000, 20_440, "closed")
-    with state.reading() as connection:
+    with state.transaction() as connection:
         for day in (20_000, 20_123, 20_439):
-            assert ledger.decision(connection, "theme", Calendar(DAY).period(day)) is Decision.CLOSED
-            other = Calendar(DAY).period(day)  # nor has a metric of another name room there: what was spent is merged
-            assert not ledger.affords(connection, other, Fraction(1), Fraction(4), 20_500 * DAY)
+            assert decided(connection, ledger, "theme", day, today=20_500) is Decision.CLOSED
+            # nor has a metric of another name room there: what was spent is merged
+            assert decided(connection, ledger, "look", day, today=20_500) is Decision.REFUSED
         assert ledger.decision(connection, "theme", Calendar(DAY).period(20_500)) is None
         assert ledger.decision(connection, "theme", Calendar(DAY).period(19_999)) is None
-        assert ledger.has_left(connection, Fraction(1))
-        assert not ledger.has_left(connection, Fraction(2))  # five hundred were spent, merged or not
+        # five hundred were spent, merged or not
+        assert decided(connection, ledger, "theme", 20_500, epsilon=2) is Decision.REFUSED
+        assert decided(connection, ledger, "style", 20_500, epsilon=1) is Decision.CHARGED
     state.close()
 
 
@@ -232,8 +281,9 @@ def test_years_of_reports_leave_a_small_file(world: World) -> None:
         if day % 50 == 0:
             assert client.flush(0, now=True)
     assert client.flush(0, now=True)
-    assert len(rows(world, "ledger")) < 200
-    assert client.ledger().spent == 800.0
+    assert len(rows(world, "ledger")) < 240
+    assert (len(rows(world, "pins")), len(rows(world, "pages"))) == (9, 1)
+    assert client.ledger().spent == 1_200.0
     client.close()
     assert (world.directory / "hubbub.sqlite3").stat().st_size < 200_000
 
@@ -256,34 +306,93 @@ CREATE TABLE outbox (
 ) WITHOUT ROWID;
 PRAGMA user_version = 2;
 """
+VERSION_3 = VERSION_2.replace("CREATE INDEX ledger_day ON ledger (day);\n", "").replace(
+    "PRAGMA user_version = 2;",
+    """
+ALTER TABLE reductions ADD COLUMN at REAL NOT NULL DEFAULT 0;
+CREATE TABLE days (day INTEGER PRIMARY KEY, epsilon TEXT NOT NULL);
+CREATE TABLE totals (metric TEXT PRIMARY KEY, epsilon TEXT NOT NULL, reports INTEGER NOT NULL) WITHOUT ROWID;
+PRAGMA user_version = 3;
+""",
+)
 
 
-def test_a_file_of_the_version_before_is_brought_up_to_date_with_all_that_it_spent(world: World) -> None:
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_file_of_a_version_before_is_brought_up_to_date_with_all_that_it_spent(world: World, version: int) -> None:
+    """Reports that wait are sent as they were drawn and sealed. Without a bundle that names their metric, values that
+    were not randomized yet are dropped."""
     world.directory.mkdir()
-    metric = Codebook.from_toml(TOML).metric("startup_ms")
+    book = Codebook.from_toml(TOML)
+    theme, startup = book.metric("theme"), book.metric("startup_ms")
     today = START // DAY
+    waiting, sealed = (draw(theme, "dark", SystemRandomness()) for _ in range(2))
+    as_sealed = seal(ReportHeader(theme.id, today - 1, 1), sealed, Sealer(sealing_key().public_key))
     old = sqlite3.connect(world.directory / "hubbub.sqlite3")
-    old.executescript(VERSION_2)
+    old.executescript({2: VERSION_2, 3: VERSION_3}[version])
     old.execute("INSERT INTO facts VALUES ('enabled_since', ?)", (START - 10.0,))
     old.execute("INSERT INTO ledger VALUES ('theme', ?, ?, 'spent', '2', ?)", (START + DAY, START, today))
     old.execute("INSERT INTO ledger VALUES ('theme', ?, ?, 'spent', '5/2', ?)", (START, START - DAY, today))
+    old.execute("INSERT INTO ledger VALUES ('startup_ms', ?, ?, 'in share', NULL, NULL)", (START + DAY, START))
+    old.execute("INSERT INTO ledger VALUES ('startup_ms', ?, ?, 'out of share', NULL, NULL)", (START, START - DAY))
+    if version == 3:
+        old.execute("INSERT INTO days VALUES (?, '9/2')", (today,))
+        old.execute("INSERT INTO totals VALUES ('theme', '9/2', 2)")
     state = '{"count": 1, "value": 9.0}'
-    old.execute("INSERT INTO reductions VALUES (?, ?, ?, ?)", (metric.id, today, state, START + 2 * DAY))
+    kept = startup.id, today, state, START + 2 * DAY
+    old.execute("INSERT INTO reductions (id, period, state, closes_at) VALUES (?, ?, ?, ?)", kept)
+    for drawn, period, *more in ((waiting, today, None, None), (sealed, today - 1, 1, as_sealed)):
+        times = START - 10.0, START - 5.0, (period + 2) * DAY
+        report = drawn.nonce, theme.id, period, drawn.payload, *times, *more
+        old.execute("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", report)
     old.commit()
     old.close()
 
-    client = world.ready(max_epsilon=5, lifetime_epsilon=5.5)
+    client = world.client(max_epsilon=6, lifetime_epsilon=5.5)
 
     account = client.ledger()
     assert (account.spent, account.spent_today) == (4.5, 4.5)
+    assert [(entry.spent, entry.reports) for entry in account.metrics if entry.name == "theme"] == [(4.5, 2)]
+    assert rows(world, "reductions") == []
+    assert client.flush(0, now=True)
     assert client.record("theme", "dark") is Outcome.RECORDED  # spent: no effect
+    assert client.record("startup_ms", 3) is Outcome.RECORDED  # of a lifetime one is left, and charged now
+    assert client.ledger().spent == 5.5
+    assert {(plaintext.nonce, plaintext.payload) for _, plaintext in world.opened()} == {waiting[::-1], sealed[::-1]}
+    assert as_sealed in world.transport.reports
+    decisions = {row[2]: row[3] for row in rows(world, "ledger") if row[0] == "startup_ms"}
+    assert decisions == {START: "charged", START - DAY: "out of share"}
     world.time.now = START + DAY
     assert client.flush(0, now=True)
-    assert [header.metric for header, _ in world.opened()] == [metric.id]
-    assert client.record("theme", "dark") is Outcome.OVER_BUDGET  # of a lifetime, nothing is left
+    assert [header.metric for header, _ in world.opened()].count(startup.id) == 1
+    assert client.record("theme", "dark") is client.record("startup_ms", 3) is Outcome.OVER_BUDGET
     connection = sqlite3.connect(world.directory / "hubbub.sqlite3")
     assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
     connection.close()
+
+
+def test_values_of_a_version_before_keep_the_names_that_its_bundle_gives_them(world: World) -> None:
+    """Else their period would report `missing` for them."""
+    world.directory.mkdir()
+    toml = TOML.replace("bounds = [0, 5000]\n", "bounds = [0, 5000]\nmissing = 0\n")
+    world.transport.bundle = signed(toml)
+    startup, theme = (Codebook.from_toml(toml).metric(name) for name in ("startup_ms", "theme"))
+    old = sqlite3.connect(world.directory / "hubbub.sqlite3")
+    old.executescript(VERSION_3)
+    old.execute("INSERT INTO facts VALUES ('enabled_since', ?)", (START - 10.0,))
+    old.execute("INSERT INTO facts VALUES ('bundle', ?)", (world.transport.bundle,))
+    kept = startup.id, START // DAY, '{"count": 1, "value": 9.0}', START + 2 * DAY
+    old.execute("INSERT INTO reductions (id, period, state, closes_at) VALUES (?, ?, ?, ?)", kept)
+    for metric, value in ((startup, 9.0), (theme, "dark")):
+        drawn = draw(metric, value, SystemRandomness())
+        report = drawn.nonce, metric.id, START // DAY - 1, drawn.payload, START, START, START + DAY, None, None
+        old.execute("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", report)
+    old.commit()
+    old.close()
+
+    world.client().close()
+
+    assert [row[:4] for row in rows(world, "reductions")] == [("startup_ms", kept[1], "mean", kept[2])]
+    assert {(row[2], row[1]) for row in rows(world, "outbox")} == {(startup.id, "steady"), (theme.id, "occasional")}
 
 
 # -- an outbox that does not grow ---------------------------------------------------------------
@@ -301,10 +410,24 @@ def test_the_outbox_keeps_the_newest_within_its_limits_and_counts_the_rest(
         assert client.record("startup_ms", 3) is Outcome.RECORDED
     world.time.now = START + 20 * 3_600
     counts = world.settle(client)
-    kept = sorted(row[2] - 24 * period_of(START) for row in rows(world, "outbox"))
+    kept = sorted(row[3] - 24 * period_of(START) for row in rows(world, "outbox"))
     assert kept == list(range(20 - len(kept), 20))
     assert len(kept) in (9, 10)
     assert counts["dropped:outbox-full"] == 20 - len(kept)
-    assert {row[3] for row in rows(world, "ledger")} == {"spent"}
+    ended = [row for row in rows(world, "ledger") if row[0] == "startup_ms" and row[1] <= world.time.now]
+    assert [row[3] for row in ended] == ["spent"] * 20
     assert client.flush(0, now=True)
     assert client.stats()["acknowledged"] == len(kept)
+
+
+def test_a_full_lane_of_the_outbox_takes_no_room_from_the_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else what was recorded of one metric would show in what arrives of another, which reports in any case."""
+    monkeypatch.setattr("hubbub_client.outbox.MOST_REPORTS", 20)
+    toml = HOURLY.replace("[metrics.startup_ms]", "[metrics.startup_ms]\nmissing = 0")
+    world.transport.bundle = signed(toml.replace('period = "1h"', 'period = "1h"\ngrace = "40h"'))
+    client = world.ready()
+    for hour in range(21):
+        world.time.now = START + hour * 3_600 + 1
+        assert client.record("theme", "dark") is Outcome.RECORDED
+    assert world.settle(client)["dropped:outbox-full"] == 1
+    assert Counter(row[1] for row in rows(world, "outbox")) == {"occasional": 20, "steady": 20}

@@ -198,13 +198,16 @@ def test_the_ledger_says_what_was_spent_and_on_what(world: World) -> None:
 
     account = client.ledger()
 
-    assert (account.spent, account.spent_today) == (3.0, 3.0)
+    assert (account.spent, account.spent_today) == (6.0, 3.0)  # three for each day, recorded or not
     assert (account.max_epsilon, account.lifetime_epsilon, account.complete) == (8.0, 20.0, True)
     theme = account.metric("theme")
     assert theme is not None
-    assert (theme.spent, theme.reports) == (2.0, 1)
-    assert [(entry.start, entry.decision.value, entry.epsilon) for entry in theme.periods] == [(START, "spent", 2.0)]
-    assert "Spent today: epsilon 3 of 8. Ever: 3 of 20." in str(account)
+    assert (theme.spent, theme.reports) == (4.0, 1)
+    assert [(entry.start, entry.decision.value, entry.epsilon) for entry in theme.periods] == [
+        (START + DAY, "charged", 2.0),
+        (START, "spent", 2.0),
+    ]
+    assert "Charged today: epsilon 3 of 8. Ever: 6 of 20." in str(account)
 
 
 def test_without_a_file_there_is_nothing_to_show_and_none_is_made(world: World) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import stat
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hubbub_client import Client, Outcome
-from tests.client.world import DAY, HOURLY, START, TOML, World, no_network, period_of, rows, signed
+from tests.client.world import DAY, HOURLY, START, TOML, World, no_network, period_of, reduced, rows, signed
 from tests.patience import PATIENCE
 
 
@@ -77,7 +76,7 @@ def test_first_is_randomized_at_the_next_pass_and_later_values_change_nothing(wo
     client = world.ready()
     assert client.record("theme", "dark") is Outcome.RECORDED
     assert client.record("theme", "light") is Outcome.RECORDED
-    assert [json.loads(kept[2])["value"] for kept in rows(world, "reductions")] == ["dark"]
+    assert [kept["value"] for kept in reduced(world)] == ["dark"]
     assert client.flush(0)
     before = rows(world, "outbox"), rows(world, "ledger")
 
@@ -167,13 +166,19 @@ def test_values_from_before_the_first_codebook_are_dropped_once_and_counted(worl
     assert rows(world, "ledger") == []
 
 
-def test_values_that_waited_for_the_bundle_longer_than_their_grace_spend_nothing(world: World) -> None:
+def test_values_that_waited_for_the_bundle_longer_than_their_grace_charge_nothing_to_their_period(
+    world: World,
+) -> None:
     client = world.client()
     client.record("theme", "dark")
     world.time.now += 2 * DAY
     assert client.flush(0, now=True)
     assert client.stats()["late:expired"] == 1
-    assert rows(world, "ledger") == []
+    assert {(row[2], row[3]) for row in rows(world, "ledger")} == {  # those that are open are, recorded or not
+        (START + DAY, "charged"),
+        (START + 2 * DAY, "charged"),
+    }
+    assert rows(world, "reductions") == rows(world, "outbox") == world.uploads() == []
 
 
 # -- on disk ------------------------------------------------------------------------------------
@@ -231,6 +236,7 @@ def test_without_a_place_to_write_nothing_is_reported(world: World, tmp_path: Pa
 def test_a_full_disk_stops_reporting_and_no_half_of_a_report_is_kept(world: World) -> None:
     world.transport.bundle = signed(HOURLY)
     client = world.ready()
+    before = rows(world, "ledger")
     with client._state.glancing() as connection:  # a limit of this connection: as good as a small disk
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages}")
@@ -241,7 +247,8 @@ def test_a_full_disk_stops_reporting_and_no_half_of_a_report_is_kept(world: Worl
             break
 
     assert outcomes[-1] is Outcome.NO_DURABLE_STATE
-    assert len(rows(world, "reductions")) == len(rows(world, "ledger")) == outcomes.count(Outcome.RECORDED)
+    assert len(rows(world, "reductions")) == outcomes.count(Outcome.RECORDED)
+    assert rows(world, "ledger") == before  # a record decides and charges nothing
 
 
 def test_a_disk_that_is_full_when_values_are_randomized_keeps_no_half_of_a_report(world: World) -> None:
@@ -258,8 +265,31 @@ def test_a_disk_that_is_full_when_values_are_randomized_keeps_no_half_of_a_repor
     assert not client.flush(0)
 
     assert rows(world, "outbox") == []
-    assert {row[3] for row in rows(world, "ledger")} == {"in share"}
+    assert {row[3] for row in rows(world, "ledger")} == {"charged"}
+    assert {row[2] for row in rows(world, "totals")} == {0}
     assert len(rows(world, "reductions")) == 60
+
+
+@pytest.mark.parametrize("table", ["pins", "ledger"])
+def test_a_disk_that_is_full_when_periods_are_pinned_keeps_no_half_of_a_pin(world: World, table: str) -> None:
+    world.transport.bundle = signed(HOURLY.replace('period = "1h"', 'period = "1h"\ngrace = "30d"'))
+    client = world.ready()
+    tables = ("pins", "ledger", "days", "totals")
+    before = [rows(world, name) for name in tables]
+    world.time.now = START + 60 * 3_600
+    with client._state.reading() as connection:
+        full = f"(SELECT count(*) FROM main.{table}) >= 30"  # noqa: S608  a table of ours
+        connection.execute(
+            f"CREATE TEMP TRIGGER full BEFORE INSERT ON main.{table} WHEN {full} BEGIN SELECT RAISE(ABORT, 'full'); END"
+        )
+
+    assert not client.flush(0)
+
+    assert [rows(world, name) for name in tables] == before
+    with client._state.reading() as connection:
+        connection.execute("DROP TRIGGER full")
+    assert client.flush(0)
+    assert len(rows(world, "pins")) == 61
 
 
 def test_a_read_only_directory_stops_reporting() -> None:
@@ -373,5 +403,4 @@ def test_values_that_wait_in_memory_are_recorded_by_the_parent_only(world: World
     assert in_a_child(lambda: client.flush(0))
     assert client.flush(0)
 
-    (kept,) = rows(world, "reductions")
-    assert json.loads(kept[2])["count"] == 1
+    assert [kept["count"] for kept in reduced(world)] == [1]

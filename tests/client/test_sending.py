@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from hubbub.bundle import SealingKey
 from hubbub.randomness import SystemRandomness
 from hubbub.refusals import REFUSALS, Action
 from hubbub.wire import decode_report, decode_upload
 from hubbub_client import Client, _sending
 from hubbub_client._upload import upload
+from hubbub_client.outbox import Lane
 from hubbub_client.testing import MemoryTransport, Pace, Request
 from hubbub_client.transport import Answer, CannotReach
 from tests.client.world import (
@@ -20,11 +22,13 @@ from tests.client.world import (
     START,
     TOML,
     World,
+    codebook,
     failures,
     lost_answer,
     no_network,
     opened,
     page,
+    period_of,
     problem,
     rows,
     sealing_key,
@@ -38,12 +42,28 @@ def world(tmp_path: Path) -> World:
 
 
 def two_reports(world: World) -> Client:
-    """A client with a report of each metric that is due."""
+    """A client with a report of each metric that is due, because something was recorded."""
     client = world.ready()
     client.record("startup_ms", 9)
     world.time.now += DAY
     client.record("theme", "dark")
     return client
+
+
+STEADY = TOML.replace("[metrics.theme]", '[metrics.theme]\nmissing = "other"').replace(
+    "[metrics.startup_ms]", "[metrics.startup_ms]\nmissing = 0"
+)
+
+
+def two_steady_reports(world: World) -> Client:
+    """A client with a report of each metric that is due, whatever was recorded."""
+    world.transport.bundle = signed(STEADY)
+    client = world.ready()
+    world.time.now += DAY
+    return client
+
+
+TWO_REPORTS = {Lane.OCCASIONAL: two_reports, Lane.STEADY: two_steady_reports}
 
 
 def test_a_report_is_sent_once_and_then_forgotten(world: World) -> None:
@@ -68,9 +88,10 @@ def test_a_retry_sends_the_same_bytes_even_after_a_restart(world: World) -> None
     assert all(upload == first for upload in others)
 
 
+@pytest.mark.parametrize("lane", Lane)
 @pytest.mark.parametrize("name", REFUSALS)
-def test_a_whole_request_that_is_refused_is_acted_on_by_name(world: World, name: str) -> None:
-    client = two_reports(world)
+def test_a_whole_request_that_is_refused_is_acted_on_by_name(world: World, name: str, lane: Lane) -> None:
+    client = TWO_REPORTS[lane](world)
     world.transport.script.extend([world.transport.accept, problem(name)])
 
     done = client.flush(0, now=True)
@@ -87,10 +108,13 @@ def test_a_whole_request_that_is_refused_is_acted_on_by_name(world: World, name:
         case Action.SPLIT:
             assert done
             assert stats["acknowledged"] == len(world.transport.reports) == 2
-        case Action.RESEAL:  # the bundle has not changed, so there is nothing to seal anew
+        case Action.REFETCH:  # the bundle has not changed, so they stay as they are
             assert not done
             assert stats["outbox"] == 2
             assert len(world.uploads()) == 1
+            asked = [request.method for request in world.transport.requests[1:]]
+            # What is sent because something was recorded makes no request but its own.
+            assert asked == (["GET", "POST", "GET"] if lane is Lane.STEADY else ["GET", "POST"])
 
 
 @pytest.mark.parametrize("name", REFUSALS)
@@ -233,62 +257,96 @@ def test_a_captive_portal_makes_the_device_wait_and_drop_nothing(world: World, a
     assert len(set(world.transport.reports) | set(world.uploads()[0])) == 2
 
 
-@pytest.mark.parametrize("name", ["revoked-key", "unknown-key"])
-def test_a_refused_key_is_looked_up_anew_and_the_same_draw_sealed_again(world: World, name: str) -> None:
-    client = two_reports(world)
-    keys = [sealing_key(1, state="revoked"), sealing_key(2)]
+REVOKED = sealing_key(1, state="revoked")
 
-    def refused_and_renewed(request: object) -> tuple[int, dict[str, str], bytes]:
-        world.transport.bundle = signed(now=int(world.time.now), keys=keys)
-        status, headers, body = problem(name)(request)  # type: ignore[arg-type]  # it looks at nothing
-        return status, dict(headers), body
+
+def all_of_it(world: World, lane: Lane, keys: Sequence[SealingKey]) -> bytes:
+    """The bundle with these keys instead."""
+    return signed(STEADY if lane is Lane.STEADY else TOML, now=int(world.time.now), keys=keys)
+
+
+@pytest.mark.parametrize("lane", Lane)
+@pytest.mark.parametrize("name", ["revoked-key", "unknown-key"])
+def test_a_refused_key_is_looked_up_and_what_was_sealed_to_a_revoked_one_is_dropped_and_never_sealed_again(
+    world: World, name: str, lane: Lane
+) -> None:
+    client = TWO_REPORTS[lane](world)
+
+    def refused_and_renewed(request: Request) -> Answer:
+        world.transport.bundle = all_of_it(world, lane, [REVOKED, sealing_key(2)])
+        return problem(name)(request)
 
     world.transport.script.extend([world.transport.accept, refused_and_renewed])
 
+    at_once = client.flush(0, now=True)
+    assert at_once is (lane is Lane.STEADY)
+    if not at_once:  # it waits for the next bundle, and asks for none
+        assert client.stats()["outbox"] == 2
+        world.time.now += 3_601
+        assert client.flush(0, now=True)
+
+    assert [[decode_report(report)[0].key for report in upload] for upload in world.uploads()] == [[1, 1]]
+    assert client.stats()["dropped:revoked-key"] == 2
+    assert client.stats()["outbox"] == 0
+    assert sum(row[2] for row in rows(world, "totals")) == 2  # drawn once, and spent
+
+
+@pytest.mark.parametrize("lane", Lane)
+@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize("another", [True, False])
+def test_a_signed_revocation_needs_no_word_from_the_shuffler(
+    world: World, lane: Lane, sealed: bool, another: bool
+) -> None:
+    """Who holds the revoked key may be the shuffler's friend: from the bundle on, nothing more is sealed or sent to it.
+    A period that has begun gets no other key, or who has the two could tell that a device reported again."""
+    client = TWO_REPORTS[lane](world)
+    if sealed:
+        world.transport.script.extend([world.transport.accept, no_network])
+        assert not client.flush(0, now=True)
+    else:
+        world.settle(client)
+    before = len(world.uploads())
+    assert {row[-1] is not None for row in rows(world, "outbox")} == {sealed}
+    world.time.now += 3_601
+    world.transport.bundle = all_of_it(world, lane, [REVOKED, *([sealing_key(2)] if another else [])])
+
     assert client.flush(0, now=True)
 
-    old, new = (sorted(map(decode_report, upload), key=lambda r: r[0].metric) for upload in world.uploads())
-    assert [header.key for header, _ in old] == [1, 1]
-    assert [header.key for header, _ in new] == [2, 2]
-    drawn = [{opened(report)[1] for report in upload} for upload in world.uploads()]
-    assert drawn[0] == drawn[1]
+    assert len(world.uploads()) == before
+    assert client.stats()["dropped:revoked-key"] == 2
+    assert rows(world, "outbox") == []
 
 
-def test_a_signed_revocation_needs_no_word_from_the_shuffler(world: World) -> None:
-    """Who holds the revoked key may be the shuffler's friend: from the bundle on, nothing more is sealed to it."""
-    client = two_reports(world)
-    world.transport.script.extend([world.transport.accept, no_network])
-    assert not client.flush(0, now=True)
+@pytest.mark.parametrize("lane", Lane)
+def test_after_a_revocation_only_the_periods_that_begin_later_are_sealed_to_the_other_key(
+    world: World, lane: Lane
+) -> None:
+    client = TWO_REPORTS[lane](world)
+    world.settle(client)
     world.time.now += 3_601
-    world.transport.bundle = signed(now=int(world.time.now), keys=[sealing_key(1, state="revoked"), sealing_key(2)])
-
+    world.transport.bundle = all_of_it(world, lane, [REVOKED, sealing_key(2)])
+    for _ in range(3):
+        assert client.flush(0, now=True)
+        client.record("theme", "dark")
+        client.record("startup_ms", 3)
+        world.time.now += DAY
     assert client.flush(0, now=True)
 
-    old, new = world.uploads()
-    assert {decode_report(report)[0].key for report in new} == {2}
-    assert {opened(report)[1] for report in new} == {opened(report)[1] for report in old}
+    begun = period_of(START) + 1  # when it was revoked
+    assert {(header.period > begun, header.key) for header, _ in world.opened()} == {(True, 2)}
+    assert {header.period for header, _ in world.opened()} == {begun + 1, begun + 2}
 
 
-def test_without_another_key_what_was_sealed_to_a_revoked_one_stays(world: World) -> None:
-    client = two_reports(world)
-    world.transport.script.extend([world.transport.accept, no_network])
-    assert not client.flush(0, now=True)
-    world.time.now += 3_601
-    world.transport.bundle = signed(now=int(world.time.now), keys=[sealing_key(1, state="revoked")])
-
-    assert not client.flush(0, now=True)
-
-    assert len(world.uploads()) == 1
-    assert client.stats()["outbox"] == 2
-
-
-def test_a_shuffler_that_lies_about_keys_gets_the_same_bytes_again(world: World) -> None:
-    """Sealing anew needs a newer bundle that is signed: the shuffler's word alone changes nothing."""
-    client = two_reports(world)
+@pytest.mark.parametrize("lane", Lane)
+def test_a_shuffler_that_lies_about_keys_gets_the_same_bytes_again(world: World, lane: Lane) -> None:
+    """Only a signed bundle says that a key is revoked: on the shuffler's word alone nothing is dropped."""
+    client = TWO_REPORTS[lane](world)
     world.transport.script.extend([world.transport.accept, problem("revoked-key")])
     assert not client.flush(0, now=True)
+    assert client.stats()["outbox"] == 2
     assert client.flush(0, now=True)
     assert world.uploads()[0] == world.uploads()[1]
+    assert not any(name.startswith("dropped") for name in client.stats())
 
 
 def test_failures_are_tried_again_with_growing_pauses_inside_the_time_given(world: World) -> None:
@@ -334,8 +392,9 @@ def test_a_network_that_comes_back_in_time_is_enough(world: World) -> None:
     assert len(world.transport.reports) == 2
 
 
-def test_retry_after_is_honoured_also_by_the_next_flush(world: World) -> None:
-    client = two_reports(world)
+@pytest.mark.parametrize("lane", Lane)
+def test_retry_after_is_honoured_also_by_the_next_flush(world: World, lane: Lane) -> None:
+    client = TWO_REPORTS[lane](world)
     world.transport.script.extend([world.transport.accept, problem("overloaded", retry_after="30")])
     assert not client.flush(10, now=True)
     asked = len(world.transport.requests)
@@ -345,6 +404,44 @@ def test_retry_after_is_honoured_also_by_the_next_flush(world: World) -> None:
 
     assert client.flush(60, now=True)
     assert world.time.passed >= 30
+
+
+ONE_OF_EACH = TOML.replace("[metrics.startup_ms]", "[metrics.startup_ms]\nmissing = 0")
+
+
+@pytest.mark.parametrize("refuses", [problem("overloaded", retry_after="600"), page(503), no_network])
+def test_who_refuses_what_was_recorded_does_not_hold_up_what_is_sent_in_any_case(
+    world: World, refuses: Callable[[Request], Answer]
+) -> None:
+    """Else what arrives of a metric with `missing`, and when, would tell that another was recorded."""
+    world.transport.bundle = signed(ONE_OF_EACH)
+    client = world.ready()
+    client.record("theme", "dark")
+    world.transport.script.append(refuses)
+    assert not client.flush(0, now=True)
+    assert len(world.uploads()) == 1
+
+    world.time.now = START + DAY
+    world.transport.script.extend([world.transport.accept, world.transport.accept, refuses])
+    assert not client.flush(0, now=True)
+
+    (report,) = world.transport.reports
+    assert opened(report)[0].metric == codebook(ONE_OF_EACH).metric("startup_ms").id
+    assert [len(upload) for upload in world.uploads()] == [1] * len(world.uploads())
+
+
+def test_a_service_that_asks_to_be_left_alone_by_what_is_sent_in_any_case_is_so_by_all(world: World) -> None:
+    world.transport.bundle = signed(ONE_OF_EACH)
+    client = world.ready()
+    client.record("theme", "dark")
+    world.time.now = START + DAY
+    world.transport.script.extend([world.transport.accept, problem("overloaded", retry_after="600")])
+    assert not client.flush(0, now=True)
+    assert len(world.uploads()) == 1
+    assert client.stats()["outbox"] == 2
+    world.time.passed += 601
+    assert client.flush(0, now=True)
+    assert client.stats()["acknowledged"] == 2
 
 
 def test_nobody_can_silence_a_device_for_longer_than_an_hour(world: World) -> None:

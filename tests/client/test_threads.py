@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +15,7 @@ import pytest
 from hubbub_client import Outcome
 from hubbub_client.testing import Request
 from hubbub_client.transport import Answer
-from tests.client.world import DAY, World, rows
+from tests.client.world import DAY, World, reduced, rows
 from tests.patience import PATIENCE, within
 
 THREADS = 200
@@ -41,11 +40,6 @@ def together(count: int, act: Callable[[int], T]) -> list[T]:
 
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(begin, range(count), timeout=LONGEST))
-
-
-def reduced(world: World) -> list[dict[str, float]]:
-    """How many values each period's mean was made of, and their sum."""
-    return [json.loads(row[2]) for row in rows(world, "reductions")]
 
 
 def test_two_hundred_threads_that_record_at_once_lose_and_double_no_value(world: World) -> None:
@@ -123,7 +117,8 @@ def test_a_client_closed_under_the_feet_of_its_threads_raises_in_none_of_them(wo
 
 
 def test_consent_withdrawn_under_the_feet_of_its_threads_leaves_no_value_behind(world: World) -> None:
-    """Whoever records after the answer changed is told so, and what came before is gone with it."""
+    """Whoever records after the answer changed is told so. The pass that notices it deletes what came before, and what
+    was on its way does not get there after it."""
     answer = True
     client = world.ready(consent=lambda: answer)
 
@@ -131,10 +126,12 @@ def test_consent_withdrawn_under_the_feet_of_its_threads_leaves_no_value_behind(
         nonlocal answer
         if number == THREADS // 2:
             answer = False
+            assert not client.flush(0)
         return client.record("startup_ms", number)
 
     assert set(together(THREADS, act)) <= {Outcome.RECORDED, Outcome.DISABLED}
     assert client.record("startup_ms", 1) is Outcome.DISABLED
+    assert client._intake.waiting() == 0
     assert rows(world, "reductions") == rows(world, "outbox") == []
     client.close()
 

@@ -25,6 +25,7 @@ from hubbub.sealing import Opener, public_key_of
 from hubbub.trust import anchor_of
 from hubbub.wire import Plaintext, ReportHeader, decode_report, decode_upload
 from hubbub_client import Client, Transport
+from hubbub_client.outbox import Lane
 from hubbub_client.testing import MemoryTransport, Pace, Request
 from hubbub_client.transport import Answer, CannotReach
 from tests.patience import PATIENCE
@@ -148,9 +149,14 @@ class World:
         return client
 
     def settle(self, client: Client) -> Counter[str]:
-        """Randomize what is due, and send nothing: half a pass."""
-        assert client._courier.book is not None
-        return client._courier.reports.settle(client._courier.book, self.time.now)
+        """Pin what is open, as with a fresh bundle, randomize what is due, and send nothing: half a pass."""
+        courier = client._courier
+        assert courier.book is not None
+        courier.book, _ = courier.reports.pin(courier.book, self.time.now, fresh=True)
+        counts: Counter[str] = Counter()
+        for lane in Lane:
+            counts.update(courier.reports.settle(courier.book, lane, self.time.now))
+        return counts
 
     def opened(self) -> list[tuple[ReportHeader, Plaintext]]:
         return [opened(report) for report in self.transport.reports]
@@ -167,6 +173,11 @@ def rows(world: World, table: str) -> list[Any]:
         return connection.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608  a table of ours
     finally:
         connection.close()
+
+
+def reduced(world: World) -> list[dict[str, Any]]:
+    """The true values on disk: what stands for each metric and period, and of how many it was made."""
+    return [json.loads(state) for _name, _period, _reduce, state, _closes_at, _at in rows(world, "reductions")]
 
 
 def opened(report: bytes) -> tuple[ReportHeader, Plaintext]:

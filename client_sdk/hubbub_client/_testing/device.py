@@ -65,6 +65,7 @@ class Device:
         for _ in range(count):
             self.client.flush(0, now=True)
             self.clock.next_period()
+            self.client.flush(0)
 
     def restart(self) -> Client:
         """The app ends and starts again, with the same files. Returns the new client, which is `client` from now on."""

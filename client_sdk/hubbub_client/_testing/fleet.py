@@ -9,8 +9,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import NamedTuple
 
 from hubbub.bundle import verify
 from hubbub.codebook import Metric
@@ -21,7 +23,7 @@ from hubbub.refusals import Action
 from hubbub.sealing import Sealer
 from hubbub.wire import ReportHeader
 from hubbub_client._book import Book
-from hubbub_client._draw import Draw, draw, in_share, seal
+from hubbub_client._draw import draw, in_share, seal
 from hubbub_client._pace import Pace
 from hubbub_client._source import fetch_bundle, signer_of, trust_anchors
 from hubbub_client._upload import upload
@@ -55,10 +57,8 @@ _IMPATIENT = Pace(first=0.2, longest=5.0)
 """Pauses for a service that someone is restarting, not for one that a crowd must spare."""
 
 
-@dataclass(slots=True)
-class _Report:
-    drawn: Draw
-    key: int
+class _Report(NamedTuple):
+    nonce: bytes
     sealed: bytes
 
 
@@ -106,7 +106,7 @@ class Fleet:
         `progress` is told how many values are done.
         """
         index = period.index if isinstance(period, Period) else period
-        page = self._book.page(index)
+        page = self._book.newest_page(index)
         found = page.metric(metric) if page else None
         if found is None:
             raise InvalidParameter(f"no codebook in force in period {index} has a metric named {metric!r}")
@@ -114,7 +114,7 @@ class Fleet:
         try:
             while part := list(islice(rest, self._per_request)):
                 reports = list(self._made(found, part, index))
-                total += Delivered(silent=len(part) - len(reports)) + self._deliver(reports, found.id, index)
+                total += Delivered(silent=len(part) - len(reports)) + self._deliver(reports)
                 done += len(part)
                 if progress is not None:
                     progress(done)
@@ -143,9 +143,9 @@ class Fleet:
             drawn = draw(metric, told, self._rng)
             if self._remember:
                 self.drawn[drawn.nonce] = value
-            yield _Report(drawn, key, seal(header, drawn, sealer))
+            yield _Report(drawn.nonce, seal(header, drawn, sealer))
 
-    def _deliver(self, pending: list[_Report], metric: bytes, period: int) -> Delivered:
+    def _deliver(self, pending: list[_Report]) -> Delivered:
         acknowledged, refused, wait = 0, Counter[str](), 0.0
         for attempt in range(self._attempts):
             if not pending:
@@ -155,32 +155,20 @@ class Fleet:
             answer = upload(self._transport, [report.sealed for report in pending])
             wait = max(answer.retry_after, self._pace.backoff(attempt, self._rng))
             left: list[_Report] = []
-            reseal: list[_Report] = []
             for report, verdict in zip(pending, answer.verdicts, strict=True):
                 if verdict.action is None:
                     acknowledged += 1
                     if self._remember:
-                        self.acknowledged.add(report.drawn.nonce)
+                        self.acknowledged.add(report.nonce)
                 elif verdict.action is Action.DROP:
                     refused[verdict.reason] += 1
                 else:
                     left.append(report)
-                    if verdict.action is Action.RESEAL:
-                        reseal.append(report)
-            if reseal:
-                self._reseal(reseal, metric, period)
+            if any(verdict.action is Action.REFETCH for verdict in answer.verdicts):
+                with suppress(CannotReach):  # for later periods: these reports keep their key
+                    self._book = self._fetch()
             pending = left
         return Delivered(acknowledged, refused, len(pending))
-
-    def _reseal(self, reports: Iterable[_Report], metric: bytes, period: int) -> None:
-        try:
-            self._book = self._fetch()
-        except CannotReach:
-            return
-        key, sealer = self._sealer(period)
-        for report in reports:
-            if report.key != key:
-                report.key, report.sealed = key, seal(ReportHeader(metric, period, key), report.drawn, sealer)
 
     def _sealer(self, period: int) -> tuple[int, Sealer]:
         key = self._book.body.key_for(period)

@@ -68,13 +68,18 @@ class _Aggregator:
         self._opener, self._clock = Opener(self._private_key), clock
         self._last: int | None = None
         self._metrics: dict[bytes, Metric] = {}
+        self._codebooks: dict[int, Codebook] = {}
         self.trust = anchor_of(self._identity)
         self.publish(codebook)
 
     def publish(self, codebook: Codebook) -> None:
         # what the aggregator computes from the release target is of no interest to a device
-        self._codebook = codebook.with_min_batch(lambda _: _MIN_BATCH)
-        self._metrics |= {metric.id: metric for metric in self._codebook.metrics}
+        book = codebook.with_min_batch(lambda _: _MIN_BATCH)
+        calendar = book.collection.calendar
+        if any(before.collection.calendar != calendar for before in self._codebooks.values()):
+            self._codebooks.clear()  # a bundle has one length of periods
+        self._codebooks[calendar.index_at(self._clock()) + 1 if self._codebooks else 0] = book
+        self._metrics |= {metric.id: metric for metric in book.metrics}
         self._issued, self.bundle = self._sign()
 
     def renew(self) -> bytes:
@@ -89,8 +94,8 @@ class _Aggregator:
         self._last = sequence
         return now, sign(
             self._identity,
-            collection=self._codebook.collection.name,
-            codebooks=[BundledCodebook(0, self._codebook.compiled())],
+            collection=next(iter(self._codebooks.values())).collection.name,
+            codebooks=[BundledCodebook(first, book.compiled()) for first, book in sorted(self._codebooks.items())],
             keys=[SealingKey(1, public_key_of(self._private_key), *_ALL_PERIODS)],
             now=now,
             lifetime=_LIFETIME,
@@ -147,7 +152,8 @@ class MemoryTransport:
         return self._behind.trust
 
     def publish(self, codebook: Codebook | Path | str) -> None:
-        """Put another codebook in the place of the first; devices hear of it when they next ask for the bundle."""
+        """Put another codebook in force, from the next period on; devices hear of it when they next ask for the
+        bundle."""
         self._behind.publish(codebook_of(codebook))
 
     def reports_sent(self, metric: str | None = None) -> list[SentReport]:

@@ -15,12 +15,16 @@ from hubbub_audit.channels import lengths, recording, sending
 from hubbub_audit.crowd import crowd
 from hubbub_audit.exact import exact
 from hubbub_audit.findings import FAMILY, Attack, Finding
+from hubbub_audit.junk import junk
 from hubbub_audit.local import law, local
 from hubbub_audit.logged import canaries
 from hubbub_audit.periods import averaging, retries
 from hubbub_audit.poisoning import poisoning
 from hubbub_audit.shuffled import shuffled
-from hubbub_audit.subjects import Subject, subject_of, usual
+from hubbub_audit.splitting import splitting
+from hubbub_audit.subjects import Subject, spread, subject_of, usual
+from hubbub_audit.tracing import differencing, tracing
+from hubbub_audit.twins import twins
 
 __all__ = ["EPSILONS", "TRIALS", "Audit", "Plan", "attacks", "audit", "audit_in_processes"]
 
@@ -34,6 +38,8 @@ _LONGEST_LAW = 1_000
 _LONGEST_LIST = 256
 """Values of a metric that a device collects forty times over: a bundle must hold them all."""
 _TOGETHER = 4
+_TRACED = 6
+"""Metrics of one device whose batches are taken together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,8 @@ def attacks(
         *_of_crowds(crowds, trials),
         # Which metric it is makes no difference to a shuffler: one whose batches show most is taken.
         shuffled(usual("krr", _SHUFFLER_EPSILON), max(trials // 25, 40)),
+        splitting(),
+        junk(min(max(trials // 10_000, 2), 20)),
         *_of_devices(devices, trials),
     ]
 
@@ -161,8 +169,13 @@ def _small(subject: Subject) -> list[Subject]:
 
 
 def _of_crowds(subjects: Sequence[Subject], trials: int) -> list[Attack]:
-    planned = [crowd(subject, max(trials // 10, 100)) for subject in subjects]
-    return [*planned, *(crowd(one, max(trials // 20, 100), _TOGETHER) for one in _one_of_each_kind(subjects))]
+    return [
+        *(crowd(subject, max(trials // 10, 100)) for subject in subjects),
+        *(crowd(one, max(trials // 20, 100), _TOGETHER) for one in _one_of_each_kind(subjects)),
+        *([tracing(spread(subjects, _TRACED), max(trials // 40, 100))] if len(subjects) > 1 else []),
+        # Which metric it is makes no difference to a subtraction.
+        differencing(usual("krr", _CROWD_EPSILON, size=2), max(trials // 8, 100)),
+    ]
 
 
 def _of_devices(subjects: Sequence[Subject], trials: int) -> list[Attack]:
@@ -174,6 +187,7 @@ def _of_devices(subjects: Sequence[Subject], trials: int) -> list[Attack]:
         *(sending(subject, max(trials // 50, 64)) for subject in kinds),
         *(recording(subject, max(trials // 25, 64)) for subject in kinds),
         canaries(),
+        twins(max(trials // 1_000, 4)),
     ]
 
 

@@ -11,32 +11,40 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 from unittest.mock import patch
 
-from hubbub.mechanisms import BinaryRandomizedResponse as Binary
-from hubbub.mechanisms import (
-    Bounds,
-    Categories,
-    DiscreteLaplaceMean,
-    KaryRandomizedResponse,
-    SymmetricUnaryEncoding,
-)
-from hubbub.mechanisms._numbers import position
-from hubbub.mechanisms._symbols import index
-from hubbub.randomness import WORD, Randomness, SystemRandomness, discrete_laplace
+from hubbub.randomness import Randomness, SystemRandomness
 from hubbub.sealing import Sealer
 from hubbub.wire import decode_report
 from hubbub_audit.channels import recording, sending
 from hubbub_audit.exact import exact
 from hubbub_audit.findings import FAMILY, Attack
+from hubbub_audit.histories import STORIES
+from hubbub_audit.junk import junk
 from hubbub_audit.local import law, local
 from hubbub_audit.logged import canaries
 from hubbub_audit.periods import retries
 from hubbub_audit.plan import Audit, audit
+from hubbub_audit.planted_mechanisms import (
+    never_turned_off,
+    noise_five_percent_low,
+    rounds_down,
+    shared_coin,
+    shared_coin_of_few,
+)
+from hubbub_audit.planted_services import counts_junk_as_a_crowd, forgets_what_it_refused, takes_every_bundle
+from hubbub_audit.planted_twins import (
+    acts_on_consent_when_recording,
+    charges_what_is_recorded,
+    draws_all_from_one_stream,
+    settles_missing_by_the_newest_page,
+    wakes_when_recording,
+)
 from hubbub_audit.shuffled import shuffled
-from hubbub_audit.subjects import Subject, subject_of, usual
+from hubbub_audit.splitting import splitting
+from hubbub_audit.subjects import Subject, usual
+from hubbub_audit.twins import twins
 from hubbub_client import Client, _reports
 from hubbub_client._draw import Draw, draw, seal
 from hubbub_client._sending import Sending
@@ -66,74 +74,6 @@ def caught(plant: Plant, trials: int) -> Audit:
     """The audit of the planted bug, with tests as strict as in a whole audit: some claim must be beaten in it."""
     with plant.planted():
         return audit(plant.attacks(trials), alpha=_AS_IN_A_WHOLE_AUDIT)
-
-
-# -- mechanisms --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class NoiseFivePercentLow(KaryRandomizedResponse):
-    """Lies nineteen times where it should twenty times."""
-
-    def randomize(self, value: object, rng: Randomness) -> int:
-        truth = index(value, self.size, self.name)
-        lie = (truth + 1 + rng.below(self.size - 1)) % self.size
-        kept = WORD - (WORD - self.keep) * 19 // 20
-        return truth if rng.coin(kept, WORD) else lie
-
-
-@dataclass(frozen=True)
-class NeverTurnsATrueBitOff(Binary):
-    """Says no only for a no."""
-
-    def randomize(self, value: object, rng: Randomness) -> int:
-        return 1 if value else int(not rng.coin(self.keep, WORD))
-
-
-@dataclass(frozen=True)
-class ZeroBitsShareOneCoin(SymmetricUnaryEncoding):
-    """Every bit by itself has the right law; only together do they give the value away."""
-
-    def randomize(self, value: object, rng: Randomness) -> bytes:
-        held = index(value, self.size, self.name)
-        noise = (1 << self.size) - 1 if rng.coin(self.flip, WORD) else 0
-        one = int(rng.coin(self.keep, WORD))
-        return self.packed(noise & ~(1 << held) | one << held)
-
-
-@dataclass(frozen=True)
-class RoundsDown(DiscreteLaplaceMean):
-    """Takes the grid point below, always: as private as before, and wrong."""
-
-    def randomize(self, value: object, rng: Randomness) -> int:
-        up, whole = position(value, self.bounds, self.name)
-        noisy = up * self.steps // whole + discrete_laplace(rng, self.scale, self.rate)
-        return min(max(noisy, -self.reach), self.steps + self.reach)
-
-
-def _noise_five_percent_low() -> Subject:
-    right = KaryRandomizedResponse.calibrate(1, Categories(2))
-    return subject_of(NoiseFivePercentLow(right.epsilon, right.size, right.keep))
-
-
-def _never_turned_off() -> Subject:
-    right = Binary.calibrate(1, Categories(2))
-    return subject_of(NeverTurnsATrueBitOff(right.epsilon, right.keep))
-
-
-def _shared_coin() -> Subject:
-    right = SymmetricUnaryEncoding.calibrate(1, Categories(16))
-    return subject_of(ZeroBitsShareOneCoin(right.epsilon, right.size, right.flip))
-
-
-def _shared_coin_of_few() -> Subject:
-    right = SymmetricUnaryEncoding.calibrate(1, Categories(3))
-    return subject_of(ZeroBitsShareOneCoin(right.epsilon, right.size, right.flip))
-
-
-def _rounds_down() -> Subject:
-    right = DiscreteLaplaceMean.calibrate(1, Bounds(Fraction(-1), Fraction(3)), steps=2)
-    return subject_of(RoundsDown(right.epsilon, right.bounds, right.steps, right.scale, right.rate, right.reach))
 
 
 def _of_a_mechanism(subject: Callable[[], Subject]) -> Callable[[int], list[Attack]]:
@@ -171,17 +111,17 @@ def _draws_again() -> Iterator[None]:
     held: dict[bytes, tuple[Any, object]] = {}
     ready = Sending._ready
 
-    def noting(metric: Any, value: object, rng: Randomness) -> Draw:
-        drawn = draw(metric, value, rng)
+    def noting(metric: Any, value: object, *streams: Randomness) -> Draw:
+        drawn = draw(metric, value, *streams)
         held[drawn.nonce] = metric, value
         return drawn
 
-    def again(self: Sending, some: Any, body: Any, now: float, *, hurry: bool) -> list[tuple[Any, bytes]]:
+    def again(self: Sending, some: Any, book: Any, now: float, *, hurry: bool) -> list[tuple[Any, bytes]]:
         made = []
-        for report, sealed in ready(self, some, body, now, hurry=hurry):
+        for report, sealed in ready(self, some, book, now, hurry=hurry):
             fresh = Draw(draw(*held[report.drawn.nonce], SystemRandomness()).payload, report.drawn.nonce)
-            header, key = decode_report(sealed)[0], body.key_for(report.period)
-            made.append((report, seal(header, fresh, Sealer(key.public_key))))
+            pin = book.pin(book.calendar.period(report.period))
+            made.append((report, seal(decode_report(sealed)[0], fresh, Sealer(pin.public_key))))
         return made
 
     with patch.object(_reports, "draw", noting), patch.object(Sending, "_ready", again):
@@ -194,9 +134,9 @@ def _sends_one_value_earlier() -> Iterator[None]:
     told: list[object] = []
     put = Outbox.put
 
-    def noting(metric: Any, value: object, rng: Randomness) -> Draw:
+    def noting(metric: Any, value: object, *streams: Randomness) -> Draw:
         told.append(metric.input_of(value))
-        return draw(metric, value, rng)
+        return draw(metric, value, *streams)
 
     def earlier(connection: Any, report: Any, *, due: float, delay: float) -> None:
         put(connection, report, due=due, delay=delay * (0.75 if told[-1] == 0 else 1.0))
@@ -223,31 +163,37 @@ def _is_slow_for_one_value() -> Iterator[None]:
 def _logs_what_it_draws() -> Iterator[None]:
     """A line for the developer, left in."""
 
-    def saying(metric: Any, value: object, rng: Randomness) -> Draw:
+    def saying(metric: Any, value: object, *streams: Randomness) -> Draw:
         logging.getLogger("hubbub_client").debug("drawing %s of %s", value, metric.name)
-        return draw(metric, value, rng)
+        return draw(metric, value, *streams)
 
     with patch.object(_reports, "draw", saying):
         yield
+
+
+def _lived(name: str) -> Callable[[int], list[Attack]]:
+    """Twins who live through the story of this name."""
+    stories = [story for story in STORIES if story.name == name]
+    return lambda _: [twins(0, stories)]
 
 
 PLANTS: tuple[Plant, ...] = (
     Plant(
         "low-noise",
         "krr lies 5 % less often than it claims",
-        _of_a_mechanism(_noise_five_percent_low),
+        _of_a_mechanism(noise_five_percent_low),
     ),
-    Plant("sure-bit", "rr never turns a true bit off", _of_a_mechanism(_never_turned_off)),
+    Plant("sure-bit", "rr never turns a true bit off", _of_a_mechanism(never_turned_off)),
     Plant(
         "shared-coin",
         "sue flips all zero bits by one coin",
         lambda trials: [
-            local(_shared_coin(), trials),
-            law(_shared_coin(), trials // 2),
-            exact(_shared_coin_of_few()),
+            local(shared_coin(), trials),
+            law(shared_coin(), trials // 2),
+            exact(shared_coin_of_few()),
         ],
     ),
-    Plant("biased-rounding", "laplace rounds down instead of by a fair chance", _of_a_mechanism(_rounds_down)),
+    Plant("biased-rounding", "laplace rounds down instead of by a fair chance", _of_a_mechanism(rounds_down)),
     Plant(
         "kept-order",
         "the shuffler forwards in the order of arrival",
@@ -271,6 +217,54 @@ PLANTS: tuple[Plant, ...] = (
         "record() takes some microseconds longer for one value",
         lambda trials: [recording(usual("krr", 1.0, size=2), max(trials // 25, 64))],
         _is_slow_for_one_value,
+    ),
+    Plant(
+        "newest-page",
+        "the client reports `missing` by the newest page, and what was recorded by an older one",
+        _lived("an edit just before the period ends"),
+        settles_missing_by_the_newest_page,
+    ),
+    Plant(
+        "sleeping-sender",
+        "the client sends nothing before something is recorded",
+        _lived("a crash after hours of silence"),
+        wakes_when_recording,
+    ),
+    Plant(
+        "recorded-charge",
+        "the client charges the budget for what is recorded only",
+        _lived("a budget that is nearly spent"),
+        charges_what_is_recorded,
+    ),
+    Plant(
+        "one-stream",
+        "the client draws delays from the stream that it randomizes with",
+        _lived("one crashes, the other does nothing"),
+        draws_all_from_one_stream,
+    ),
+    Plant(
+        "eager-record",
+        "record() acts on a withdrawal that the client has not heard of",
+        _lived("consent that is withdrawn for a moment"),
+        acts_on_consent_when_recording,
+    ),
+    Plant(
+        "counted-junk",
+        "the aggregator takes the honest fraction of all reports, junk and copies included",
+        lambda _: [junk(2)],
+        counts_junk_as_a_crowd,
+    ),
+    Plant(
+        "forgotten-batch",
+        "the aggregator leaves a batch out of the ledger that it opened and refused",
+        lambda _: [junk(1)],
+        forgets_what_it_refused,
+    ),
+    Plant(
+        "split-crowd",
+        "the shuffler takes a bundle that changes a begun period",
+        lambda _: [splitting()],
+        takes_every_bundle,
     ),
     Plant("talkative", "the client logs what it draws, at DEBUG", lambda _: [canaries()], _logs_what_it_draws),
 )

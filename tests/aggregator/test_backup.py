@@ -139,7 +139,7 @@ def test_without_being_asked_a_backup_holds_no_private_key(filled: Site, restore
     assert after.body.key_for(new.period) is None  # it has begun: another key would split its crowd
     key = after.body.key_for(new.period + 1)
     assert key is not None
-    assert key.id not in ids  # devices see that they must seal again
+    assert key.id not in ids  # devices see that it is gone
     problem(new.put(filled.batch("dark_mode", [True] * 250)), "revoked-key")
     new.clock.now += 24 * 3600
     new.service.tick()

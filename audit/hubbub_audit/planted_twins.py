@@ -1,0 +1,112 @@
+"""Bugs by which a device once told, or could tell, whether something was recorded: each must show in its twin."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from hubbub_client import Client, _pins, _reports
+from hubbub_client._book import Book, Pin, Span
+from hubbub_client._coins import OneStream
+from hubbub_client._limits import Limits
+from hubbub_client._reports import Reports
+from hubbub_client.ledger import Decision, Ledger
+
+__all__ = [
+    "acts_on_consent_when_recording",
+    "charges_what_is_recorded",
+    "draws_all_from_one_stream",
+    "settles_missing_by_the_newest_page",
+    "wakes_when_recording",
+]
+
+
+@contextmanager
+def settles_missing_by_the_newest_page() -> Iterator[None]:
+    """What was recorded goes out by the page it was recorded under, `missing` by the newest."""
+    read = _pins.read_pins
+
+    def by_the_newest(connection: sqlite3.Connection, book: Book, limits: Limits) -> dict[Span, Pin]:
+        recorded = {period for (period,) in connection.execute("SELECT DISTINCT period FROM reductions")}
+        pins = read(connection, book, limits)
+        for span, pin in pins.items():
+            index = book.calendar.index_at(span.start) if book.calendar else 0
+            page = book.newest_page(index)
+            if index not in recorded and page is not None and page.usable:
+                pins[span] = replace(pin, page=page)
+        return pins
+
+    with patch.object(_reports, "read_pins", by_the_newest):
+        yield
+
+
+@contextmanager
+def wakes_when_recording() -> Iterator[None]:
+    """The thread starts with the first value: a device that records nothing says nothing."""
+    record = Client.record
+
+    def waking(self: Client, name: str, value: object) -> Any:
+        if self._sender is not None:
+            self._sender.wake(1.0)
+        return record(self, name, value)
+
+    with patch.object(Client, "_wake", lambda _self: None), patch.object(Client, "record", waking):
+        yield
+
+
+@contextmanager
+def charges_what_is_recorded() -> Iterator[None]:
+    """The budget is charged when a value is randomized, so one metric uses up what another needs."""
+    decide, decision, spend = Ledger.decide, Ledger.decision, Ledger.spend
+    wanted: dict[tuple[str, int, int], tuple[Any, ...]] = {}
+
+    def later(self: Ledger, connection: Any, metric: str, period: Any, *rest: Any, in_share: bool) -> Any:
+        if not in_share:
+            return decide(self, connection, metric, period, *rest, in_share=False)
+        wanted[metric, period.start, period.end] = rest
+        return Decision.CHARGED
+
+    def taken_for_charged(self: Ledger, connection: Any, metric: str, period: Any) -> Decision | None:
+        known = decision(self, connection, metric, period)
+        return Decision.CHARGED if known is None and (metric, period.start, period.end) in wanted else known
+
+    def now(self: Ledger, connection: Any, metric: str, period: Any) -> bool:
+        with patch.object(Ledger, "decision", decision):
+            decide(self, connection, metric, period, *wanted[metric, period.start, period.end], in_share=True)
+            return spend(self, connection, metric, period)
+
+    with (
+        patch.object(Ledger, "decide", later),
+        patch.object(Ledger, "decision", taken_for_charged),
+        patch.object(Ledger, "spend", now),
+        patch.object(Ledger, "charged", lambda *_: set(wanted)),
+    ):
+        yield
+
+
+@contextmanager
+def draws_all_from_one_stream() -> Iterator[None]:
+    """Delays and nonces come out of the stream that values are randomized with."""
+    made = Reports.__init__
+
+    def of_one(self: Reports, *parts: Any) -> None:
+        made(self, *parts)
+        self._coins = OneStream(self._rng)
+
+    with patch.object(Reports, "__init__", of_one):
+        yield
+
+
+@contextmanager
+def acts_on_consent_when_recording() -> Iterator[None]:
+    """A `record` is the first to hear that consent was withdrawn, and deletes what waits to be sent."""
+
+    def acting(self: Client) -> bool:
+        return self._attend(self._clock())
+
+    with patch.object(Client, "_may_record", acting):
+        yield

@@ -1,0 +1,224 @@
+"""(9) An aggregator that cuts crowds: into how many buckets can it split the reports of one metric and period?
+
+What it has is the bundle. It signs another while a period runs, with another id or key, or one that names a metric
+under many ids, and serves one process of the shuffler this and the other that. Each bucket would be a crowd of its own,
+and who is in it would depend on when they fetched the bundle. Honest reports are put under everything that was ever
+listed, and the buckets are counted that a real shuffler takes them into. And what must still work has to: revoking a
+key, and switching a metric off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from hubbub.bundle import BundledCodebook, SealingKey, sign
+from hubbub.codebook import Codebook
+from hubbub.sealing import public_key_of
+from hubbub.trust import anchor_of
+from hubbub.wire import REPORTS_TYPE, ReportHeader, encode_report, encode_upload, sealed_bytes
+from hubbub_audit.device import fast_folder
+from hubbub_audit.findings import Attack, Finding
+from hubbub_shuffler.app import create_app
+from hubbub_shuffler.bundles import Bundles
+from hubbub_shuffler.ingest import Ingest
+from hubbub_shuffler.storage.sqlite import SqliteStorage
+
+__all__ = ["splitting"]
+
+_PERIOD = 20_800
+_NOW = _PERIOD * 86_400.0 + 3_600
+_TOML = """
+[collection]
+name = "split"
+period = "1d"
+device_epsilon = 8
+release = {{ epsilon = 1, delta = 1e-6 }}
+[metrics.crashed]
+type = "boolean"
+epsilon = {epsilon}
+enabled = {enabled}
+min_batch = 2
+"""
+_EDITS = ("1", "1.1", "1.2")
+_SKEW = 60.0
+
+
+def splitting() -> Attack:
+    """Offer every bundle that could split a crowd, and count the buckets."""
+
+    def run(_: float) -> list[Finding]:
+        with tempfile.TemporaryDirectory(prefix="hubbub-audit-", dir=fast_folder()) as folder, _quiet():
+            buckets, offered, powerless = asyncio.run(_attacked(Path(folder)))
+        return [
+            Finding(
+                "shuffle",
+                "shuffler",
+                "bundles that split a crowd",
+                "reports of one metric and period are in one bucket, whatever the aggregator signs",
+                1.0,
+                float(buckets),
+                "beaten" if buckets > 1 else "holds" if buckets == 1 and not powerless else "weak",
+                "any second bucket shows",
+                trials=offered,
+                detail=f"buckets of one metric and period: {buckets}"
+                + (f"; not obeyed: {powerless}" * bool(powerless)),
+            )
+        ]
+
+    return Attack("shuffle", "shuffler", 0, run)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The shuffler says of each bundle why it is refused. Here that is no news."""
+    logger = logging.getLogger("hubbub_shuffler")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+async def _attacked(folder: Path) -> tuple[int, int, str]:
+    """How many buckets came of it, how many bundles were offered, and which honest change was not taken."""
+    aggregator = _Aggregator()
+    async with AsyncExitStack() as stack:
+        one = await _a_process(stack, folder / "one", folder, aggregator)
+        two = await _a_process(stack, folder / "two", folder, aggregator)
+        taken: set[tuple[bytes, int]] = set()
+        for bundle in _hostile(aggregator):
+            aggregator.bundle = bundle
+            for process in (one, two):
+                await process.bundles.refresh()
+                taken |= await process.admitted()
+        powerless = ""
+        for name, bundle in _honest(aggregator):
+            aggregator.bundle = bundle
+            await one.bundles.refresh()
+            if await one.admitted():
+                powerless = name
+        return len(taken), aggregator.sequence, powerless
+
+
+def _hostile(aggregator: _Aggregator) -> list[bytes]:
+    """The first is the good one."""
+    codebooks = [_book(epsilon) for epsilon in _EDITS]
+    first, other = _key(1), _key(2)
+    gone = _key(1, revoked=True)
+    return [
+        aggregator.signed([(0, codebooks[0])], [first]),
+        aggregator.signed([(0, codebooks[1])], [first]),
+        aggregator.signed([(0, codebooks[0]), (_PERIOD, codebooks[2])], [first]),
+        aggregator.signed([(_PERIOD - 2 + at, book) for at, book in enumerate(codebooks)], [first]),
+        aggregator.signed([(0, codebooks[0])], [other]),
+        aggregator.signed([(0, codebooks[0])], []),
+        aggregator.signed([(0, codebooks[0])], [other]),
+        aggregator.signed([(0, codebooks[0])], [gone, other]),
+    ]
+
+
+def _honest(aggregator: _Aggregator) -> list[tuple[str, bytes]]:
+    """After each of these nothing may be taken in any more."""
+    key = _key(1)
+    return [
+        ("a metric that is switched off", aggregator.signed([(0, _book("1", on=False))], [key])),
+        ("a revoked key", aggregator.signed([(0, _book("1"))], [_key(1, revoked=True), _key(3, _PERIOD + 1)])),
+    ]
+
+
+def _book(epsilon: str, *, on: bool = True) -> Codebook:
+    return Codebook.from_toml(_TOML.format(epsilon=epsilon, enabled=str(on).lower()))
+
+
+def _key(number: int, first: int = 0, *, revoked: bool = False) -> SealingKey:
+    public = public_key_of(bytes([number] * 32))
+    last = 2**31 if first else _PERIOD
+    return SealingKey(number, public, first, last, "revoked" if revoked else "active")
+
+
+class _Aggregator:
+    """Signs whatever it likes."""
+
+    def __init__(self) -> None:
+        self._identity = Ed25519PrivateKey.generate()
+        self.trust, self.bundle, self.sequence = anchor_of(self._identity), b"", 0
+
+    def signed(self, codebooks: Sequence[tuple[int, Codebook]], keys: Sequence[SealingKey]) -> bytes:
+        self.sequence += 1
+        return sign(
+            self._identity,
+            collection="split",
+            codebooks=[BundledCodebook(first, book.compiled()) for first, book in codebooks],
+            keys=keys,
+            now=int(_NOW) + self.sequence,
+            lifetime=30 * 86_400,
+            max_age=0,
+            last=None,
+        )
+
+    async def __call__(self, _scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": self.bundle})
+
+
+class _Process:
+    """One process of a shuffler: its own copy of the bundle, and the storage that all share."""
+
+    def __init__(self, bundles: Bundles, device: httpx.AsyncClient) -> None:
+        self.bundles, self._device = bundles, device
+
+    async def admitted(self) -> set[tuple[bytes, int]]:
+        """The buckets of one name and period that take reports now: metric id and key."""
+        size = sealed_bytes(_book("1").metrics[0].mechanism.report_bytes)
+        found = set()
+        for metric in [_book(epsilon).metrics[0].id for epsilon in _EDITS]:
+            for key in (1, 2, 3):
+                report = encode_report(ReportHeader(metric, _PERIOD, key), os.urandom(size))
+                body, headers = encode_upload([report]), {"Content-Type": REPORTS_TYPE}
+                answer = await self._device.post("/v1/reports", content=body, headers=headers)
+                if answer.status_code == httpx.codes.ACCEPTED:
+                    found.add((metric, key))
+        return found
+
+
+async def _a_process(stack: AsyncExitStack, own: Path, shared: Path, aggregator: _Aggregator) -> _Process:
+    own.mkdir()
+    upstream = httpx.AsyncClient(transport=httpx.ASGITransport(aggregator), trust_env=False)
+    stack.push_async_callback(upstream.aclose)
+    storage = SqliteStorage(shared / "reports.sqlite", clock=lambda: _NOW, entropy=os.urandom)
+    stack.push_async_callback(storage.aclose)
+    bundles = Bundles(
+        upstream,
+        storage,
+        address="http://aggregator.invalid",
+        trust=(aggregator.trust,),
+        first_use=False,
+        state_dir=own,
+        clock=lambda: _NOW,
+        skew=_SKEW,
+    )
+    ingest = Ingest(
+        storage,
+        bundles,
+        clock=lambda: _NOW,
+        floor=2,
+        skew=_SKEW,
+        max_body=2**20,
+        max_reports=100,
+        max_pending=2**20,
+        max_uploads=100,
+    )
+    app = create_app(ingest=ingest, bundles=bundles, storage=storage, limits=None)
+    device = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://shuffler.invalid")
+    stack.push_async_callback(device.aclose)
+    return _Process(bundles, device)

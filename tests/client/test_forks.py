@@ -50,8 +50,8 @@ def check_that_children_report(way: str, tmp_path: Path) -> None:
     said = sorted(tuple(map(int, line.split())) for line in run.stdout.splitlines())
     assert [number for number, _, _ in said] == list(range(CHILDREN + 1))
     assert all(threads == 1 for _, _, threads in said), "each process has one thread of ours, not its parent's"
-    if way != "in a crowd":  # where others may be faster
-        assert all(sent >= 1 for _, sent, _ in said), "a process waits for another to send"
+    if way != "in a crowd":  # where more is recorded all the time
+        assert all(sent for _, sent, _ in said), "a process waits for another to send"
     check_one_randomization(transport)
     assert sorted(set(arrived(transport))) == EVERY_METRIC
 

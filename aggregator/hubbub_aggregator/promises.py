@@ -32,7 +32,7 @@ class Promise:
     pessimistic: int
     """If the fraction were of all reports, and honest ones could be invalid."""
     guarantee: Guarantee
-    """For the honest reports, or for one where there is none: whoever is in it is honest at least to themselves."""
+    """For the honest reports; for one report where none is counted on, since a device can count on itself."""
     delta: Fraction
     """Of the whole promise."""
     failure: Fraction | None
@@ -41,7 +41,7 @@ class Promise:
 
 
 def promise_of(storage: Storage, governed: Governed, header: BatchHeader, valid: int) -> Promise:
-    """The promise of so many distinct valid reports. Nothing in it is larger for what else is in the batch."""
+    """The promise of `valid` distinct valid reports. Junk and copies in the batch raise nothing in it."""
     from hubbub.accounting import (
         FAILURE_SHARE,
         guarantee,

@@ -51,7 +51,7 @@ _VALID = (40, _MINIMUM - 6, _MINIMUM - 1, _MINIMUM, _MINIMUM + 20)
 
 
 def junk(batches: int) -> Attack:
-    """Pad crowds of several sizes with junk and copies, in so many ways each."""
+    """Pad crowds of several sizes with junk and copies, each of them `batches` times."""
 
     def run(_: float) -> list[Finding]:
         rng = SystemRandomness()
@@ -128,7 +128,7 @@ class _Aggregator:
     opened: int = 0
 
     def verdict(self, valid: int, copies: int = 0, noise: int = 0) -> _Verdict:
-        """What becomes of so many honest reports, with copies that are sealed afresh and with noise."""
+        """The verdict on a batch of `valid` honest reports, freshly sealed copies of them, and noise."""
         self.clock.now += 86_400
         self.service.tick()
         metric = self.service.codebooks.newest.metric("crashed")

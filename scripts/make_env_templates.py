@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
-from hubbub.environment import FILE
 from hubbub_aggregator import settings as of_the_aggregator
+from hubbub_service_common.secret_files import FILE
 from hubbub_shuffler import settings as of_the_shuffler
 
 __all__ = ["FOLDER", "main", "template"]

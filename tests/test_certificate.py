@@ -18,9 +18,9 @@ import pytest
 import uvloop
 from cryptography import x509
 
-from hubbub.certificate import Certificate
 from hubbub.problems import InvalidParameter
-from hubbub.renewal import Renewal
+from hubbub_service_common.certificate import Certificate
+from hubbub_service_common.file_reload import Renewal
 from hubbub_shuffler.authorities import Authorities
 from hubbub_shuffler.serve import Server, listen, server_config
 from tests.aggregator.fleet import CODEBOOK

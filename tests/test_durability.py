@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from hubbub.durability import SETTINGS, Durability, Stakes, faults
+from hubbub_service_common.redis.durability import SETTINGS, Durability, Stakes, faults
 
 SOUND = dict(zip(SETTINGS, ("yes", "always", "no", "noeviction", "2"), strict=True))
 STAKES = Stakes("PARCELS", "PARCELS MAY GO")

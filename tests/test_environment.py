@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 from pydantic import SecretStr
 
-from hubbub import environment
 from hubbub.problems import InvalidParameter
 from hubbub_aggregator import settings as of_the_aggregator
 from hubbub_cli.commands import hubbub
+from hubbub_service_common import secret_files as environment
 from hubbub_shuffler import settings as of_the_shuffler
 from hubbub_shuffler.main import load
 from tests.shuffler.world import TRUST

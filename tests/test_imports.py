@@ -91,7 +91,7 @@ def test_only_the_simulation_module_uses_a_seedable_generator() -> None:
     from pathlib import Path
 
     root = Path(__file__).parent.parent
-    for package in ("core/hubbub", "client_sdk", "shuffler", "aggregator"):
+    for package in ("core/hubbub", "client_sdk", "service_common", "shuffler", "aggregator"):
         for path in (root / package).rglob("*.py"):
             if path.parts[-2:] == ("simulation", "randomness.py"):
                 continue

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from hubbub.certificate import Certificate
 from hubbub.codebook import Codebook
-from hubbub.logs import configure
 from hubbub.problems import InvalidParameter
 from hubbub.trust import anchor_of
 from hubbub_aggregator.admin import create_admin
@@ -30,6 +28,8 @@ from hubbub_aggregator.settings import Settings, unknown
 from hubbub_aggregator.spool import Spool
 from hubbub_aggregator.storage import Storage, StorageError, open_storage
 from hubbub_aggregator.tokens import Tokens
+from hubbub_service_common.certificate import Certificate
+from hubbub_service_common.logs import configure
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

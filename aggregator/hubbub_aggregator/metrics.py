@@ -14,9 +14,9 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from hubbub.families import COMMON, Families, Family
 from hubbub_aggregator.accumulate import REASONS, RESULTS
 from hubbub_aggregator.storage import StorageError
+from hubbub_service_common.prometheus import COMMON, Families, Family
 
 if TYPE_CHECKING:
     from hubbub.bundle import SealingKey

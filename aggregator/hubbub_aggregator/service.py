@@ -15,7 +15,6 @@ from hubbub_aggregator.accumulate import Accumulator
 from hubbub_aggregator.storage import StorageError
 
 if TYPE_CHECKING:
-    from hubbub.certificate import Certificate
     from hubbub_aggregator.bundles import Publisher
     from hubbub_aggregator.codebooks import Codebooks
     from hubbub_aggregator.keys import KeyRing
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from hubbub_aggregator.spool import Spool
     from hubbub_aggregator.storage import Storage
     from hubbub_aggregator.tokens import Tokens
+    from hubbub_service_common.certificate import Certificate
 
 __all__ = ["Aggregator"]
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from hubbub.signals import stopping
+from hubbub_service_common.signals import stopping
 
 if TYPE_CHECKING:
-    from hubbub.certificate import Certificate
+    from hubbub_service_common.certificate import Certificate
 
 __all__ = ["serve"]
 

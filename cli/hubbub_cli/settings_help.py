@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from hubbub.environment import FILE
+from hubbub_service_common.secret_files import FILE
 
 __all__ = ["write_settings"]
 

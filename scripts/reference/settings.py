@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from hubbub.environment import FILE
 from hubbub_aggregator import settings as aggregator
+from hubbub_service_common.secret_files import FILE
 from hubbub_shuffler import settings as shuffler
 from scripts.reference.markdown import anchored, code, definitions
 

@@ -9,8 +9,8 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from hubbub.logs import where
 from hubbub.refusals import PROBLEM_TYPE, REFUSALS, Refused
+from hubbub_service_common.logs import where
 
 __all__ = ["create_api", "problems"]
 

@@ -7,7 +7,7 @@ import ssl
 from pathlib import Path
 
 from hubbub.problems import InvalidParameter
-from hubbub.renewal import Renewal
+from hubbub_service_common.file_reload import Renewal
 
 __all__ = ["Authorities"]
 

@@ -10,7 +10,7 @@ import logging
 from time import monotonic
 from typing import TYPE_CHECKING, TypeAlias
 
-from hubbub.logs import where
+from hubbub_service_common.logs import where
 from hubbub_shuffler.storage import Arrivals, Bucket, Reason, Storage, StorageError, Terms
 
 if TYPE_CHECKING:

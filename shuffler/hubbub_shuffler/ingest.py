@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hubbub.logs import where
 from hubbub.problems import MalformedUpload
 from hubbub.refusals import PROBLEM_TYPE, REFUSALS, Refused
 from hubbub.wire import REPORT_HEADER_BYTES, REPORTS_TYPE, decode_upload, sealed_bytes
+from hubbub_service_common.logs import where
 from hubbub_shuffler.admission import Admission, Admitted
 from hubbub_shuffler.commits import Commits
 from hubbub_shuffler.storage import Bucket, Reason, Storage, StorageError

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import httpx
 from pydantic import SecretStr, ValidationError
 
-from hubbub.certificate import Certificate
-from hubbub.logs import configure
 from hubbub.problems import InvalidParameter
-from hubbub.renewal import Renewal
-from hubbub.signals import stopping
+from hubbub_service_common.certificate import Certificate
+from hubbub_service_common.file_reload import Renewal
+from hubbub_service_common.logs import configure
+from hubbub_service_common.signals import stopping
 from hubbub_shuffler.admin import create_admin
 from hubbub_shuffler.app import create_app
 from hubbub_shuffler.authorities import Authorities

@@ -16,11 +16,11 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from hubbub.families import COMMON, Families, Family
+from hubbub_service_common.prometheus import COMMON, Families, Family
 from hubbub_shuffler.forward import VERDICTS
 
 if TYPE_CHECKING:
-    from hubbub.certificate import Certificate
+    from hubbub_service_common.certificate import Certificate
     from hubbub_shuffler.bundles import Bundles
     from hubbub_shuffler.guard import Guard
     from hubbub_shuffler.ingest import Ingest

@@ -15,7 +15,7 @@ from hubbub.problems import InvalidParameter
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from hubbub.certificate import Certificate
+    from hubbub_service_common.certificate import Certificate
 
 __all__ = ["Server", "listen", "server_config"]
 

@@ -19,9 +19,9 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from hubbub import environment
-from hubbub.logs import LogFormat
 from hubbub.trust import parse_anchor
+from hubbub_service_common import secret_files as environment
+from hubbub_service_common.logs import LogFormat
 from hubbub_shuffler.bundles import ID_BYTES
 from hubbub_shuffler.storage import LONGEST_PAUSE, REDIS_SCHEMES
 

@@ -17,7 +17,6 @@ from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
-from hubbub.logs import configure
 from hubbub_aggregator.admin import create_admin
 from hubbub_aggregator.dashboard.pages.operations import INVALID
 from hubbub_aggregator.metrics import exposition
@@ -25,6 +24,7 @@ from hubbub_aggregator.settings import Settings, table
 from hubbub_aggregator.storage import SqliteStorage
 from hubbub_aggregator.tokens import Tokens
 from hubbub_cli.aggregator import aggregator
+from hubbub_service_common.logs import configure
 from scripts.reference.settings import settings
 from tests.aggregator.fleet import CODEBOOK, DAY, Site, remember, whole
 from tests.aggregator.served import Served

@@ -112,7 +112,7 @@ SERVE = """
 import logging
 import sys
 from pathlib import Path
-from hubbub.certificate import Certificate
+from hubbub_service_common.certificate import Certificate
 from hubbub_aggregator.serving import serve
 
 async def app(scope, receive, send):

@@ -17,9 +17,9 @@ import pytest
 import yaml
 from prometheus_client.core import Metric
 
-from hubbub.certificate import Certificate
 from hubbub_aggregator import metrics as of_the_aggregator
 from hubbub_aggregator.opening import Pool
+from hubbub_service_common.certificate import Certificate
 from hubbub_shuffler import metrics as of_the_shuffler
 from hubbub_shuffler.guard import Guard
 from hubbub_shuffler.lag import Lag

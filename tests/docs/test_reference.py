@@ -9,12 +9,12 @@ import click
 import pytest
 from pydantic import Field
 
-from hubbub.families import Family
 from hubbub.mechanisms import registered
 from hubbub.refusals import REFUSALS, Action, Refusal
 from hubbub_aggregator import metrics as aggregator
 from hubbub_aggregator.dashboard.pages.operations import INVALID
 from hubbub_cli.commands import hubbub as command
+from hubbub_service_common.prometheus import Family
 from hubbub_shuffler.settings import Settings as Shuffler
 from scripts.reference import commands, mechanisms, metrics, python, routes, settings
 from scripts.reference.markdown import slug

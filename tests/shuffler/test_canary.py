@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.logs import LogFormat, configure
+from hubbub_service_common.logs import LogFormat, configure
 from tests.patience import wait_for
 from tests.shuffler.edge import answers, body, connect, daily_aggregator, get, post, request
 from tests.shuffler.forked import ForkedProcess

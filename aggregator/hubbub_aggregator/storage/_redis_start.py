@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hubbub.durability import Stakes
 from hubbub.problems import InvalidParameter
 from hubbub_aggregator.storage._redis_keys import Keys
 from hubbub_aggregator.storage._redis_link import Link, command
+from hubbub_service_common.redis.durability import Stakes
 
 __all__ = ["STAKES", "claim"]
 

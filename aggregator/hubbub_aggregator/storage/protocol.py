@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from hubbub.problems import InvalidParameter
 from hubbub.wire import BatchHeader
+from hubbub_service_common.storage_error import StorageError
 
 __all__ = [
     "Accepted",
@@ -107,10 +108,6 @@ class SignedBundle:
     content: bytes
     """Digest of what was signed, apart from times and sequence: says whether it is still true."""
     raw: bytes
-
-
-class StorageError(Exception):
-    """The storage can't do what it was asked now: full, locked, unreachable. Asking again later is safe."""
 
 
 class KeyTaken(InvalidParameter):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import re
 
-from hubbub.durability import Durability
 from hubbub_aggregator.storage._redis_bodies import RedisBodies
 from hubbub_aggregator.storage._redis_erase import Eraser
 from hubbub_aggregator.storage._redis_keys import Keys
@@ -17,6 +16,7 @@ from hubbub_aggregator.storage._redis_registry import RedisRegistry
 from hubbub_aggregator.storage._redis_releases import RedisReleases
 from hubbub_aggregator.storage._redis_start import STAKES, claim
 from hubbub_aggregator.storage.protocol import Bodies, SignedBundle, StorageError, StoredCodebook, StoredKey
+from hubbub_service_common.redis.durability import Durability
 
 __all__ = ["RedisStorage"]
 

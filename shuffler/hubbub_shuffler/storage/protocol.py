@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from hubbub.wire import Kind
+from hubbub_service_common.storage_error import StorageError
 
 __all__ = [
     "CLOSED_FOR",
@@ -43,13 +44,6 @@ Reason: TypeAlias = Literal["period-closed", "revoked-key", "metric-disabled"]
 
 CLOSED_FOR: tuple[Reason, ...] = ("period-closed", "revoked-key", "metric-disabled")
 """Why it was closed, by the number that is kept of that: 0 in time; the others before it, so nothing of it leaves."""
-
-
-class StorageError(Exception):
-    """The storage cannot do what it was asked now: full, locked, unreachable.
-
-    Where a connection broke, it may have been done all the same; to ask for it again is safe.
-    """
 
 
 class BucketGone(StorageError):

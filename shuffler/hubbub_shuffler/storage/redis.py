@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
-from hubbub.durability import Durability, Stakes
+from hubbub_service_common.redis.durability import Durability, Stakes
 from hubbub_shuffler.permute import Entropy
 from hubbub_shuffler.storage import _redis_periods as periods
 from hubbub_shuffler.storage._blobs import blobs

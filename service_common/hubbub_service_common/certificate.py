@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hubbub.problems import InvalidParameter
-from hubbub.renewal import Renewal
+from hubbub_service_common.file_reload import Renewal
 
 __all__ = ["Certificate"]
 

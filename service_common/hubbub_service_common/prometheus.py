@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 __all__ = ["COMMON", "Families", "Family"]
 
@@ -47,8 +46,6 @@ class Families(dict[str, Family]):
 
     def many(self, name: str, samples: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
         """One sample for each combination of labels; KeyError for a metric that is not in the table."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # devices do not have it
-
         family = self[name]
         made = (CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily)(
             self.prefix + name, family.help, labels=family.labels

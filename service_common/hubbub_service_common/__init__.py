@@ -1,0 +1,1 @@
+"""What the shuffler and the aggregator share, and no device loads."""

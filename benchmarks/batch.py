@@ -17,7 +17,7 @@ from benchmarks.table import Row, show
 from hubbub_shuffler.body import WINDOW_BYTES, in_order
 from hubbub_shuffler.permute import places
 from hubbub_shuffler.ranking import rank
-from hubbub_shuffler.storage import Arrivals, Bucket, Terms
+from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Terms
 from hubbub_shuffler.storage.sqlite import SqliteStorage
 
 SIZE, GROUP = 69, 2_000
@@ -36,7 +36,7 @@ def rows(*, long: bool = False) -> list[Row]:
 
 async def _measure(directory: Path, reports: int) -> list[Row]:
     now = 0.0
-    storage = SqliteStorage(directory / "reports.sqlite", clock=lambda: now, entropy=os.urandom)
+    storage = AsyncStorage(SqliteStorage(directory / "reports.sqlite", clock=lambda: now, entropy=os.urandom))
     for _ in range(reports // GROUP):
         await _add(storage, FULL, GROUP)
     now = 2_000.0
@@ -47,12 +47,12 @@ async def _measure(directory: Path, reports: int) -> list[Row]:
         await storage.aclose()
 
 
-async def _add(storage: SqliteStorage, bucket: Bucket, count: int) -> None:
+async def _add(storage: AsyncStorage, bucket: Bucket, count: int) -> None:
     sealed = [os.urandom(SIZE) for _ in range(count)]
     assert not await storage.add([Arrivals(bucket, Terms("metric", SIZE, CLOSES[bucket], 2), sealed)])
 
 
-async def _cost(storage: SqliteStorage, count: int) -> list[Row]:
+async def _cost(storage: AsyncStorage, count: int) -> list[Row]:
     seed, reports = os.urandom(32), os.urandom(SIZE * count)
 
     def read() -> AsyncIterator[bytes]:
@@ -76,7 +76,7 @@ async def _cost(storage: SqliteStorage, count: int) -> list[Row]:
     ]
 
 
-async def _latency(storage: SqliteStorage) -> list[Row]:
+async def _latency(storage: AsyncStorage) -> list[Row]:
     alone = await _commits(storage)
     beside = asyncio.create_task(_prepare(storage))
     try:
@@ -96,12 +96,12 @@ async def _latency(storage: SqliteStorage) -> list[Row]:
     ]
 
 
-async def _prepare(storage: SqliteStorage) -> None:
+async def _prepare(storage: AsyncStorage) -> None:
     while True:
         await rank(storage.read(FULL), SIZE, os.urandom(32))
 
 
-async def _commits(storage: SqliteStorage) -> list[float]:
+async def _commits(storage: AsyncStorage) -> list[float]:
     taken = []
     for _ in range(COMMITS):
         start = time.perf_counter()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.redis_server import redis_server
 from benchmarks.table import Row, at_most, show
-from hubbub_shuffler.storage import Arrivals, Bucket, Storage, Terms, open_storage
+from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Terms, open_storage
 
 STORED = 1_000_000
 COMMIT, AT_ONCE = 50, 20
@@ -37,8 +37,8 @@ async def _compare(rounds: int) -> list[Row]:
     found: list[Row] = []
     with ExitStack() as running:
         directory = Path(running.enter_context(tempfile.TemporaryDirectory()))
-        empty: dict[str, Storage] = {"SQLite": _open(directory / "empty")}
-        full: dict[str, Storage] = {"SQLite": _open(directory / "full")}
+        empty: dict[str, AsyncStorage] = {"SQLite": _open(directory / "empty")}
+        full: dict[str, AsyncStorage] = {"SQLite": _open(directory / "full")}
         servers = [running.enter_context(redis_server(LOAD_CORE)) for _ in range(2)]
         if servers[0] and servers[1]:
             empty["Redis"], full["Redis"] = _open(servers[0]), _open(servers[1])
@@ -51,17 +51,17 @@ async def _compare(rounds: int) -> list[Row]:
     return found
 
 
-def _open(where: str | Path) -> Storage:
+def _open(where: str | Path) -> AsyncStorage:
     return open_storage(where, clock=time.time, entropy=os.urandom)
 
 
-async def _fill(storage: Storage, bucket: Bucket) -> None:
+async def _fill(storage: AsyncStorage, bucket: Bucket) -> None:
     for _ in range(STORED // COMMIT // AT_ONCE):
         commits = [[os.urandom(TERMS.size) for _ in range(COMMIT)] for _ in range(AT_ONCE)]
         await storage.add([Arrivals(bucket, TERMS, sealed) for sealed in commits])
 
 
-async def _row(name: str, reports: int, empty: Storage, full: Storage, bucket: Bucket, rounds: int) -> Row:
+async def _row(name: str, reports: int, empty: AsyncStorage, full: AsyncStorage, bucket: Bucket, rounds: int) -> Row:
     """Medians over rounds; the ratio is the median of what was measured next to each other."""
     pairs = []
     for round_ in range(rounds):
@@ -73,7 +73,7 @@ async def _row(name: str, reports: int, empty: Storage, full: Storage, bucket: B
     return Row(what, 1e6 * full_cpu, "us of CPU", "with none", 1e6 * cpu, at_most(GOAL), dearer)
 
 
-async def _commits(storage: Storage, bucket: Bucket, reports: int) -> tuple[float, float]:
+async def _commits(storage: AsyncStorage, bucket: Bucket, reports: int) -> tuple[float, float]:
     """Seconds, and CPU-seconds of this process, for one commit."""
     sealed = [os.urandom(TERMS.size) for _ in range(reports)]
     start, cpu = time.perf_counter(), time.process_time()

@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from hubbub_service_common.redis.durability import SETTINGS, Durability, Stakes, faults
+from hubbub_service_common.storage_error import StorageError
 
 SOUND = dict(zip(SETTINGS, ("yes", "always", "no", "noeviction", "2"), strict=True))
 STAKES = Stakes("PARCELS", "PARCELS MAY GO")
@@ -38,7 +39,7 @@ def test_settings_that_are_hidden_are_a_fault() -> None:
 
 
 def test_each_change_of_each_server_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    known = Durability(logging.getLogger("test"), STAKES, 0, OSError)
+    known = Durability(logging.getLogger("test"), STAKES, 0)
     late = {**SOUND, "appendfsync": "no"}
     held = []
     with caplog.at_level(logging.INFO):
@@ -64,12 +65,12 @@ class Flaky:
         if parts[0] == "PING":
             return [b"PONG"]
         if not self._answers.pop(0):
-            raise OSError
+            raise StorageError
         return [parts[2].encode(), SOUND[parts[2]].encode()]
 
 
 def test_a_connection_that_breaks_is_no_server_that_hides_its_settings() -> None:
     for answers, holds in (([False] + [True] * 5, True), ([True, False] + [True] * 5, True), ([False] * 2, False)):
-        known = Durability(logging.getLogger("test"), STAKES, 0, OSError)
+        known = Durability(logging.getLogger("test"), STAKES, 0)
         known.look(Flaky(answers))
         assert known.holds == holds

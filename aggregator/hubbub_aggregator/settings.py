@@ -10,9 +10,9 @@ from pathlib import Path
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from hubbub_aggregator.storage import is_redis
 from hubbub_service_common import secret_files as environment
 from hubbub_service_common.logs import LogFormat
+from hubbub_service_common.redis.schemes import is_redis
 
 __all__ = ["IN_FILES", "PREFIX", "Settings", "table", "unknown"]
 

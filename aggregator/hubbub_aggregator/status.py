@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 import hubbub
 from hubbub_aggregator.metrics import key_ages
 from hubbub_aggregator.models import Answer, CodebookStatus, KeyStatus, Status
+from hubbub_service_common.storage_kind import StorageKind
 
 if TYPE_CHECKING:
     from hubbub_aggregator.service import Aggregator
@@ -34,7 +35,7 @@ class DiscardedBucket(Answer):
 
 
 class StorageStatus(Answer):
-    kind: Literal["sqlite", "redis"]
+    kind: StorageKind
     bytes: int | None = Field(description="What it takes on disk, or of the memory of all Redis servers.")
 
 
@@ -85,9 +86,7 @@ def status_of(service: Aggregator) -> FullStatus:
         last_batch_seconds=None if last is None else int(max(0.0, now - last)),
         last_release=calendar.period(max(last for _, _, last in spans.values())).label if spans else None,
         storage_errors=service.storage_errors,
-        storage=StorageStatus(
-            kind="sqlite" if service.storage.bodies is None else "redis", bytes=service.storage.size()
-        ),
+        storage=StorageStatus(kind=service.storage.kind, bytes=service.storage.size()),
         discarded=_discarded(service, now) if found.get("discard:accepted") else [],
         single_operator=service.single_operator,
         shuffler_address=service.shuffler_address,

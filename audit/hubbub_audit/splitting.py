@@ -20,6 +20,7 @@ from typing import Any
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from pydantic import SecretStr
 
 from hubbub.bundle import BundledCodebook, SealingKey, sign
 from hubbub.codebook import Codebook
@@ -28,10 +29,8 @@ from hubbub.trust import anchor_of
 from hubbub.wire import REPORTS_TYPE, ReportHeader, encode_report, encode_upload, sealed_bytes
 from hubbub_audit.device import fast_folder
 from hubbub_audit.findings import Attack, Finding
-from hubbub_shuffler.app import create_app
 from hubbub_shuffler.bundles import Bundles
-from hubbub_shuffler.ingest import Ingest
-from hubbub_shuffler.storage.sqlite import SqliteStorage
+from hubbub_shuffler.in_process import in_process
 
 __all__ = ["splitting"]
 
@@ -192,33 +191,15 @@ class _Process:
 
 
 async def _a_process(stack: AsyncExitStack, own: Path, shared: Path, aggregator: _Aggregator) -> _Process:
-    own.mkdir()
-    upstream = httpx.AsyncClient(transport=httpx.ASGITransport(aggregator), trust_env=False)
-    stack.push_async_callback(upstream.aclose)
-    storage = SqliteStorage(shared / "reports.sqlite", clock=lambda: _NOW, entropy=os.urandom)
-    stack.push_async_callback(storage.aclose)
-    bundles = Bundles(
-        upstream,
-        storage,
-        address="http://aggregator.invalid",
-        trust=(aggregator.trust,),
-        first_use=False,
+    storage = SecretStr(str(shared / "reports.sqlite"))
+    process = in_process(
+        aggregator,
         state_dir=own,
+        trust=aggregator.trust,
         clock=lambda: _NOW,
+        storage=storage,
+        min_batch_floor=2,
         skew=_SKEW,
     )
-    ingest = Ingest(
-        storage,
-        bundles,
-        clock=lambda: _NOW,
-        floor=2,
-        skew=_SKEW,
-        max_body=2**20,
-        max_reports=100,
-        max_pending=2**20,
-        max_uploads=100,
-    )
-    app = create_app(ingest=ingest, bundles=bundles, storage=storage, limits=None)
-    device = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://shuffler.invalid")
-    stack.push_async_callback(device.aclose)
-    return _Process(bundles, device)
+    shuffler, devices = await stack.enter_async_context(process)
+    return _Process(shuffler.bundles, devices)

@@ -14,7 +14,7 @@ from hubbub_shuffler.app import Status, add_health, status_of
 from hubbub_shuffler.asked import Asked
 from hubbub_shuffler.ingest import send_problem
 from hubbub_shuffler.metrics import Sources, exposition
-from hubbub_shuffler.storage import Storage, StorageError
+from hubbub_shuffler.storage import AsyncStorage, StorageError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -34,14 +34,14 @@ class AdminStatus(Status):
     )
 
 
-def create_admin(sources: Sources, storage: Storage, token: str | None) -> ASGIApp:
+def create_admin(sources: Sources, storage: AsyncStorage, token: str | None) -> ASGIApp:
     """/metrics, /healthz, /readyz and a fuller /v1/status. With a token, for who has it only."""
     if token is None:
         return admin_api(sources, storage)
     return _with_token(admin_api(sources, storage, "unauthorized"), token)
 
 
-def admin_api(sources: Sources, storage: Storage, *refusals: str) -> FastAPI:
+def admin_api(sources: Sources, storage: AsyncStorage, *refusals: str) -> FastAPI:
     """Its routes. `refusals`: what the listener refuses for before it comes to them."""
     api, asked = create_api("hubbub shuffler, admin"), Asked(storage)
     add_health(api, sources.bundles, asked, *refusals)

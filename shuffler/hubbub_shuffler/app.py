@@ -15,7 +15,7 @@ from hubbub_shuffler.answers import create_api, problems
 from hubbub_shuffler.asked import Asked
 from hubbub_shuffler.ingest import PATH, Ingest, send_problem
 from hubbub_shuffler.metrics import hundreds
-from hubbub_shuffler.storage import Storage, StorageError
+from hubbub_shuffler.storage import AsyncStorage, StorageError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -73,7 +73,7 @@ class Health(BaseModel):
     ok: bool
 
 
-def create_app(*, ingest: Ingest, bundles: Bundles, storage: Storage, limits: Limits | None = None) -> ASGIApp:
+def create_app(*, ingest: Ingest, bundles: Bundles, storage: AsyncStorage, limits: Limits | None = None) -> ASGIApp:
     """The whole application. Uploads never pass through the framework: that would halve their rate."""
     api = _limited(public_api(ingest, bundles, storage), limits, ingest)
 
@@ -100,7 +100,7 @@ def _limited(api: ASGIApp, limits: Limits | None, ingest: Ingest) -> ASGIApp:
     return limited
 
 
-def public_api(ingest: Ingest, bundles: Bundles, storage: Storage) -> FastAPI:
+def public_api(ingest: Ingest, bundles: Bundles, storage: AsyncStorage) -> FastAPI:
     """All routes of the public listener but the upload, which it describes."""
     api, asked = create_api("hubbub shuffler"), Asked(storage)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from hubbub_shuffler.storage import StorageError
 
 if TYPE_CHECKING:
-    from hubbub_shuffler.storage import Overview, Storage
+    from hubbub_shuffler.storage import AsyncStorage, Overview
 
 __all__ = ["Asked"]
 
@@ -25,7 +25,7 @@ _PATIENCE = 5.0
 class Asked:
     """A storage for those who only look at it. StorageError also when it takes too long."""
 
-    def __init__(self, storage: Storage, patience: float = _PATIENCE) -> None:
+    def __init__(self, storage: AsyncStorage, patience: float = _PATIENCE) -> None:
         self._storage = storage
         self._check: _Question[None] = _Question(patience)
         self._overview: _Question[Overview] = _Question(patience)

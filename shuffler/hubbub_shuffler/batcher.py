@@ -18,7 +18,7 @@ from hubbub_shuffler.forward import Again, Answer, Final, Forwarder, Taken
 from hubbub_shuffler.hold import Hold, Lost, holding
 from hubbub_shuffler.permute import SEED_BYTES, Entropy, number_of_parts, stretch
 from hubbub_shuffler.ranking import rank
-from hubbub_shuffler.storage import Batch, BucketGone, Claim, Closed, Plan, Storage, StorageError
+from hubbub_shuffler.storage import AsyncStorage, Batch, BucketGone, Claim, Closed, Plan, StorageError
 
 if TYPE_CHECKING:
     from hubbub.bundle import Bundle
@@ -39,7 +39,7 @@ class Batcher:
 
     def __init__(
         self,
-        storage: Storage,
+        storage: AsyncStorage,
         bundles: Bundles,
         forwarder: Forwarder,
         *,

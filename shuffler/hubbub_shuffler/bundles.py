@@ -29,7 +29,7 @@ from hubbub_shuffler.held_periods import HeldPeriods
 from hubbub_shuffler.storage import StorageError
 
 if TYPE_CHECKING:
-    from hubbub_shuffler.storage import Storage
+    from hubbub_shuffler.storage import AsyncStorage
 
 __all__ = ["ID_BYTES", "REASONS", "Bundles", "Relayed"]
 
@@ -69,7 +69,7 @@ class Bundles:
     def __init__(
         self,
         client: httpx.AsyncClient,
-        storage: Storage,
+        storage: AsyncStorage,
         *,
         address: str,
         trust: Collection[str],

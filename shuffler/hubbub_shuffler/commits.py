@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, TypeAlias
 
 from hubbub_service_common.logs import where
-from hubbub_shuffler.storage import Arrivals, Bucket, Reason, Storage, StorageError, Terms
+from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Reason, StorageError, Terms
 
 if TYPE_CHECKING:
     from hubbub_shuffler.admission import Admitted
@@ -51,7 +51,7 @@ class _Group:
 class Commits:
     """Collects what is to be kept, and has one commit under way at a time."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: AsyncStorage) -> None:
         self._storage = storage
         self._next: _Group | None = None
         self._task: asyncio.Task[None] | None = None

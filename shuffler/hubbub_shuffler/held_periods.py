@@ -14,7 +14,7 @@ from hubbub_shuffler.begun_periods import Held, Said
 from hubbub_shuffler.storage import StorageError
 
 if TYPE_CHECKING:
-    from hubbub_shuffler.storage import Storage
+    from hubbub_shuffler.storage import AsyncStorage
 
 __all__ = ["HeldPeriods"]
 
@@ -25,7 +25,7 @@ _ATTEMPTS = 100
 class HeldPeriods:
     """The one record of a storage, for the bundle of this process. `skew`: seconds, as in the settings."""
 
-    def __init__(self, storage: Storage, skew: float) -> None:
+    def __init__(self, storage: AsyncStorage, skew: float) -> None:
         self._storage, self._skew = storage, skew
         self.through, self.until = -1, -math.inf
         """The newest period that is held to the bundle that was given last, and when the next one begins."""

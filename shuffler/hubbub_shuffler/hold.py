@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
-from hubbub_shuffler.storage import Claim, Storage
+from hubbub_shuffler.storage import AsyncStorage, Claim
 
 __all__ = ["Hold", "Lost", "holding"]
 
@@ -18,7 +18,7 @@ class Lost(Exception):
 class Hold:
     """A claim during an attempt; made by `holding`."""
 
-    def __init__(self, storage: Storage, claim: Claim, lease: float, limit: asyncio.Timeout) -> None:
+    def __init__(self, storage: AsyncStorage, claim: Claim, lease: float, limit: asyncio.Timeout) -> None:
         self._storage, self._claim, self._lease, self._limit = storage, claim, lease, limit
         self._extended = asyncio.get_running_loop().time()
 
@@ -39,7 +39,7 @@ class Hold:
 
 
 @asynccontextmanager
-async def holding(storage: Storage, claim: Claim, lease: float) -> AsyncIterator[Hold]:
+async def holding(storage: AsyncStorage, claim: Claim, lease: float) -> AsyncIterator[Hold]:
     """Hold a claim that was just made. TimeoutError when nothing moved for half the lease.
 
     While pieces move, the lease is extended whenever a quarter of it is over: it can't run out under a worker that is

@@ -18,7 +18,7 @@ from hubbub.wire import REPORT_HEADER_BYTES, REPORTS_TYPE, decode_upload, sealed
 from hubbub_service_common.logs import where
 from hubbub_shuffler.admission import Admission, Admitted
 from hubbub_shuffler.commits import Commits
-from hubbub_shuffler.storage import Bucket, Reason, Storage, StorageError
+from hubbub_shuffler.storage import AsyncStorage, Bucket, Reason, StorageError
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -46,7 +46,7 @@ class Ingest:
 
     def __init__(
         self,
-        storage: Storage,
+        storage: AsyncStorage,
         bundles: Bundles,
         *,
         clock: Callable[[], float],

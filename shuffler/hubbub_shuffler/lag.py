@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hubbub_shuffler.storage import LONGEST_PAUSE
 
 if TYPE_CHECKING:
-    from hubbub_shuffler.storage import Claim, Storage
+    from hubbub_shuffler.storage import AsyncStorage, Claim
 
 __all__ = ["Lag"]
 
@@ -32,9 +32,9 @@ class Lag:
         """Nothing waits: another process settled what we had tried."""
         self._open.clear()
 
-    def watch(self, storage: Storage) -> Storage:
+    def watch(self, storage: AsyncStorage) -> AsyncStorage:
         """The same storage, seen from here."""
-        return cast("Storage", _Watched(storage, self))
+        return cast("AsyncStorage", _Watched(storage, self))
 
     def claimed(self, claim: Claim) -> None:
         self._open[claim.batch.id] = claim.batch.terms.closes_at, self._clock()
@@ -46,7 +46,7 @@ class Lag:
 class _Watched:
     """Every method of the storage; two of them are noted."""
 
-    def __init__(self, storage: Storage, lag: Lag) -> None:
+    def __init__(self, storage: AsyncStorage, lag: Lag) -> None:
         self._storage, self._lag = storage, lag
 
     def __getattr__(self, name: str) -> Any:

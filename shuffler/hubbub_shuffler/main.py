@@ -33,7 +33,7 @@ from hubbub_shuffler.limits import KEY_BYTES, Limits
 from hubbub_shuffler.metrics import Sources
 from hubbub_shuffler.serve import Server, listen, server_config
 from hubbub_shuffler.settings import Settings, is_loopback, unknown
-from hubbub_shuffler.storage import Storage, StorageError, open_storage
+from hubbub_shuffler.storage import AsyncStorage, StorageError, open_storage
 from hubbub_shuffler.watch import watch
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ async def _serve(settings: Settings, ready: Callable[[str], None]) -> None:
 
 async def _serve_with(
     settings: Settings,
-    storage: Storage,
+    storage: AsyncStorage,
     client: httpx.AsyncClient,
     ready: Callable[[str], None],
     renewals: Sequence[Renewal],
@@ -141,12 +141,12 @@ class Shuffler(NamedTuple):
 
 def build(
     settings: Settings,
-    storage: Storage,
+    storage: AsyncStorage,
     client: httpx.AsyncClient,
     *,
     clock: Callable[[], float] = time.time,
     limits: Limits | None = None,
-    watched: Storage | None = None,
+    watched: AsyncStorage | None = None,
 ) -> Shuffler:
     """The parts that these settings describe. `watched`: the storage as the batcher sees it, if someone looks on."""
     bundles = _bundles(settings, storage, client, clock)
@@ -189,7 +189,7 @@ async def _together(servers: Sequence[Server], *jobs: Coroutine[None, None, None
             raise end
 
 
-def open_reports(settings: Settings, clock: Callable[[], float] = time.time) -> Storage:
+def open_reports(settings: Settings, clock: Callable[[], float] = time.time) -> AsyncStorage:
     """The storage in which reports wait; InvalidParameter if it can't be used."""
     try:
         return open_storage(
@@ -203,7 +203,9 @@ def open_reports(settings: Settings, clock: Callable[[], float] = time.time) -> 
         raise InvalidParameter(f"the shuffler can't start: its storage can't be used: {error}") from None
 
 
-def _bundles(settings: Settings, storage: Storage, client: httpx.AsyncClient, clock: Callable[[], float]) -> Bundles:
+def _bundles(
+    settings: Settings, storage: AsyncStorage, client: httpx.AsyncClient, clock: Callable[[], float]
+) -> Bundles:
     return Bundles(
         client,
         storage,
@@ -218,7 +220,7 @@ def _bundles(settings: Settings, storage: Storage, client: httpx.AsyncClient, cl
     )
 
 
-def _batcher(settings: Settings, storage: Storage, bundles: Bundles, client: httpx.AsyncClient) -> Batcher:
+def _batcher(settings: Settings, storage: AsyncStorage, bundles: Bundles, client: httpx.AsyncClient) -> Batcher:
     return Batcher(
         storage,
         bundles,

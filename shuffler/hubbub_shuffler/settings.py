@@ -22,8 +22,9 @@ from pydantic_settings import (
 from hubbub.trust import parse_anchor
 from hubbub_service_common import secret_files as environment
 from hubbub_service_common.logs import LogFormat
+from hubbub_service_common.redis.schemes import SCHEMES
 from hubbub_shuffler.bundles import ID_BYTES
-from hubbub_shuffler.storage import LONGEST_PAUSE, REDIS_SCHEMES
+from hubbub_shuffler.storage import LONGEST_PAUSE
 
 __all__ = ["IN_FILES", "PREFIX", "Settings", "is_loopback", "table", "unknown"]
 
@@ -205,8 +206,8 @@ class Settings(BaseSettings):
     @classmethod
     def _place(cls, given: SecretStr | None) -> SecretStr | None:
         # else it would be taken for the name of a file, and shown with the password in it
-        if given and "://" in given.get_secret_value() and not given.get_secret_value().startswith(REDIS_SCHEMES):
-            raise ValueError(f"a storage is a file or begins with {', '.join(REDIS_SCHEMES)}")
+        if given and "://" in given.get_secret_value() and not given.get_secret_value().startswith(SCHEMES):
+            raise ValueError(f"a storage is a file or begins with {', '.join(SCHEMES)}")
         return given
 
     @field_validator("aggregator")

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from hubbub_shuffler.storage import StorageError
 
 if TYPE_CHECKING:
-    from hubbub_shuffler.storage import Storage
+    from hubbub_shuffler.storage import AsyncStorage
 
 __all__ = ["watch"]
 
 _EVERY = 60.0
 
 
-async def watch(storage: Storage, every: float = _EVERY) -> None:
+async def watch(storage: AsyncStorage, every: float = _EVERY) -> None:
     """Look whether the storage still keeps what it acknowledges, until cancelled."""
     while True:
         await asyncio.sleep(every)

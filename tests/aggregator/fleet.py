@@ -27,8 +27,8 @@ from hubbub_aggregator.main import DATABASE, build, open_state
 from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.settings import Settings
-from hubbub_aggregator.storage._redis_link import command
 from hubbub_aggregator.storage.redis import RedisStorage
+from hubbub_service_common.redis.calls import command
 
 START = 1_800_000_000 // 86_400 * 86_400
 """A midnight; the first period of every test starts here."""
@@ -104,7 +104,7 @@ class Site:
             with closing(sqlite3.connect(self.state_dir / DATABASE)) as database:
                 ANSWERS.update(database.execute("SELECT question, answer FROM remembered").fetchall())
         elif isinstance(storage := self.service.storage, RedisStorage):
-            flat = storage._link.one(command("HGETALL", storage._keys.remembered), write=False)
+            flat = storage._client.one(command("HGETALL", storage._keys.remembered), write=False)
             ANSWERS.update({name.decode(): int(found) for name, found in zip(flat[::2], flat[1::2], strict=True)})
         self.app = create_app(self.service)
         self.service.pool = self.service.accumulator.pool = self.pool  # shared: starting processes is slow

@@ -26,8 +26,8 @@ from hubbub_aggregator.storage import (
     StoredCodebook,
     StoredKey,
 )
-from hubbub_aggregator.storage._redis_link import Call, command
 from hubbub_aggregator.storage.redis import RedisStorage
+from hubbub_service_common.redis.calls import Call, command
 from tests.aggregator.backends import ANCHOR, SECRET
 from tests.aggregator.fleet import Site
 from tests.aggregator.test_metrics import metrics
@@ -143,18 +143,18 @@ STEPS: dict[str, Callable[[Storage], object]] = {
 
 def cut_after(storage: RedisStorage, commands: int) -> None:
     """The process ends after so many commands, also between two that are sent together."""
-    run, left = storage._link.run, [commands]
+    run, left = storage._client.run, [commands]
 
-    def dying(calls: Sequence[Call], *, write: bool = True) -> list[Any]:
+    def dying(calls: Sequence[Call], *, write: bool = True, again: bool = True) -> list[Any]:
         answers = []
         for call in calls:
             if left[0] == 0:
                 raise PowerCut
             left[0] -= 1
-            answers += run([call], write=write)
+            answers += run([call], write=write, again=again)
         return answers
 
-    storage._link.run = dying  # type: ignore[method-assign]  # the only way in between
+    storage._client.run = dying  # type: ignore[method-assign]  # the only way in between
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -215,21 +215,21 @@ def test_counts_of_a_verdict_that_never_came_go_by_themselves(opening: Callable[
 def _client(storage: RedisStorage) -> Any:
     import redis
 
-    return redis.Redis(port=storage._link._seed[1], protocol=2)
+    return redis.Redis(port=storage._client.first[1], protocol=2)
 
 
 def test_a_batch_that_comes_while_its_period_is_forgotten_still_gets_its_verdict(opening: Callable[[], Open]) -> None:
     open_ = opening()
     storage, other = open_(), open_()
     storage.add_key(StoredKey(0, 5, 6, b"p" * 32, b"s" * 32))
-    one, entering = storage._link.one, storage._lua["admit"]
+    one, entering = storage._client.one, storage._lua["admit"]
 
-    def crossed(call: Call, *, write: bool = True) -> Any:
-        if call.in_full is not None and call.in_full[1] == entering:
+    def crossed(call: Call, *, write: bool = True, again: bool = True) -> Any:
+        if call.in_full and call.in_full[1] == entering.text:
             assert other.forget(6)  # listed and nowhere: it is taken off the list, and the key goes
-        return one(call, write=write)
+        return one(call, write=write, again=again)
 
-    storage._link.one = crossed  # type: ignore[method-assign]  # the only way in between
+    storage._client.one = crossed  # type: ignore[method-assign]  # the only way in between
     storage.admit(batch(ONE, 6))
     assert [waiting.id for waiting in other.pending()] == [ONE]
 
@@ -279,7 +279,7 @@ def test_without_the_replicas_that_were_asked_for_nothing_is_acknowledged(tmp_pa
             RedisStorage(primary.url, anchor=ANCHOR, secret=SECRET, replicas=1, timeout=0.5)
         follow = ("--replicaof", "127.0.0.1", str(primary.port), "--repl-diskless-sync", "no")
         with one_server(tmp_path / "replica", *follow) as replica:
-            wait_for(lambda: b"state=online" in storage._link.ask(storage._link._seed, "INFO", "replication"))
+            wait_for(lambda: b"state=online" in storage._client.ask(storage._client.first, "INFO", "replication"))
             safe = RedisStorage(primary.url, anchor=ANCHOR, secret=SECRET, replicas=1, timeout=PATIENCE)
             prepare(safe)
             assert len(safe.releases()) == 1
@@ -287,7 +287,7 @@ def test_without_the_replicas_that_were_asked_for_nothing_is_acknowledged(tmp_pa
             assert safe.forget(6)
             wait_for(safe.scrub)
             assert b"1" * 16 not in primary.files() + replica.files()  # erased is erased everywhere
-        safe._link._wait = 200
+        safe._client.wait_milliseconds = 200
         for name in (ONE, TWO):
             with pytest.raises(StorageError, match="0 of 1 replicas"):
                 safe.batch(name)  # it is known here, and a verdict that could be lost is none
@@ -349,7 +349,7 @@ def test_no_error_shows_a_credential(tmp_path: Path, caplog: pytest.LogCaptureFi
             assert secret not in f"{refused.value!r} {refused.value.__cause__!r} {refused.value.__context__!r}"
         storage = RedisStorage(f"redis://:{secret}@{where}", anchor=ANCHOR, secret=SECRET)
         prepare(storage)
-        assert secret not in repr(storage) + repr(storage._link) + caplog.text
+        assert secret not in repr(storage) + repr(storage._client) + caplog.text
         storage.close()
 
 
@@ -369,7 +369,7 @@ def test_a_redis_belongs_to_one_identity(redis_server: RedisServer) -> None:
 def test_a_redis_of_another_layout_is_refused_and_not_read(redis_server: RedisServer) -> None:
     prefix = os.urandom(8).hex()
     storage = RedisStorage(redis_server.url, anchor=ANCHOR, secret=SECRET, prefix=prefix)
-    storage._link.one(command("HSET", storage._keys.marks, "layout", 1))
+    storage._client.one(command("HSET", storage._keys.marks, "layout", 1))
     storage.close()
     with pytest.raises(InvalidParameter, match="another version of this software"):
         RedisStorage(redis_server.url, anchor=ANCHOR, secret=SECRET, prefix=prefix)
@@ -384,7 +384,7 @@ def test_private_keys_are_stored_encrypted_and_what_was_erased_leaves_the_files(
         storage.accept(ONE, 0, accepted(nonces))
         (key,) = storage.sealing_keys()
         assert key.private_key == secret
-        kept = storage._link.one(Call(storage._keys.keys, ("HGET", storage._keys.keys, 0)), write=False)
+        kept = storage._client.one(Call(storage._keys.keys, ("HGET", storage._keys.keys, 0)), write=False)
         assert nonces in server.files()
         for form in (secret, secret.hex().encode()):
             assert form not in server.files()

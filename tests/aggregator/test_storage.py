@@ -436,5 +436,5 @@ def test_a_file_of_the_schema_before_is_brought_up_to_date(tmp_path: Path) -> No
     again.close()
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA user_version = 99")
-    with pytest.raises(StorageError, match="another version"):
+    with pytest.raises(StorageError, match="newer version"):
         SqliteStorage(path)

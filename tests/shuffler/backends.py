@@ -15,11 +15,11 @@ from typing import Protocol
 
 import pytest
 
+from hubbub_service_common.redis.calls import Call, Part
+from hubbub_service_common.redis.client import RedisClient
 from hubbub_shuffler.permute import places
-from hubbub_shuffler.storage import Bucket, Storage, Terms
+from hubbub_shuffler.storage import AsyncStorage, Bucket, Terms
 from hubbub_shuffler.storage._redis_keys import Keys
-from hubbub_shuffler.storage._redis_link import Link
-from hubbub_shuffler.storage._redis_scripts import Part, command
 from hubbub_shuffler.storage.redis import RedisStorage
 from hubbub_shuffler.storage.sqlite import SqliteStorage
 from tests.patience import PATIENCE
@@ -47,7 +47,7 @@ class Server(Protocol):
 class Backend:
     """One storage: handles on it, as many processes have, and all that it has on disk."""
 
-    open: Callable[[], Storage]
+    open: Callable[[], AsyncStorage]
     files: Callable[[], bytes]
     where: str
     """As `open_storage` takes it."""
@@ -77,7 +77,7 @@ def sqlite(_request: pytest.FixtureRequest, directory: Path, clock: Callable[[],
         ask(f"PRAGMA user_version = {version}")
 
     return Backend(
-        lambda: SqliteStorage(path, clock=clock, entropy=os.urandom, forget_after=FORGET_AFTER),
+        lambda: AsyncStorage(SqliteStorage(path, clock=clock, entropy=os.urandom, forget_after=FORGET_AFTER)),
         files,
         str(path),
         lambda: ask("PRAGMA user_version"),
@@ -90,20 +90,22 @@ def on_redis(fixture: str) -> Make:
         server: Server = request.getfixturevalue(fixture)
         prefix = os.urandom(8).hex()
 
-        def open_() -> Storage:
-            return RedisStorage(
-                server.url,
-                clock=clock,
-                entropy=os.urandom,
-                forget_after=FORGET_AFTER,
-                tidy_lease=TIDY_LEASE,
-                prefix=prefix,
+        def open_() -> AsyncStorage:
+            return AsyncStorage(
+                RedisStorage(
+                    server.url,
+                    clock=clock,
+                    entropy=os.urandom,
+                    forget_after=FORGET_AFTER,
+                    tidy_lease=TIDY_LEASE,
+                    prefix=prefix,
+                )
             )
 
         def ask(*parts: Part) -> int:
-            link, mark = Link(server.url), Keys(prefix).mark
-            (answer,) = link.run([command(mark, parts[0], mark, "layout", *parts[1:])], again=True)
-            link.close()
+            client, mark = RedisClient(server.url), Keys(prefix).mark
+            answer = client.one(Call(mark, (parts[0], mark, "layout", *parts[1:])))
+            client.close()
             return int(answer or 0)
 
         def claim(version: int) -> None:
@@ -121,7 +123,7 @@ REDIS = [
 BACKENDS = [pytest.param(sqlite, id="sqlite"), *REDIS]
 
 
-async def all_of(storage: Storage, bucket: Bucket = BUCKET, size: int = TERMS.size) -> list[bytes]:
+async def all_of(storage: AsyncStorage, bucket: Bucket = BUCKET, size: int = TERMS.size) -> list[bytes]:
     """Every report of a closed bucket, in the order in which the storage gives them."""
     found: list[bytes] = []
     async for piece in storage.read(bucket):
@@ -150,7 +152,7 @@ def look_random(arrivals: list[int]) -> None:
     assert abs(neighbour) * math.sqrt(n) < 5.3
 
 
-async def forgotten(storage: Storage) -> None:
+async def forgotten(storage: AsyncStorage) -> None:
     """Ask until no trace is left, as the batcher does."""
     async with asyncio.timeout(PATIENCE):
         while not await storage.forget():

@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from hubbub_service_common.redis.calls import Call
 from hubbub_shuffler.permute import stretch
-from hubbub_shuffler.storage import Arrivals, Claim, Plan
-from hubbub_shuffler.storage._redis_scripts import Call
+from hubbub_shuffler.storage import Arrivals, AsyncStorage, Claim, Plan
 from hubbub_shuffler.storage.redis import RedisStorage
 from tests.shuffler.backends import BUCKET, LEASE, OTHER, TERMS, all_of, batch_order, forgotten
 
@@ -55,7 +55,7 @@ def devices() -> World:
     )
 
 
-def mortal(storage: RedisStorage, commands: int) -> Callable[[], bool]:
+def mortal(storage: AsyncStorage, commands: int) -> Callable[[], bool]:
     """Let it live for so many commands; a function that tells whether it died."""
     left = commands
 
@@ -70,19 +70,20 @@ def mortal(storage: RedisStorage, commands: int) -> Callable[[], bool]:
 
         return act
 
-    for lane in (storage._ingest, storage._rest):
-        one = watched(lane.link.run)
+    assert isinstance(storage.blocking, RedisStorage)
+    client = storage.blocking._client
+    one = watched(client.run)
 
-        # one by one, since a process can die between any two that it sends together
-        def run(calls: Sequence[Call], *, one: Callable[..., Any] = one, **named: Any) -> list[Any]:
-            return [one([call], **named)[0] for call in calls]
+    # one by one, since a process can die between any two that it sends together
+    def run(calls: Sequence[Call], **named: Any) -> list[Any]:
+        return [one([call], **named)[0] for call in calls]
 
-        setattr(lane.link, "run", run)  # noqa: B010  a method is replaced, and the type checker should not mind
-        setattr(lane.link, "ask", watched(lane.link.ask))  # noqa: B010  likewise
+    setattr(client, "run", run)  # noqa: B010  a method is replaced, and the type checker should not mind
+    setattr(client, "ask", watched(client.ask))  # noqa: B010  likewise
     return lambda: left < 0
 
 
-async def live(storage: RedisStorage, world: World) -> None:
+async def live(storage: AsyncStorage, world: World) -> None:
     """All that devices and the batcher do, from the first upload to the last deletion."""
     while world.unsent:
         group = world.unsent[0]
@@ -101,7 +102,7 @@ async def live(storage: RedisStorage, world: World) -> None:
     await forgotten(storage)
 
 
-async def _forward(storage: RedisStorage, world: World, claim: Claim) -> None:
+async def _forward(storage: AsyncStorage, world: World, claim: Claim) -> None:
     batch = claim.batch
     if batch.kind == "discard":
         world.discards.add(batch.id)
@@ -114,7 +115,7 @@ async def _forward(storage: RedisStorage, world: World, claim: Claim) -> None:
     assert world.batches.setdefault(batch.id, body) == body  # every attempt sends the same bytes
 
 
-def two_lives(open_storage: Callable[[Callable[[], float]], RedisStorage], commands: int) -> tuple[bool, World]:
+def two_lives(open_storage: Callable[[Callable[[], float]], AsyncStorage], commands: int) -> tuple[bool, World]:
     """Whether the first life ended before its end, and the world after the second."""
     world = devices()
 
@@ -140,7 +141,7 @@ def two_lives(open_storage: Callable[[Callable[[], float]], RedisStorage], comma
     return died, world
 
 
-async def _agree(storage: RedisStorage, world: World) -> None:
+async def _agree(storage: AsyncStorage, world: World) -> None:
     """What arrived is what was acknowledged, each once, and the books agree."""
     large = {sealed for sealed in world.acknowledged if sealed in set().union(*world.batches.values())}
     assert len(large) == 20

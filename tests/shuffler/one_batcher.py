@@ -18,7 +18,7 @@ import httpx
 
 from hubbub_shuffler.batcher import Batcher
 from hubbub_shuffler.forward import Forwarder
-from hubbub_shuffler.storage import Storage, open_storage
+from hubbub_shuffler.storage import AsyncStorage, open_storage
 from tests.shuffler.world import TOKEN
 
 PATIENCE = 300.0
@@ -30,7 +30,7 @@ class NoBundle:
     current = None
 
 
-def worker(storage: Storage, address: str, client: httpx.AsyncClient, **options: Any) -> Batcher:
+def worker(storage: AsyncStorage, address: str, client: httpx.AsyncClient, **options: Any) -> Batcher:
     settings: dict[str, Any] = {"floor": 2, "max_batch": 10**7, "lease": 600.0, "entropy": os.urandom} | options
     forwarder = Forwarder(client, address=address, token=TOKEN)
     return Batcher(storage, NoBundle(), forwarder, longest_backoff=1.0, poll=0.01, **settings)  # type: ignore[arg-type]  # it reads `current` alone
@@ -42,7 +42,7 @@ def upstream(timeout: float | None = 30.0) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(socket_options=small), timeout=timeout)
 
 
-async def settle_all(storage: Storage, batcher: Batcher) -> None:
+async def settle_all(storage: AsyncStorage, batcher: Batcher) -> None:
     """Until nothing is left, whoever did it."""
     async with asyncio.timeout(PATIENCE):
         while True:

@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from hubbub_shuffler.storage import Arrivals, Bucket, Plan, Storage, Terms, open_storage
+from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Plan, Terms, open_storage
 
 LEASE = 60.0
 ENOUGH = 60
@@ -17,7 +17,7 @@ GOING = ".going"
 def keep_adding(where: str, bucket: Bucket, terms: Terms, result: Path) -> None:
     """Add reports until the bucket is closed; what was acknowledged is the result. Say when it is well under way."""
 
-    async def main(storage: Storage) -> None:
+    async def main(storage: AsyncStorage) -> None:
         taken = []
         while True:
             sealed = [os.urandom(terms.size) for _ in range(3)]
@@ -34,7 +34,7 @@ def keep_adding(where: str, bucket: Bucket, terms: Terms, result: Path) -> None:
 def bring_out(where: str, bucket: Bucket, terms: Terms, result: Path) -> None:
     """Close the bucket under the hands of two that add, and forward, settle and delete it; what left is the result."""
 
-    async def main(storage: Storage) -> None:
+    async def main(storage: AsyncStorage) -> None:
         while len(list(result.parent.glob(f"*{GOING}"))) < 2:
             await asyncio.sleep(0.01)
         assert bucket in [closed.bucket for closed in await storage.close({bucket.key})]

@@ -18,7 +18,7 @@ from hubbub.wire import BATCH_HEADER_BYTES, BATCH_TYPE, BatchHeader
 from hubbub_shuffler.batcher import Batcher
 from hubbub_shuffler.forward import LARGEST_ANSWER, Again, Answer, Final, Forwarder
 from hubbub_shuffler.permute import places
-from hubbub_shuffler.storage import Arrivals, Bucket, Count, StorageError, Terms
+from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Count, StorageError, Terms
 from hubbub_shuffler.storage.sqlite import SqliteStorage
 from tests.patience import PATIENCE
 from tests.shuffler.world import (
@@ -493,7 +493,9 @@ def test_an_aggregator_that_forgot_the_batch_gets_it_again(tmp_path: Path) -> No
 
 def test_two_workers_never_split_or_double_a_batch(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
-        second = SqliteStorage(tmp_path / "reports.sqlite", clock=world.clock, entropy=world.batcher._entropy)
+        second = AsyncStorage(
+            SqliteStorage(tmp_path / "reports.sqlite", clock=world.clock, entropy=world.batcher._entropy)
+        )
         workers = [world.batcher, world.worker(second, max_batch=100)]
         sealed = unique(450)
         await closed_with(world, sealed)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from redis.crc import key_slot
 
-from hubbub_shuffler.storage import Arrivals, StorageError
+from hubbub_shuffler.storage import Arrivals, AsyncStorage, StorageError
 from hubbub_shuffler.storage._redis_keys import SHARDS, Keys, member_of
 from hubbub_shuffler.storage.redis import RedisStorage
 from tests.shuffler.backends import BUCKET, TERMS, TIDY_LEASE, all_of
@@ -22,15 +22,9 @@ from tests.shuffler.world import Clock
 pytestmark = pytest.mark.full
 
 
-def make(cluster: RedisCluster, clock: Callable[[], float], prefix: str = "") -> RedisStorage:
-    return RedisStorage(
-        cluster.url,
-        entropy=os.urandom,
-        clock=clock,
-        prefix=prefix or os.urandom(8).hex(),
-        timeout=2.0,
-        tidy_lease=TIDY_LEASE,
-    )
+def make(cluster: RedisCluster, clock: Callable[[], float], prefix: str = "") -> AsyncStorage:
+    given = {"prefix": prefix or os.urandom(8).hex(), "timeout": 2.0, "tidy_lease": TIDY_LEASE}
+    return AsyncStorage(RedisStorage(cluster.url, entropy=os.urandom, clock=clock, **given))  # type: ignore[arg-type]  # each has its type
 
 
 def unique(count: int) -> list[bytes]:
@@ -42,7 +36,7 @@ def test_a_crash_after_any_command_loses_and_doubles_nothing(redis_cluster: Redi
     while died:
         prefix = os.urandom(8).hex()
 
-        def open_(clock: Callable[[], float], prefix: str = prefix) -> RedisStorage:
+        def open_(clock: Callable[[], float], prefix: str = prefix) -> AsyncStorage:
             return make(redis_cluster, clock, prefix)
 
         died, world = two_lives(open_, commands)

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 
-from hubbub_shuffler.storage import Bucket, Storage
+from hubbub_shuffler.storage import AsyncStorage, Bucket
 from tests.shuffler.backends import Make, forgotten, on_redis, sqlite
 from tests.shuffler.world import CLOSES, Clock, StubAggregator, World, unique, upload
 
@@ -26,7 +26,7 @@ class Crash(Exception):
 class CrashingStorage:
     """The real storage; the process dies before or after its n-th step."""
 
-    def __init__(self, storage: Storage, step: int, *, after: bool) -> None:
+    def __init__(self, storage: AsyncStorage, step: int, *, after: bool) -> None:
         self._storage, self._left, self._after = storage, step, after
         self.dead = False
 
@@ -92,7 +92,7 @@ def crashed_run(
         storage = CrashingStorage(backend.open(), step, after=after)
         if lost_answer:
             aggregator.answers = [httpx.ReadError("the answer is lost on its way back")]
-        async with World(directory, aggregator, clock, storage, max_batch=20) as world:
+        async with World(directory, aggregator, clock, cast("AsyncStorage", storage), max_batch=20) as world:
             with suppress_crash():
                 await report_all(world, uploads)
                 clock.now = CLOSES

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.wire import BATCH_HEADER_BYTES, BatchHeader
-from hubbub_shuffler.storage import Arrivals, Bucket, Storage, Terms, open_storage
+from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Terms, open_storage
 from hubbub_shuffler.storage.redis import RedisStorage
 from hubbub_shuffler.storage.sqlite import SqliteStorage
 from tests.shuffler.backends import BACKENDS, Make
@@ -38,14 +38,14 @@ class Crowd:
 
     sealed: list[list[bytes]]
 
-    async def report(self, storage: Storage, closes_at: int) -> None:
+    async def report(self, storage: AsyncStorage, closes_at: int) -> None:
         for period, reports in enumerate(self.sealed):
             terms, bucket = Terms("metric", SIZE, closes_at, 2), Bucket(bytes(16), period, 1)
             for at in range(0, len(reports), 100):
                 assert not await storage.add([Arrivals(bucket, terms, reports[at : at + 100])])
             assert not await storage.add([Arrivals(bucket, terms, reports[:1])])  # once more
 
-    async def arrived(self, storage: Storage, aggregator: RecordingAggregator) -> None:
+    async def arrived(self, storage: AsyncStorage, aggregator: RecordingAggregator) -> None:
         """Each report once, in batches that hold one bucket's reports alone and are as many as were planned."""
         large, small = self.sealed[: len(LARGE)], self.sealed[len(LARGE) :]
         assert aggregator.delivered() == Counter(each for reports in large for each in reports)
@@ -102,11 +102,11 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield stack.enter_context(one_server(tmp_path / "redis")).url if on_redis else str(tmp_path / "reports.sqlite")
 
 
-def opened_at(where: str, now: float) -> Storage:
+def opened_at(where: str, now: float) -> AsyncStorage:
     """With a clock that stands still: its buckets close for others, however long it takes to fill them."""
     if where.startswith("redis"):
-        return RedisStorage(where, clock=lambda: now, entropy=os.urandom)
-    return SqliteStorage(Path(where), clock=lambda: now, entropy=os.urandom)
+        return AsyncStorage(RedisStorage(where, clock=lambda: now, entropy=os.urandom))
+    return AsyncStorage(SqliteStorage(Path(where), clock=lambda: now, entropy=os.urandom))
 
 
 def test_three_processes_split_and_double_nothing(where: str) -> None:

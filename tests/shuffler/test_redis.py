@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from hubbub_shuffler.storage import Arrivals, Bucket, Plan, Storage, StorageError, Terms, open_storage
-from hubbub_shuffler.storage._redis_link import Link
+from hubbub_service_common.redis.client import Node, RedisClient
+from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Plan, StorageError, Terms, open_storage
 from hubbub_shuffler.storage.redis import RedisStorage
 from hubbub_shuffler.watch import watch
 from tests.patience import wait_for
@@ -24,16 +24,21 @@ from tests.shuffler.world import Clock
 SECRET = "a password that nobody may see"  # noqa: S105  it opens a throw-away server
 
 
-def make(server: RedisServer, clock: Callable[[], float], **options: Any) -> RedisStorage:
+def make(server: RedisServer, clock: Callable[[], float], **options: Any) -> AsyncStorage:
     given: dict[str, Any] = {"prefix": os.urandom(8).hex(), "tidy_lease": TIDY_LEASE} | options
-    return RedisStorage(server.url, entropy=os.urandom, clock=clock, **given)
+    return AsyncStorage(RedisStorage(server.url, entropy=os.urandom, clock=clock, **given))
+
+
+def client_of(storage: AsyncStorage) -> RedisClient:
+    assert isinstance(storage.blocking, RedisStorage)
+    return storage.blocking._client
 
 
 def unique(count: int) -> list[bytes]:
     return [os.urandom(TERMS.size) for _ in range(count)]
 
 
-async def settled(storage: Storage, clock: Clock, sealed: list[bytes]) -> None:
+async def settled(storage: AsyncStorage, clock: Clock, sealed: list[bytes]) -> None:
     """Add them, and bring them through to the verdict; what is left is to delete them."""
     await storage.add([Arrivals(BUCKET, TERMS, sealed)])
     clock.now = TERMS.closes_at
@@ -49,7 +54,7 @@ def crash_everywhere(server: RedisServer, stride: int) -> None:
     while died:
         prefix = os.urandom(8).hex()
 
-        def open_(clock: Callable[[], float], prefix: str = prefix) -> RedisStorage:
+        def open_(clock: Callable[[], float], prefix: str = prefix) -> AsyncStorage:
             return make(server, clock, prefix=prefix)
 
         died, world = two_lives(open_, commands)
@@ -77,19 +82,16 @@ def test_a_group_commit_whose_answer_was_lost_counts_once(redis_server: RedisSer
         sealed = unique(302)
         for each in sealed[2:]:  # all shards are open then: none of 300 in one of eight has a chance of 1e-17
             await storage.add([Arrivals(BUCKET, TERMS, [each])])
-        link, receive = storage._ingest.link, storage._ingest.link._receive
-        lost: list[int] = []
+        client = client_of(storage)
+        receive, lost = client._receive, list[object]()
 
-        def lose_the_first(*arguments: Any) -> StorageError | None:
-            if lost:
-                return receive(*arguments)
-            receive(arguments[0], arguments[1], [None], *arguments[3:])
-            lost.append(1)
-            arguments[1][0].done = False
-            link._drop(arguments[0])
-            return StorageError("the connection broke")
+        def lose_the_first(node: Node, items: Any, connection: Any, *rest: Any) -> None:
+            if not lost:
+                lost.append(connection.read_response())  # it was carried out
+                connection.disconnect()
+            receive(node, items, connection, *rest)
 
-        setattr(link, "_receive", lose_the_first)  # noqa: B010  a method is replaced
+        setattr(client, "_receive", lose_the_first)  # noqa: B010  a method is replaced
         assert await storage.add([Arrivals(BUCKET, TERMS, sealed[:2])]) == {}
         assert lost
         assert (await storage.overview()).counts["theme", "ingested"] == (302, 0)
@@ -360,7 +362,7 @@ def test_a_server_that_takes_no_writes_is_an_error_and_nothing_is_kept_in_part(t
             client.replicaof("127.0.0.1", 1)
             with pytest.raises(StorageError, match=r"(?i)read ?only"):
                 await storage.add([Arrivals(BUCKET, TERMS, sealed[10:])])
-            assert not storage._ingest.link._connections
+            assert not any(client_of(storage)._idle.values())
             client.replicaof("NO", "ONE")
             client.close()
             assert (await storage.overview()).counts["theme", "ingested"] == (10, 0)
@@ -455,7 +457,7 @@ def test_no_credential_is_in_an_error_a_log_or_a_name(tmp_path: Path, caplog: py
     refuses(f"redis://:{quoted}@127.0.0.1:port")
     refuses(f"redis://:{quoted}@127.0.0.1:1?socket_timeout={quoted}")
     refuses(f"redis://:{quoted}@127.0.0.1:1?unknown={quoted}")
-    seen += [repr(Link(f"redis://user:{quoted}@127.0.0.1:1")), caplog.text]
+    seen += [repr(RedisClient(f"redis://user:{quoted}@127.0.0.1:1")), caplog.text]
     assert not [text for text in seen if SECRET in text or quoted in text]
 
 
@@ -468,10 +470,10 @@ def test_a_connection_that_breaks_while_waiting_for_replicas_acknowledges_nothin
             def one_shard(count: int) -> bytes:
                 return bytes(1) if count == 1 else os.urandom(count)
 
-            careless = RedisStorage(server.url, entropy=one_shard, **options)
+            careless = AsyncStorage(RedisStorage(server.url, entropy=one_shard, **options))
             await careless.add([Arrivals(BUCKET, TERMS, unique(1))])
             await careless.aclose()
-            storage = RedisStorage(server.url, entropy=one_shard, replicas=1, timeout=2.0, **options)
+            storage = AsyncStorage(RedisStorage(server.url, entropy=one_shard, replicas=1, timeout=2.0, **options))
             client = server.client()
             adding = asyncio.create_task(storage.add([Arrivals(BUCKET, TERMS, unique(1))]))
             while not client.info("clients")["blocked_clients"]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub_shuffler.storage import Arrivals, Bucket, Plan, StorageError, Terms
+from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Plan, StorageError, Terms
 from hubbub_shuffler.storage.sqlite import SqliteStorage
 from tests.patience import PATIENCE, within
 from tests.shuffler.backends import look_random
@@ -21,9 +21,14 @@ BUCKET = Bucket(bytes(16), 7, 1)
 TERMS = Terms("theme", 64, 1_000, 2)
 
 
-def open_storage(directory: Path, clock: Clock) -> SqliteStorage:
+def connections_of(storage: AsyncStorage) -> list[sqlite3.Connection]:
+    assert isinstance(storage.blocking, SqliteStorage)
+    return storage.blocking._connections._all
+
+
+def open_storage(directory: Path, clock: Clock) -> AsyncStorage:
     # remembers no closed bucket: even then it must know what is left to delete
-    return SqliteStorage(directory / "reports.sqlite", clock=clock, entropy=os.urandom, forget_after=0)
+    return AsyncStorage(SqliteStorage(directory / "reports.sqlite", clock=clock, entropy=os.urandom, forget_after=0))
 
 
 def test_a_process_knows_of_traces_that_another_one_left_behind(tmp_path: Path) -> None:
@@ -45,7 +50,6 @@ def test_a_process_knows_of_traces_that_another_one_left_behind(tmp_path: Path) 
         reader = sqlite3.connect(tmp_path / "reports.sqlite", isolation_level=None)
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM buckets").fetchone()
-        first._rest.db.execute("PRAGMA busy_timeout = 0")  # does not wait for the reader
         assert not await first.forget()
         reader.close()
         assert sealed in files_of(tmp_path)
@@ -102,6 +106,7 @@ def test_files_that_anyone_could_read_are_made_private(tmp_path: Path) -> None:
 
     async def main() -> None:
         first = open_storage(tmp_path, Clock(0))
+        await first.check()
         assert modes() == {0o600}
         for path in tmp_path.iterdir():
             path.chmod(0o644)
@@ -179,8 +184,9 @@ def test_a_full_file_is_not_called_ready(tmp_path: Path) -> None:
     async def main() -> None:
         storage = open_storage(tmp_path, Clock(0))
         await storage.check()
-        (pages,) = storage._ingest.db.execute("PRAGMA page_count").fetchone()
-        storage._ingest.db.execute(f"PRAGMA max_page_count = {pages}")
+        for connection in connections_of(storage):
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            connection.execute(f"PRAGMA max_page_count = {pages}")
         full = False
         while not full:
             try:

@@ -20,11 +20,11 @@ from hubbub_shuffler.storage import (
     LONGEST_PAUSE,
     PIECE_BYTES,
     Arrivals,
+    AsyncStorage,
     Bucket,
     BucketGone,
     Closed,
     Plan,
-    Storage,
     StorageError,
     Terms,
     _redis_layout,
@@ -50,7 +50,7 @@ LATE = "period-closed"
 NEWEST = 2
 """The layout of either backend."""
 
-Open: TypeAlias = Callable[[], Storage]
+Open: TypeAlias = Callable[[], AsyncStorage]
 """Another handle on the same storage, as a second process has."""
 
 
@@ -70,7 +70,7 @@ def open_storage(backend: Backend) -> Open:
     return backend.open
 
 
-def run(open_storage: Open, scenario: Callable[[Storage], Coroutine[Any, Any, None]]) -> None:
+def run(open_storage: Open, scenario: Callable[[AsyncStorage], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
         storage = open_storage()
         try:
@@ -89,7 +89,7 @@ def arrivals(sealed: list[bytes], bucket: Bucket = BUCKET) -> list[Arrivals]:
     return [Arrivals(bucket, TERMS, sealed)]
 
 
-async def planned(storage: Storage, clock: Clock, sealed: list[bytes], parts: int = 1) -> Plan:
+async def planned(storage: AsyncStorage, clock: Clock, sealed: list[bytes], parts: int = 1) -> Plan:
     await storage.add(arrivals(sealed))
     clock.now = TERMS.closes_at
     await storage.close(())
@@ -99,7 +99,7 @@ async def planned(storage: Storage, clock: Clock, sealed: list[bytes], parts: in
 
 
 def test_what_was_added_is_read_back_whole(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         sealed = unique(50)
         for each in sealed:
             assert await storage.add(arrivals([each])) == {}
@@ -113,7 +113,7 @@ def test_what_was_added_is_read_back_whole(open_storage: Open, clock: Clock) -> 
 
 
 def test_reports_are_not_read_in_the_order_of_their_arrival(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         singles, together = unique(20), unique(20)
         for each in singles:
             await storage.add(arrivals([each]))
@@ -130,7 +130,7 @@ def test_reports_are_not_read_in_the_order_of_their_arrival(open_storage: Open, 
 def test_what_is_stored_does_not_predict_the_order_of_arrival(open_storage: Open, clock: Clock) -> None:
     """Of single reports, one group commit each: the two correlations together fail by chance once in 4 million."""
 
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         sealed = unique(500)
         for each in sealed:
             await storage.add(arrivals([each]))
@@ -142,7 +142,7 @@ def test_what_is_stored_does_not_predict_the_order_of_arrival(open_storage: Open
 
 
 def test_a_due_bucket_refuses_and_the_others_of_the_same_commit_are_kept(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         clock.now = TERMS.closes_at
         later = Terms("theme", 64, 2_000, 2)
         kept = unique(3)
@@ -156,7 +156,7 @@ def test_a_due_bucket_refuses_and_the_others_of_the_same_commit_are_kept(open_st
 
 
 def test_a_closed_bucket_stays_closed_whatever_the_clock_says_later(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         await storage.add(arrivals(unique(2)))
         clock.now = TERMS.closes_at
         await storage.close(())
@@ -170,7 +170,7 @@ def test_a_closed_bucket_stays_closed_whatever_the_clock_says_later(open_storage
 
 
 def test_a_bucket_that_was_settled_and_deleted_stays_closed(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         await planned(storage, clock, unique(3))
         claim = await storage.claim(LEASE)
         assert claim
@@ -183,7 +183,7 @@ def test_a_bucket_that_was_settled_and_deleted_stays_closed(open_storage: Open, 
 
 
 def test_a_revoked_key_closes_its_bucket_before_time_and_no_other(open_storage: Open) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         await storage.add([*arrivals(unique(2)), *arrivals(unique(2), OTHER)])
         assert await storage.close({OTHER.key}) == [Closed(OTHER, TERMS, early=True)]
         assert await storage.close(()) == [Closed(OTHER, TERMS, early=True)]
@@ -193,7 +193,7 @@ def test_a_revoked_key_closes_its_bucket_before_time_and_no_other(open_storage: 
 
 
 def test_a_metric_that_is_switched_off_closes_its_buckets_before_time_and_no_other(open_storage: Open) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         off = Bucket(b"m" * 16, 7, 1)
         await storage.add([*arrivals(unique(2)), *arrivals(unique(2), off)])
         assert await storage.close((), {off.metric, bytes([9] * 16)}) == [Closed(off, TERMS, early=True)]
@@ -204,7 +204,7 @@ def test_a_metric_that_is_switched_off_closes_its_buckets_before_time_and_no_oth
 
 
 def test_of_two_who_write_what_periods_are_held_to_the_second_has_to_read_again(open_storage: Open) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         other_process = open_storage()
         assert await storage.held_periods() == b""
         assert await storage.hold_periods(b"", b"one")
@@ -220,7 +220,7 @@ def test_of_two_who_write_what_periods_are_held_to_the_second_has_to_read_again(
 
 
 def test_a_crowd_has_halved_if_it_is_below_half_of_the_last_period_s(open_storage: Open) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         assert not await storage.halved("theme", 5, 100)  # the first
         assert not await storage.halved("theme", 6, 50)
         assert not await storage.halved("dark_mode", 7, 1)  # another's
@@ -237,7 +237,7 @@ def test_a_crowd_has_halved_if_it_is_below_half_of_the_last_period_s(open_storag
 
 
 def test_a_report_racing_the_close_is_in_the_bucket_or_refused(open_storage: Open) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         other_process = open_storage()
         taken: list[bytes] = []
         refused: list[bytes] = []
@@ -264,7 +264,7 @@ def test_a_report_racing_the_close_is_in_the_bucket_or_refused(open_storage: Ope
 def test_a_bucket_is_read_in_pieces_of_bounded_size(
     open_storage: Open, clock: Clock, commits: int, reports: int
 ) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         terms = Terms("theme", 200, 1_000, 2)
         for _ in range(commits):
             body = os.urandom(200 * reports)
@@ -286,7 +286,7 @@ def test_a_bucket_is_read_in_pieces_of_bounded_size(
 
 
 def test_what_is_not_closed_or_not_there_any_more_is_not_read_in_part(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         with pytest.raises(BucketGone):
             await all_of(storage)
         await storage.add(arrivals(unique(1)))
@@ -308,7 +308,7 @@ def test_what_is_not_closed_or_not_there_any_more_is_not_read_in_part(open_stora
 
 
 def test_only_one_of_two_plans_is_kept(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         plan = await planned(storage, clock, unique(3))
         other = Plan((os.urandom(16),), os.urandom(32), 3, 0)
         assert not await storage.plan(BUCKET, other)
@@ -321,7 +321,7 @@ def test_only_one_of_two_plans_is_kept(open_storage: Open, clock: Clock) -> None
 
 
 def test_two_workers_never_hold_the_same_batch(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         other_process = open_storage()
         plan = await planned(storage, clock, unique(40), parts=10)
         workers = [storage, other_process] * 10
@@ -334,7 +334,7 @@ def test_two_workers_never_hold_the_same_batch(open_storage: Open, clock: Clock)
 
 
 def test_an_abandoned_batch_comes_back_under_the_same_id_membership_and_order(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         await planned(storage, clock, unique(30), parts=2)
         before = await bodies(storage)
         assert await storage.claim(LEASE) is None
@@ -342,7 +342,7 @@ def test_an_abandoned_batch_comes_back_under_the_same_id_membership_and_order(op
         assert await bodies(storage) == before
         assert len(before) == 2
 
-    async def bodies(storage: Storage) -> dict[bytes, list[bytes]]:
+    async def bodies(storage: AsyncStorage) -> dict[bytes, list[bytes]]:
         found = {}
         while claim := await storage.claim(LEASE):
             seed = await storage.seed(claim.batch.bucket)
@@ -366,9 +366,9 @@ def test_an_abandoned_batch_comes_back_under_the_same_id_membership_and_order(op
     ids=["settle", "postpone", "extend"],
 )
 def test_a_worker_that_lost_its_lease_changes_nothing(
-    open_storage: Open, clock: Clock, late_act: Callable[[Storage, object], Awaitable[bool]]
+    open_storage: Open, clock: Clock, late_act: Callable[[AsyncStorage, object], Awaitable[bool]]
 ) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         await planned(storage, clock, unique(3))
         paused = await storage.claim(LEASE)
         clock.now += LEASE
@@ -383,7 +383,7 @@ def test_a_worker_that_lost_its_lease_changes_nothing(
 
 
 def test_a_settled_batch_never_comes_back(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         await planned(storage, clock, unique(3))
         claim = await storage.claim(LEASE)
         assert claim
@@ -398,7 +398,7 @@ def test_a_settled_batch_never_comes_back(open_storage: Open, clock: Clock) -> N
 
 
 def test_a_postponed_batch_comes_back_when_its_time_has_come(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         await planned(storage, clock, unique(3))
         claim = await storage.claim(LEASE)
         assert claim
@@ -414,7 +414,7 @@ def test_a_postponed_batch_comes_back_when_its_time_has_come(open_storage: Open,
 
 
 def test_a_pause_is_kept_to_its_end_however_long_it_may_be(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         await planned(storage, clock, unique(3))
         claim = await storage.claim(LONGEST_PAUSE)
         assert claim
@@ -429,7 +429,7 @@ def test_a_pause_is_kept_to_its_end_however_long_it_may_be(open_storage: Open, c
 
 
 def test_a_lease_is_extended_from_now_on(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         await planned(storage, clock, unique(3))
         claim = await storage.claim(LEASE)
         assert claim
@@ -446,7 +446,7 @@ def test_a_lease_is_extended_from_now_on(open_storage: Open, clock: Clock) -> No
 
 
 def test_a_batch_that_a_wrong_clock_put_off_comes_back(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         await planned(storage, clock, unique(3))
         clock.now += 10 * LONGEST_PAUSE
         assert await storage.claim(LEASE)
@@ -462,7 +462,7 @@ def test_settled_and_discarded_reports_and_the_seed_are_gone_from_every_file(
 ) -> None:
     """Also while another bucket lives on in the same files."""
 
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         sealed, staying = unique(400), unique(400)
         later = Terms("theme", 64, 9_000, 2)
         for at in range(0, 400, 10):
@@ -488,7 +488,7 @@ def test_settled_and_discarded_reports_and_the_seed_are_gone_from_every_file(
 
 
 def test_deletion_that_a_crash_cut_short_is_finished_by_the_next_process(backend: Backend, clock: Clock) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         sealed = unique(100)
         await planned(storage, clock, sealed)
         claim = await storage.claim(LEASE)
@@ -504,7 +504,7 @@ def test_deletion_that_a_crash_cut_short_is_finished_by_the_next_process(backend
 
 
 def test_a_closed_bucket_is_forgotten_only_after_its_time(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         await planned(storage, clock, unique(3))
         claim = await storage.claim(LEASE)
         assert claim
@@ -520,7 +520,7 @@ def test_a_closed_bucket_is_forgotten_only_after_its_time(open_storage: Open, cl
 
 
 def test_the_counts_add_up(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         await storage.add(arrivals(unique(5)))
         clock.now = TERMS.closes_at
         await storage.close(())
@@ -539,7 +539,7 @@ def test_the_counts_add_up(open_storage: Open, clock: Clock) -> None:
 def fill(backend: Backend, sealed: list[bytes]) -> None:
     """As a process that took these and ended."""
 
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         assert await storage.add(arrivals(sealed)) == {}
 
     run(backend.open, scenario)
@@ -549,7 +549,7 @@ def waiting(backend: Backend, clock: Clock) -> list[bytes]:
     """As the next process finds them when the bucket closes."""
     found: list[bytes] = []
 
-    async def scenario(storage: Storage) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
         clock.now = TERMS.closes_at
         assert await storage.close(()) == [Closed(BUCKET, TERMS, early=False)]
         found.extend(await all_of(storage))
@@ -614,7 +614,7 @@ def test_a_later_version_can_bring_a_storage_up_to_date(
     monkeypatch.setattr(_schema, "VERSION", NEWEST + 1)  # as that version would have it
     monkeypatch.setitem(_schema.UPGRADES, NEWEST, later)
     monkeypatch.setattr(_redis_layout, "LAYOUT", NEWEST + 1)
-    monkeypatch.setitem(_redis_layout.UPGRADES, NEWEST, lambda _link, keys: upgraded.append(keys))
+    monkeypatch.setitem(_redis_layout.UPGRADES, NEWEST, lambda _client, keys: upgraded.append(keys))
     fill(backend, [])
     assert backend.version() == NEWEST + 1
     fill(backend, [])  # once is enough: the table is not made again

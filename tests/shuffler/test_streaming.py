@@ -25,7 +25,7 @@ from hubbub_shuffler.body import WINDOW_BYTES, in_order, primed
 from hubbub_shuffler.forward import Again, Answer, Final, Forwarder
 from hubbub_shuffler.permute import stretch
 from hubbub_shuffler.ranking import rank
-from hubbub_shuffler.storage import Arrivals, Bucket, StorageError, Terms
+from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, StorageError, Terms
 from hubbub_shuffler.storage.sqlite import SqliteStorage
 from tests.patience import PATIENCE, awake
 from tests.shuffler.one_batcher import settle_all, upstream, worker
@@ -36,13 +36,13 @@ BUCKET = Bucket(b"metric of 16 B..", 7, 1)
 CLOSES = 1_000
 
 
-async def filled(path: Path, sealed: Iterable[list[bytes]], clock: Callable[[], float] = time.time) -> SqliteStorage:
+async def filled(path: Path, sealed: Iterable[list[bytes]], clock: Callable[[], float] = time.time) -> AsyncStorage:
     """A storage whose one bucket has all of these and was closed long ago."""
-    storage = SqliteStorage(path, clock=lambda: 0.0, entropy=os.urandom)
+    early = SqliteStorage(path, clock=lambda: 0.0, entropy=os.urandom)
     for some in sealed:
-        await storage.add([Arrivals(BUCKET, Terms("metric", len(some[0]), CLOSES, 2), some)])
-    storage._clock = clock
-    return storage
+        early.add([Arrivals(BUCKET, Terms("metric", len(some[0]), CLOSES, 2), some)])
+    early.disconnect()
+    return AsyncStorage(SqliteStorage(path, clock=clock, entropy=os.urandom))
 
 
 async def in_pieces(reports: list[bytes], step: int) -> AsyncIterator[bytes]:
@@ -204,7 +204,7 @@ def test_a_lease_is_extended_for_as_long_as_a_slow_upload_moves(tmp_path: Path) 
 
         asyncio.get_running_loop().time = clock  # type: ignore[method-assign]  # half of it is how long nothing may move
         storage = await filled(tmp_path / "reports.sqlite", [sealed], clock)
-        other = SqliteStorage(tmp_path / "reports.sqlite", clock=clock, entropy=os.urandom)
+        other = AsyncStorage(SqliteStorage(tmp_path / "reports.sqlite", clock=clock, entropy=os.urandom))
         async with upstream() as client:
             batcher = worker(storage, aggregator.address, client, lease=lease)
             await batcher._tidy()

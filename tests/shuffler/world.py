@@ -30,7 +30,7 @@ from hubbub_shuffler.batcher import Batcher
 from hubbub_shuffler.bundles import Bundles
 from hubbub_shuffler.forward import Forwarder
 from hubbub_shuffler.ingest import Ingest
-from hubbub_shuffler.storage import Storage
+from hubbub_shuffler.storage import AsyncStorage
 from hubbub_shuffler.storage.sqlite import SqliteStorage
 
 IDENTITY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -221,13 +221,13 @@ class World:
         state_dir: Path,
         aggregator: StubAggregator | None = None,
         clock: Clock | None = None,
-        storage: Storage | None = None,
+        storage: AsyncStorage | None = None,
         **options: Any,
     ) -> None:
         self.state_dir, self.clock = state_dir, clock or Clock()
         self.aggregator = aggregator or StubAggregator()
-        self.storage: Storage = storage or SqliteStorage(
-            state_dir / "reports.sqlite", clock=self.clock, entropy=os.urandom
+        self.storage = storage or AsyncStorage(
+            SqliteStorage(state_dir / "reports.sqlite", clock=self.clock, entropy=os.urandom)
         )
         self.upstream = httpx.AsyncClient(transport=httpx.ASGITransport(self.aggregator), trust_env=False)
         settings: dict[str, Any] = {"floor": 2, "max_batch": 1_000, "trust": TRUST, "first_use": False} | options
@@ -260,7 +260,7 @@ class World:
         )
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://shuffler.test")
 
-    def worker(self, storage: Storage, floor: int = 2, max_batch: int = 1_000) -> Batcher:
+    def worker(self, storage: AsyncStorage, floor: int = 2, max_batch: int = 1_000) -> Batcher:
         return Batcher(
             storage,
             self.bundles,

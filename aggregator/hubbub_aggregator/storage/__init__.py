@@ -19,6 +19,7 @@ from hubbub_aggregator.storage.protocol import (
     StoredKey,
 )
 from hubbub_aggregator.storage.sqlite import SqliteStorage
+from hubbub_service_common.redis.schemes import is_redis
 
 __all__ = [
     "Accepted",
@@ -34,16 +35,8 @@ __all__ = [
     "StorageError",
     "StoredCodebook",
     "StoredKey",
-    "is_redis",
     "open_storage",
 ]
-
-_SCHEMES = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
-
-
-def is_redis(where: str) -> bool:
-    """Whether this is the address of a Redis."""
-    return where.startswith(_SCHEMES)
 
 
 def open_storage(where: str | Path, *, anchor: str, secret: bytes, replicas: int = 0) -> Storage:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any
 
 from hubbub.wire import BatchHeader
 from hubbub_aggregator.storage._redis_keys import Keys, Member
-from hubbub_aggregator.storage._redis_link import Link, Part, command, script
 from hubbub_aggregator.storage.protocol import Accepted, Batch, Pair, State
+from hubbub_service_common.redis.calls import Part, Script, command, script_text
+from hubbub_service_common.redis.client import RedisClient
 
 __all__ = ["RedisBatches", "lua"]
 
@@ -27,16 +27,16 @@ _TOKEN = 8
 _SCRIPTS = ("place", "admit", "commit", "refuse", "drop", "unplace", "note", "lease")
 
 
-def lua(name: str) -> bytes:
-    """The text of a script."""
-    return (files("hubbub_aggregator.storage") / "lua" / f"{name}.lua").read_bytes()
+def lua(name: str) -> Script:
+    """A script of this backend."""
+    return Script(script_text(__package__, name))
 
 
 class RedisBatches:
     """The part of the storage that is about batches."""
 
-    def __init__(self, link: Link, keys: Keys) -> None:
-        self._link, self._keys = link, keys
+    def __init__(self, client: RedisClient, keys: Keys) -> None:
+        self._client, self._keys = client, keys
         self._lua = {name: lua(name) for name in _SCRIPTS}
 
     def admit(self, batch: Batch) -> Batch:
@@ -51,23 +51,23 @@ class RedisBatches:
             return known
         header = batch.header
         listed = command("ZADD", self._keys.pending, header.period, _member(batch).encode())
-        self._link.one(listed)
+        self._client.one(listed)
         pair = self._keys.pair(header.metric, header.period)
-        entry = self._link.one(script(self._lua["admit"], (pair.batches,), batch.id, _encode(batch)))
+        entry = self._client.one(self._lua["admit"]((pair.batches,), batch.id, _encode(batch)))
         # once more: neither a `drop` nor a `forget` that began before it was entered can undo this
         self._place(batch.id, content)
-        self._link.one(listed)
+        self._client.one(listed)
         kept = _decode(batch.id, entry)
         if kept.state != "pending":
             self._note(kept, entry)
         return kept
 
     def _place(self, id: bytes, content: bytes) -> bytes:  # noqa: A002  it is an id
-        placed: bytes = self._link.one(script(self._lua["place"], (self._keys.place(id),), content, os.urandom(_TOKEN)))
+        placed: bytes = self._client.one(self._lua["place"]((self._keys.place(id),), content, os.urandom(_TOKEN)))
         return placed
 
     def batch(self, id: bytes) -> Batch | None:  # noqa: A002  it is an id
-        placed = self._link.one(command("GET", self._keys.place(id)), write=False)
+        placed = self._client.one(command("GET", self._keys.place(id)), write=False)
         return None if placed is None else self._entered(BatchHeader.decode(placed), id)
 
     def _entered(self, header: BatchHeader, id: bytes) -> Batch | None:  # noqa: A002  it is an id
@@ -77,8 +77,8 @@ class RedisBatches:
         """
         pair = self._keys.pair(header.metric, header.period)
         calls = [command("HGET", pair.batches, id), command("SET", pair.seen, 1)]
-        asks = self._link.replicas > 0
-        entry = self._link.run(calls if asks else calls[:1], write=asks)[0]
+        asks = self._client.replicas > 0
+        entry = self._client.run(calls if asks else calls[:1], write=asks)[0]
         return None if entry is None else _decode(id, entry)
 
     def pending(self) -> list[Batch]:
@@ -87,11 +87,11 @@ class RedisBatches:
 
     def _listed(self) -> list[tuple[Member, Batch | None]]:
         """The pending list against what the pairs say; what has its verdict is noted and left out."""
-        raw = self._link.one(command("ZRANGE", self._keys.pending, 0, -1), write=False)
+        raw = self._client.one(command("ZRANGE", self._keys.pending, 0, -1), write=False)
         members = [Member.decode(one) for one in raw]
         calls = [command("HGET", self._keys.pair(one.metric, one.period).batches, one.id) for one in members]
         found: list[tuple[Member, Batch | None]] = []
-        for member, entry in zip(members, self._link.run(calls, write=False), strict=True):
+        for member, entry in zip(members, self._client.run(calls, write=False), strict=True):
             batch = None if entry is None else _decode(member.id, entry)
             if batch is not None and batch.state != "pending":
                 self._note(batch, entry)
@@ -102,10 +102,10 @@ class RedisBatches:
     def pair(self, metric: bytes, period: int) -> Pair:
         names = self._keys.pair(metric, period)
         # the version first: what is accepted between the two makes the next step fail, and never counts twice
-        version = int(self._link.one(command("GET", names.version), write=False) or 0)
-        entries = self._link.one(command("HVALS", names.batches), write=False)
+        version = int(self._client.one(command("GET", names.version), write=False) or 0)
+        entries = self._client.one(command("HVALS", names.batches), write=False)
         tokens = sorted(token for entry in entries if (token := _token(entry)))
-        blobs = self._link.run([command("GET", names.nonces(token)) for token in tokens], write=False)
+        blobs = self._client.run([command("GET", names.nonces(token)) for token in tokens], write=False)
         return Pair(version, tuple(blob for blob in blobs if blob is not None))
 
     def accept(self, id: bytes, version: int, accepted: Accepted) -> bool:  # noqa: A002  it is an id
@@ -117,16 +117,16 @@ class RedisBatches:
         record = accepted.record.encode()
         settled = Batch(id, batch.header, batch.digest, "accepted", None, None, accepted.valid, accepted.invalid)
         blobs = {counts: len(record).to_bytes(4) + record + accepted.tally, nonces: accepted.nonces}
-        self._link.run([command("SET", name, blob, "EX", _UNCOMMITTED) for name, blob in blobs.items()])
+        self._client.run([command("SET", name, blob, "EX", _UNCOMMITTED) for name, blob in blobs.items()])
         keys = (names.batches, names.version, counts, nonces)
         entry = _encode(settled, token)
-        said = self._link.one(script(self._lua["commit"], keys, id, version, entry))
+        said = self._client.one(self._lua["commit"](keys, id, version, entry))
         if said == b"accepted":
             self._note(settled, entry)
         elif said == b"settled":
             self._note_entered(batch)  # by another, or by this call before its answer was lost
         else:
-            self._link.one(command("UNLINK", counts, nonces))
+            self._client.one(command("UNLINK", counts, nonces))
         return said in (b"accepted", b"settled")
 
     def refuse(
@@ -143,33 +143,33 @@ class RedisBatches:
         pair = self._keys.pair(batch.header.metric, batch.header.period)
         settled = Batch(id, batch.header, batch.digest, "refused", None, reason, valid, invalid)
         # the record stands in the entry too: who finds the verdict and no note of it can make the note
-        self._link.one(script(self._lua["refuse"], (pair.batches,), id, _encode(settled, record=record)))
+        self._client.one(self._lua["refuse"]((pair.batches,), id, _encode(settled, record=record)))
         self._note_entered(batch)
 
     def drop(self, id: bytes) -> None:  # noqa: A002  it is an id
-        placed = self._link.one(command("GET", self._keys.place(id)), write=False)
+        placed = self._client.one(command("GET", self._keys.place(id)), write=False)
         if placed is None:
             return
         header = BatchHeader.decode(placed)
         pair = self._keys.pair(header.metric, header.period)
         # it stays in the pending list, where only its next verdict or its horizon may take it off: it may be sent
         # again at this very moment
-        if self._link.one(script(self._lua["drop"], (pair.batches,), id)):
-            self._link.one(script(self._lua["unplace"], (self._keys.place(id),), placed))
+        if self._client.one(self._lua["drop"]((pair.batches,), id)):
+            self._client.one(self._lua["unplace"]((self._keys.place(id),), placed))
 
     def lease(self, id: bytes, holder: str, seconds: float) -> bool:  # noqa: A002  it is an id
-        call = script(self._lua["lease"], (self._keys.lease(id),), holder, int(seconds * 1000))
-        return bool(self._link.one(call, write=False) == 1)
+        call = self._lua["lease"]((self._keys.lease(id),), holder, int(seconds * 1000))
+        return bool(self._client.one(call, write=False) == 1)
 
     def tallied(self) -> dict[str, int]:
         waiting = len(self.pending())
-        flat = self._link.one(command("HGETALL", self._keys.sums), write=False)
+        flat = self._client.one(command("HGETALL", self._keys.sums), write=False)
         found = {name.decode(): int(number) for name, number in zip(flat[::2], flat[1::2], strict=True)}
         return found | ({"batch:pending": waiting} if waiting else {})
 
     def _note_entered(self, batch: Batch) -> None:
         pair = self._keys.pair(batch.header.metric, batch.header.period)
-        entry = self._link.one(command("HGET", pair.batches, batch.id), write=False)
+        entry = self._client.one(command("HGET", pair.batches, batch.id), write=False)
         if entry is not None and not entry.startswith(b"p"):
             self._note(_decode(batch.id, entry), entry)
 
@@ -185,7 +185,7 @@ class RedisBatches:
         of_metric = (keys.releases_of(member.metric), keys.discards_of(member.metric))
         names = (keys.pending, keys.noted, keys.sums, keys.releases, *of_metric, keys.opened_and_refused)
         flat = [part for pair in sums.items() for part in pair]
-        self._link.one(script(self._lua["note"], names, member.encode(), batch.id, release, discard, record, *flat))
+        self._client.one(self._lua["note"](names, member.encode(), batch.id, release, discard, record, *flat))
 
 
 def _member(batch: Batch) -> Member:

@@ -1,124 +1,101 @@
 """Erasing in Redis what is past its horizon, and having the files written anew without it.
 
 Keys go first, in one script that also notes up to which period; then the nonces of those periods, wherever their pairs
-are. If we die in between, the note says what is left to do, and the next `scrub` of any process does it.
+are. If we die in between, the note says what is left to do, and the next `scrub` of any process does it. Spooled bodies
+are removed when their batch has its verdict; `clean` and `cleared` note what the files do not show any more.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable
+from typing import NamedTuple
 
 from hubbub_aggregator.storage._redis_batches import lua
 from hubbub_aggregator.storage._redis_keys import Keys
-from hubbub_aggregator.storage._redis_link import Link, Node, command, script
 from hubbub_aggregator.storage._redis_releases import RedisReleases
-from hubbub_aggregator.storage.protocol import StorageError
+from hubbub_service_common.redis.calls import Part, command
+from hubbub_service_common.redis.client import RedisClient
+from hubbub_service_common.redis.file_rewrite import FileRewrites
 
 __all__ = ["Eraser"]
 
-_LOG = logging.getLogger("hubbub.aggregator")
-_PRIMARY = -1
+_LOG = logging.getLogger("hubbub_aggregator")
+_BODIES = 60.0
+"""Seconds between two rewrites that only spooled bodies need. They are sealed, and there is one for each batch."""
 
 
-@dataclass(slots=True)
-class _Round:
-    """One rewrite of all files."""
+class _Marks(NamedTuple):
+    """How far erasing has come, as all processes see it."""
 
+    forgotten: int
+    """The last period whose keys were erased, and the last one whose nonces were."""
+    wiped: int
     erased: int
-    """How many erasures it covers."""
-    waiting: dict[Node, int]
-    """Servers that have not rewritten, with the offset that a replica must have reached; no more for a primary."""
-    asked: dict[Node, str] = field(default_factory=dict)
-    """Servers that were asked, and in which of their lives."""
+    """How often keys, nonces or releases were erased, and how many of these erasures no file shows any more."""
+    clean: int
+    removed: int
+    """The same for spooled bodies."""
+    cleared: int
+
+
+_UNMARKED = (-1, -1, 0, 0, 0, 0)
 
 
 class Eraser:
     """What `forget` and `scrub` of the storage do."""
 
-    def __init__(self, link: Link, keys: Keys, releases: RedisReleases) -> None:
-        self._link, self._keys, self._releases = link, keys, releases
+    def __init__(
+        self,
+        client: RedisClient,
+        keys: Keys,
+        releases: RedisReleases,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client, self._keys, self._releases, self._monotonic = client, keys, releases, monotonic
         self._erase_keys = lua("erase_keys")
-        self._round: _Round | None = None
+        self._rewrites = FileRewrites(client, _LOG, "erased keys, nonces or reports")
+        self._covered = _Marks(*_UNMARKED)
+        """What the rewrites under way cover."""
+        self._ended = float("-inf")
 
     def forget(self, through: int) -> bool:
         # past the horizon nothing is admitted any more: what is listed as pending and is nowhere never will be
         for member, batch in self._releases._listed():
             if batch is None and member.period <= through:
-                self._link.one(command("ZREM", self._keys.pending, member.encode()))
+                self._client.one(command("ZREM", self._keys.pending, member.encode()))
         keys = (self._keys.keys, self._keys.marks, self._keys.pending)
-        last = self._link.one(script(self._erase_keys, keys, through))
+        last = self._client.one(self._erase_keys(keys, through))
         self.scrub()
         return bool(last >= 0)
 
     def scrub(self) -> bool:
-        forgotten, wiped, erased, rewritten = self._marks()
-        if wiped < forgotten:
-            for member in self._releases._members(None, wiped + 1, forgotten):
+        marks = self._marks()
+        if marks.wiped < marks.forgotten:
+            for member in self._releases._members(None, marks.wiped + 1, marks.forgotten):
                 names = self._keys.pair(member.metric, member.period)
-                self._link.one(command("UNLINK", names.nonces(member.token)))
-            self._link.one(command("HSET", self._keys.marks, "wiped", forgotten))
-        if erased != rewritten:
+                self._client.one(command("UNLINK", names.nonces(member.token)))
+            self._client.one(command("HSET", self._keys.marks, "wiped", marks.forgotten))
+        if marks.erased != marks.clean:
             self._releases._delete_doomed()
-        return erased == rewritten or self._rewrite(erased)
+        return self._rewrite(marks)
 
-    def _marks(self) -> tuple[int, int, int, int]:
-        fields = ("forgotten", "wiped", "erased", "rewritten")
-        found = self._link.one(command("HMGET", self._keys.marks, *fields), write=False)
-        forgotten, wiped, erased, rewritten = (
-            default if raw is None else int(raw) for raw, default in zip(found, (-1, -1, 0, 0), strict=True)
-        )
-        return forgotten, wiped, erased, rewritten
+    def _marks(self) -> _Marks:
+        found = self._client.one(command("HMGET", self._keys.marks, *_Marks._fields), write=False)
+        return _Marks(*(default if raw is None else int(raw) for raw, default in zip(found, _UNMARKED, strict=True)))
 
-    def _rewrite(self, erased: int) -> bool:
-        """Have every server write its file anew, once; when all have, nothing older is left."""
-        if self._round is None:
-            self._round = _Round(erased, self._servers())
-        waiting = self._round.waiting
-        for node in list(waiting):
-            if self._is_rewritten(node, self._round):
-                del waiting[node]
-        if waiting:
+    def _rewrite(self, marks: _Marks) -> bool:
+        """Have every server write its files anew; what was erased before that is in none of them then."""
+        if not self._rewrites.under_way:
+            if (marks.erased, marks.removed) == (marks.clean, marks.cleared):
+                return True
+            if marks.erased == marks.clean and self._monotonic() < self._ended + _BODIES:
+                return False
+            self._covered = marks
+        if not self._rewrites.step():
             return False
-        reached, self._round = self._round.erased, None
-        self._link.one(command("HSET", self._keys.marks, "rewritten", reached))
-        return reached == erased
-
-    def _is_rewritten(self, node: Node, doing: _Round) -> bool:
-        """Ask a server for it when it is time; whether it is done."""
-        try:
-            state = self._info(node)
-            if _busy(state) or int(state["master_repl_offset"]) < doing.waiting[node]:
-                return False  # a rewrite may have begun before the deletion; a replica may not have it yet
-            if state["aof_enabled"] != "1":
-                return True
-            if doing.asked.get(node) == state["run_id"] and state["aof_last_bgrewrite_status"] == "ok":
-                return True
-            self._link.ask(node, "BGREWRITEAOF")
-            doing.asked[node] = state["run_id"]  # one that is started anew in between never finishes it
-        except StorageError as error:
-            if doing.waiting[node] == _PRIMARY:
-                raise
-            _LOG.warning("Redis replica %s:%d keeps what was erased until it rewrites its file: %s", *node, error)
-            return True
-        return False
-
-    def _servers(self) -> dict[Node, int]:
-        """Every primary and replica, each with how far it must have come to have what was deleted."""
-        found = dict.fromkeys(self._link.primaries(), _PRIMARY)
-        for primary in list(found):
-            state = self._info(primary)
-            for name, text in state.items():
-                if name.startswith("slave") and "state=online" in text:
-                    replica = dict(part.split("=", 1) for part in text.split(","))
-                    found[replica["ip"], int(replica["port"])] = int(state["master_repl_offset"])
-        return found
-
-    def _info(self, node: Node) -> dict[str, str]:
-        lines = self._link.ask(node, "INFO").decode().splitlines()
-        return dict(line.split(":", 1) for line in lines if ":" in line)
-
-
-def _busy(state: dict[str, str]) -> bool:
-    flags = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress")
-    return any(state.get(flag, "0") != "0" for flag in flags)
+        self._ended = self._monotonic()
+        done: dict[str, Part] = {"clean": self._covered.erased, "cleared": self._covered.removed}
+        self._client.run([command("HSET", self._keys.marks, name, value) for name, value in done.items()])
+        return (marks.erased, marks.removed) == (self._covered.erased, self._covered.removed)

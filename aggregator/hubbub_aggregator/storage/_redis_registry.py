@@ -11,8 +11,9 @@ import os
 
 from hubbub_aggregator.storage._redis_batches import lua
 from hubbub_aggregator.storage._redis_keys import Keys
-from hubbub_aggregator.storage._redis_link import Link, command, script
 from hubbub_aggregator.storage.protocol import KeyTaken, SignedBundle, StorageError, StoredCodebook, StoredKey
+from hubbub_service_common.redis.calls import command
+from hubbub_service_common.redis.client import RedisClient
 
 __all__ = ["RedisRegistry"]
 
@@ -22,24 +23,24 @@ _NONCE = 12
 class RedisRegistry:
     """The part of the storage that is about what is published. `secret`: 16 bytes that encrypt private keys."""
 
-    def __init__(self, link: Link, keys: Keys, secret: bytes) -> None:
-        self._link, self._keys, self._secret = link, keys, secret
+    def __init__(self, client: RedisClient, keys: Keys, secret: bytes) -> None:
+        self._client, self._keys, self._secret = client, keys, secret
         self._lua = {name: lua(name) for name in ("add_codebook", "add_key", "publish", "revoke_key")}
 
     def codebooks(self) -> list[StoredCodebook]:
-        flat = self._link.one(command("HGETALL", self._keys.codebooks), write=False)
+        flat = self._client.one(command("HGETALL", self._keys.codebooks), write=False)
         found = [StoredCodebook(int(first), raw) for first, raw in zip(flat[::2], flat[1::2], strict=True)]
         return sorted(found, key=lambda codebook: codebook.first_period)
 
     def starts(self) -> list[int]:
-        return sorted(int(first) for first in self._link.one(command("HKEYS", self._keys.codebooks), write=False))
+        return sorted(int(first) for first in self._client.one(command("HKEYS", self._keys.codebooks), write=False))
 
     def add_codebook(self, codebook: StoredCodebook) -> bool:
-        call = script(self._lua["add_codebook"], (self._keys.codebooks,), codebook.first_period, codebook.compiled)
-        return bool(self._link.one(call) == 1)
+        call = self._lua["add_codebook"]((self._keys.codebooks,), codebook.first_period, codebook.compiled)
+        return bool(self._client.one(call) == 1)
 
     def sealing_keys(self) -> list[StoredKey]:
-        flat = self._link.one(command("HGETALL", self._keys.keys), write=False)
+        flat = self._client.one(command("HGETALL", self._keys.keys), write=False)
         found = [self._key(int(id), json.loads(raw)) for id, raw in zip(flat[::2], flat[1::2], strict=True)]  # noqa: A001  it is an id
         return sorted(found, key=lambda key: (key.first_period, not key.revoked, key.id))
 
@@ -53,37 +54,35 @@ class RedisRegistry:
         if key.private_key is not None:
             entry["private"] = self._encrypt(key.private_key, key.public_key)
         old = "" if instead_of is None else instead_of
-        call = script(
-            self._lua["add_key"],
+        call = self._lua["add_key"](
             (self._keys.keys, self._keys.marks),
             *(key.id, key.first_period, key.last_period, json.dumps(entry), old),
         )
-        if self._link.one(call) != 1:
+        if self._client.one(call) != 1:
             raise KeyTaken("those periods, or this id, have a key already and nothing was changed: try again")
 
     def revoke_key(self, id: int) -> None:  # noqa: A002  it is an id
-        self._link.one(script(self._lua["revoke_key"], (self._keys.keys, self._keys.marks), id))
+        self._client.one(self._lua["revoke_key"]((self._keys.keys, self._keys.marks), id))
 
     def bundle(self) -> SignedBundle | None:
         fields = ("sequence", "issued", "content", "raw")
-        sequence, issued, content, raw = self._link.one(command("HMGET", self._keys.bundle, *fields), write=False)
+        sequence, issued, content, raw = self._client.one(command("HMGET", self._keys.bundle, *fields), write=False)
         return None if sequence is None else SignedBundle(int(sequence), int(issued), content, raw)
 
     def publish(self, bundle: SignedBundle, last: int | None) -> bool:
         known = "" if last is None else last
-        call = script(
-            self._lua["publish"],
+        call = self._lua["publish"](
             (self._keys.bundle,),
             *(known, bundle.sequence, bundle.issued, bundle.content, bundle.raw),
         )
-        return bool(self._link.one(call) == 1)
+        return bool(self._client.one(call) == 1)
 
     def remembered(self, question: str) -> int | None:
-        answer = self._link.one(command("HGET", self._keys.remembered, question), write=False)
+        answer = self._client.one(command("HGET", self._keys.remembered, question), write=False)
         return None if answer is None else int(answer)
 
     def remember(self, question: str, answer: int) -> None:
-        self._link.one(command("HSET", self._keys.remembered, question, answer))
+        self._client.one(command("HSET", self._keys.remembered, question, answer))
 
     def _key(self, id: int, entry: dict[str, object]) -> StoredKey:  # noqa: A002  it is an id
         public, private = bytes.fromhex(str(entry["public"])), entry.get("private")

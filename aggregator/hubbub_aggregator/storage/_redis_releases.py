@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from hubbub_aggregator.storage._redis_batches import RedisBatches, lua
 from hubbub_aggregator.storage._redis_keys import Keys, Member
-from hubbub_aggregator.storage._redis_link import Link, command, script
 from hubbub_aggregator.storage.protocol import Release
+from hubbub_service_common.redis.calls import command
+from hubbub_service_common.redis.client import RedisClient
 
 __all__ = ["RedisReleases"]
 
@@ -19,8 +20,8 @@ _LAST = 2**32 - 1
 class RedisReleases(RedisBatches):
     """The part of the storage that is about releases."""
 
-    def __init__(self, link: Link, keys: Keys) -> None:
-        super().__init__(link, keys)
+    def __init__(self, client: RedisClient, keys: Keys) -> None:
+        super().__init__(client, keys)
         self._lua["expire"] = lua("expire")
 
     def releases(self, metric: bytes | None = None, first: int = 0, last: int | None = None) -> list[Release]:
@@ -36,7 +37,7 @@ class RedisReleases(RedisBatches):
         self.pending()  # lists what has its verdict and is not listed yet
         start = b"-" if after is None else b"(" + Member(*after, b"\xff" * 16, b"\xff" * 16).encode()
         key = self._keys.releases if metric is None else self._keys.releases_of(metric)
-        raw = self._link.one(command("ZRANGEBYLEX", key, start, "+", "LIMIT", 0, limit), write=False)
+        raw = self._client.one(command("ZRANGEBYLEX", key, start, "+", "LIMIT", 0, limit), write=False)
         return self._read([Member.decode(one) for one in raw])
 
     def release(self, id: bytes) -> Release | None:  # noqa: A002  it is an id
@@ -51,7 +52,7 @@ class RedisReleases(RedisBatches):
         keys, deleted = self._keys, 0
         for member in self._members(None, 0, before - 1):
             lists = (keys.releases, keys.releases_of(member.metric), keys.doomed, keys.marks)
-            deleted += self._link.one(script(self._lua["expire"], lists, member.encode()))
+            deleted += self._client.one(self._lua["expire"](lists, member.encode()))
         self._delete_doomed()
         return deleted
 
@@ -64,23 +65,23 @@ class RedisReleases(RedisBatches):
         return self._records(self._keys.opened_and_refused)
 
     def _records(self, key: bytes) -> list[Release]:
-        flat = self._link.one(command("HGETALL", key), write=False)
+        flat = self._client.one(command("HGETALL", key), write=False)
         found = [(Member.decode(raw), record.decode()) for raw, record in zip(flat[::2], flat[1::2], strict=True)]
         return [Release(one.id, one.metric, one.period, b"", record) for one, record in sorted(found)]
 
     def discarded(self, metric: bytes, first: int, last: int) -> set[int]:
         self.pending()  # as above
         call = command("ZRANGEBYSCORE", self._keys.discards_of(metric), first, last)
-        return {int(period) for period in self._link.one(call, write=False)}
+        return {int(period) for period in self._client.one(call, write=False)}
 
     def _delete_doomed(self) -> None:
-        for raw in self._link.one(command("ZRANGE", self._keys.doomed, 0, -1), write=False):
+        for raw in self._client.one(command("ZRANGE", self._keys.doomed, 0, -1), write=False):
             member = Member.decode(raw)
             names = self._keys.pair(member.metric, member.period)
             for release in self._read([member]):  # none if this was done before a crash
-                self._link.one(command("HSET", self._keys.expired, raw, release.record))
-            self._link.one(command("UNLINK", names.counts(member.token), names.nonces(member.token)))
-            self._link.one(command("ZREM", self._keys.doomed, raw))
+                self._client.one(command("HSET", self._keys.expired, raw, release.record))
+            self._client.one(command("UNLINK", names.counts(member.token), names.nonces(member.token)))
+            self._client.one(command("ZREM", self._keys.doomed, raw))
 
     def _members(self, metric: bytes | None, first: int, last: int) -> list[Member]:
         """What is listed for the periods first to last; there may be none."""
@@ -89,7 +90,7 @@ class RedisReleases(RedisBatches):
             return []
         key = self._keys.releases if metric is None else self._keys.releases_of(metric)
         end = b"+" if last >= _LAST else b"(" + (last + 1).to_bytes(4)
-        raw = self._link.one(command("ZRANGEBYLEX", key, b"[" + first.to_bytes(4), end), write=False)
+        raw = self._client.one(command("ZRANGEBYLEX", key, b"[" + first.to_bytes(4), end), write=False)
         return [Member.decode(one) for one in raw]
 
     def _read(self, members: Sequence[Member]) -> list[Release]:
@@ -97,7 +98,7 @@ class RedisReleases(RedisBatches):
         for at in range(0, len(members), _AT_ONCE):
             part = members[at : at + _AT_ONCE]
             calls = [command("GET", self._keys.pair(one.metric, one.period).counts(one.token)) for one in part]
-            for member, blob in zip(part, self._link.run(calls, write=False), strict=True):
+            for member, blob in zip(part, self._client.run(calls, write=False), strict=True):
                 if blob is not None:  # else it was deleted a moment ago
                     record, tally = blob[4 : 4 + int.from_bytes(blob[:4])], blob[4 + int.from_bytes(blob[:4]) :]
                     found.append(Release(member.id, member.metric, member.period, tally, record.decode()))

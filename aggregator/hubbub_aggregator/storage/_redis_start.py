@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from hubbub.problems import InvalidParameter
 from hubbub_aggregator.storage._redis_keys import Keys
-from hubbub_aggregator.storage._redis_link import Link, command
+from hubbub_service_common.redis.calls import command
+from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.redis.durability import Stakes
+from hubbub_service_common.storage_version import refuse_newer
 
-__all__ = ["STAKES", "claim"]
+__all__ = ["OTHERWISE", "STAKES", "claim"]
 
 _LAYOUT = 2
 """2: headers say how many reports of the bucket are in other batches; opened and refused batches have records."""
+OTHERWISE = "restore a backup that this one made into an empty Redis"
+"""What to do about a storage that a newer version wrote."""
 STAKES = Stakes("BATCHES", "IT MAY DELETE NONCES, AND REPORTS WOULD COUNT TWICE")
 
 
-def claim(link: Link, keys: Keys, anchor: str) -> None:
+def claim(client: RedisClient, keys: Keys, anchor: str) -> None:
     """This Redis belongs to one identity, for good: two would sign against each other and open nothing."""
     fields: dict[str, str | int] = {"layout": _LAYOUT, "identity": anchor}
-    link.run([command("HSETNX", keys.marks, name, value) for name, value in fields.items()])
-    layout, identity = link.one(command("HMGET", keys.marks, "layout", "identity"), write=False)
-    if int(layout) != _LAYOUT:
+    client.run([command("HSETNX", keys.marks, name, value) for name, value in fields.items()])
+    layout, identity = client.one(command("HMGET", keys.marks, "layout", "identity"), write=False)
+    refuse_newer(int(layout), _LAYOUT, OTHERWISE)
+    if int(layout) < _LAYOUT:
         raise InvalidParameter(
             f"this Redis was written by another version of this software (layout {int(layout)}; this one knows "
             f"{_LAYOUT}): install that version again, or restore a backup of this one's into an empty Redis"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["SCHEMA", "UPGRADES", "VERSION"]
+__all__ = ["OTHERWISE", "SCHEMA", "UPGRADES", "VERSION"]
 
+OTHERWISE = "restore a backup that this one made into an empty state directory"
+"""What to do about a file that a newer version wrote."""
 VERSION = 3
 _EXPIRED = """
 CREATE TABLE expired (

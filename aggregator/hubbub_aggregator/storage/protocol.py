@@ -9,6 +9,7 @@ from typing import Literal, Protocol, TypeAlias
 from hubbub.problems import InvalidParameter
 from hubbub.wire import BatchHeader
 from hubbub_service_common.storage_error import StorageError
+from hubbub_service_common.storage_kind import StorageKind
 
 __all__ = [
     "Accepted",
@@ -136,6 +137,9 @@ class Storage(Protocol):
     A batch is settled once: from pending to accepted or refused, and never again. Accepting writes verdict,
     tally, nonces and record together, and only if nothing was accepted for the pair since it was read.
     """
+
+    kind: StorageKind
+    """Which backend it is."""
 
     @property
     def durable(self) -> bool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -13,7 +11,7 @@ from threading import RLock
 from typing import Any
 
 from hubbub.wire import BatchHeader
-from hubbub_aggregator.storage._sqlite_schema import SCHEMA, UPGRADES, VERSION
+from hubbub_aggregator.storage._sqlite_schema import OTHERWISE, SCHEMA, UPGRADES, VERSION
 from hubbub_aggregator.storage.protocol import (
     Accepted,
     Batch,
@@ -22,16 +20,14 @@ from hubbub_aggregator.storage.protocol import (
     Pair,
     Release,
     SignedBundle,
-    StorageError,
     StoredCodebook,
     StoredKey,
 )
+from hubbub_service_common.sqlite import as_storage_error, connect, cut_log, make_tables, transaction
+from hubbub_service_common.storage_kind import StorageKind
 
 __all__ = ["SqliteStorage"]
 
-_BUSY = 30_000
-_BUSY_SCRUBBING = 200
-"""Milliseconds to wait for other processes; scrubbing holds up everything else, and is tried again soon."""
 _BATCH = "id, header, digest, state, spool, reason, valid, invalid"
 _RELEASE = "id, metric, period, tally, record"
 _REVOKE = "UPDATE keys SET revoked = 1, private_key = NULL WHERE id = ?"
@@ -40,37 +36,23 @@ _REVOKE = "UPDATE keys SET revoked = 1, private_key = NULL WHERE id = ?"
 class SqliteStorage:
     """One file, readable by its owner only: it holds the private halves of the sealing keys."""
 
+    kind: StorageKind = "sqlite"
     bodies: Bodies | None = None
     durable = True
 
     def __init__(self, path: Path) -> None:
-        # SQLite gives its -wal and -shm files the mode of the database, so it must have it from the start
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        path.chmod(0o600)
         self._lock = RLock()
-        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+        with as_storage_error():
+            self._connection = connect(path)
         self._traces = True  # a crash may have left some
         self._others = -1
         try:
-            self._prepare(path)
+            with self._transaction():
+                (found,) = self._one("PRAGMA user_version")
+                make_tables(self._connection, SCHEMA, UPGRADES, VERSION, found=found, otherwise=OTHERWISE)
         except BaseException:
             self._connection.close()
             raise
-
-    def _prepare(self, path: Path) -> None:
-        for pragma in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON", f"busy_timeout = {_BUSY}"):
-            self._one(f"PRAGMA {pragma}")
-        with self._transaction():
-            (version,) = self._one("PRAGMA user_version")
-            if version > VERSION:
-                raise StorageError(
-                    f"{path} was written by another version of this software (schema {version}; this one knows "
-                    f"{VERSION} and below): install that version again, or restore a backup of this one's"
-                )
-            steps = [SCHEMA] if version == 0 else [UPGRADES[old] for old in range(version, VERSION)]
-            for statement in ";".join(steps).split(";"):
-                self._connection.execute(statement)
-            self._connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def close(self) -> None:
         with self._lock:
@@ -78,22 +60,15 @@ class SqliteStorage:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._lock, _named_faults():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:  # a failure may have ended it already
-                    self._connection.execute("ROLLBACK")
-                raise
+        with self._lock, as_storage_error(), transaction(self._connection):
+            yield
 
     def _all(self, sql: str, *values: object) -> list[Any]:
-        with self._lock, _named_faults(), closing(self._connection.execute(sql, values)) as cursor:
+        with self._lock, as_storage_error(), closing(self._connection.execute(sql, values)) as cursor:
             return cursor.fetchall()
 
     def _one(self, sql: str, *values: object) -> Any:
-        with self._lock, _named_faults(), closing(self._connection.execute(sql, values)) as cursor:
+        with self._lock, as_storage_error(), closing(self._connection.execute(sql, values)) as cursor:
             return cursor.fetchone()
 
     # -- batches --------------------------------------------------------------------------------
@@ -318,12 +293,8 @@ class SqliteStorage:
         with self._lock:
             (others,) = self._one("PRAGMA data_version")  # changes when another process has written
             if self._traces or others != self._others:
-                self._one(f"PRAGMA busy_timeout = {_BUSY_SCRUBBING}")
-                try:
-                    busy, _, _ = self._one("PRAGMA wal_checkpoint(TRUNCATE)")
-                finally:
-                    self._one(f"PRAGMA busy_timeout = {_BUSY}")
-                self._traces, self._others = bool(busy), others
+                with as_storage_error():
+                    self._traces, self._others = not cut_log(self._connection), others
             return not self._traces
 
     def bundle(self) -> SignedBundle | None:
@@ -374,15 +345,6 @@ class SqliteStorage:
     def check(self) -> None:
         with self._transaction():
             self._connection.execute("INSERT INTO remembered VALUES ('check', 1) ON CONFLICT DO UPDATE SET answer = 1")
-
-
-@contextmanager
-def _named_faults() -> Iterator[None]:
-    """What the disk or another process does to us, under one name for all backends."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise StorageError(f"{type(error).__name__}: {error}") from error
 
 
 def _batch(row: tuple[Any, ...]) -> Batch:

@@ -21,9 +21,7 @@ from hubbub_aggregator.app import create_app
 from hubbub_aggregator.main import build as build_aggregator
 from hubbub_aggregator.settings import Settings as AggregatorSettings
 from hubbub_client.testing import Fleet
-from hubbub_shuffler.main import build as build_shuffler
-from hubbub_shuffler.main import open_reports
-from hubbub_shuffler.settings import Settings as ShufflerSettings
+from hubbub_shuffler.in_process import in_process
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -35,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Pipeline"]
 
-_AGGREGATOR, _SHUFFLER = "http://127.0.0.1:8702", "http://127.0.0.1:8701"
-"""Names only: nothing listens there."""
+_AGGREGATOR = "http://aggregator.invalid"
+"""A name only: nothing listens there."""
 _NOTHING = "urn:hubbub:problem:nothing-released"
 _FORWARDS = 8
 _VERDICT = 5.0
@@ -105,7 +103,7 @@ class Pipeline:
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Any, bytes]:
         """A device's request, as its transport makes it."""
-        sent = self._uploads.request(method, _SHUFFLER + path, headers=dict(headers), content=body)
+        sent = self._uploads.request(method, path, headers=dict(headers), content=body)
         answer: httpx.Response = self._runner.run(sent)
         return answer.status_code, dict(answer.headers), answer.content
 
@@ -129,19 +127,17 @@ class Pipeline:
         )
         self._service = build_aggregator(collecting, self._clock)
         self._open.callback(self._service.close)
-        inside = httpx.ASGITransport(create_app(self._service))
+        collected = create_app(self._service)
+        inside = httpx.ASGITransport(collected)
         self._client = await enter(httpx.AsyncClient(transport=inside, base_url=_AGGREGATOR))
-        shuffling = ShufflerSettings.model_construct(
+        shuffling = in_process(
+            collected,
             state_dir=self._home / "shuffler",
-            aggregator=_AGGREGATOR,
-            trust=(self._service.anchor,),
+            trust=self._service.anchor,
+            clock=self._clock,
             forwards=_FORWARDS,
         )
-        shuffling.state_dir.mkdir(mode=0o700, parents=True)
-        storage = open_reports(shuffling, self._clock)
-        self._open.push_async_callback(storage.aclose)
-        self._parts = build_shuffler(shuffling, storage, self._client, clock=self._clock)
-        self._uploads = await enter(httpx.AsyncClient(transport=httpx.ASGITransport(self._parts.app)))
+        self._parts, self._uploads = await enter(shuffling)
 
     async def _publish(self) -> None:
         """The shuffler closes, permutes and forwards; the aggregator opens and counts; the shuffler forgets."""

@@ -1,7 +1,4 @@
-"""What a Redis must be set to so that what a service acknowledged survives a crash; the same for both services.
-
-No Redis is known here: a service lends the connections over which its servers are asked, at the start and now and then.
-"""
+"""What a Redis must be set to so that what a service acknowledged survives a crash; the same for both services."""
 
 from __future__ import annotations
 
@@ -10,10 +7,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-__all__ = ["SETTINGS", "Durability", "Node", "Servers", "Settings", "Stakes", "faults"]
+from hubbub_service_common.redis.address import Node
+from hubbub_service_common.storage_error import StorageError
 
-Node: TypeAlias = tuple[str, int]
-"""Host and port of a server."""
+__all__ = ["SETTINGS", "Durability", "Servers", "Settings", "Stakes", "faults"]
+
 Settings: TypeAlias = Mapping[str, str] | None
 """What a server says of SETTINGS; None if it does not let us see them."""
 
@@ -50,7 +48,7 @@ def faults(found: Settings, stakes: Stakes, replicas: int) -> list[str]:
 
 
 class Servers(Protocol):
-    """Connections to the servers of a storage."""
+    """The servers of a storage, as `RedisClient` reaches them. Both raise StorageError."""
 
     def primaries(self) -> list[Node]:
         """Every server that takes writes."""
@@ -60,13 +58,10 @@ class Servers(Protocol):
 
 
 class Durability:
-    """What is wrong with the servers of one storage, as they were last seen. Each change is said once.
+    """What is wrong with the servers of one storage, as they were last seen. Each change is said once."""
 
-    `failure`: what `Servers` raise when one can't be reached, or does not do what it is asked.
-    """
-
-    def __init__(self, log: logging.Logger, stakes: Stakes, replicas: int, failure: type[Exception]) -> None:
-        self._log, self._stakes, self._replicas, self._failure = log, stakes, replicas, failure
+    def __init__(self, log: logging.Logger, stakes: Stakes, replicas: int) -> None:
+        self._log, self._stakes, self._replicas = log, stakes, replicas
         self._wrong: dict[Node, list[str]] = {}
 
     @property
@@ -75,13 +70,13 @@ class Durability:
         return not any(self._wrong.values())
 
     def look(self, servers: Servers) -> None:
-        """See how every server is set up now; the failure, and no change, if one can't be reached."""
+        """See how every server is set up now; StorageError, and no change, if one can't be reached."""
         self.saw({node: self._settings(servers, node) for node in servers.primaries()})
 
     def _settings(self, servers: Servers, node: Node) -> Settings:
         for _ in range(2):  # a connection that breaks meanwhile is no server that hides its settings
             servers.ask(node, "PING")
-            with suppress(self._failure, IndexError):
+            with suppress(StorageError, IndexError):
                 return {name: servers.ask(node, "CONFIG", "GET", name)[1].decode() for name in SETTINGS}
         return None
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from hubbub_service_common.redis.schemes import is_redis
 from hubbub_shuffler.permute import Entropy
+from hubbub_shuffler.storage.on_threads import AsyncStorage
 from hubbub_shuffler.storage.protocol import (
     LONGEST_PAUSE,
     PIECE_BYTES,
@@ -29,6 +31,7 @@ __all__ = [
     "LONGEST_PAUSE",
     "PIECE_BYTES",
     "Arrivals",
+    "AsyncStorage",
     "Batch",
     "Bucket",
     "BucketGone",
@@ -45,8 +48,6 @@ __all__ = [
     "open_storage",
 ]
 
-REDIS_SCHEMES = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
-
 
 def open_storage(
     where: str | Path,
@@ -55,16 +56,16 @@ def open_storage(
     entropy: Entropy,
     forget_after: float = 30 * 86_400,
     replicas: int = 0,
-) -> Storage:
+) -> AsyncStorage:
     """A file's path opens SQLite; `redis://`, `rediss://` and `redis+cluster://` open Redis.
 
     `replicas`: how many copies on other Redis servers must have a report before it is acknowledged.
     The driver of the other backend is not loaded.
     """
-    if isinstance(where, str) and where.startswith(REDIS_SCHEMES):
+    if isinstance(where, str) and is_redis(where):
         from hubbub_shuffler.storage.redis import RedisStorage
 
-        return RedisStorage(where, entropy=entropy, forget_after=forget_after, replicas=replicas)
+        return AsyncStorage(RedisStorage(where, entropy=entropy, forget_after=forget_after, replicas=replicas))
     from hubbub_shuffler.storage.sqlite import SqliteStorage
 
-    return SqliteStorage(Path(where), clock=clock, entropy=entropy, forget_after=forget_after)
+    return AsyncStorage(SqliteStorage(Path(where), clock=clock, entropy=entropy, forget_after=forget_after))

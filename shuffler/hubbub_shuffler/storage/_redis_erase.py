@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from hubbub_service_common.redis.calls import Part, command
+from hubbub_service_common.redis.client import RedisClient
+from hubbub_service_common.redis.file_rewrite import FileRewrites
 from hubbub_shuffler.storage._redis_keys import SHARDS, Keys
-from hubbub_shuffler.storage._redis_link import Link
-from hubbub_shuffler.storage._redis_rewrite import Rewrite, rewrites
-from hubbub_shuffler.storage._redis_scripts import Part, Scripts, command
-from hubbub_shuffler.storage.protocol import StorageError
+from hubbub_shuffler.storage._redis_scripts import Scripts
 
 __all__ = ["Eraser"]
 
@@ -28,13 +28,13 @@ class Eraser:
     """Deletes what is spent, and sees to it that no file has it any more."""
 
     def __init__(
-        self, link: Link, keys: Keys, scripts: Scripts, now: Callable[[], Part], token: str, lease: float
+        self, client: RedisClient, keys: Keys, scripts: Scripts, now: Callable[[], Part], token: str, lease: float
     ) -> None:
-        self._link, self._keys, self._scripts, self._now = link, keys, scripts, now
+        self._client, self._keys, self._scripts, self._now = client, keys, scripts, now
         self._token, self._lease = token, lease
         self._waiting: list[tuple[bytes, bytes]] = []
         """Buckets that are gone once the rewrites under way have ended."""
-        self._rewrites: list[Rewrite] = []
+        self._rewrites = FileRewrites(client, _LOG, "deleted reports")
 
     def erase(self) -> None:
         """Unlink the reports of every spent bucket."""
@@ -45,63 +45,56 @@ class Eraser:
 
     def rewrite(self) -> bool | None:
         """True if no trace is left anywhere, False if that can't be achieved now, None while it is under way."""
-        fresh = not self._waiting
-        if fresh:
+        if not self._waiting:
             self._waiting = self._listed("erased")
+            self._rewrites.abandon()  # what is under way began before these were deleted
         if not self._waiting:
             return True
         if not self._our_turn():
             self._waiting = []
             return False
-        try:
-            if fresh:
-                self._rewrites = rewrites(self._link)
-            ended = [each.step(self._link) for each in self._rewrites]
-        except StorageError as error:
-            _LOG.error("deleted reports may still be in a file of Redis: %s", error)
+        ended = self._rewrites.step()
+        if ended:
+            for member, incarnation in self._waiting:
+                self._move(member, incarnation, "erased", "gone")
+        if ended is not None:
             self._waiting = []
-            return False
-        if not all(ended):
-            return None
-        for member, incarnation in self._waiting:
-            self._move(member, incarnation, "erased", "gone")
-        self._waiting = []
-        return None  # look again: more may have been deleted meanwhile
+        return None if ended else ended  # after the end, look again: more may have been deleted meanwhile
 
     def forget(self, after: float) -> None:
         """Of what is gone, not even the name is kept beyond this many seconds after its close."""
         keys, gone, skip = self._keys, self._keys.listing("gone"), 0
         while True:
             call = self._scripts.due((gone,), self._now(), after, skip, _AT_ONCE, "")
-            (members,) = self._link.run([call], again=True, write=False)
+            (members,) = self._client.run([call], write=False)
             if not members:
                 return
             for member in members:
                 bucket = keys.bucket(member.decode())
-                row = command(bucket, "HMGET", bucket, "incarnation", "batches")
-                ((incarnation, batches),) = self._link.run([row], again=True, write=False)
+                row = command("HMGET", bucket, "incarnation", "batches")
+                ((incarnation, batches),) = self._client.run([row], write=False)
                 if batches == b"0":
                     self._erase_shards(member, incarnation, 0)
-                    self._link.run([self._scripts.forget((bucket, gone), member)], again=True)
+                    self._client.run([self._scripts.forget((bucket, gone), member)])
                 else:
                     skip += 1  # a notice of it is still to be sent
 
     def _erase_shards(self, member: bytes, incarnation: bytes, margin: float) -> None:
         name, keys, erase = member.decode(), self._keys, self._scripts.erase_shard
         shards = [(keys.shard(name, number), keys.blobs(name, number)) for number in range(SHARDS)]
-        self._link.run([erase(shard, self._now(), incarnation, margin) for shard in shards], again=True)
+        self._client.run([erase(shard, self._now(), incarnation, margin) for shard in shards])
 
     def _our_turn(self) -> bool:
         call = self._scripts.tidy((self._keys.place,), self._token, int(self._lease * 1_000))
-        return self._link.run([call], again=True) == [1]
+        return self._client.run([call]) == [1]
 
     def _listed(self, state: str) -> list[tuple[bytes, bytes]]:
         listing, bucket = self._keys.listing(state), self._keys.bucket
-        (members,) = self._link.run([command(listing, "ZRANGE", listing, 0, _AT_ONCE - 1)], again=True, write=False)
-        calls = [command(listing, "HGET", bucket(member.decode()), "incarnation") for member in members]
-        found = zip(members, self._link.run(calls, again=True, write=False), strict=True)
+        (members,) = self._client.run([command("ZRANGE", listing, 0, _AT_ONCE - 1)], write=False)
+        calls = [command("HGET", bucket(member.decode()), "incarnation") for member in members]
+        found = zip(members, self._client.run(calls, write=False), strict=True)
         return [(member, incarnation) for member, incarnation in found if incarnation is not None]
 
     def _move(self, member: bytes, incarnation: bytes, before: str, after: str) -> None:
         keys = (self._keys.bucket(member.decode()), self._keys.listing(before), self._keys.listing(after))
-        self._link.run([self._scripts.move(keys, member, incarnation, before, after)], again=True)
+        self._client.run([self._scripts.move(keys, member, incarnation, before, after)])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from hubbub_service_common.redis.calls import Part
+from hubbub_service_common.redis.client import RedisClient
 from hubbub_shuffler.permute import Entropy, stretch
 from hubbub_shuffler.storage._redis_keys import Keys, bucket_of, member_of
-from hubbub_shuffler.storage._redis_link import Link
-from hubbub_shuffler.storage._redis_scripts import Part, Scripts
+from hubbub_shuffler.storage._redis_scripts import Scripts
 from hubbub_shuffler.storage.protocol import LONGEST_PAUSE, Batch, Bucket, Claim, Plan, Terms
 
 __all__ = ["Leases"]
@@ -20,8 +21,10 @@ _LOG = logging.getLogger("hubbub_shuffler")
 class Leases:
     """What is planned and not settled. No call of these is sent twice, except for looking."""
 
-    def __init__(self, link: Link, keys: Keys, scripts: Scripts, now: Callable[[], Part], entropy: Entropy) -> None:
-        self._link, self._keys, self._scripts, self._now, self._entropy = link, keys, scripts, now, entropy
+    def __init__(
+        self, client: RedisClient, keys: Keys, scripts: Scripts, now: Callable[[], Part], entropy: Entropy
+    ) -> None:
+        self._client, self._keys, self._scripts, self._now, self._entropy = client, keys, scripts, now, entropy
 
     def plan(self, bucket: Bucket, plan: Plan) -> bool:
         member, keys, parts, total = member_of(bucket), self._keys, len(plan.ids), plan.distinct
@@ -37,7 +40,7 @@ class Leases:
         batches: list[Part] = [part for pair in zip(plan.ids, sizes, strict=True) for part in pair]
         seed = b"" if plan.discard else plan.seed
         call = self._scripts.plan(lists, member, seed, total, plan.duplicates, *batches)
-        return self._link.run([call], again=False) == [1]
+        return self._client.run([call], again=False) == [1]
 
     def claim(self, lease: float) -> Claim | None:
         """Try what is due, the oldest first, until one is ours or nothing is left."""
@@ -46,7 +49,7 @@ class Leases:
                 token = self._entropy(16)
                 keys = (self._keys.batch(id_), self._keys.due)
                 call = self._scripts.claim(keys, self._now(), id_, token, lease, LONGEST_PAUSE)
-                (row,) = self._link.run([call], again=False)
+                (row,) = self._client.run([call], again=False)
                 if row == []:
                     _LOG.error("REDIS LOST DATA: batch %s is not there any more", id_.hex())
                 elif row is not None:
@@ -59,11 +62,17 @@ class Leases:
                     )
         return None
 
-    def hold(self, claim: Claim, seconds: float, sent: str) -> bool:
+    def extend(self, claim: Claim, lease: float) -> bool:
+        return self._hold(claim, lease, "")
+
+    def postpone(self, claim: Claim, seconds: float, *, sent: bool) -> bool:
+        return self._hold(claim, seconds, str(int(sent)))
+
+    def _hold(self, claim: Claim, seconds: float, sent: str) -> bool:
         """Longer, with `sent` empty; else back until then."""
         keys = (self._keys.batch(claim.batch.id), self._keys.due)
         call = self._scripts.hold(keys, self._now(), claim.batch.id, claim.token, seconds, sent)
-        return self._link.run([call], again=False) == [1]
+        return self._client.run([call], again=False) == [1]
 
     def settle(self, claim: Claim, verdict: str) -> bool:
         batch, keys = claim.batch, self._keys
@@ -77,8 +86,8 @@ class Leases:
             keys.listing("spent"),
             keys.counts,
         )
-        return self._link.run([self._scripts.settle(lists, batch.id, claim.token, member, what)], again=False) == [1]
+        return self._client.run([self._scripts.settle(lists, batch.id, claim.token, member, what)], again=False) == [1]
 
     def _due(self) -> list[bytes]:
         call = self._scripts.due((self._keys.due,), self._now(), 0, 0, _CANDIDATES, LONGEST_PAUSE)
-        return list(self._link.run([call], again=True, write=False)[0])
+        return list(self._client.run([call], write=False)[0])

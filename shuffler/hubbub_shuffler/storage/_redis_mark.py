@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
+from hubbub_service_common.redis.calls import Part, command
+from hubbub_service_common.redis.client import RedisClient
 from hubbub_shuffler.permute import Entropy
 from hubbub_shuffler.storage._redis_layout import LAYOUT
-from hubbub_shuffler.storage._redis_link import Link
-from hubbub_shuffler.storage._redis_scripts import Part, command
 
 __all__ = ["Mark"]
 
@@ -17,8 +17,8 @@ _LOG = logging.getLogger("hubbub_shuffler")
 class Mark:
     """Made once, by the first process that finds none; every process remembers the one that it found."""
 
-    def __init__(self, link: Link, key: bytes, entropy: Entropy) -> None:
-        self._link, self._key, self._entropy = link, key, entropy
+    def __init__(self, client: RedisClient, key: bytes, entropy: Entropy) -> None:
+        self._client, self._key, self._entropy = client, key, entropy
         self._known = self._find()
 
     def look(self) -> None:
@@ -31,6 +31,6 @@ class Mark:
     def _find(self) -> bytes:
         """The mark that is there, a new one if there is none."""
         fields: dict[str, Part] = {"mark": self._entropy(16), "layout": LAYOUT}  # an empty one is ours to lay out
-        make = [command(self._key, "HSETNX", self._key, name, value) for name, value in fields.items()]
-        *_, found = self._link.run([*make, command(self._key, "HGET", self._key, "mark")], again=True, write=False)
+        make = [command("HSETNX", self._key, name, value) for name, value in fields.items()]
+        *_, found = self._client.run([*make, command("HGET", self._key, "mark")], write=False)
         return bytes(found)

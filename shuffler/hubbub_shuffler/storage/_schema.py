@@ -1,4 +1,4 @@
-"""The tables of the SQLite backend, and how a connection to them is set up.
+"""The tables of the SQLite backend.
 
     buckets            one row per (metric, period, key): its terms, its state, its number of reports, its tables
     waiting_<name>_0   the reports of one bucket that lie singly, in slots; _1: in pairs, _2: in fours, ...
@@ -18,21 +18,21 @@ number says nothing of it.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 
-from hubbub_shuffler.storage._version import FIRST, refuse_newer
-from hubbub_shuffler.storage.protocol import StorageError
+from hubbub_service_common.sqlite import make_tables, transaction
+from hubbub_service_common.storage_error import StorageError
 
-__all__ = ["BUSY_SECONDS", "THIS", "UPGRADES", "VERSION", "connect", "count", "create"]
+__all__ = ["OTHERWISE", "THIS", "UPGRADES", "VERSION", "count", "create"]
 
 THIS = "metric = ? AND period = ? AND key = ?"
 """Of one bucket, whose three fields are the parameters."""
 
-BUSY_SECONDS = 30.0
+OTHERWISE = "let that one run until no bucket waits, then give this one an empty storage"
+"""What to do about a storage that a newer version wrote, on every backend."""
 
 VERSION = 2
+_FIRST = 1
+"""Of a file that was made before versions were written into it."""
 _PERIODS = """
 CREATE TABLE crowds (name TEXT PRIMARY KEY, period INTEGER NOT NULL, reports INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE held (body BLOB NOT NULL);
@@ -66,48 +66,15 @@ CREATE TABLE probe (body BLOB NOT NULL);
 )
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """A connection on which a commit is durable and a deletion overwrites, to files that only their owner can read."""
-    # SQLite gives new -wal and -shm files the mode of the database, so it must have it from the start. One that is
-    # there is not opened here: closing it would cancel the locks that this process holds on it.
-    with suppress(FileExistsError):
-        path.touch(0o600, exist_ok=False)
-    for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
-        with suppress(FileNotFoundError):
-            file.chmod(0o600)
-    connection = sqlite3.connect(
-        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
-    )
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA secure_delete = ON")
-    connection.execute("PRAGMA temp_store = MEMORY")  # a spill to a temporary file would be a copy nobody deletes
-    return connection
-
-
-def create(connection: sqlite3.Connection) -> None:
+def create(db: sqlite3.Connection) -> None:
     """Make the tables, or bring older ones up to date, all or none; StorageError if they are a newer software's."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        for statement in _missing(connection):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _missing(connection: sqlite3.Connection) -> Iterator[str]:
-    """The statements that lead from what is there to this version."""
-    (found,) = connection.execute("PRAGMA user_version").fetchone()
-    refuse_newer(found, VERSION)
-    columns = {column[1] for column in connection.execute("PRAGMA table_info(buckets)")}
-    if columns and "filled" not in columns:
-        raise StorageError("the file is an older version's: let that one settle what is in it, then remove it")
-    steps = [UPGRADES[old] for old in range(found or FIRST, VERSION)] if columns else [_TABLES]
-    yield from ";".join(steps).split(";")
+    with transaction(db):
+        (found,) = db.execute("PRAGMA user_version").fetchone()
+        columns = {column[1] for column in db.execute("PRAGMA table_info(buckets)")}
+        if not found and columns and "filled" not in columns:
+            raise StorageError("the file is an older version's: let that one settle what is in it, then remove it")
+        there = found or (_FIRST if columns else 0)
+        make_tables(db, _TABLES, UPGRADES, VERSION, found=there, otherwise=OTHERWISE)
 
 
 def count(db: sqlite3.Connection, name: str, what: str, *, reports: int, batches: int = 0) -> None:

@@ -8,36 +8,33 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from hubbub_shuffler.storage._lane import Lane
-from hubbub_shuffler.storage._schema import BUSY_SECONDS, THIS
+from hubbub_service_common.sqlite import cut_log, transaction
+from hubbub_shuffler.storage._schema import THIS
 from hubbub_shuffler.storage._sqlite_slots import tables
 
 __all__ = ["erase"]
 
 _AT_ONCE = 2**20
 """Bytes deleted in one transaction, so that uploads never wait long for the file."""
-_CUT_SECONDS = 0.2
-"""So long at most a cut waits for others, since uploads wait for it meanwhile; then it is left to the next call."""
 
 
-def erase(lane: Lane, forgotten: float) -> bool:
+def erase(db: sqlite3.Connection, forgotten: float) -> bool:
     """Delete what is spent, and what was closed before `forgotten`; False if the log could not be cut."""
-    db = lane.db
     for *bucket, size, waiting, filled in db.execute(
         "SELECT metric, period, key, size, waiting, filled FROM buckets WHERE state = 'spent'"
     ).fetchall():
         own = tables(waiting, filled)
         for length, table in own.items():
-            _empty(lane, table, max(1, _AT_ONCE // (size << length)))
-        with lane.transaction():
+            _empty(db, table, max(1, _AT_ONCE // (size << length)))
+        with transaction(db):
             for table in (*own.values(), f"{waiting}_seed"):
                 db.execute(f"DROP TABLE IF EXISTS {table}")
             db.execute(f"UPDATE buckets SET state = 'gone' WHERE {THIS} AND state = 'spent'", bucket)  # noqa: S608  constant
-    clean = _cut_log(lane)
+    clean = _cut_log(db)
     if db.execute(
         "SELECT 1 FROM buckets WHERE state = 'gone' AND waiting = '' AND closes_at <= ?", (forgotten,)
     ).fetchone():
-        with lane.transaction():
+        with transaction(db):
             db.execute(
                 "DELETE FROM buckets WHERE state = 'gone' AND waiting = '' AND closes_at <= ? AND NOT EXISTS "
                 "(SELECT 1 FROM batches AS b WHERE (b.metric, b.period, b.key) = "
@@ -47,11 +44,11 @@ def erase(lane: Lane, forgotten: float) -> bool:
     return clean
 
 
-def _empty(lane: Lane, table: str, at_once: int) -> None:
+def _empty(db: sqlite3.Connection, table: str, at_once: int) -> None:
     """Delete in steps: one large deletion would keep uploads waiting for the file."""
     deleted = 1
     while deleted:
-        with lane.transaction() as db:
+        with transaction(db):
             try:
                 deleted = db.execute(
                     f"DELETE FROM {table} WHERE slot IN (SELECT slot FROM {table} LIMIT {at_once})"  # noqa: S608  our own name
@@ -62,24 +59,18 @@ def _empty(lane: Lane, table: str, at_once: int) -> None:
                 deleted = 0  # another process was faster
 
 
-def _cut_log(lane: Lane) -> bool:
+def _cut_log(db: sqlite3.Connection) -> bool:
     """Overwritten in the file is not enough: the log still holds the pages as they were, until it is cut.
 
     A bucket that is gone keeps the name of its table until then, so that any process can finish this.
     """
-    db = lane.db
     traces = db.execute("SELECT metric, period, key FROM buckets WHERE state = 'gone' AND waiting != ''").fetchall()
     if not traces and not _has_log(db):
         return True
-    db.execute(f"PRAGMA busy_timeout = {int(_CUT_SECONDS * 1_000)}")
-    try:
-        busy, _, _ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    finally:
-        db.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1_000)}")
-    if busy:
+    if not cut_log(db):
         return not traces
     if traces:
-        with lane.transaction():
+        with transaction(db):
             # only those from before the cut: another process may have deleted since
             db.executemany(f"UPDATE buckets SET waiting = '' WHERE {THIS} AND state = 'gone'", traces)  # noqa: S608  constant
     return True

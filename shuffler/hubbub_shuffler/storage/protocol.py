@@ -6,12 +6,13 @@ which reports came. Each sentence of `Storage` is held by tests/shuffler/test_st
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from hubbub.wire import Kind
 from hubbub_service_common.storage_error import StorageError
+from hubbub_service_common.storage_kind import StorageKind
 
 __all__ = [
     "CLOSED_FOR",
@@ -156,14 +157,21 @@ class Overview:
 
 
 class Storage(Protocol):
-    """Holds sealed reports by bucket until each bucket is settled, and forgets them then."""
+    """Holds sealed reports by bucket until each bucket is settled, and forgets them then.
+
+    Every method blocks until it is done, and several threads may call at once. `AsyncStorage` has the same methods
+    beside the event loop.
+    """
+
+    kind: StorageKind
+    """Which backend it is."""
 
     @property
     def durable(self) -> bool:
         """Whether what it acknowledges survives a crash, as far as `inspect` or the opening could see last."""
         ...
 
-    async def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
+    def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
         """Keep all of it durably, except for buckets that are closed or due: why, for each of those.
 
         Whether a bucket is open is decided by the storage's clock in the one step that keeps what is for it. After a
@@ -171,14 +179,14 @@ class Storage(Protocol):
         """
         ...
 
-    async def close(self, revoked: Collection[int], off: Collection[bytes] = ()) -> list[Closed]:
+    def close(self, revoked: Collection[int], off: Collection[bytes] = ()) -> list[Closed]:
         """Close for good what is due, has a revoked key or is of a metric that is off; all that is closed, not planned.
 
         `revoked`: ids of keys; `off`: ids of metrics.
         """
         ...
 
-    def read(self, bucket: Bucket) -> AsyncIterator[bytes]:
+    def read(self, bucket: Bucket) -> Iterator[bytes]:
         """All reports of a closed or planned bucket, duplicates included, in pieces and in no particular order.
 
         A piece is a whole number of reports, `terms.size` bytes each, and at most PIECE_BYTES long unless one report
@@ -188,30 +196,30 @@ class Storage(Protocol):
         """
         ...
 
-    async def seed(self, bucket: Bucket) -> bytes | None:
+    def seed(self, bucket: Bucket) -> bytes | None:
         """The seed of a planned bucket; None for any other."""
         ...
 
-    async def plan(self, bucket: Bucket, plan: Plan) -> bool:
+    def plan(self, bucket: Bucket, plan: Plan) -> bool:
         """Fix ids, membership and seed in one step; False if someone else did it before."""
         ...
 
-    async def halved(self, name: str, period: int, reports: int) -> bool:
+    def halved(self, name: str, period: int, reports: int) -> bool:
         """Note how many reports a closed period had; whether that is below half of the last one's, which it replaces.
 
         Counted as "halved" for this metric. A period that is not later than the last one changes nothing.
         """
         ...
 
-    async def held_periods(self) -> bytes:
+    def held_periods(self) -> bytes:
         """What `hold_periods` kept last; nothing if there is none."""
         ...
 
-    async def hold_periods(self, before: bytes, after: bytes) -> bool:
+    def hold_periods(self, before: bytes, after: bytes) -> bool:
         """Keep this instead of `before`, durably and in one step; False if neither of them is what is kept."""
         ...
 
-    async def claim(self, lease: float) -> Claim | None:
+    def claim(self, lease: float) -> Claim | None:
         """A batch that is due and nobody else's for the next `lease` seconds; None if there is none.
 
         The one that is due for longest comes first, so none can starve behind others that fail. A clock that was
@@ -219,37 +227,38 @@ class Storage(Protocol):
         """
         ...
 
-    async def extend(self, claim: Claim, lease: float) -> bool:
+    def extend(self, claim: Claim, lease: float) -> bool:
         """Hold the batch for `lease` seconds from now, for an attempt that takes long; False if the claim was lost."""
         ...
 
-    async def postpone(self, claim: Claim, seconds: float, *, sent: bool) -> bool:
+    def postpone(self, claim: Claim, seconds: float, *, sent: bool) -> bool:
         """Give the batch back, to be tried again after so long; False if the claim was lost."""
         ...
 
-    async def settle(self, claim: Claim, verdict: str) -> bool:
+    def settle(self, claim: Claim, verdict: str) -> bool:
         """The batch is done, under this verdict, and never comes back; False if the claim was lost."""
         ...
 
-    async def forget(self) -> bool:
+    def forget(self) -> bool | None:
         """Really delete what is settled or discarded; False if something must be tried again later.
 
-        Also what another process began to delete: True means that no trace is left by any of them.
+        Also what another process began to delete: True means that no trace is left by any of them. None: it goes on
+        beside us, so ask again in a moment.
         """
         ...
 
-    async def overview(self) -> Overview:
+    def overview(self) -> Overview:
         """What there is."""
         ...
 
-    async def inspect(self) -> None:
+    def inspect(self) -> None:
         """See anew whether it is `durable`, and say in the log what changed; StorageError if that can't be seen."""
         ...
 
-    async def check(self) -> None:
+    def check(self) -> None:
         """StorageError unless reports could be taken now."""
         ...
 
-    async def aclose(self) -> None:
-        """Let go of everything that is held open."""
+    def disconnect(self) -> None:
+        """Let go of everything that is held open. Nothing may be asked any more."""
         ...

@@ -1,0 +1,317 @@
+"""Connections to one Redis server or to the nodes of a cluster, for any number of threads.
+
+The calls of one `run` go to their nodes together and are answered together. With `replicas`, every write is followed by
+WAIT on the connection that wrote, and is an error unless so many replicas have it. What a server refuses is followed,
+waited out or raised as refusals.py says. Errors are StorageError, without a word of what was sent and without
+credentials. docs/design/redis-client.md says why this is not redis-py's own client for clusters.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, TypeAlias
+
+from redis import exceptions
+from redis.crc import key_slot
+
+from hubbub_service_common.redis.address import Address, Node
+from hubbub_service_common.redis.calls import Call, Part
+from hubbub_service_common.redis.refusals import describe, rule_of
+from hubbub_service_common.storage_error import StorageError
+
+__all__ = ["Node", "RedisClient"]
+
+_HOPS = 16
+"""How often calls are sent on at once, to another node or with the text of a script, before we give up."""
+_SHORTEST, _LONGEST = 0.01, 0.2
+"""Seconds between two attempts at what may soon be possible: doubling, from and to."""
+_REFUSALS = (exceptions.ResponseError, exceptions.BusyLoadingError)
+"""What is an answer. Other errors of redis-py mean that there is none."""
+_CLUSTER = "write redis+cluster:// (or rediss+cluster://) in its address"
+_Slots: TypeAlias = list[tuple[int, int, Node]]
+
+
+@dataclass(slots=True)
+class _Item:
+    """A call under way."""
+
+    at: int
+    call: Call
+    node: Node | None = None
+    """Where it must go, whatever the map of slots says."""
+    asking: bool = False
+    done: bool = False
+
+
+@dataclass(slots=True)
+class _Round:
+    """What came of sending calls once."""
+
+    failed: list[StorageError] = field(default_factory=list)
+    """Refused for good."""
+    broken: list[StorageError] = field(default_factory=list)
+    """No answer: it may have been done."""
+    unsent: list[StorageError] = field(default_factory=list)
+    """A node could not be reached at all: nothing was sent there."""
+    later: list[StorageError] = field(default_factory=list)
+    """Refused for now."""
+
+
+class RedisClient:
+    """`url` as address.py has it. `patience`: seconds for which a call is tried again that a server refuses for now.
+
+    `timeout`: seconds to connect, and to wait for an answer.
+    """
+
+    def __init__(self, url: str, *, replicas: int = 0, timeout: float = 5.0, patience: float = 1.0) -> None:
+        self._address = Address.parse(url, timeout)
+        self.cluster, self.first = self._address.cluster, self._address.first
+        self.replicas, self._patience = replicas, patience
+        self.wait_milliseconds = int(timeout * 500)
+        self._lock, self._closed = Lock(), False
+        self._idle: dict[Node, list[Any]] = {}
+        self._slots: _Slots = []
+        self._known: list[Node] = []
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.first[0]}:{self.first[1]})"
+
+    def run(self, calls: Sequence[Call], *, write: bool = True, again: bool = True) -> list[Any]:
+        """The answers, in order; those for one node are worked on in order.
+
+        `again`: may be sent a second time where the connection broke before the answer. What a server refused, or a
+        node that could not be reached, was not done and is sent again in any case.
+        """
+        answers: list[Any] = [None] * len(calls)
+        todo = [_Item(at, call) for at, call in enumerate(calls)]
+        hops, pause, until = 0, _SHORTEST, time.monotonic() + self._patience
+        while todo:
+            said = self._round(todo, answers, write, careful=not again)
+            todo = [item for item in todo if not item.done]
+            if said.failed:
+                raise said.failed[0]
+            if said.broken:
+                if not again:
+                    raise said.broken[0]
+                again = False
+            waiting = said.later or (said.unsent if self.cluster else [])  # another node may take over in a moment
+            if waiting:
+                if time.monotonic() + pause > until:
+                    raise waiting[0]
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST)
+            elif said.unsent and hops:
+                raise said.unsent[0]
+            elif todo:
+                hops += 1
+                if hops > _HOPS:
+                    raise StorageError("Redis sends us from node to node without end")
+        return answers
+
+    def one(self, call: Call, *, write: bool = True, again: bool = True) -> Any:
+        """The answer to one call."""
+        return self.run([call], write=write, again=again)[0]
+
+    def ask(self, node: Node, *parts: Part) -> Any:
+        """One command for one node, whatever its keys, sent once."""
+        answers: list[Any] = [None]
+        item = _Item(0, Call(b"", parts), node)
+        said = self._round([item], answers, write=False, careful=True)
+        for error in (*said.failed, *said.broken, *said.unsent, *said.later):
+            raise error
+        return answers[0]
+
+    def primaries(self) -> list[Node]:
+        """Every server that takes writes."""
+        if not self.cluster:
+            return [self.first]
+        return sorted({node for _, _, node in self._learn_slots()})
+
+    def info(self, node: Node, section: str) -> dict[str, str]:
+        """What a server says of itself."""
+        lines = self.ask(node, "INFO", section).decode().splitlines()
+        return dict(line.split(":", 1) for line in lines if ":" in line)
+
+    def close(self) -> None:
+        """Nothing may be asked any more; calls under way end as they would."""
+        with self._lock:
+            self._closed = True
+            idle = [connection for free in self._idle.values() for connection in free]
+            self._idle.clear()
+        for connection in idle:
+            connection.disconnect()
+
+    def _round(self, items: list[_Item], answers: list[Any], write: bool, *, careful: bool) -> _Round:
+        """Send each to its node, then read every answer: one that is left unread would be taken for the next one's.
+
+        `careful`: look first whether a connection was cut while it was idle, since we can't send twice.
+        """
+        said = _Round()
+        by_node: dict[Node, list[_Item]] = {}
+        for item in items:
+            node = item.node or self._node_of(item.call.key)
+            if node is None:
+                said.later.append(StorageError("a part of the Redis cluster is down: nobody has its slots"))
+                self._slots = []
+            else:
+                by_node.setdefault(node, []).append(item)
+        sent: list[tuple[Node, list[_Item], Any]] = []
+        try:
+            for node, mine in by_node.items():
+                if (connection := self._send(node, mine, write, said, careful=careful)) is not None:
+                    sent.append((node, mine, connection))
+            while sent:
+                self._receive(*sent.pop(0), answers, write, said)
+        finally:
+            for _, _, connection in sent:  # interrupted: what comes there is nobody's answer
+                connection.disconnect()
+        return said
+
+    def _send(self, node: Node, items: list[_Item], write: bool, said: _Round, *, careful: bool) -> Any:
+        """The connection on which the answers will come; None if there is none."""
+        commands: list[tuple[Part, ...]] = []
+        for item in items:
+            commands += [("ASKING",), item.call.parts] if item.asking else [item.call.parts]
+        if write and self.replicas:
+            commands.append(("WAIT", self.replicas, self.wait_milliseconds))
+        connection = self._take(node, careful=careful)
+        try:
+            connection.connect()  # nothing happens where it is connected
+        except exceptions.AuthenticationError as error:
+            said.failed.append(StorageError(describe(error)))
+            return None
+        except (exceptions.RedisError, OSError) as error:
+            self._slots = []  # the node may be gone for good
+            for item in items:
+                item.node, item.asking = item.node if self._is_pinned(item) else None, False
+            said.unsent.append(StorageError(describe(error)))
+            return None
+        try:
+            connection.send_packed_command(connection.pack_commands(commands))
+        except (exceptions.RedisError, OSError) as error:
+            self._slots = []
+            said.broken.append(StorageError(describe(error)))
+            return None
+        except BaseException:
+            connection.disconnect()
+            raise
+        return connection
+
+    def _receive(
+        self, node: Node, items: list[_Item], connection: Any, answers: list[Any], write: bool, said: _Round
+    ) -> None:
+        reconnect = False
+        waited: int | exceptions.RedisError | None = None
+        try:
+            for item in items:
+                if item.asking:
+                    connection.read_response(disconnect_on_error=False)
+                try:
+                    answers[item.at], item.done = connection.read_response(disconnect_on_error=False), True
+                except _REFUSALS as error:
+                    reconnect |= self._refused(item, error, said)
+            if write and self.replicas:
+                try:
+                    waited = int(connection.read_response(disconnect_on_error=False))
+                except _REFUSALS as error:
+                    waited = error
+        except (exceptions.RedisError, OSError) as error:
+            connection.disconnect()
+            self._slots = []
+            if write and self.replicas:
+                for item in items:  # none was confirmed, since that comes last
+                    item.done = False
+            said.broken.append(StorageError(describe(error)))
+            return
+        except BaseException:
+            connection.disconnect()
+            raise
+        self._give_back(node, connection, reconnect=reconnect)
+        if waited is not None and any(item.done for item in items):
+            self._confirm(waited, said)
+
+    def _confirm(self, waited: int | exceptions.RedisError, said: _Round) -> None:
+        """What was written counts only if the replicas have it."""
+        if isinstance(waited, exceptions.RedisError):
+            said.failed.append(StorageError(describe(waited)))
+        elif waited < self.replicas:
+            said.failed.append(StorageError(f"{waited} of {self.replicas} replicas have it"))
+
+    def _refused(self, item: _Item, error: Exception, said: _Round) -> bool:
+        """Have the call sent as its refusal asks for; whether the connection is of no more use."""
+        rule = rule_of(error)
+        pinned = self._is_pinned(item)
+        if rule.action == "in-full" and item.call.in_full:
+            item.call = Call(item.call.key, item.call.in_full)
+        elif rule.action == "ask" and isinstance(error, exceptions.AskError) and self.cluster and not pinned:
+            item.node, item.asking = (error.host, error.port), True
+        elif rule.action in ("elsewhere", "ask") and not self.cluster:
+            said.failed.append(StorageError(f"{self.first[0]}:{self.first[1]} is a node of a cluster: {_CLUSTER}"))
+        elif rule.action in ("elsewhere", "later") and not pinned:
+            self._slots, item.node, item.asking = [], None, False
+            if rule.action == "later":
+                said.later.append(StorageError(describe(error)))
+        else:
+            said.failed.append(StorageError(describe(error)))
+        return rule.reconnect
+
+    @staticmethod
+    def _is_pinned(item: _Item) -> bool:
+        """Whether the caller chose the node."""
+        return item.node is not None and not item.asking
+
+    def _take(self, node: Node, *, careful: bool) -> Any:
+        """A connection for us alone."""
+        with self._lock:
+            if self._closed:
+                raise StorageError("the storage was closed")
+            free = self._idle.get(node)
+            connection = free.pop() if free else None
+        if connection is None:
+            return self._address.connect(node)
+        if not careful:
+            return connection
+        try:
+            stale = connection.can_read(0)  # it was cut, or has an answer that nobody waits for
+        except (exceptions.RedisError, OSError):
+            stale = True
+        if stale:
+            connection.disconnect()
+        return connection
+
+    def _give_back(self, node: Node, connection: Any, *, reconnect: bool) -> None:
+        with self._lock:
+            if not self._closed and not reconnect:
+                self._idle.setdefault(node, []).append(connection)
+                return
+            others = self._idle.pop(node, []) if reconnect else []
+        for each in (connection, *others):
+            each.disconnect()
+
+    def _node_of(self, key: bytes) -> Node | None:
+        """Who has the slot of this key; None if nobody has."""
+        if not self.cluster:
+            return self.first
+        slots, slot = self._slots or self._learn_slots(), key_slot(key)
+        return next((node for low, high, node in slots if low <= slot <= high), None)
+
+    def _learn_slots(self) -> _Slots:
+        """Who has which slots, from whichever node answers first: those that we know, replicas too, then the first."""
+        failure = StorageError("no node of the Redis cluster answers")
+        for node in dict.fromkeys([*self._known, self.first]):
+            try:
+                answer = self.ask(node, "CLUSTER", "SLOTS")
+            except StorageError as error:
+                failure = error
+                continue
+            parts = [
+                (low, high, [(member[0].decode() or node[0], int(member[1])) for member in members])
+                for low, high, *members in answer
+            ]
+            self._slots = [(low, high, nodes[0]) for low, high, nodes in parts]
+            self._known = list(dict.fromkeys(each for _, _, nodes in parts for each in nodes)) or self._known
+            return self._slots
+        raise failure

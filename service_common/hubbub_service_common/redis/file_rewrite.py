@@ -1,0 +1,178 @@
+"""Files of Redis, written anew without what was deleted: the append-only file and the snapshot of every server.
+
+Deleting a key frees memory; until the files are written anew they still have it. A rewrite counts if it began after the
+deletion and ended, on every primary and on every replica that is connected, once it has the deletion too.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from hubbub_service_common.redis.address import Node
+from hubbub_service_common.redis.client import RedisClient
+from hubbub_service_common.storage_error import StorageError
+
+__all__ = ["FileRewrites"]
+
+_SHORTEST, _LONGEST = 0.5, 60.0
+"""Seconds until a round that failed is begun again: doubling, from and to. Each costs a rewrite of all files."""
+
+
+class FileRewrites:
+    """Has all files of all servers written anew, one round after the other. `what`: what may still be in one."""
+
+    def __init__(
+        self, client: RedisClient, log: logging.Logger, what: str, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client, self._log, self._what, self._monotonic = client, log, what, monotonic
+        self._round: list[_Server] | None = None
+        self._pause, self._not_before, self._said = _SHORTEST, float("-inf"), ""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a round has begun: it counts for what was deleted before that."""
+        return self._round is not None
+
+    def abandon(self) -> None:
+        """Another process goes on with it."""
+        self._round = None
+
+    def step(self) -> bool | None:
+        """Begin a round or go on with it: True when it has ended, False if it failed, None while it is under way."""
+        if self._round is None and self._monotonic() < self._not_before:
+            return False
+        try:
+            if self._round is None:
+                self._round = _servers(self._client)
+            ended = [server.step(self._client) for server in self._round]
+        except StorageError as error:
+            self._fail(str(error))
+            return False
+        if not all(ended):
+            return None
+        if self._said:
+            self._log.info("files of Redis were written anew: %s can't be in one any more", self._what)
+        self._round, self._pause, self._said = None, _SHORTEST, ""
+        return True
+
+    def _fail(self, why: str) -> None:
+        if why != self._said:
+            self._log.error("%s may still be in a file of Redis; it is tried again: %s", self._what, why)
+        self._round, self._said = None, why
+        self._not_before = self._monotonic() + self._pause
+        self._pause = min(2 * self._pause, _LONGEST)
+
+
+def _servers(client: RedisClient) -> list[_Server]:
+    """Every primary, and every replica that is connected to one, with how far it must have come."""
+    found = []
+    for primary in client.primaries():
+        replication = client.info(primary, "replication")
+        found.append(_Server(primary))
+        offset = int(replication.get("master_repl_offset", 0))
+        found += [_Server(replica, primary, offset) for replica in _replicas(replication)]
+    return found
+
+
+class _Server:
+    """One server: asked for one rewrite of the append-only file, then of the snapshot, as far as it has them."""
+
+    def __init__(self, node: Node, primary: Node | None = None, offset: int = 0) -> None:
+        self._node, self._primary, self._offset = node, primary, offset
+        self._next: Callable[[RedisClient], bool] = self._catch_up if primary else self._begin_log
+        self._life = ""
+
+    def step(self, client: RedisClient) -> bool:
+        """Do what can be done now; whether all is done."""
+        while self._next(client):
+            pass
+        return self._next == self._end
+
+    def _catch_up(self, client: RedisClient) -> bool:
+        if self._primary is not None:
+            known = _replicas(client.info(self._primary, "replication"))
+            if self._node not in known:
+                raise StorageError(f"replica {self._node[0]}:{self._node[1]} went away before it deleted")
+            if known[self._node] < self._offset:
+                return False
+        self._next = self._begin_log
+        return True
+
+    def _begin_log(self, client: RedisClient) -> bool:
+        now = client.info(self._node, "persistence")
+        if now["aof_enabled"] == "0":
+            self._next = self._begin_snapshot
+            return True
+        return self._begin(client, now, "BGREWRITEAOF", self._await_log)
+
+    def _await_log(self, client: RedisClient) -> bool:
+        what = "a rewrite of the append-only file"
+        return self._await(client, "aof_last_bgrewrite_status", what, self._begin_snapshot)
+
+    def _begin_snapshot(self, client: RedisClient) -> bool:
+        if not _has_snapshots(client, self._node):
+            self._next = self._end
+            return True
+        return self._begin(client, client.info(self._node, "persistence"), "BGSAVE", self._await_snapshot)
+
+    def _await_snapshot(self, client: RedisClient) -> bool:
+        return self._await(client, "rdb_last_bgsave_status", "a snapshot", self._end)
+
+    def _begin(
+        self, client: RedisClient, now: dict[str, str], command: str, then: Callable[[RedisClient], bool]
+    ) -> bool:
+        if _busy(now):
+            return False  # it may have begun before the deletion
+        self._life = client.info(self._node, "server")["run_id"]
+        client.ask(self._node, command)
+        self._next = then
+        return True
+
+    def _await(self, client: RedisClient, status: str, what: str, then: Callable[[RedisClient], bool]) -> bool:
+        now = client.info(self._node, "persistence")
+        if _busy(now):
+            return False
+        if client.info(self._node, "server")["run_id"] != self._life:
+            # it says that all is well, since it knows of nothing that it was asked for before
+            raise StorageError(f"{self._node[0]}:{self._node[1]} was started anew before it had written its files")
+        if now[status] != "ok":
+            raise StorageError(f"{what} failed on {self._node[0]}:{self._node[1]}: look at its log and its disk")
+        self._next = then
+        return True
+
+    def _end(self, _client: RedisClient) -> bool:
+        return False
+
+
+def _busy(persistence: dict[str, str]) -> bool:
+    flags = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress")
+    return any(persistence.get(flag, "0") != "0" for flag in flags)
+
+
+def _has_snapshots(client: RedisClient, node: Node) -> bool:
+    """Whether there may be a snapshot: from save points, from replication, or because someone asked for one.
+
+    One that is older than the server's last start can't be seen; docs/design/redis-client.md says so.
+    """
+    try:
+        _, points = client.ask(node, "CONFIG", "GET", "save")
+    except (StorageError, ValueError):
+        return True  # not ours to know: then better one too many
+    replication = client.info(node, "replication")
+    if points or replication["role"] != "master" or replication["connected_slaves"] != "0":
+        return True
+    server = client.info(node, "server")
+    started = int(server["server_time_usec"]) // 1_000_000 - int(server["uptime_in_seconds"])
+    return int(client.info(node, "persistence")["rdb_last_save_time"]) > started + 1  # at the start it is set, too
+
+
+def _replicas(replication: dict[str, str]) -> dict[Node, int]:
+    """Each connected replica, and how far it has come."""
+    found = {}
+    for name, value in replication.items():
+        if name.startswith("slave") and name[5:].isdigit():
+            fields = dict(pair.split("=", 1) for pair in value.split(","))
+            found[fields["ip"], int(fields["port"])] = int(fields["offset"])
+    return found

@@ -1,0 +1,82 @@
+"""What a Redis server says when it does not do what it was asked, and what the client does then.
+
+docs/design/redis-client.md shows this table, and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple, TypeAlias
+
+from redis import exceptions
+
+__all__ = ["RULES", "Rule", "describe", "rule_of"]
+
+Action: TypeAlias = Literal["in-full", "elsewhere", "ask", "later", "fail"]
+
+
+class Rule(NamedTuple):
+    """What follows from one error code."""
+
+    action: Action
+    """in-full: send the text of the script; elsewhere: at once to whoever has the slot now; ask: once to the node
+    that it names; later: after a pause, to whoever has the slot then; fail: StorageError."""
+    meaning: str
+    advice: str = ""
+    """What to do about it, behind the error."""
+    reconnect: bool = False
+    """Whether the connection is closed: the same name may lead to another server by now."""
+
+
+RULES = {
+    "NOSCRIPT": Rule("in-full", "the server does not know the script yet, or was started anew"),
+    "MOVED": Rule("elsewhere", "the slot is another node's: after a failover or a move of slots"),
+    "ASK": Rule("ask", "the slot is on its way to another node, and this key is there already"),
+    "TRYAGAIN": Rule("later", "the keys of one call are on two nodes while their slot moves"),
+    "CLUSTERDOWN": Rule("later", "the cluster has no majority, or nobody has the slot: a failover may be under way"),
+    "MASTERDOWN": Rule("later", "a replica has lost its primary", reconnect=True),
+    "READONLY": Rule("later", "the server is a replica by now: a failover demoted it", reconnect=True),
+    "LOADING": Rule("later", "the server was started a moment ago and reads its file"),
+    "OOM": Rule("fail", "maxmemory is reached", "raise maxmemory, or find out why nothing leaves"),
+    "NOREPLICAS": Rule(
+        "fail", "fewer replicas are connected than min-replicas-to-write asks for", "bring its replicas back"
+    ),
+    "MISCONF": Rule("fail", "the server can't write its snapshot or its append-only file", "look at its disk"),
+    "NOAUTH": Rule("fail", "no password was given", "put one into the address"),
+    "WRONGPASS": Rule("fail", "the password is wrong", "correct it in the address"),
+    "NOPERM": Rule("fail", "the account may not use this command or key", "see docs/how-to/redis.md for what it needs"),
+}
+"""By error code. All but OOM say that nothing was done: a script that runs out of memory may have done a part of its
+work, so it is not sent again by itself. Any other code is a failure without advice."""
+
+_OTHER = Rule("fail", "")
+_WRAPPED = re.compile(r"[:,] -?([A-Z]{3,}) ")
+"""How Redis 6 shows the error of a command inside a script."""
+
+
+def code_of(error: Exception) -> str:
+    """The word with which a server's error begins."""
+    text = str(error)
+    code = getattr(error, "status_code", None) or text.partition(" ")[0]
+    if code == "ERR" and (inside := _WRAPPED.search(text)) and inside[1] in RULES:
+        return inside[1]
+    return str(code)
+
+
+def rule_of(error: Exception) -> Rule:
+    """What to do about an answer that is an error."""
+    return RULES.get(code_of(error), _OTHER)
+
+
+def describe(error: Exception) -> str:
+    """What went wrong, in words that hold nothing of what was sent, and what to do about it."""
+    code = code_of(error)
+    if code in RULES:
+        rule = RULES[code]
+        return f"Redis says {code}: {rule.meaning}" + (f"; {rule.advice}" if rule.advice else "")
+    if isinstance(error, exceptions.AuthenticationError):
+        return "Redis does not take these credentials: correct user and password in the address"
+    text = str(error)
+    if "with args" in text or "arguments" in text:  # it may repeat them
+        text = text.partition(" ")[0]
+    return f"{type(error).__name__}: {text[:200]}"

@@ -1,0 +1,53 @@
+"""A whole shuffler inside another process: for the simulator and the audit, which set its clock.
+
+It is built as the service builds itself; only listeners and the network are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import httpx
+
+from hubbub_shuffler.main import Shuffler, build, open_reports
+from hubbub_shuffler.settings import Settings
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+__all__ = ["InProcess", "in_process"]
+
+AGGREGATOR, SHUFFLER = "http://aggregator.invalid", "http://shuffler.invalid"
+"""Names only: nothing listens there."""
+
+
+class InProcess(NamedTuple):
+    """What is built."""
+
+    shuffler: Shuffler
+    devices: httpx.AsyncClient
+    """Sends what devices send."""
+
+
+@asynccontextmanager
+async def in_process(
+    aggregator: ASGIApp, *, state_dir: Path, trust: str, clock: Callable[[], float], **settings: Any
+) -> AsyncIterator[InProcess]:
+    """A shuffler in front of this aggregator, which has the trust anchor `trust`, from entering to leaving.
+
+    `settings`: as the service's, already of the right types. No variable of the environment changes any.
+    """
+    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    given = Settings.model_construct(state_dir=state_dir, aggregator=AGGREGATOR, trust=(trust,), **settings)
+    storage = open_reports(given, clock)
+    try:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(aggregator), trust_env=False) as upstream:
+            shuffler = build(given, storage, upstream, clock=clock)
+            inside = httpx.ASGITransport(shuffler.app)
+            async with httpx.AsyncClient(transport=inside, base_url=SHUFFLER, trust_env=False) as devices:
+                yield InProcess(shuffler, devices)
+    finally:
+        await storage.aclose()

@@ -1,0 +1,106 @@
+"""A storage beside the event loop: the same methods, awaited, on two threads.
+
+One thread is for ingest and what it needs, one for everything else, so that reading a large bucket never keeps an
+upload waiting. Each does one thing after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from hubbub_service_common.storage_kind import StorageKind
+    from hubbub_shuffler.storage.protocol import Arrivals, Bucket, Claim, Closed, Overview, Plan, Reason, Storage
+
+__all__ = ["AsyncStorage"]
+
+T = TypeVar("T")
+P = ParamSpec("P")
+_PATIENCE, _PAUSE = 0.2, 0.02
+"""Seconds for which `forget` waits for what goes on beside it, and between two looks."""
+
+
+class AsyncStorage:
+    """What a `Storage` promises, without blocking. `blocking` is the storage itself."""
+
+    def __init__(self, blocking: Storage) -> None:
+        self.blocking = blocking
+        self._ingest = ThreadPoolExecutor(1, thread_name_prefix="hubbub-shuffler-ingest")
+        self._rest = ThreadPoolExecutor(1, thread_name_prefix="hubbub-shuffler-storage")
+
+    @property
+    def kind(self) -> StorageKind:
+        return self.blocking.kind
+
+    @property
+    def durable(self) -> bool:
+        return self.blocking.durable
+
+    async def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
+        return await _on(self._ingest, self.blocking.add, arrivals)
+
+    async def held_periods(self) -> bytes:
+        return await _on(self._ingest, self.blocking.held_periods)
+
+    async def hold_periods(self, before: bytes, after: bytes) -> bool:
+        return await _on(self._ingest, self.blocking.hold_periods, before, after)
+
+    async def check(self) -> None:
+        await _on(self._ingest, self.blocking.check)
+
+    async def close(self, revoked: Collection[int], off: Collection[bytes] = ()) -> list[Closed]:
+        return await _on(self._rest, self.blocking.close, revoked, off)
+
+    async def read(self, bucket: Bucket) -> AsyncIterator[bytes]:
+        pieces = self.blocking.read(bucket)
+        while (piece := await _on(self._rest, next, pieces, None)) is not None:
+            yield piece
+
+    async def seed(self, bucket: Bucket) -> bytes | None:
+        return await _on(self._rest, self.blocking.seed, bucket)
+
+    async def plan(self, bucket: Bucket, plan: Plan) -> bool:
+        return await _on(self._rest, self.blocking.plan, bucket, plan)
+
+    async def halved(self, name: str, period: int, reports: int) -> bool:
+        return await _on(self._rest, self.blocking.halved, name, period, reports)
+
+    async def claim(self, lease: float) -> Claim | None:
+        return await _on(self._rest, self.blocking.claim, lease)
+
+    async def extend(self, claim: Claim, lease: float) -> bool:
+        return await _on(self._rest, self.blocking.extend, claim, lease)
+
+    async def postpone(self, claim: Claim, seconds: float, *, sent: bool) -> bool:
+        return await _on(self._rest, self.blocking.postpone, claim, seconds, sent=sent)
+
+    async def settle(self, claim: Claim, verdict: str) -> bool:
+        return await _on(self._rest, self.blocking.settle, claim, verdict)
+
+    async def forget(self) -> bool:
+        """False also if it goes on for longer than a moment: others wait for this thread."""
+        for _ in range(int(_PATIENCE / _PAUSE)):
+            if (clean := await _on(self._rest, self.blocking.forget)) is not None:
+                return clean
+            await asyncio.sleep(_PAUSE)
+        return False
+
+    async def overview(self) -> Overview:
+        return await _on(self._rest, self.blocking.overview)
+
+    async def inspect(self) -> None:
+        await _on(self._rest, self.blocking.inspect)
+
+    async def aclose(self) -> None:
+        """Finish what was begun, then let go of everything that is held open."""
+        for thread in (self._ingest, self._rest):
+            await _on(thread, lambda: None)
+            thread.shutdown()
+        self.blocking.disconnect()
+
+
+async def _on(thread: ThreadPoolExecutor, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    return await asyncio.get_running_loop().run_in_executor(thread, lambda: work(*arguments, **named))

@@ -16,7 +16,7 @@ from tests.deploy.lab import ROOT, Lab, lab
 from tests.patience import PATIENCE, wait_for
 
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
-PACKAGES = ("core", "client_sdk", "shuffler", "aggregator", "audit", "cli")
+PACKAGES = ("core", "client_sdk", "service_common", "shuffler", "aggregator", "audit", "cli")
 
 
 def test_the_linter_finds_nothing() -> None:

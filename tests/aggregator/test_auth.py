@@ -16,7 +16,7 @@ from fastapi.routing import APIRoute
 from hubbub.refusals import Refused
 from hubbub_aggregator.dashboard.rendering import asset_hash
 from hubbub_aggregator.opening import Pool
-from hubbub_aggregator.tokens import Tokens
+from hubbub_service_common.tokens import Tokens
 from tests.aggregator.fleet import CODEBOOK, Site
 from tests.aggregator.test_batches import problem
 
@@ -147,7 +147,7 @@ def test_tokens_are_compared_in_constant_time_and_all_of_them(monkeypatch: pytes
         compared.append((len(a), len(b)))
         return whole(a, b)
 
-    monkeypatch.setattr("hubbub_aggregator.tokens.hmac.compare_digest", counting)
+    monkeypatch.setattr("hubbub_service_common.tokens.hmac.compare_digest", counting)
     known = Tokens([ANALYST, ANALYST_NEXT])
     for token in (ANALYST, ANALYST_NEXT):
         known.require(f"Bearer {token}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hubbub_aggregator.etags import is_known, tag
 from hubbub_aggregator.routes.reply import form
+from hubbub_service_common.entity_tags import is_known
+from hubbub_service_common.entity_tags import tag_of_basis as tag
 from tests.aggregator.fleet import DAY, START, Site
 
 ESTIMATE = "/v1/metrics/theme/estimate"

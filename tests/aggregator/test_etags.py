@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from hubbub_aggregator.routes.reply import form
-from hubbub_service_common.entity_tags import is_known
-from hubbub_service_common.entity_tags import tag_of_basis as tag
 from tests.aggregator.fleet import DAY, START, Site
 
 ESTIMATE = "/v1/metrics/theme/estimate"
@@ -114,10 +112,3 @@ def test_the_form_is_what_accept_prefers(accept: str | None, expected: str) -> N
     assert form(None, accept) == expected
     assert form("json", accept) == "json"
     assert form("csv", accept) == "csv"
-
-
-def test_tags_tell_apart_what_runs_together() -> None:
-    assert tag("ab", "c") != tag("a", "bc") != tag(["a", "bc"])
-    assert tag(1, None, True) == tag(1, None, True)
-    assert not is_known(tag("a"), None)
-    assert not is_known(tag("a"), tag("b") + " " + tag("c"))

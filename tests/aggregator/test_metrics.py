@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
+from hubbub.refusals import Refused
 from hubbub_aggregator.admin import create_admin
 from hubbub_aggregator.dashboard.pages.operations import INVALID
 from hubbub_aggregator.metrics import exposition, stored_now
+from hubbub_aggregator.routes.operate import health_of
 from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.storage import SqliteStorage
 from hubbub_cli.aggregator import aggregator
@@ -29,6 +32,7 @@ from scripts.reference.settings import settings
 from tests.aggregator.fleet import CODEBOOK, DAY, Site, remember, whole
 from tests.aggregator.served import Served
 from tests.aggregator.test_batches import problem
+from tests.patience import PATIENCE
 from tests.ports import reserved_port
 
 TOKEN = "a-token-of-an-operator"  # noqa: S105  it opens nothing
@@ -116,6 +120,28 @@ def test_readiness_is_whether_the_storage_can_be_written(site: Site) -> None:
     assert metrics(site)["storage_errors_total",] == 3
     site.service.healthy = False
     problem(site.get("/readyz"), "no-bundle")
+
+
+def test_a_storage_that_hangs_is_not_ready_and_is_asked_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks is answered; what was asked goes on, once for all."""
+    let_go, asked = threading.Event(), []
+
+    def hang() -> None:
+        asked.append(1)
+        assert let_go.wait(PATIENCE)
+
+    monkeypatch.setattr(site.service.storage, "check", hang)
+
+    async def ask_often() -> None:
+        health = health_of(site.service, patience=0.05)
+        for _ in range(3):
+            with pytest.raises(Refused, match="the storage can't be read or written now"):
+                await health.refuse_unless_ready()
+        let_go.set()
+
+    site.clock.now += 5
+    asyncio.run(ask_often())
+    assert len(asked) == 1
 
 
 def test_metrics_are_there_while_the_storage_is_not(site: Site) -> None:

@@ -11,7 +11,7 @@ from hubbub_aggregator.routes.access import PROBLEMS, Analyst
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.status import FullStatus, status_of
 from hubbub_service_common.health import AS_TEXT, Health
-from hubbub_service_common.one_question import OneQuestion
+from hubbub_service_common.one_question import PATIENCE, OneQuestion
 
 __all__ = ["health_of", "router"]
 
@@ -25,9 +25,9 @@ def status(service: Analyst) -> FullStatus:
         return status_of(service)
 
 
-def health_of(service: Aggregator) -> Health:
+def health_of(service: Aggregator, patience: float = PATIENCE) -> Health:
     """Ready when batches would be taken and devices served."""
-    asked: OneQuestion[None] = OneQuestion()
+    asked: OneQuestion[None] = OneQuestion(patience)
 
     def look() -> None:
         service.check_storage()

@@ -250,7 +250,7 @@ class Server:
 @contextmanager
 def server(make: Callable[..., tuple[Any, Any]], stored: int = 0, **options: Any) -> Iterator[Server]:
     """An application on a free port, ended in any case."""
-    from hubbub_shuffler.serve import listen
+    from hubbub_service_common.serving import listen
 
     with listen("127.0.0.1", 0) as listener, tempfile.TemporaryDirectory() as directory:
         if stored:
@@ -274,9 +274,9 @@ def _serve(make: Callable[..., tuple[Any, Any]], directory: Path, listener: Any,
     """Both kinds of application alike: the service's own server, event loop and care for garbage."""
     import uvloop
 
+    from hubbub_service_common.serving import Server as Uvicorn
+    from hubbub_service_common.serving import server_config
     from hubbub_shuffler.garbage import tune
-    from hubbub_shuffler.serve import Server as Uvicorn
-    from hubbub_shuffler.serve import server_config
 
     async def serve() -> None:
         app, protocol = make(directory, **options)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 
-from hubbub_aggregator import settings as of_the_aggregator
+from hubbub_aggregator.settings import Settings as Aggregator
 from hubbub_service_common.secret_files import FILE
-from hubbub_shuffler import settings as of_the_shuffler
+from hubbub_service_common.settings import ServiceSettings
+from hubbub_shuffler.settings import Settings as Shuffler
 
 __all__ = ["FOLDER", "main", "template"]
 
@@ -38,20 +38,21 @@ _BY_THE_UNIT = {
 }
 
 
-def template(service: str, settings: ModuleType, set_here: Mapping[str, str]) -> str:
+def template(settings: type[ServiceSettings], set_here: Mapping[str, str]) -> str:
     """All settings of a service as its unit reads them."""
+    service, prefix = settings.service, settings.prefix()
     lines = [
         f"# Settings of hubbub-{service}.service: copy to /etc/hubbub/{service}.env, edit the lines without a # first.",
         "# Secrets do not belong here: the unit reads them from files, as credentials. One that it has not may be",
-        f"# named here by its file: {settings.PREFIX}ADMIN_TOKEN{FILE}=...",
+        f"# named here by its file: {prefix}ADMIN_TOKEN{FILE}=...",
         "",
     ]
     for name, default, text in settings.table():
-        variable = settings.PREFIX + name.upper()
+        variable = prefix + name.upper()
         notes = [text]
         if name in _BY_THE_UNIT[service]:
             notes.append("Set by the unit.")
-        if name in settings.IN_FILES:
+        if name in settings.in_files():
             notes.append(f"Or the name of a file that holds it, in {variable}{FILE}.")
         lines += textwrap.wrap(" ".join(notes), _WIDTH, initial_indent="# ", subsequent_indent="# ")
         lines += [f"{variable}={set_here[name]}" if name in set_here else f"#{variable}={default}", ""]
@@ -61,8 +62,8 @@ def template(service: str, settings: ModuleType, set_here: Mapping[str, str]) ->
 def main() -> dict[Path, str]:
     """What each file has to say."""
     return {
-        FOLDER / "shuffler.env": template("shuffler", of_the_shuffler, _SHUFFLER),
-        FOLDER / "aggregator.env": template("aggregator", of_the_aggregator, _AGGREGATOR),
+        FOLDER / "shuffler.env": template(Shuffler, _SHUFFLER),
+        FOLDER / "aggregator.env": template(Aggregator, _AGGREGATOR),
     }
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REASONS", "RESULTS", "Accumulator", "Progress", "distinct"]
 
-log = logging.getLogger("hubbub.aggregator")
+_LOG = logging.getLogger("hubbub_aggregator")
 
 Reason: TypeAlias = Literal["batch-too-late", "batch-too-small", "revoked-key", "unknown-key", "unknown-metric"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
@@ -99,7 +99,7 @@ class Accumulator:
                     await self._settle_in_time(batch)
         except Exception as error:  # noqa: BLE001  one batch must not stop the others; it stays pending
             self.progress.failures += 1
-            log.error("batch %s could not be worked on and stays pending: %s", batch.id.hex(), type(error).__name__)
+            _LOG.error("batch %s could not be worked on and stays pending: %s", batch.id.hex(), type(error).__name__)
             return False
         finally:
             self._busy.discard(batch.id)
@@ -139,7 +139,7 @@ class Accumulator:
         if batch.spool is not None and not await asyncio.to_thread(self.spool.fetch, batch.spool, header.body_bytes):
             # the shuffler is told that nothing is here, and sends it again
             await asyncio.to_thread(self.storage.drop, batch.id)
-            log.error("batch %s is dropped: its file is gone", batch.id.hex())
+            _LOG.error("batch %s is dropped: its file is gone", batch.id.hex())
             return
         governed = await asyncio.to_thread(self.codebooks.governing, header.metric, header.period)
         key = await asyncio.to_thread(self.ring.find, header.period, header.key)
@@ -172,7 +172,7 @@ class Accumulator:
             if await asyncio.to_thread(self.storage.accept, batch.id, pair.version, accepted):
                 self._read.pop(batch.id, None)
                 self._count("accepted", valid, invalid)
-                log.info("batch %s accepted: %d of %d reports", batch.id.hex(), valid, header.count)
+                _LOG.info("batch %s accepted: %d of %d reports", batch.id.hex(), valid, header.count)
                 return
             # another batch of this metric and period came in between: its nonces count too
 
@@ -201,7 +201,7 @@ class Accumulator:
         await asyncio.to_thread(self.storage.refuse, batch.id, reason, valid, invalid or {}, record)
         self._read.pop(batch.id, None)
         self._count(reason, valid or 0, invalid or {})
-        log.info("batch %s refused: %s", batch.id.hex(), reason)
+        _LOG.info("batch %s refused: %s", batch.id.hex(), reason)
 
     def _count(self, verdict: str, valid: int, invalid: Mapping[str, int]) -> None:
         self.progress.batches[verdict] += 1

@@ -1,71 +1,51 @@
-"""The admin listener: /metrics, /healthz and /readyz on an address of their own, never where others ask."""
+"""The aggregator's admin listener: metrics and health, without background work, which is the main application's."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+import logging
+from typing import TYPE_CHECKING
 
-from prometheus_client import CONTENT_TYPE_LATEST
-
-from hubbub.refusals import Refused
-from hubbub_aggregator.metrics import exposition
-from hubbub_aggregator.routes.operate import refuse_unless_ready
+from hubbub_aggregator.metrics import Stored, exposition, stored_now
+from hubbub_aggregator.routes.operate import health_of
+from hubbub_aggregator.storage import StorageError
+from hubbub_service_common.admin import create_admin_api, for_operators
+from hubbub_service_common.one_question import OneQuestion
+from hubbub_service_common.problem_documents import ProblemHandlers
 
 if TYPE_CHECKING:
-    from starlette.responses import Response
+    from fastapi import FastAPI
+    from starlette.types import ASGIApp
 
     from hubbub_aggregator.service import Aggregator
-    from hubbub_aggregator.tokens import Tokens
+    from hubbub_service_common.tokens import Tokens
 
-__all__ = ["create_admin"]
+__all__ = ["admin_api", "create_admin"]
 
-_Message: TypeAlias = MutableMapping[str, Any]
-ASGIApp: TypeAlias = Callable[
-    [_Message, Callable[[], Awaitable[_Message]], Callable[[_Message], Awaitable[None]]], Awaitable[None]
-]
+_LOG = logging.getLogger("hubbub_aggregator")
 
 
 def create_admin(service: Aggregator, tokens: Tokens) -> ASGIApp:
-    """An ASGI application without background work: that is the main one's."""
-    from starlette.requests import Request
-    from starlette.responses import JSONResponse, PlainTextResponse, Response
+    """/metrics, /healthz and /readyz. With a token, for who has it only."""
+    return for_operators(admin_api(service, *(["unauthorized"] if tokens else [])), tokens)
 
-    from hubbub.refusals import PROBLEM_TYPE
 
-    def metrics() -> Response:
-        return Response(exposition(service), media_type=CONTENT_TYPE_LATEST)
+def admin_api(service: Aggregator, *refusals: str) -> FastAPI:
+    """Its routes. `refusals`: what the listener refuses for before it comes to them."""
+    asked: OneQuestion[Stored | None] = OneQuestion()
 
-    def healthz() -> Response:
-        return PlainTextResponse("ok\n")
-
-    def readyz() -> Response:
-        refuse_unless_ready(service)
-        return PlainTextResponse("ready\n")
-
-    pages: dict[str, Callable[[], Response]] = {"/metrics": metrics, "/healthz": healthz, "/readyz": readyz}
-
-    async def answer(request: Request) -> Response:
-        tokens.require(request.headers.get("authorization"))
-        page = pages.get(request.url.path)
-        if page is None:
-            raise Refused("not-found", f"here are {', '.join(pages)}")
-        if request.method not in ("GET", "HEAD"):
-            raise Refused("method-not-allowed", "this listener is for reading")
-        return await asyncio.to_thread(page)
-
-    async def app(
-        scope: _Message, receive: Callable[[], Awaitable[_Message]], send: Callable[[_Message], Awaitable[None]]
-    ) -> None:
-        if scope["type"] != "http":
-            return
+    async def metrics() -> bytes:
         try:
-            response = await answer(Request(scope, receive))
-        except Refused as refused:
-            headers = {} if refused.retry_after is None else {"Retry-After": str(refused.retry_after)}
-            if refused.refusal.name == "unauthorized":
-                headers["WWW-Authenticate"] = "Bearer"
-            response = JSONResponse(refused.document(), refused.refusal.status, headers, media_type=PROBLEM_TYPE)
-        await response(scope, receive, send)
+            stored = await asked.answer(lambda: asyncio.to_thread(stored_now, service))
+        except StorageError:  # it took too long
+            service.storage_errors += 1
+            stored = None
+        return exposition(service, stored)
 
-    return app
+    return create_admin_api(
+        "hubbub aggregator, admin",
+        ProblemHandlers(_LOG),
+        health=health_of(service),
+        metrics=metrics,
+        refusals=refusals,
+    )

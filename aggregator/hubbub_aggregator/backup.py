@@ -10,7 +10,6 @@ the newest bundle, which every shuffler relays, says what that was.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -22,8 +21,9 @@ from hubbub.canonical import canonical_bytes
 from hubbub.problems import InvalidParameter, UntrustedBundle
 from hubbub.trust import anchor_of
 from hubbub_aggregator.codebooks import Codebooks
-from hubbub_aggregator.keys import IDENTITY, KeyRing, load_identity, state_directory
+from hubbub_aggregator.keys import IDENTITY, KeyRing, load_identity
 from hubbub_aggregator.storage import SqliteStorage, StoredCodebook, StoredKey
+from hubbub_service_common.files import new_file, state_directory
 
 if TYPE_CHECKING:
     from hubbub.bundle_body import Body
@@ -155,19 +155,9 @@ def _identity_in(file: Path) -> bytes | None:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[Path]:
-    """A file beside it, mode 0600, that takes its name when all is written; nothing is ever replaced."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    """A file to write to that takes this name when all is written; nothing is ever replaced."""
     try:
-        yield part
-        descriptor = os.open(part, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.link(part, path)
+        with new_file(path) as part:
+            yield part
     except FileExistsError as error:
         raise InvalidParameter(f"{path} exists already, and nothing was changed") from error
-    finally:
-        for left in path.parent.glob(f"{part.name}*"):
-            left.unlink()

@@ -16,7 +16,7 @@ from hubbub_aggregator.storage import Storage, StoredCodebook
 
 __all__ = ["Codebooks", "Governed", "Version", "smallest_batch"]
 
-log = logging.getLogger("hubbub.aggregator")
+_LOG = logging.getLogger("hubbub_aggregator")
 
 _LARGEST_MIN_BATCH = 1_000_000
 _ATTEMPTS = 10
@@ -116,7 +116,7 @@ class Codebooks:
             known = [version.codebook.to_bytes() for version in self._versions]
             if compiled in known:
                 if compiled != known[-1]:
-                    log.warning("the codebook given at the start is an older one: what was published stays in force")
+                    _LOG.warning("the codebook given at the start is an older one: what was published stays in force")
                 return False
             current = resolved.collection.calendar.index_at(now)
             edited = bool(self._versions)
@@ -125,7 +125,7 @@ class Codebooks:
                 self._read()
                 if edited:
                     label = resolved.collection.calendar.period(first).label
-                    log.warning("the codebook was edited: the new one counts from the period %s on", label)
+                    _LOG.warning("the codebook was edited: the new one counts from the period %s on", label)
                 return True
         raise InvalidParameter("other processes put codebooks in force at this moment: try again")
 

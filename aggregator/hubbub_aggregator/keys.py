@@ -8,7 +8,6 @@ back within the horizon: where periods are short a key covers several of them.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,6 +17,7 @@ from hubbub.problems import InvalidParameter
 from hubbub.sealing import new_private_key, public_key_of
 from hubbub_aggregator.lead import CACHE_LIFETIMES, soonest
 from hubbub_aggregator.storage import KeyTaken, Storage, StoredKey
+from hubbub_service_common.files import state_directory, write
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hubbub.codebook import Collection
     from hubbub_aggregator.codebooks import Codebooks
 
-__all__ = ["IDENTITY", "KeyRing", "Revocation", "load_identity", "new_identity", "state_directory", "storage_secret"]
+__all__ = ["IDENTITY", "KeyRing", "Revocation", "load_identity", "new_identity", "storage_secret"]
 
 IDENTITY = "identity.key"
 _IDS = 256
@@ -34,35 +34,19 @@ _LIVE = 190
 _LEAST_AHEAD = 2
 
 
-def state_directory(path: Path) -> Path:
-    """The state directory, made if it is not there; nobody but its owner may look inside."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.chmod(0o700)
-    return path
-
-
 def new_identity(state_dir: Path) -> Ed25519PrivateKey:
     """A fresh identity key in the state directory, mode 0600; InvalidParameter if there is one."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     path = state_directory(state_dir) / IDENTITY
     key = Ed25519PrivateKey.generate()
-    part = path.with_suffix(f".{os.getpid()}")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(key.private_bytes_raw())
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(part, path)  # refuses to replace: an identity is made once, and whole
+        write(path, key.private_bytes_raw(), replace=False)
     except FileExistsError as error:
         raise InvalidParameter(
             f"{path} exists already: devices trust that key, and a new one would silence them; "
             "to start over, use another state directory"
         ) from error
-    finally:
-        part.unlink()
-    _sync_directory(state_dir)
     return key
 
 
@@ -89,14 +73,6 @@ def storage_secret(identity: Ed25519PrivateKey) -> bytes:
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
     return HKDF(SHA256(), 16, None, b"hubbub-01 sealing keys in storage").derive(identity.private_bytes_raw())
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class Revocation(NamedTuple):

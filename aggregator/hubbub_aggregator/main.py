@@ -8,11 +8,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from pydantic import SecretStr
 
 from hubbub.codebook import Codebook
 from hubbub.problems import InvalidParameter
@@ -21,15 +19,16 @@ from hubbub_aggregator.admin import create_admin
 from hubbub_aggregator.app import create_app
 from hubbub_aggregator.bundles import Publisher
 from hubbub_aggregator.codebooks import Codebooks
-from hubbub_aggregator.keys import IDENTITY, KeyRing, load_identity, state_directory, storage_secret
+from hubbub_aggregator.keys import IDENTITY, KeyRing, load_identity, storage_secret
 from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.service import Aggregator
-from hubbub_aggregator.settings import Settings, unknown
+from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.spool import Spool
 from hubbub_aggregator.storage import Storage, StorageError, open_storage
-from hubbub_aggregator.tokens import Tokens
 from hubbub_service_common.certificate import Certificate
+from hubbub_service_common.files import state_directory
 from hubbub_service_common.logs import configure
+from hubbub_service_common.tokens import Tokens
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["DATABASE", "build", "only_one", "open_state", "run"]
 
 DATABASE = "aggregator.db"
-_LOG = logging.getLogger("hubbub.aggregator")
+_LOG = logging.getLogger("hubbub_aggregator")
 
 
 def build(settings: Settings, clock: Callable[[], float] = time.time) -> Aggregator:
@@ -56,8 +55,8 @@ def build(settings: Settings, clock: Callable[[], float] = time.time) -> Aggrega
             ring=ring,
             publisher=Publisher(storage, identity, codebooks, ring, settings.bundle_lifetime, settings.bundle_max_age),
             pool=Pool(settings.processes),
-            shufflers=Tokens(_secrets(settings.shuffler_token, settings.shuffler_token_next)),
-            analysts=Tokens(_secrets(settings.analyst_token, settings.analyst_token_next)),
+            shufflers=Tokens.of(settings.shuffler_token, settings.shuffler_token_next),
+            analysts=Tokens.of(settings.analyst_token, settings.analyst_token_next),
             clock=clock,
             anchor=anchor_of(identity),
             max_batch_bytes=settings.max_batch_bytes,
@@ -98,23 +97,33 @@ def open_state(settings: Settings) -> tuple[Ed25519PrivateKey, Storage]:
 
 def run(settings: Settings) -> None:
     """Serve until SIGTERM or Ctrl-C; says on stderr where, and which trust anchor devices need."""
-    from hubbub_aggregator.serving import serve
+    from hubbub_service_common import serving  # the commands beside a running service need none
 
-    configure(settings.log_format, "hubbub.aggregator")
-    if names := unknown(os.environ):
+    configure(settings.log_format, "hubbub_aggregator")
+    if names := settings.unknown(os.environ):
         _LOG.warning("no setting is called %s: is it misspelt?", ", ".join(names))
     with only_one(state_directory(settings.state_dir)):
         service = build(settings)
-        admin = create_admin(service, Tokens(_secrets(settings.admin_token)))
-        serve(
-            create_app(service),
-            host=settings.host,
-            port=settings.port,
-            admin=None if settings.admin_port is None else (admin, settings.admin_host, settings.admin_port),
-            shutdown_timeout=settings.shutdown_timeout,
-            ready=lambda address: _announce(address, service.anchor),
-            certificate=service.certificate,
-        )
+        try:
+            serving.run(_serve(settings, service))
+        finally:
+            service.close()  # also if it could not even listen
+
+
+async def _serve(settings: Settings, service: Aggregator) -> None:
+    """At the signal no connection is taken any more, requests in work get some seconds, then the app's work ends."""
+    from hubbub_service_common.serving import Server, listen, serve_together, server_config
+
+    certificate, timeout = service.certificate, settings.shutdown_timeout
+    public = server_config(create_app(service), lifespan="on", shutdown_timeout=timeout, certificate=certificate)
+    with ExitStack() as open_:
+        listener = open_.enter_context(listen(settings.host, settings.port))
+        servers = [Server(public, listener, lambda address: _announce(address, service.anchor))]
+        if settings.admin_port is not None:
+            admin = create_admin(service, Tokens.of(settings.admin_token, settings.admin_token_next))
+            listener = open_.enter_context(listen(settings.admin_host, settings.admin_port))
+            servers.append(Server(server_config(admin, shutdown_timeout=timeout), listener))
+        await serve_together(servers, *([] if certificate is None else [certificate.renewal.watch()]))
 
 
 def _announce(address: str, anchor: str) -> None:
@@ -134,7 +143,3 @@ def only_one(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _secrets(*tokens: SecretStr | None) -> list[str]:
-    return [token.get_secret_value() for token in tokens if token is not None]

@@ -10,19 +10,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
 from hubbub_aggregator.accumulate import REASONS, RESULTS
 from hubbub_aggregator.storage import StorageError
+from hubbub_service_common import prometheus
 from hubbub_service_common.prometheus import COMMON, Families, Family
 
 if TYPE_CHECKING:
     from hubbub.bundle import SealingKey
     from hubbub_aggregator.service import Aggregator
 
-__all__ = ["FAMILIES", "exposition", "key_ages"]
+__all__ = ["FAMILIES", "Stored", "exposition", "key_ages", "snapshot", "stored_now"]
 
 FAMILIES = Families(
     "hubbub_aggregator_",
@@ -58,7 +57,7 @@ def key_ages(service: Aggregator, now: float) -> list[tuple[SealingKey, float]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class Stored:
     """What the storage says at one moment."""
 
     tallied: Mapping[str, int]
@@ -67,19 +66,25 @@ class _Stored:
     bundle_age: float
 
 
-def exposition(service: Aggregator) -> bytes:
-    """All metrics as text, from what is known now; without those of the storage if it can't be read."""
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    registry.register(_Snapshot(service, _stored(service)))
-    return generate_latest(registry)
+def exposition(service: Aggregator, stored: Stored | None) -> bytes:
+    """All metrics as text, from what is known now; without those of the storage if that could not be read."""
+    return prometheus.exposition(snapshot(service, stored))
 
 
-def _stored(service: Aggregator) -> _Stored | None:
+def snapshot(service: Aggregator, stored: Stored | None) -> Iterator[Metric]:
+    """The same, one by one."""
+    yield from _of_the_process(service)
+    yield from FAMILIES.common(certificate=service.certificate, up=stored is not None, durable=service.storage.durable)
+    if stored is not None:
+        yield from _of_the_storage(stored)
+
+
+def stored_now(service: Aggregator) -> Stored | None:
+    """What the storage says now; None if it can't be read."""
     now = service.clock()
     try:
         bundle = service.storage.bundle()
-        return _Stored(
+        return Stored(
             service.storage.tallied(),
             key_ages(service, now),
             0 if bundle is None else bundle.sequence,
@@ -90,18 +95,6 @@ def _stored(service: Aggregator) -> _Stored | None:
         return None
 
 
-class _Snapshot(Collector):
-    def __init__(self, service: Aggregator, stored: _Stored | None) -> None:
-        self._service, self._stored = service, stored
-
-    def collect(self) -> Iterator[Metric]:
-        yield from _of_the_process(self._service)
-        yield FAMILIES.one("storage_up", float(self._stored is not None))
-        yield FAMILIES.one("storage_durable", float(self._service.storage.durable))
-        if self._stored is not None:
-            yield from _of_the_storage(self._stored)
-
-
 def _of_the_process(service: Aggregator) -> Iterator[Metric]:
     progress = service.accumulator.progress
     yield FAMILIES.by("refused_requests", service.refused)
@@ -110,13 +103,11 @@ def _of_the_process(service: Aggregator) -> Iterator[Metric]:
     yield FAMILIES.one("batch_failures", progress.failures)
     yield FAMILIES.one("storage_errors", service.storage_errors)
     yield FAMILIES.one("housekeeping_ok", float(service.healthy))
-    if service.certificate is not None and service.certificate.expires is not None:
-        yield FAMILIES.one("tls_certificate_expires_timestamp_seconds", service.certificate.expires)
     if progress.last is not None:
         yield FAMILIES.one("last_batch_age_seconds", max(0.0, service.clock() - progress.last))
 
 
-def _of_the_storage(stored: _Stored) -> Iterator[Metric]:
+def _of_the_storage(stored: Stored) -> Iterator[Metric]:
     tallied = stored.tallied
     yield FAMILIES.by("batches", {state: tallied.get(f"batch:{state}", 0) for state in ("accepted", "refused")})
     yield FAMILIES.by("refused_batches", dict.fromkeys(REASONS, 0) | _named(tallied, "refused:"))

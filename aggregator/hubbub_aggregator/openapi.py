@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from fastapi import FastAPI
 
-from hubbub.refusals import PROBLEM_TYPE, REFUSALS, Refused
 from hubbub_aggregator import examples
+from hubbub_service_common.problem_documents import problem_answers
 
 __all__ = ["DOCUMENTED", "Documented", "DocumentedAPI"]
 
@@ -142,21 +142,5 @@ def _describe(operation: dict[str, Any], known: Documented) -> None:
     for parameter in operation.get("parameters", []):
         if parameter["name"] in known.asked:
             parameter["example"] = known.asked[parameter["name"]]
-    for code in sorted({REFUSALS[name].status for name in known.refuses}):
-        answers[str(code)] = _refusals([name for name in known.refuses if REFUSALS[name].status == code])
-
-
-def _refusals(names: list[str]) -> dict[str, Any]:
-    """One status, and every problem that comes with it."""
-    return {
-        "description": " ".join(REFUSALS[name].title for name in names),
-        "content": {
-            PROBLEM_TYPE: {
-                "schema": {"$ref": "#/components/schemas/Problem"},
-                "examples": {
-                    name: {"value": Refused(name, "What exactly is wrong, and what to do.").document()}
-                    for name in names
-                },
-            }
-        },
-    }
+    refusals = problem_answers(*known.refuses, schema={"$ref": "#/components/schemas/Problem"})
+    answers.update({str(status): answer for status, answer in sorted(refusals.items())})

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from hubbub_aggregator.opening import Pool
     from hubbub_aggregator.spool import Spool
     from hubbub_aggregator.storage import Storage
-    from hubbub_aggregator.tokens import Tokens
     from hubbub_service_common.certificate import Certificate
+    from hubbub_service_common.tokens import Tokens
 
 __all__ = ["Aggregator"]
 
-log = logging.getLogger("hubbub.aggregator")
+_LOG = logging.getLogger("hubbub_aggregator")
 
 _TICK = 1.0
 _PATIENCE = 5.0
@@ -86,11 +86,11 @@ class Aggregator:
         """What time brings: keys that must be published, a bundle that aged, secrets and releases to be erased."""
         now = self.clock()
         if self.codebooks.refresh():
-            log.info("a codebook was added: %s", self.codebooks.newest.id.hex())
+            _LOG.info("a codebook was added: %s", self.codebooks.newest.id.hex())
         self.ring.ensure(now)
         self.publisher.current(now)
         if self.ring.forget(now):
-            log.info("keys and nonces past their horizon were erased")
+            _LOG.info("keys and nonces past their horizon were erased")
         self._expire(now)
         self.storage.scrub()
         if not 0 <= now - self._inspected < _INSPECT:
@@ -111,7 +111,7 @@ class Aggregator:
         longest = max(c.grace + c.forward_horizon for c in (version.codebook.collection for version in self.codebooks))
         first = self.codebooks.collection.calendar.index_at(max(0.0, now - max(self.retention, longest)))
         if first > self._kept_from and (deleted := self.storage.expire(first)):
-            log.info("%d releases past their retention were deleted", deleted)
+            _LOG.info("%d releases past their retention were deleted", deleted)
         self._kept_from = first
 
     @contextmanager
@@ -121,7 +121,7 @@ class Aggregator:
             yield
         except StorageError as error:
             self.storage_errors += 1
-            log.error("the storage failed: %s", error)
+            _LOG.error("the storage failed: %s", error)
             raise Refused("overloaded", "the storage can't be read or written now", retry_after=_RETRY) from error
 
     def check_storage(self) -> None:
@@ -159,7 +159,7 @@ class Aggregator:
             except Exception as error:  # noqa: BLE001  a full disk may be emptied; until then /readyz says no
                 self.healthy = False
                 self.storage_errors += isinstance(error, StorageError)
-                log.error("housekeeping failed and is tried again: %s: %s", type(error).__name__, error)
+                _LOG.error("housekeeping failed and is tried again: %s: %s", type(error).__name__, error)
             await asyncio.sleep(_TICK)
 
     async def _accumulate(self) -> None:
@@ -172,5 +172,5 @@ class Aggregator:
                 continue
             except Exception as error:  # noqa: BLE001  as above: batches wait in the spool
                 self.storage_errors += isinstance(error, StorageError)
-                log.error("looking for batches failed and is tried again: %s", type(error).__name__)
+                _LOG.error("looking for batches failed and is tried again: %s", type(error).__name__)
                 await asyncio.sleep(_TICK)

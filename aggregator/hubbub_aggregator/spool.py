@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from hubbub_service_common.files import create, sync
+
 if TYPE_CHECKING:
     from hubbub_aggregator.storage import Bodies
 
@@ -40,11 +42,7 @@ class Upload:
         """Make the bytes durable; the file's name is so when the directory is."""
         self._file.flush()
         os.fsync(self._file.fileno())
-        descriptor = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(self._path.parent)
 
 
 class Spool:
@@ -61,7 +59,7 @@ class Spool:
         path = self.path(secrets.token_hex(16))
         self._incoming.add(path.name)
         try:
-            with self._create(path) as file:
+            with create(path) as file:
                 upload = Upload(file, path)
                 try:
                     yield upload
@@ -97,7 +95,7 @@ class Spool:
         part = path.with_name(f"{name}.{secrets.token_hex(4)}")
         self._incoming |= {part.name, name}
         try:
-            with self._create(part) as file:
+            with create(part) as file:
                 for piece in pieces:
                     file.write(piece)
             whole = part.stat().st_size == size
@@ -126,10 +124,6 @@ class Spool:
         for path in stray:
             path.unlink(missing_ok=True)
         return len(stray)
-
-    @staticmethod
-    def _create(path: Path) -> BinaryIO:
-        return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

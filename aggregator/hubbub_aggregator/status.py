@@ -11,7 +11,7 @@ from pydantic import Field
 import hubbub
 from hubbub_aggregator.metrics import key_ages
 from hubbub_aggregator.models import Answer, CodebookStatus, KeyStatus, Status
-from hubbub_service_common.storage_kind import StorageKind
+from hubbub_service_common.storage import StorageKind
 
 if TYPE_CHECKING:
     from hubbub_aggregator.service import Aggregator

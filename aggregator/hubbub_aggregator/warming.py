@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["warm", "warming"]
 
-log = logging.getLogger("hubbub.aggregator")
+_LOG = logging.getLogger("hubbub_aggregator")
 
 _PAUSE = 5.0
 """Seconds between looks at whether anything was released."""
@@ -50,7 +50,7 @@ async def _keep_warm(service: Aggregator, ending: threading.Event) -> None:
             await asyncio.to_thread(warm, service, changed, ending)
             known = spans
         except Exception as error:  # noqa: BLE001  whoever asks then composes it, or is told what is wrong
-            log.info("composing ahead failed and is tried again: %s", type(error).__name__)
+            _LOG.info("composing ahead failed and is tried again: %s", type(error).__name__)
         await asyncio.sleep(_PAUSE)
 
 

@@ -20,10 +20,10 @@ class _WithSettings(click.Group):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # the server libraries take a while to load; only --help needs it
-        from hubbub_aggregator.settings import IN_FILES, PREFIX, table
+        from hubbub_aggregator.settings import Settings
 
         super().format_epilog(ctx, formatter)
-        write_settings(formatter, PREFIX, table(), IN_FILES)
+        write_settings(formatter, Settings)
 
 
 @click.group(cls=_WithSettings, invoke_without_command=True)
@@ -99,8 +99,8 @@ def restore(file: Path, state_dir: Path, bundle: Path | None) -> None:
     takes no bundle that forgets the key or the codebook of a begun period, until that period has closed.
     """
     from hubbub_aggregator.backup import restore as bring_back
-    from hubbub_aggregator.keys import state_directory
     from hubbub_aggregator.main import DATABASE, only_one
+    from hubbub_service_common.files import state_directory
 
     _embedded(state_dir)
     with only_one(state_directory(state_dir)):

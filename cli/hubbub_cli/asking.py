@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from hubbub.loopback import is_loopback_host
+
 PATIENCE = 120.0
 """Seconds for an answer: the first one after a release may have guarantees to compose."""
 
@@ -69,7 +71,7 @@ def exchange(
 
 def opener(address: str) -> urllib.request.OpenerDirector:
     """No proxy for this machine: one that the environment names would see the token, and cannot reach us anyway."""
-    local = urllib.parse.urlsplit(address).hostname in ("127.0.0.1", "localhost", "::1")
+    local = is_loopback_host(urllib.parse.urlsplit(address).hostname or "")
     return urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if local else []))
 
 

@@ -42,16 +42,12 @@ class Beside(NamedTuple):
 
 def settings_of(**given: Any) -> Settings:
     """The settings in the environment, with these instead; UsageError says what is wrong with them."""
-    from pydantic import ValidationError
-
     from hubbub_aggregator.settings import Settings
 
     try:
-        return Settings(**given)
-    except ValidationError as error:
-        # where and why, never the value: it may be a token
-        found = "; ".join(": ".join([*map(str, fault["loc"]), fault["msg"]]) for fault in error.errors())
-        raise click.UsageError(found) from None
+        return Settings.load(**given)
+    except InvalidParameter as error:
+        raise click.UsageError(str(error)) from None
 
 
 def settings_beside(state_dir: Path) -> Settings:

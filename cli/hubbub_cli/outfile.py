@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from hubbub_service_common import files
+
 __all__ = ["refuse_if_nowhere", "write"]
 
 
@@ -23,13 +25,7 @@ def refuse_if_nowhere(out: Path) -> None:
 
 def write(out: Path, text: str, mode: int | None = None) -> None:
     """Replace the file: whoever is interrupted has the old one or the new one. `mode`: whatever the umask says."""
-    part = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        part.write_text(text, "utf-8")
-        if mode is not None:
-            part.chmod(mode)
-        os.replace(part, out)
+        files.write(out, text.encode(), mode=mode)
     except OSError as error:
         raise click.ClickException(f"{out} can't be written: {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)

@@ -18,6 +18,7 @@ from typing import IO, Literal, Self, TypeAlias
 import click
 
 from hubbub_cli.asking import opener
+from hubbub_service_common import files
 
 STARTING = 60.0
 """Seconds a service may take until it answers; batch sizes are computed at the first start."""
@@ -166,7 +167,5 @@ class Services:
 def _token(path: Path) -> str:
     """The token between the two services: made once, readable by its owner only."""
     if not path.exists():
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_hex(32))
+        files.write(path, secrets.token_hex(32).encode(), replace=False)
     return path.read_text().strip()

@@ -17,10 +17,10 @@ class _WithSettings(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # the server libraries take a while to load; only --help needs it
-        from hubbub_shuffler.settings import IN_FILES, PREFIX, table
+        from hubbub_shuffler.settings import Settings
 
         super().format_epilog(ctx, formatter)
-        write_settings(formatter, PREFIX, table(), IN_FILES)
+        write_settings(formatter, Settings)
 
 
 @click.command(cls=_WithSettings)
@@ -41,9 +41,10 @@ def shuffler(**options: object) -> None:
     Options win over HUBBUB_SHUFFLER_* variables, all of which are listed below. Tokens, and a storage URL with a
     password in it, come from the environment or from files: a command line can be read by others.
     """
-    from hubbub_shuffler.main import load, run
+    from hubbub_shuffler.main import run
+    from hubbub_shuffler.settings import Settings
 
-    settings = load(**{name: value for name, value in options.items() if value not in (None, ())})
+    settings = Settings.load(**{name: value for name, value in options.items() if value not in (None, ())})
 
     def announce(address: str) -> None:
         said = f"Shuffler ready at {address}, forwarding to {settings.aggregator}"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from hubbub.refusals import PROBLEM_TYPE, Action, refusal_named
+from hubbub.refusals import PROBLEM_TYPE, Action, refusal_named, seconds_to_wait
 from hubbub.wire import REPORTS_TYPE, encode_upload
 from hubbub_client.transport import CannotReach, Transport
 
@@ -102,9 +102,8 @@ def chunks(reports: Sequence[bytes], most_reports: int, most_bytes: int) -> Iter
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds that the service asks for. A date is not read: it would trust two clocks."""
-    text = headers.get("retry-after", "").strip()
-    return min(float(text), LONGEST_RETRY_AFTER) if text.isascii() and text.isdigit() else 0.0
+    """Seconds that the service asks for; 0 if it asks for none."""
+    return seconds_to_wait(headers.get("retry-after"), LONGEST_RETRY_AFTER) or 0.0
 
 
 def _one_by_one(body: bytes, count: int) -> tuple[Verdict, ...]:

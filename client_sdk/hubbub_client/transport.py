@@ -10,11 +10,11 @@ import os
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address
 from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from hubbub.bundle import LARGEST_BUNDLE
+from hubbub.loopback import is_loopback_host
 from hubbub.problems import InvalidParameter
 from hubbub_client._connection import Connection, TimeLimit, Way, authority, trusting
 from hubbub_client._lookup import Lookup, system_lookup
@@ -79,16 +79,7 @@ def _parsed(address: str) -> SplitResult:
 
 def is_loopback(address: str) -> bool:
     """Whether an address can only mean this machine; InvalidParameter when it is none."""
-    return _is_here(_parsed(address).hostname or "")
-
-
-def _is_here(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_loopback_host(_parsed(address).hostname or "")
 
 
 def check_address(address: str) -> None:
@@ -132,7 +123,7 @@ class HttpTransport:
         self._local = is_loopback(address)
         self._context = _read_authorities(ca_file) if ca_file is not None and self._tls else None
         self._proxy = proxy_from(proxy) if proxy else None
-        if self._proxy is not None and not self._tls and not _is_here(self._proxy.host):
+        if self._proxy is not None and not self._tls and not is_loopback_host(self._proxy.host):
             raise InvalidParameter(f"through a proxy, {address} would be an address on another machine: use https")
         self._environ = {} if proxy is not None else os.environ if environ is None else environ
         self._timeout, self._deadline, self._monotonic = min(timeout, _LONGEST), deadline, monotonic

@@ -13,7 +13,7 @@ from enum import Enum
 
 from hubbub.problems import HubbubError
 
-__all__ = ["PROBLEM_TYPE", "REFUSALS", "Action", "Refusal", "Refused", "refusal_named"]
+__all__ = ["PROBLEM_TYPE", "REFUSALS", "Action", "Refusal", "Refused", "refusal_named", "seconds_to_wait"]
 
 PROBLEM_TYPE = "application/problem+json"
 _URN = "urn:hubbub:problem:"
@@ -97,3 +97,12 @@ class Refused(HubbubError):
 def refusal_named(urn_or_name: str) -> Refusal | None:
     """The refusal of this type or reason, or None for a name that this version does not know."""
     return REFUSALS.get(urn_or_name.removeprefix(_URN))
+
+
+def seconds_to_wait(retry_after: str | None, longest: float) -> float | None:
+    """Seconds that a Retry-After header asks for, `longest` at most; None if it asks for nothing that can be used.
+
+    A date is not read: it would trust two clocks.
+    """
+    text = (retry_after or "").strip()
+    return min(float(text), longest) if text.isascii() and text.isdigit() else None

@@ -11,8 +11,9 @@ from typing import Any, cast
 from fastapi import FastAPI
 
 from hubbub.refusals import PROBLEM_TYPE, REFUSALS
+from hubbub_aggregator import admin as of_the_aggregator
 from hubbub_aggregator.app import create_app
-from hubbub_shuffler.admin import admin_api
+from hubbub_shuffler import admin as of_the_shuffler
 from hubbub_shuffler.app import public_api
 from hubbub_shuffler.metrics import Sources
 from scripts.reference.markdown import code, slug, table
@@ -47,8 +48,9 @@ def documents() -> dict[str, dict[str, Any]]:
     """The OpenAPI document of each listener."""
     made: dict[str, FastAPI] = {
         "shuffler": public_api(_NONE, _NONE, _NONE),
-        "shuffler, admin": admin_api(Sources(*[_NONE] * 5), _NONE, "unauthorized"),
+        "shuffler, admin": of_the_shuffler.admin_api(Sources(*[_NONE] * 5), _NONE, "unauthorized"),
         "aggregator": create_app(_NONE),
+        "aggregator, admin": of_the_aggregator.admin_api(_NONE, "unauthorized"),
     }
     return {listener: api.openapi() for listener, api in made.items()}
 
@@ -98,7 +100,7 @@ def _section(operation: Operation) -> str:
 
 
 def _caller(operation: Operation) -> str:
-    if operation.listener == "shuffler, admin":
+    if operation.listener.endswith(", admin"):
         return "the operator (`admin_token` as a bearer token, unless on loopback)"
     schemes = {name for way in operation.told.get("security", []) for name in way}
     if "analyst" in schemes:

@@ -6,26 +6,26 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from hubbub_aggregator import settings as aggregator
+from hubbub_aggregator.settings import Settings as Aggregator
 from hubbub_service_common.secret_files import FILE
-from hubbub_shuffler import settings as shuffler
+from hubbub_shuffler.settings import Settings as Shuffler
 from scripts.reference.markdown import anchored, code, definitions
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
-    from pydantic_settings import BaseSettings
+
+    from hubbub_service_common.settings import ServiceSettings
 
 __all__ = ["CLASSES", "settings", "undocumented"]
 
-CLASSES: dict[str, type[BaseSettings]] = {"shuffler": shuffler.Settings, "aggregator": aggregator.Settings}
-_IN_FILES = {"shuffler": shuffler.IN_FILES, "aggregator": aggregator.IN_FILES}
+CLASSES: dict[str, type[ServiceSettings]] = {"shuffler": Shuffler, "aggregator": Aggregator}
 _WORDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "max_length": "characters: at most"}
 
 
 def settings(service: str) -> str:
     """An entry for each setting of a service."""
     made = CLASSES[service]
-    prefix = made.model_config["env_prefix"]
+    prefix = made.prefix()
     return definitions(
         (
             anchored(code(prefix + name.upper()), service, name),
@@ -42,7 +42,7 @@ def settings(service: str) -> str:
                 )
             ),
         )
-        for name, field in made.model_fields.items()
+        for name, field in made.fields()
     )
 
 
@@ -51,7 +51,7 @@ def undocumented() -> list[str]:
     return [
         f"{service}: {name}"
         for service, made in CLASSES.items()
-        for name, field in made.model_fields.items()
+        for name, field in made.fields()
         if not field.description
     ]
 
@@ -80,13 +80,13 @@ def _limits(field: FieldInfo) -> str:
 
 
 def _meaning(service: str, name: str, field: FieldInfo) -> str:
-    variable = CLASSES[service].model_config["env_prefix"] + name.upper()
+    variable = CLASSES[service].prefix() + name.upper()
     said = [field.description or "", _limits(field), _secret(field), _file(service, variable, name)]
     return " ".join(filter(None, said))
 
 
 def _file(service: str, variable: str, name: str) -> str:
-    return f"Or {code(variable + FILE)}: a file that holds it." if name in _IN_FILES[service] else ""
+    return f"Or {code(variable + FILE)}: a file that holds it." if name in CLASSES[service].in_files() else ""
 
 
 def _secret(field: FieldInfo) -> str:

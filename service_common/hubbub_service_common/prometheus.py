@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
-__all__ = ["COMMON", "Families", "Family"]
+if TYPE_CHECKING:
+    from hubbub_service_common.certificate import Certificate
+
+__all__ = ["COMMON", "Families", "Family", "exposition"]
 
 
 class Family(NamedTuple):
@@ -53,3 +58,26 @@ class Families(dict[str, Family]):
         for labels, value in samples:
             made.add_metric(labels, value)
         return made
+
+    def common(self, *, certificate: Certificate | None, up: bool, durable: bool) -> Iterator[Metric]:
+        """Those in `COMMON`. `up`: the storage can be read; `durable`: what it says of itself."""
+        if certificate is not None and certificate.expires is not None:
+            yield self.one("tls_certificate_expires_timestamp_seconds", certificate.expires)
+        yield self.one("storage_up", float(up))
+        yield self.one("storage_durable", float(durable))
+
+
+def exposition(metrics: Iterable[Metric]) -> bytes:
+    """These metrics and those of the process itself, such as its memory, as the text that Prometheus reads."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    registry.register(_Snapshot(list(metrics)))
+    return generate_latest(registry)
+
+
+class _Snapshot(Collector):
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._metrics

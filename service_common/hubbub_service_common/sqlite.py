@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hubbub_service_common.storage_error import StorageError
-from hubbub_service_common.storage_version import refuse_newer
+from hubbub_service_common.storage import StorageError, refuse_newer
 
 __all__ = ["as_storage_error", "connect", "cut_log", "make_tables", "transaction"]
 

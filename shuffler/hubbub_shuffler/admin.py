@@ -1,27 +1,28 @@
-"""The admin listener: what only the operator may see, on a port of its own."""
+"""The shuffler's admin listener: metrics, health, and a status that is for the operator only."""
 
 from __future__ import annotations
 
-from hmac import compare_digest
+import logging
 from typing import TYPE_CHECKING
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI
 from pydantic import Field
 
-from hubbub.refusals import Refused
-from hubbub_shuffler.answers import create_api, problems
-from hubbub_shuffler.app import Status, add_health, status_of
+from hubbub_service_common.admin import create_admin_api, for_operators
+from hubbub_service_common.problem_documents import ProblemHandlers, problem_answers
+from hubbub_shuffler.app import Status, health_of, status_of
 from hubbub_shuffler.asked import Asked
-from hubbub_shuffler.ingest import send_problem
 from hubbub_shuffler.metrics import Sources, exposition
 from hubbub_shuffler.storage import AsyncStorage, StorageError
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp
+
+    from hubbub_service_common.tokens import Tokens
 
 __all__ = ["AdminStatus", "admin_api", "create_admin"]
 
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_LOG = logging.getLogger("hubbub_shuffler")
 
 
 class AdminStatus(Status):
@@ -34,32 +35,33 @@ class AdminStatus(Status):
     )
 
 
-def create_admin(sources: Sources, storage: AsyncStorage, token: str | None) -> ASGIApp:
+def create_admin(sources: Sources, storage: AsyncStorage, tokens: Tokens) -> ASGIApp:
     """/metrics, /healthz, /readyz and a fuller /v1/status. With a token, for who has it only."""
-    if token is None:
-        return admin_api(sources, storage)
-    return _with_token(admin_api(sources, storage, "unauthorized"), token)
+    return for_operators(admin_api(sources, storage, *(["unauthorized"] if tokens else [])), tokens)
 
 
 def admin_api(sources: Sources, storage: AsyncStorage, *refusals: str) -> FastAPI:
     """Its routes. `refusals`: what the listener refuses for before it comes to them."""
-    api, asked = create_api("hubbub shuffler, admin"), Asked(storage)
-    add_health(api, sources.bundles, asked, *refusals)
+    asked = Asked(storage)
 
-    @api.get(
-        "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, **problems(*refusals)}
-    )
-    async def metrics() -> Response:
-        """Prometheus metrics."""
+    async def metrics() -> bytes:
         try:
             overview = await asked.overview()
         except StorageError:
-            return Response(exposition(sources, None, durable=storage.durable), media_type=METRICS_TYPE)
+            return exposition(sources, None, durable=storage.durable)
         if not any(overview.batches.values()):
             sources.lag.clear()
-        return Response(exposition(sources, overview, durable=storage.durable), media_type=METRICS_TYPE)
+        return exposition(sources, overview, durable=storage.durable)
 
-    @api.get("/v1/status", responses=problems("overloaded", *refusals))
+    api = create_admin_api(
+        "hubbub shuffler, admin",
+        ProblemHandlers(_LOG),
+        health=health_of(sources.bundles, asked),
+        metrics=metrics,
+        refusals=refusals,
+    )
+
+    @api.get("/v1/status", responses=problem_answers("overloaded", *refusals))
     async def status() -> AdminStatus:
         """What waits, what left and what was refused."""
         public = await status_of(sources.ingest, sources.bundles, asked)
@@ -72,16 +74,3 @@ def admin_api(sources: Sources, storage: AsyncStorage, *refusals: str) -> FastAP
         )
 
     return api
-
-
-def _with_token(api: ASGIApp, token: str) -> ASGIApp:
-    expected = b"Bearer " + token.encode()
-
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        given = b"".join(value for name, value in scope.get("headers", ()) if name == b"authorization")
-        if not compare_digest(given, expected):
-            await send_problem(send, Refused("unauthorized", "the admin listener needs its token"))
-            return
-        await api(scope, receive, send)
-
-    return guarded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,12 @@ from pydantic import BaseModel, Field
 
 from hubbub.refusals import Refused
 from hubbub.wire import REPORTS_TYPE
-from hubbub_shuffler.answers import create_api, problems
+from hubbub_service_common.entity_tags import is_known
+from hubbub_service_common.framework import create_api
+from hubbub_service_common.health import AS_JSON, Health, add_health
+from hubbub_service_common.problem_documents import ProblemHandlers, problem_answers, send_problem
 from hubbub_shuffler.asked import Asked
-from hubbub_shuffler.ingest import PATH, Ingest, send_problem
+from hubbub_shuffler.ingest import PATH, Ingest
 from hubbub_shuffler.metrics import hundreds
 from hubbub_shuffler.storage import AsyncStorage, StorageError
 
@@ -23,9 +27,10 @@ if TYPE_CHECKING:
     from hubbub_shuffler.bundles import Bundles
     from hubbub_shuffler.limits import Limits
 
-__all__ = ["Failures", "Status", "add_health", "create_app", "public_api", "status_of"]
+__all__ = ["Failures", "Status", "create_app", "health_of", "public_api", "status_of"]
 
 BUNDLE_TYPE = "application/vnd.hubbub.bundle"
+_LOG = logging.getLogger("hubbub_shuffler")
 _RETRY_SECONDS = 2
 
 
@@ -69,10 +74,6 @@ class Failures(BaseModel):
     failures: list[Failure]
 
 
-class Health(BaseModel):
-    ok: bool
-
-
 def create_app(*, ingest: Ingest, bundles: Bundles, storage: AsyncStorage, limits: Limits | None = None) -> ASGIApp:
     """The whole application. Uploads never pass through the framework: that would halve their rate."""
     api = _limited(public_api(ingest, bundles, storage), limits, ingest)
@@ -102,7 +103,7 @@ def _limited(api: ASGIApp, limits: Limits | None, ingest: Ingest) -> ASGIApp:
 
 def public_api(ingest: Ingest, bundles: Bundles, storage: AsyncStorage) -> FastAPI:
     """All routes of the public listener but the upload, which it describes."""
-    api, asked = create_api("hubbub shuffler"), Asked(storage)
+    api, asked = create_api("hubbub shuffler", ProblemHandlers(_LOG), FastAPI), Asked(storage)
 
     @api.get(
         "/v1/bundle",
@@ -113,7 +114,7 @@ def public_api(ingest: Ingest, bundles: Bundles, storage: AsyncStorage) -> FastA
                 "content": {BUNDLE_TYPE: {"schema": {"type": "string", "format": "binary"}}},
             },
             304: {"description": "It is the one that If-None-Match names."},
-            **problems("rate-limited", "no-bundle"),
+            **problem_answers("rate-limited", "no-bundle"),
         },
     )
     async def bundle(request: Request) -> Response:
@@ -122,38 +123,36 @@ def public_api(ingest: Ingest, bundles: Bundles, storage: AsyncStorage) -> FastA
         if relayed is None:
             raise Refused("no-bundle", "the shuffler has no valid bundle yet", retry_after=_RETRY_SECONDS)
         headers = {"ETag": relayed.etag, "Cache-Control": f"max-age={relayed.bundle.body.max_age}"}
-        if _matches(request.headers.get("if-none-match", ""), relayed.etag):
+        if is_known(relayed.etag, request.headers.get("if-none-match")):
             return Response(status_code=304, headers=headers)
         return Response(relayed.raw, media_type=BUNDLE_TYPE, headers=headers)
 
-    @api.get("/v1/status", responses=problems("rate-limited", "overloaded"))
+    @api.get("/v1/status", responses=problem_answers("rate-limited", "overloaded"))
     async def status() -> Status:
         """What waits and what left, in numbers that single out nobody who waits."""
         return await status_of(ingest, bundles, asked)
 
-    add_health(api, bundles, asked, "rate-limited")
+    add_health(api, health_of(bundles, asked), "rate-limited")
     _describe_upload(api)
     return api
 
 
-def add_health(api: FastAPI, bundles: Bundles, storage: Asked, *refusals: str) -> None:
-    """/healthz and /readyz. `refusals`: what else the listener that they are on refuses for."""
+def health_of(bundles: Bundles, storage: Asked) -> Health:
+    """Ready when reports would be taken."""
 
-    @api.get("/healthz", responses=problems(*refusals))
-    async def healthz() -> Health:
-        """The process is alive."""
-        return Health(ok=True)
-
-    @api.get("/readyz", responses=problems("overloaded", "no-bundle", *refusals))
-    async def readyz() -> Health:
-        """Reports would be taken: the storage can be written, a valid bundle is at hand."""
+    async def refuse_unless_ready() -> None:
         try:
             await storage.check()
         except StorageError as error:
             raise Refused("overloaded", "the storage can't be written", retry_after=_RETRY_SECONDS) from error
         if bundles.current is None:
             raise Refused("no-bundle", "the shuffler has no valid bundle yet", retry_after=_RETRY_SECONDS)
-        return Health(ok=True)
+
+    return Health(
+        AS_JSON,
+        refuse_unless_ready,
+        "Reports would be taken: the storage can be written, a valid bundle is at hand.",
+    )
 
 
 def _describe_upload(api: FastAPI) -> None:
@@ -179,7 +178,7 @@ def _describe_upload(api: FastAPI) -> None:
                     },
                     **{
                         str(status): answer
-                        for status, answer in problems(
+                        for status, answer in problem_answers(
                             "malformed-upload",
                             "too-large",
                             "unsupported-media-type",
@@ -226,7 +225,3 @@ async def status_of(ingest: Ingest, bundles: Bundles, storage: Asked) -> Status:
         bundle=relayed.bundle.body.sequence if relayed else None,
         codebooks=list(relayed.codebooks) if relayed else [],
     )
-
-
-def _matches(if_none_match: str, etag: str) -> bool:
-    return if_none_match.strip() == "*" or etag in (tag.strip().removeprefix("W/") for tag in if_none_match.split(","))

@@ -13,6 +13,7 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 from hubbub.wire import BATCH_HEADER_BYTES, BatchHeader
+from hubbub_service_common.backoff import backoff
 from hubbub_shuffler.body import WINDOW_BYTES, in_order, primed
 from hubbub_shuffler.forward import Again, Answer, Final, Forwarder, Taken
 from hubbub_shuffler.hold import Hold, Lost, holding
@@ -190,12 +191,12 @@ class Batcher:
             head = b""
 
     def _backoff(self, attempts: int) -> float:
-        """Doubling up to the limit; the random half keeps workers from coming back all at once."""
-        ceiling = min(self._longest_backoff, 2.0 ** min(attempts, 30))
-        return ceiling / 2 * (1 + int.from_bytes(self._entropy(4)) / 2**32)
+        return backoff(attempts, longest=self._longest_backoff, entropy=self._entropy)
 
     def _poll_pause(self, batch: Batch) -> float:
-        return self._poll if not batch.sent else min(self._longest_backoff, self._poll * 2 ** min(batch.attempts, 10))
+        if not batch.sent:
+            return self._poll
+        return backoff(batch.attempts, first=self._poll, longest=self._longest_backoff, entropy=self._entropy)
 
 
 def _switched_off(bundle: Bundle) -> set[bytes]:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
+from os import urandom
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +23,12 @@ from hubbub.bundle import LARGEST_BUNDLE, Bundle, BundledCodebook, Seen, verify
 from hubbub.canonical import digest
 from hubbub.problems import BundleError, ChangedPeriod, InvalidParameter, MalformedBundle, UntrustedBundle
 from hubbub.trust import parse_anchor
+from hubbub_service_common import files
+from hubbub_service_common.backoff import backoff
+from hubbub_service_common.entity_tags import tag_of_bytes
 from hubbub_shuffler.begun_periods import Said
 from hubbub_shuffler.held_periods import HeldPeriods
+from hubbub_shuffler.permute import Entropy
 from hubbub_shuffler.storage import StorageError
 
 if TYPE_CHECKING:
@@ -41,6 +44,8 @@ _FILE = "bundle"
 _ANCHOR_FILE = "bundle.anchor"
 _SOONEST, _LATEST = 1.0, 3_600.0
 """Bounds, in seconds, on the time between two fetches."""
+_LONGEST_BACKOFF = 32.0
+"""Seconds between two fetches while they fail."""
 _AHEAD = 5.0
 """Seconds before a period begins at which the bundle is fetched once more: what comes later, comes too late for it."""
 REASONS = tuple(sorted(error.__name__ for error in BundleError.__subclasses__()))
@@ -79,10 +84,11 @@ class Bundles:
         skew: float,
         every: float | None = None,
         codebooks: Collection[str] = (),
+        entropy: Entropy = urandom,
     ) -> None:
         self._client, self._address, self._clock, self._every = client, address, clock, every
         self._trust, self._first_use, self._dir = tuple(trust), first_use, state_dir
-        self._codebooks = frozenset(codebooks)
+        self._codebooks, self._entropy = frozenset(codebooks), entropy
         self._newest: Relayed | None = None
         self._offered_etag: str | None = None
         self._their_etag: str | None = None
@@ -182,7 +188,7 @@ class Bundles:
         newest = self._newest
         normal = self._every if self._every is not None else newest.bundle.body.max_age / 2 if newest else _SOONEST
         if failures:
-            normal = min(normal, 2.0 ** min(failures - 1, 5))
+            normal = min(normal, backoff(failures - 1, longest=_LONGEST_BACKOFF, entropy=self._entropy))
         return min(max(normal, _SOONEST if self._every is None else 0.01), _LATEST, self._until_a_period_begins())
 
     def _until_a_period_begins(self) -> float:
@@ -228,7 +234,7 @@ class Bundles:
         """Bring to the disk what it does not have yet; False if it can't be."""
         try:
             for name, data in list(self._unsaved.items()):
-                _write(self._dir / name, data)
+                files.write(self._dir / name, data)
                 del self._unsaved[name]
         except OSError as error:
             _LOG.error("the bundle is in use but can't be kept on disk: %s", error.strerror)
@@ -257,7 +263,7 @@ class Bundles:
             raise UntrustedBundle(
                 f"codebook {', '.join(sorted(others))} is not pinned here: review it, then add its id"
             )
-        return Relayed(bundle, raw, f'"{sha256(raw).hexdigest()}"', ids, Said(bundle.body))
+        return Relayed(bundle, raw, tag_of_bytes(raw), ids, Said(bundle.body))
 
 
 def _id_of(codebook: BundledCodebook) -> str:
@@ -280,22 +286,3 @@ def _signer_of(raw: bytes) -> str:
     except (IndexError, ValueError) as error:
         raise MalformedBundle("the second line of a bundle names its signer; this one does not") from error
     return signer
-
-
-def _write(path: Path, data: bytes) -> None:
-    """The whole file or the old one, also after a power cut."""
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
-    try:
-        with fresh.open("wb") as file:
-            fresh.chmod(0o600)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

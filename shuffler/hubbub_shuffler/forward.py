@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from hubbub.refusals import refusal_named
+from hubbub.refusals import refusal_named, seconds_to_wait
 from hubbub.wire import BATCH_TYPE
 from hubbub_shuffler.storage import LONGEST_PAUSE
 
@@ -131,7 +131,7 @@ def _meaning(method: str, response: httpx.Response, document: dict[str, object])
     cure = _STUCK.get(name or "")
     why = " ".join(filter(None, (str(status), name, cure and f"({cure})")))
     lost = method == "GET" and name == "not-found"
-    return Again(why, _retry_after(response), lost, cure is not None)
+    return Again(why, seconds_to_wait(response.headers.get("Retry-After"), LONGEST_PAUSE), lost, cure is not None)
 
 
 async def _document(response: httpx.Response) -> dict[str, object]:
@@ -152,8 +152,3 @@ def _name(urn_or_name: object) -> str | None:
     """The name of a refusal that this version knows: no other text gets into counters or logs."""
     refusal = refusal_named(urn_or_name) if isinstance(urn_or_name, str) else None
     return refusal.name if refusal else None
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    text = response.headers.get("Retry-After", "")
-    return min(float(text), LONGEST_PAUSE) if text.isascii() and text.isdigit() else None

@@ -9,14 +9,14 @@ turned away for those who do not. All are looked at now and then, so that a requ
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, get_args
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from hubbub.refusals import PROBLEM_TYPE, Refused
+from hubbub.refusals import Refused
+from hubbub_service_common.problem_documents import NOT_HTTP, ProblemDocument
 from hubbub_shuffler.ingest import PASSED_OVER
 from hubbub_shuffler.limits import network_of
 
@@ -41,11 +41,7 @@ LARGEST_HEAD = 2**16
 """Bytes of a request's head, trailers and chunk lengths included; beyond it the connection is cut."""
 _LONGEST_QUEUE = 100
 """Requests sent ahead on one connection, before the first of them is answered."""
-_NOT_HTTP = json.dumps(
-    {"type": "about:blank", "title": "Bad Request", "status": 400, "detail": "this is not a request of HTTP/1.1"}
-).encode()
-
-_TOO_SLOW = json.dumps(Refused("overloaded", "the body took too long to arrive").document()).encode()
+_TOO_SLOW = ProblemDocument.of(Refused("overloaded", "the body took too long to arrive", retry_after=2)).raw()
 _FIRST_BYTES = 5.0
 """Seconds before the rate of a body is looked at."""
 
@@ -180,20 +176,16 @@ class Watched(HttpToolsProtocol):
         """As a problem document, like every other refusal."""
         reason: Cut = "not-http"
         self._guard.cut[reason] += 1
-        self._write("400 Bad Request", _NOT_HTTP)
+        self.transport.write(NOT_HTTP.raw())
         self.transport.close()
 
     def let_go(self, *, answer: bool) -> None:
         """End it, with an answer if it waits for one."""
         if answer and not self.cycle.response_started:
-            self._write("503 Service Unavailable", _TOO_SLOW, "retry-after: 2\r\n")
+            self.transport.write(_TOO_SLOW)
             self.transport.close()
         else:
             self.transport.abort()
-
-    def _write(self, status: str, problem: bytes, more: str = "") -> None:
-        head = f"HTTP/1.1 {status}\r\ncontent-type: {PROBLEM_TYPE}\r\ncontent-length: {len(problem)}\r\n{more}"
-        self.transport.write(head.encode() + b"connection: close\r\n\r\n" + problem)
 
     @property
     def _phase(self) -> str:

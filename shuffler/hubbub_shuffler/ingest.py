@@ -13,9 +13,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hubbub.problems import MalformedUpload
-from hubbub.refusals import PROBLEM_TYPE, REFUSALS, Refused
+from hubbub.refusals import REFUSALS, Refused
 from hubbub.wire import REPORT_HEADER_BYTES, REPORTS_TYPE, decode_upload, sealed_bytes
 from hubbub_service_common.logs import where
+from hubbub_service_common.problem_documents import send_problem
 from hubbub_shuffler.admission import Admission, Admitted
 from hubbub_shuffler.commits import Commits
 from hubbub_shuffler.storage import AsyncStorage, Bucket, Reason, StorageError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from hubbub_shuffler.bundles import Bundles
     from hubbub_shuffler.limits import Limits, Source
 
-__all__ = ["PASSED_OVER", "PATH", "Ingest", "send_problem"]
+__all__ = ["PASSED_OVER", "PATH", "Ingest"]
 
 PATH = "/v1/reports"
 _LOG = logging.getLogger("hubbub_shuffler")
@@ -101,7 +102,7 @@ class Ingest:
                 self._pending -= len(body)
         except Refused as refused:
             self.refused[refused.refusal.name] += 1
-            await send_problem(send, refused, close=not _goes_on(scope))
+            await send_problem(send, refused, close=not _goes_on(scope), allow="POST")
             return
         except Exception as error:  # noqa: BLE001  uvicorn would log its text, which may tell what was sent
             _LOG.error("internal error: %s", where(error))
@@ -263,20 +264,6 @@ def _goes_on(scope: Scope) -> bool:
         if name == b"expect" or (name == b"content-length" and (len(value) > 9 or int(value) > PASSED_OVER)):
             return False
     return True
-
-
-async def send_problem(send: Send, refused: Refused, *, close: bool = True) -> None:
-    """A refusal as a problem document. `close`: end the connection, since a body may follow that nobody reads."""
-    headers = [(b"content-type", PROBLEM_TYPE.encode())]
-    if refused.retry_after is not None:
-        headers.append((b"retry-after", str(refused.retry_after).encode()))
-    if refused.refusal.name == "method-not-allowed":
-        headers.append((b"allow", b"POST"))
-    if refused.refusal.name == "unauthorized":
-        headers.append((b"www-authenticate", b"Bearer"))
-    if close:
-        headers.append((b"connection", b"close"))
-    await _send(send, refused.refusal.status, json.dumps(refused.document()).encode(), *headers)
 
 
 async def _send(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:

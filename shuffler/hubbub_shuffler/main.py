@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import resource
 import time
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 import httpx
-from pydantic import SecretStr, ValidationError
 
 from hubbub.problems import InvalidParameter
+from hubbub_service_common import serving
+from hubbub_service_common.authorities import Authorities
 from hubbub_service_common.certificate import Certificate
 from hubbub_service_common.file_reload import Renewal
+from hubbub_service_common.files import state_directory
 from hubbub_service_common.logs import configure
-from hubbub_service_common.signals import stopping
+from hubbub_service_common.serving import Server, listen, serve_together, server_config
+from hubbub_service_common.tokens import Tokens
 from hubbub_shuffler.admin import create_admin
 from hubbub_shuffler.app import create_app
-from hubbub_shuffler.authorities import Authorities
 from hubbub_shuffler.batcher import Batcher
 from hubbub_shuffler.bundles import Bundles
 from hubbub_shuffler.forward import Forwarder
@@ -31,15 +32,14 @@ from hubbub_shuffler.ingest import Ingest
 from hubbub_shuffler.lag import Lag
 from hubbub_shuffler.limits import KEY_BYTES, Limits
 from hubbub_shuffler.metrics import Sources
-from hubbub_shuffler.serve import Server, listen, server_config
-from hubbub_shuffler.settings import Settings, is_loopback, unknown
+from hubbub_shuffler.settings import Settings
 from hubbub_shuffler.storage import AsyncStorage, StorageError, open_storage
 from hubbub_shuffler.watch import watch
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-__all__ = ["Shuffler", "build", "doubts", "load", "open_reports", "run"]
+__all__ = ["Shuffler", "build", "doubts", "open_reports", "run"]
 
 _LOG = logging.getLogger("hubbub_shuffler")
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0)
@@ -49,33 +49,21 @@ _OTHER_FILES = 100
 """Descriptors that are no device's connection, those of the admin listener among them."""
 
 
-def load(**given: object) -> Settings:
-    """Settings from the environment, with what is given here on top; InvalidParameter names what is wrong."""
-    try:
-        return Settings(**given)  # type: ignore[arg-type]  # checked by pydantic, which is the point
-    except ValidationError as error:
-        faults = (f"{'.'.join(map(str, fault['loc'])) or 'settings'}: {fault['msg']}" for fault in error.errors())
-        raise InvalidParameter("the shuffler can't start: " + "; ".join(faults)) from None
-
-
 def run(settings: Settings, ready: Callable[[str], None] = lambda _address: None) -> None:
     """Serve until SIGTERM or SIGINT. `ready` is told the address once uploads are answered."""
-    import uvloop
-
     configure(settings.log_format, "hubbub_shuffler")
     for doubt in doubts(settings, os.environ):
         _LOG.warning(doubt)
     tune()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, ready))
+    serving.run(_serve(settings, ready))
 
 
 def doubts(settings: Settings, variables: Collection[str]) -> list[str]:
     """What may be a mistake of the operator, and is no reason not to start."""
     found = []
-    if names := unknown(variables):
+    if names := settings.unknown(variables):
         found.append(f"no setting is called {', '.join(names)}: is it misspelt?")
-    if settings.aggregator.lower().startswith("http:") and not is_loopback(settings.aggregator):
+    if settings.aggregator.lower().startswith("http:") and not settings.aggregator_on_loopback:
         found.append(
             f"{settings.aggregator} is not https: whoever is on the way can read the forward token and use it. "
             "Right only where that network is yours alone"
@@ -84,8 +72,7 @@ def doubts(settings: Settings, variables: Collection[str]) -> list[str]:
 
 
 async def _serve(settings: Settings, ready: Callable[[str], None]) -> None:
-    settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    settings.state_dir.chmod(0o700)  # also if it was there before: nobody else may look inside
+    state_directory(settings.state_dir)
     storage = open_reports(settings)
     authorities = None if settings.ca_file is None else Authorities(settings.ca_file, _LOG)
     # Nothing from the environment: a stray proxy variable must not send batches elsewhere.
@@ -121,13 +108,13 @@ async def _serve_with(
         servers = [Server(config, listener, ready)]
         if settings.admin_port is not None:
             sources = Sources(ingest, bundles, lag, guards[0], time.time, certificate)
-            admin = create_admin(sources, storage, _secret(settings.admin_token))
+            admin = create_admin(sources, storage, Tokens.of(settings.admin_token, settings.admin_token_next))
             listener = open_.enter_context(listen(settings.admin_host, settings.admin_port))
             guards.append(_watching(settings, _ADMIN_CONNECTIONS, None))
             servers.insert(0, Server(server_config(admin, http=guards[1].protocol()), listener, _announce_admin))
         jobs = [bundles.run(), batcher.run(settings.tick), sweep(), watch(storage), *(guard.run() for guard in guards)]
         jobs += [renewal.watch() for renewal in (*renewals, *([certificate.renewal] if certificate else []))]
-        await _together(servers, *jobs)
+        await serve_together(servers, *jobs)
 
 
 class Shuffler(NamedTuple):
@@ -166,29 +153,6 @@ def build(
     return Shuffler(app, ingest, bundles, _batcher(settings, watched or storage, bundles, client))
 
 
-async def _together(servers: Sequence[Server], *jobs: Coroutine[None, None, None]) -> None:
-    """Serve, with the jobs beside it. One that ends ends all, so that a supervisor sees it."""
-
-    def stop() -> None:
-        for server in servers:
-            server.stop()
-
-    tasks = [asyncio.ensure_future(job) for job in jobs]
-    serving = [asyncio.ensure_future(server.run_here()) for server in servers]
-    for task in [*tasks, *serving]:
-        task.add_done_callback(lambda _task: stop())
-    try:
-        with stopping(stop):  # a second signal does not wait for what is in work
-            ended: list[BaseException | None] = await asyncio.gather(*serving, return_exceptions=True)
-    finally:
-        for task in tasks:
-            task.cancel()
-        ended_jobs = await asyncio.gather(*tasks, return_exceptions=True)
-    for end in [*ended, *ended_jobs]:
-        if isinstance(end, Exception):
-            raise end
-
-
 def open_reports(settings: Settings, clock: Callable[[], float] = time.time) -> AsyncStorage:
     """The storage in which reports wait; InvalidParameter if it can't be used."""
     try:
@@ -211,20 +175,22 @@ def _bundles(
         storage,
         address=settings.aggregator,
         trust=settings.trust,
-        first_use=is_loopback(settings.aggregator),
+        first_use=settings.aggregator_on_loopback,
         state_dir=settings.state_dir,
         clock=clock,
         skew=settings.skew,
         every=settings.bundle_refresh,
         codebooks=settings.codebooks,
+        entropy=os.urandom,
     )
 
 
 def _batcher(settings: Settings, storage: AsyncStorage, bundles: Bundles, client: httpx.AsyncClient) -> Batcher:
+    token = settings.forward_token
     return Batcher(
         storage,
         bundles,
-        Forwarder(client, address=settings.aggregator, token=_secret(settings.forward_token)),
+        Forwarder(client, address=settings.aggregator, token=token.get_secret_value() if token else None),
         entropy=os.urandom,
         floor=settings.min_batch_floor,
         max_batch=settings.max_batch,
@@ -273,13 +239,9 @@ def _watching(settings: Settings, most: int, per_address: int | None) -> Guard:
     )
 
 
-def _secret(text: SecretStr | None) -> str | None:
-    return text.get_secret_value() if text else None
-
-
 def _announce_admin(address: str) -> None:
     _LOG.info("admin listener at %s", address)
 
 
 if __name__ == "__main__":
-    run(load())
+    run(Settings.load())

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
+from hubbub_service_common import prometheus
 from hubbub_service_common.prometheus import COMMON, Families, Family
 from hubbub_shuffler.forward import VERDICTS
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from hubbub_shuffler.lag import Lag
     from hubbub_shuffler.storage import Overview
 
-__all__ = ["FAMILIES", "Sources", "exposition", "hundreds"]
+__all__ = ["FAMILIES", "Sources", "exposition", "hundreds", "snapshot"]
 
 FAMILIES = Families(
     "hubbub_shuffler_",
@@ -77,22 +76,15 @@ def exposition(sources: Sources, overview: Overview | None, *, durable: bool = T
 
     `durable`: what the storage says of itself.
     """
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    registry.register(_Snapshot(sources, overview, durable))
-    return generate_latest(registry)
+    return prometheus.exposition(snapshot(sources, overview, durable=durable))
 
 
-class _Snapshot(Collector):
-    def __init__(self, sources: Sources, overview: Overview | None, durable: bool) -> None:
-        self._sources, self._overview, self._durable = sources, overview, durable
-
-    def collect(self) -> Iterator[Metric]:
-        yield from _of_the_process(self._sources)
-        yield FAMILIES.one("storage_up", float(self._overview is not None))
-        yield FAMILIES.one("storage_durable", float(self._durable))
-        if self._overview is not None:
-            yield from _of_the_storage(self._sources.ingest, self._overview)
+def snapshot(sources: Sources, overview: Overview | None, *, durable: bool) -> Iterator[Metric]:
+    """The same, one by one."""
+    yield from _of_the_process(sources)
+    yield from FAMILIES.common(certificate=sources.certificate, up=overview is not None, durable=durable)
+    if overview is not None:
+        yield from _of_the_storage(sources.ingest, overview)
 
 
 def _of_the_process(sources: Sources) -> Iterator[Metric]:
@@ -110,8 +102,6 @@ def _of_the_process(sources: Sources) -> Iterator[Metric]:
         body, now = relayed.bundle.body, sources.clock()
         yield FAMILIES.one("bundle_age_seconds", max(0.0, now - body.issued))
         yield FAMILIES.one("bundle_expires_seconds", body.expires - now)
-    if sources.certificate is not None and sources.certificate.expires is not None:
-        yield FAMILIES.one("tls_certificate_expires_timestamp_seconds", sources.certificate.expires)
 
 
 def _of_the_storage(ingest: Ingest, overview: Overview) -> Iterator[Metric]:

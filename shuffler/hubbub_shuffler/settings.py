@@ -2,47 +2,32 @@
 
 from __future__ import annotations
 
-import ipaddress
-import os
-from collections.abc import Collection
 from pathlib import Path
 from re import fullmatch
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic_settings import NoDecode, SettingsConfigDict
 
+from hubbub.loopback import is_loopback_host
 from hubbub.trust import parse_anchor
-from hubbub_service_common import secret_files as environment
-from hubbub_service_common.logs import LogFormat
-from hubbub_service_common.redis.schemes import SCHEMES
+from hubbub_service_common.settings import ServiceSettings
+from hubbub_service_common.tokens import PresentedToken
 from hubbub_shuffler.bundles import ID_BYTES
 from hubbub_shuffler.storage import LONGEST_PAUSE
 
-__all__ = ["IN_FILES", "PREFIX", "Settings", "is_loopback", "table", "unknown"]
+__all__ = ["Settings"]
 
-PREFIX = "HUBBUB_SHUFFLER_"
-IN_FILES = ("storage", "forward_token", "trust", "admin_token")
-"""Settings that may stand in a file, which the variable with _FILE behind its name names."""
 _SLOWEST_RATE = 1e-6
 
 
-class Settings(BaseSettings):
-    """The shuffler's settings, from the environment unless given. Built in main.py only."""
+class Settings(ServiceSettings):
+    """The shuffler's own settings, beside those that it has in common with the aggregator. Built in main.py only."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX,
-        frozen=True,
-        hide_input_in_errors=True,  # what was given could be the token
-        allow_inf_nan=False,  # an endless skew or timeout is no limit at all
-    )
+    model_config = SettingsConfigDict(env_prefix="HUBBUB_SHUFFLER_")
+    service = "shuffler"
+    also_in_files = ("trust",)
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8701, ge=0, le=65_535, description="Port to listen on; 0 picks a free one.")
@@ -54,12 +39,11 @@ class Settings(BaseSettings):
         description="Where reports wait: a redis://, rediss://, redis+cluster:// or rediss+cluster:// URL, or a file. "
         "Unset: an SQLite file in the state directory.",
     )
-    storage_replicas: int = Field(
-        0, ge=0, description="Redis only: replicas that must have a report before it is acknowledged."
-    )
     aggregator: str = Field("http://127.0.0.1:8702", description="Address of the aggregator.")
-    forward_token: SecretStr | None = Field(
-        None, description="Bearer token that the aggregator expects. Needed unless it is on loopback."
+    forward_token: PresentedToken = Field(
+        None,
+        description="Bearer token that the aggregator expects: the token itself, of 16 characters at least. "
+        "Needed unless it is on loopback.",
     )
     ca_file: Path | None = Field(
         None,
@@ -134,37 +118,9 @@ class Settings(BaseSettings):
         30 * 86_400.0, ge=0, description="Seconds for which a closed bucket is remembered as closed, without reports."
     )
     forwards: int = Field(2, ge=1, le=64, description="Batches forwarded at the same time.")
-    admin_host: str = Field("127.0.0.1", description="Address of the admin listener.")
-    admin_port: int | None = Field(
-        None,
-        ge=0,
-        le=65_535,
-        description="Port of the admin listener: /metrics, /healthz, /readyz, /v1/status. Unset: there is none.",
-    )
-    admin_token: SecretStr | None = Field(
-        None, description="Bearer token for the admin listener. Needed unless that is on loopback."
-    )
-    tls_certificate: Path | None = Field(
-        None, description="File with the certificate chain, to speak TLS without a proxy."
-    )
-    tls_key: Path | None = Field(None, description="File with the key of that certificate.")
     reuse_port: bool = Field(
         False, description="Let several processes listen on the same port (SO_REUSEPORT), each with these settings."
     )
-    log_format: LogFormat = Field("text", description="Log lines as text or as json.")
-    shutdown_timeout: int = Field(10, ge=1, description="Seconds that uploads in work get when the service stops.")
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  not used: what is not in the environment is unset
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  not used: it knows directories, no files
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        files = environment.from_files(os.environ, PREFIX, IN_FILES)
-        return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=dict(files))
 
     @field_validator("trust", "codebooks", mode="before")
     @classmethod
@@ -195,21 +151,6 @@ class Settings(BaseSettings):
             raise ValueError(f"an address may send at least {_SLOWEST_RATE} requests per second; 0 means no limit")
         return given
 
-    @field_validator("forward_token", "admin_token")
-    @classmethod
-    def _token(cls, given: SecretStr | None) -> SecretStr | None:
-        if given and not fullmatch("[!-~]([ -~]*[!-~])?", given.get_secret_value()):
-            raise ValueError("a token is one line of ASCII: is there a line end after it, as in a file?")
-        return given
-
-    @field_validator("storage")
-    @classmethod
-    def _place(cls, given: SecretStr | None) -> SecretStr | None:
-        # else it would be taken for the name of a file, and shown with the password in it
-        if given and "://" in given.get_secret_value() and not given.get_secret_value().startswith(SCHEMES):
-            raise ValueError(f"a storage is a file or begins with {', '.join(SCHEMES)}")
-        return given
-
     @field_validator("aggregator")
     @classmethod
     def _address(cls, given: str) -> str:
@@ -222,45 +163,13 @@ class Settings(BaseSettings):
         return given.rstrip("/")
 
     @property
-    def tls(self) -> tuple[Path, Path] | None:
-        """Certificate and key; None to speak plain HTTP."""
-        return (self.tls_certificate, self.tls_key) if self.tls_certificate and self.tls_key else None
+    def aggregator_on_loopback(self) -> bool:
+        """Whether the aggregator is on the same machine for sure."""
+        return is_loopback_host(urlsplit(self.aggregator).hostname or "")
 
     @model_validator(mode="after")
-    def _safe(self) -> Self:
+    def _an_aggregator_that_is_known(self) -> Self:
         missing = [name for name in ("forward_token", "trust") if not getattr(self, name)]
-        if missing and not is_loopback(self.aggregator):
+        if missing and not self.aggregator_on_loopback:
             raise ValueError(f"the aggregator is not on loopback: set {' and '.join(missing)}")
-        if self.admin_port is not None and not self.admin_token and not is_loopback(f"http://{_host(self.admin_host)}"):
-            raise ValueError("the admin listener is not on loopback: set admin_token")
-        if (self.tls_certificate is None) != (self.tls_key is None):
-            raise ValueError("TLS needs both: set tls_certificate and tls_key")
-        if (self.host, self.port) == (self.admin_host, self.admin_port) and self.port:
-            raise ValueError("both listeners can't have the same port: set another admin_port")
         return self
-
-
-def table() -> list[tuple[str, str, str]]:
-    """Name, default and meaning of every setting: what --help prints."""
-    return [
-        (name, "" if field.default in (None, ()) else str(field.default), field.description or "")
-        for name, field in Settings.model_fields.items()
-    ]
-
-
-def unknown(names: Collection[str]) -> list[str]:
-    """Which of these variables look like settings and are none."""
-    return environment.unknown(names, PREFIX, Settings.model_fields, IN_FILES)
-
-
-def _host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-def is_loopback(address: str) -> bool:
-    """Whether this address is on the same machine for sure."""
-    host = urlsplit(address).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

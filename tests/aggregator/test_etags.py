@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from hubbub_aggregator.etags import is_known, tag
 from hubbub_aggregator.routes.reply import form
 from tests.aggregator.fleet import DAY, START, Site
 
@@ -113,10 +112,3 @@ def test_the_form_is_what_accept_prefers(accept: str | None, expected: str) -> N
     assert form(None, accept) == expected
     assert form("json", accept) == "json"
     assert form("csv", accept) == "csv"
-
-
-def test_tags_tell_apart_what_runs_together() -> None:
-    assert tag("ab", "c") != tag("a", "bc") != tag(["a", "bc"])
-    assert tag(1, None, True) == tag(1, None, True)
-    assert not is_known(tag("a"), None)
-    assert not is_known(tag("a"), tag("b") + " " + tag("c"))

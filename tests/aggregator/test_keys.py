@@ -24,10 +24,10 @@ from hubbub_aggregator.main import DATABASE, build
 from hubbub_aggregator.opening import Pool, Slice
 from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.storage import SqliteStorage, StoredCodebook
-from hubbub_aggregator.tokens import Tokens
 from hubbub_cli.aggregator import aggregator
 from hubbub_cli.commands import hubbub
 from hubbub_cli.keys import keys
+from hubbub_service_common.tokens import Tokens
 from tests.aggregator.fleet import CODEBOOK, DAY, START, Site
 
 

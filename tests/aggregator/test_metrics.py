@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,18 +18,21 @@ from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
+from hubbub.refusals import Refused
 from hubbub_aggregator.admin import create_admin
 from hubbub_aggregator.dashboard.pages.operations import INVALID
-from hubbub_aggregator.metrics import exposition
-from hubbub_aggregator.settings import Settings, table
+from hubbub_aggregator.metrics import exposition, stored_now
+from hubbub_aggregator.routes.operate import health_of
+from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.storage import SqliteStorage
-from hubbub_aggregator.tokens import Tokens
 from hubbub_cli.aggregator import aggregator
 from hubbub_service_common.logs import configure
+from hubbub_service_common.tokens import Tokens
 from scripts.reference.settings import settings
 from tests.aggregator.fleet import CODEBOOK, DAY, Site, remember, whole
 from tests.aggregator.served import Served
 from tests.aggregator.test_batches import problem
+from tests.patience import PATIENCE
 from tests.ports import reserved_port
 
 TOKEN = "a-token-of-an-operator"  # noqa: S105  it opens nothing
@@ -36,7 +40,7 @@ TOKEN = "a-token-of-an-operator"  # noqa: S105  it opens nothing
 
 def metrics(site: Site) -> dict[tuple[str, ...], float]:
     """Every sample: its name without the prefix and its labels' values, to its value."""
-    families = text_string_to_metric_families(exposition(site.service).decode())
+    families = text_string_to_metric_families(exposition(site.service, stored_now(site.service)).decode())
     return {
         (sample.name.removeprefix("hubbub_aggregator_"), *sample.labels.values()): sample.value
         for family in families
@@ -118,6 +122,28 @@ def test_readiness_is_whether_the_storage_can_be_written(site: Site) -> None:
     problem(site.get("/readyz"), "no-bundle")
 
 
+def test_a_storage_that_hangs_is_not_ready_and_is_asked_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks is answered; what was asked goes on, once for all."""
+    let_go, asked = threading.Event(), []
+
+    def hang() -> None:
+        asked.append(1)
+        assert let_go.wait(PATIENCE)
+
+    monkeypatch.setattr(site.service.storage, "check", hang)
+
+    async def ask_often() -> None:
+        health = health_of(site.service, patience=0.05)
+        for _ in range(3):
+            with pytest.raises(Refused, match="the storage can't be read or written now"):
+                await health.refuse_unless_ready()
+        let_go.set()
+
+    site.clock.now += 5
+    asyncio.run(ask_often())
+    assert len(asked) == 1
+
+
 def test_metrics_are_there_while_the_storage_is_not(site: Site) -> None:
     site.settle(site.batch("dark_mode", [True] * 250))
     site.close()
@@ -177,7 +203,7 @@ def test_releases_go_after_their_retention_and_never_before_their_horizon(site: 
 
 @pytest.fixture
 def _logging_as_it_was() -> Iterator[None]:
-    root, ours, theirs = logging.getLogger(), logging.getLogger("hubbub.aggregator"), logging.getLogger("uvicorn.error")
+    root, ours, theirs = logging.getLogger(), logging.getLogger("hubbub_aggregator"), logging.getLogger("uvicorn.error")
     before = (root.handlers[:], root.level, ours.level, theirs.level)
     yield
     root.handlers[:] = before[0]
@@ -188,15 +214,15 @@ def _logging_as_it_was() -> Iterator[None]:
 @pytest.mark.usefixtures("_logging_as_it_was")
 def test_a_log_line_is_one_json_object_and_an_error_has_no_text() -> None:
     stream = io.StringIO()
-    configure("json", "hubbub.aggregator", stream)
-    log = logging.getLogger("hubbub.aggregator")
+    configure("json", "hubbub_aggregator", stream)
+    log = logging.getLogger("hubbub_aggregator")
     log.info("batch %s accepted", "ab")
     try:
         raise ValueError("what a caller sent")
     except ValueError:
         log.exception("it failed")
     first, second = (json.loads(line) for line in stream.getvalue().splitlines())
-    assert (first["level"], first["logger"], first["message"]) == ("info", "hubbub.aggregator", "batch ab accepted")
+    assert (first["level"], first["logger"], first["message"]) == ("info", "hubbub_aggregator", "batch ab accepted")
     assert second["error"].startswith("ValueError at test_metrics.py:")
     assert "what a caller sent" not in stream.getvalue()
 
@@ -204,7 +230,7 @@ def test_a_log_line_is_one_json_object_and_an_error_has_no_text() -> None:
 def test_every_setting_is_in_the_help_and_in_the_docs() -> None:
     shown = CliRunner().invoke(aggregator, ["--help"]).output
     page = settings("aggregator")  # what docs/reference/settings.md is built with
-    for name, _, text in table():
+    for name, _, text in Settings.table():
         assert text, name
         assert f"HUBBUB_AGGREGATOR_{name.upper()}" in shown
         assert f"`HUBBUB_AGGREGATOR_{name.upper()}`" in page, name

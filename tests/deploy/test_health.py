@@ -113,7 +113,7 @@ import logging
 import sys
 from pathlib import Path
 from hubbub_service_common.certificate import Certificate
-from hubbub_aggregator.serving import serve
+from hubbub_service_common.serving import Server, listen, run, serve_together, server_config
 
 async def app(scope, receive, send):
     if scope["type"] != "http":
@@ -122,15 +122,15 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": b""})
 
 certificate = Certificate(Path(sys.argv[1]), Path(sys.argv[2]), logging.getLogger())
-serve(
-    app, host="127.0.0.1", port=int(sys.argv[3]), admin=None, shutdown_timeout=1, ready=print, certificate=certificate
-)
+config = server_config(app, shutdown_timeout=1, certificate=certificate)
+with listen("127.0.0.1", int(sys.argv[3])) as listener:
+    run(serve_together([Server(config, listener, print)], certificate.renewal.watch()))
 """
 
 
 @contextmanager
 def served(certificate: Path, key: Path, port: int) -> Iterator[None]:
-    """An application that is always ready, as the aggregator's own server serves it."""
+    """An application that is always ready, as the services' own server serves it."""
     process = subprocess.Popen([sys.executable, "-c", SERVE, str(certificate), str(key), str(port)])
 
     def listens() -> bool:

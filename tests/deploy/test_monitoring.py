@@ -56,7 +56,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> list[Metric]:
             )
             lag = Lag(world.clock)
             sources = of_the_shuffler.Sources(world.ingest, world.bundles, lag, guard, world.clock, certificate)
-            return list(of_the_shuffler._Snapshot(sources, await world.storage.overview(), True).collect())
+            return list(of_the_shuffler.snapshot(sources, await world.storage.overview(), durable=True))
 
     files = Authority(tmp_path_factory.mktemp("tls")).write(["localhost"])
     certificate = Certificate(*files, logging.getLogger("hubbub.test"))
@@ -65,8 +65,8 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> list[Metric]:
     site.service.certificate = certificate
     try:
         site.service.accumulator.progress.last = site.service.clock()  # as after the first batch
-        stored = of_the_aggregator._stored(site.service)
-        aggregator = list(of_the_aggregator._Snapshot(site.service, stored).collect())
+        stored = of_the_aggregator.stored_now(site.service)
+        aggregator = list(of_the_aggregator.snapshot(site.service, stored))
     finally:
         site.close()
         pool.close()

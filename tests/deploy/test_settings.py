@@ -4,42 +4,42 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from hubbub_aggregator import settings as of_the_aggregator
-from hubbub_shuffler import settings as of_the_shuffler
+from hubbub_aggregator.settings import Settings as Aggregator
+from hubbub_service_common.settings import ServiceSettings
+from hubbub_shuffler.settings import Settings as Shuffler
 from scripts import make_env_templates
 from tests.deploy.lab import ROOT
 
 DEPLOY = ROOT / "deploy"
 FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file() and "secrets" not in path.parts)
-SERVICES = [pytest.param(module, id=module.PREFIX) for module in (of_the_shuffler, of_the_aggregator)]
+SERVICES = [pytest.param(settings, id=settings.service) for settings in (Shuffler, Aggregator)]
 
 
-def used(module: ModuleType, path: Path) -> set[str]:
-    return set(re.findall(rf"\b{module.PREFIX}[A-Z_]+\b", path.read_text()))
+def used(settings: type[ServiceSettings], path: Path) -> set[str]:
+    return set(re.findall(rf"\b{settings.prefix()}[A-Z_]+\b", path.read_text()))
 
 
-def known(module: ModuleType) -> set[str]:
-    plain = {module.PREFIX + name.upper() for name in module.Settings.model_fields}
-    return plain | {f"{module.PREFIX}{name.upper()}_FILE" for name in module.IN_FILES}
+def known(settings: type[ServiceSettings]) -> set[str]:
+    plain = {settings.prefix() + name.upper() for name in settings.model_fields}
+    return plain | {f"{settings.prefix()}{name.upper()}_FILE" for name in settings.in_files()}
 
 
-@pytest.mark.parametrize("module", SERVICES)
-def test_every_variable_in_deploy_is_a_setting(module: ModuleType) -> None:
+@pytest.mark.parametrize("settings", SERVICES)
+def test_every_variable_in_deploy_is_a_setting(settings: type[ServiceSettings]) -> None:
     counted = 0
     for path in FILES:
-        assert used(module, path) <= known(module), path
-        counted += len(used(module, path))
+        assert used(settings, path) <= known(settings), path
+        counted += len(used(settings, path))
     assert counted > 40
 
 
-@pytest.mark.parametrize("module", SERVICES)
-def test_every_setting_is_in_deploy(module: ModuleType) -> None:
-    found = set().union(*(used(module, path) for path in FILES))
-    assert known(module) <= found
+@pytest.mark.parametrize("settings", SERVICES)
+def test_every_setting_is_in_deploy(settings: type[ServiceSettings]) -> None:
+    found = set().union(*(used(settings, path) for path in FILES))
+    assert known(settings) <= found
 
 
 def test_the_templates_say_what_the_settings_say() -> None:
@@ -47,10 +47,10 @@ def test_the_templates_say_what_the_settings_say() -> None:
         assert path.read_text() == text, "python -m scripts.make_env_templates"
 
 
-@pytest.mark.parametrize("module", SERVICES)
-def test_no_value_of_a_secret_is_set_in_deploy(module: ModuleType) -> None:
-    secrets = [name for name in module.IN_FILES if name != "trust"]
+@pytest.mark.parametrize("settings", SERVICES)
+def test_no_value_of_a_secret_is_set_in_deploy(settings: type[ServiceSettings]) -> None:
+    secrets = [name for name in settings.in_files() if name != "trust"]
     for path in FILES:
         for name in secrets:
-            variable = module.PREFIX + name.upper()
+            variable = settings.prefix() + name.upper()
             assert not re.search(rf"^[^#\n]*\b{variable}(:|=) *\S", path.read_text(), re.MULTILINE), (path, variable)

@@ -13,9 +13,9 @@ from typing import Any, cast
 
 import pytest
 
+from hubbub_service_common.serving import Server, listen, server_config
 from hubbub_shuffler.asked import Asked
 from hubbub_shuffler.guard import LARGEST_HEAD, Guard, Watched
-from hubbub_shuffler.serve import Server, listen, server_config
 from hubbub_shuffler.storage import StorageError
 from tests.patience import PATIENCE, stalls
 from tests.shuffler.edge import HEAD, TYPE, answers, body, closed, connect, cut, get, post, problem, request, running

@@ -126,7 +126,7 @@ def test_a_bundle_that_the_disk_cannot_take_is_in_use_and_is_written_once_there_
         world.aggregator.bundle = signed(NOW + 5)
         assert not await world.bundles.refresh()
         assert (await world.client.get("/v1/bundle")).content == world.aggregator.bundle
-        assert not list(tmp_path.glob("*.new"))
+        assert not list(tmp_path.glob("*.part"))
         file.rmdir()
         assert await world.bundles.refresh()
         assert file.read_bytes() == world.aggregator.bundle

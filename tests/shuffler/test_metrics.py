@@ -11,6 +11,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from hubbub_service_common.tokens import Tokens
 from hubbub_shuffler.admin import create_admin
 from hubbub_shuffler.lag import Lag
 from hubbub_shuffler.metrics import Sources
@@ -26,7 +27,7 @@ class Operated(World):
         self.lag = Lag(self.clock)
         self.batcher = self.worker(self.lag.watch(self.storage), options.get("floor", 2))
         sources = Sources(self.ingest, self.bundles, self.lag, None, self.clock)
-        transport = httpx.ASGITransport(create_admin(sources, self.storage, token))
+        transport = httpx.ASGITransport(create_admin(sources, self.storage, Tokens([token] if token else [])))
         self.admin = httpx.AsyncClient(transport=transport, base_url="http://admin.test")
 
     async def metrics(self) -> dict[tuple[str, ...], float]:

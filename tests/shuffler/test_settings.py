@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from hubbub.problems import InvalidParameter
 from hubbub_cli.shuffler import shuffler
-from hubbub_shuffler.main import _serve, doubts, load
-from hubbub_shuffler.serve import listen
-from hubbub_shuffler.settings import Settings, is_loopback, table, unknown
+from hubbub_service_common.serving import listen
+from hubbub_shuffler.main import _serve, doubts
+from hubbub_shuffler.settings import Settings
 from scripts.reference.settings import settings
 from tests.shuffler.world import TOKEN, TRUST, codebook
 
@@ -29,7 +29,7 @@ def _no_settings_around(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_on_loopback_it_starts_without_being_told_anything() -> None:
-    assert load().host == "127.0.0.1"
+    assert Settings.load().host == "127.0.0.1"
 
 
 @pytest.mark.parametrize(
@@ -43,15 +43,15 @@ def test_on_loopback_it_starts_without_being_told_anything() -> None:
 )
 def test_an_aggregator_elsewhere_needs_a_token_and_a_trust_anchor(given: dict[str, object], missing: str) -> None:
     with pytest.raises(InvalidParameter, match=missing):
-        load(aggregator=FAR, **given)
+        Settings.load(aggregator=FAR, **given)
 
 
 def test_options_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUBBUB_SHUFFLER_PORT", "1234")
     monkeypatch.setenv("HUBBUB_SHUFFLER_TRUST", f"{TRUST[0]}, {TRUST[0]}")
-    assert load().port == 1234
-    assert load(port=99).port == 99
-    assert load().trust == TRUST * 2
+    assert Settings.load().port == 1234
+    assert Settings.load(port=99).port == 99
+    assert Settings.load().trust == TRUST * 2
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,12 @@ def test_options_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_a_wrong_setting_is_named_and_no_secret_is_shown(given: dict[str, object]) -> None:
     with pytest.raises(InvalidParameter, match=next(iter(given))) as caught:
-        load(**given)
+        Settings.load(**given)
     assert TOKEN not in str(caught.value)
 
 
 def test_the_token_does_not_print() -> None:
-    assert TOKEN not in repr(load(forward_token=TOKEN))
+    assert TOKEN not in repr(Settings.load(forward_token=TOKEN))
 
 
 @pytest.mark.parametrize(
@@ -98,18 +98,18 @@ def test_the_token_does_not_print() -> None:
     ],
 )
 def test_loopback_is_recognised_by_its_address(address: str, local: bool) -> None:
-    assert is_loopback(address) == local
+    assert Settings.load(aggregator=address, forward_token=TOKEN, trust=TRUST).aggregator_on_loopback == local
 
 
 def test_every_setting_is_documented_as_it_is() -> None:
     page = settings("shuffler")  # what docs/reference/settings.md is built with
-    for name, default, text in table():
+    for name, default, text in Settings.table():
         assert text, name
         shown = re.search(rf"`HUBBUB_SHUFFLER_{name.upper()}`.*\n: .*", page)
         assert shown is not None, name
         assert (f"default `{default.lower()}`" if default else "unset") in shown[0].lower(), name
         assert text in shown[0], name
-        secret = name in ("storage", "forward_token", "admin_token")
+        secret = name in ("storage", "forward_token", "admin_token", "admin_token_next")
         assert ("**Secret:**" in shown[0]) == secret, name
 
 
@@ -118,14 +118,14 @@ def test_help_prints_every_setting_with_its_default_and_meaning_and_no_secret(mo
         monkeypatch.setenv(f"HUBBUB_SHUFFLER_{name}", TOKEN)
     said = CliRunner().invoke(shuffler, ["--help"], terminal_width=200).output
     words = " ".join(said.split())
-    for name, default, text in table():
+    for name, default, text in Settings.table():
         assert f"HUBBUB_SHUFFLER_{name.upper()} {text} [{default or 'unset'}]" in words, name
     assert TOKEN not in said
 
 
 def test_a_password_in_the_storage_url_does_not_print() -> None:
     given = f"redis://:{TOKEN}@redis.example.com/0"
-    assert TOKEN not in repr(load(storage=given)) + str(load(storage=given).model_dump())
+    assert TOKEN not in repr(Settings.load(storage=given)) + str(Settings.load(storage=given).model_dump())
 
 
 @pytest.mark.parametrize(
@@ -143,18 +143,18 @@ def test_a_password_in_the_storage_url_does_not_print() -> None:
 )
 def test_what_would_be_unsafe_or_cannot_work_is_refused(given: dict[str, object], wrong: str) -> None:
     with pytest.raises(InvalidParameter, match=wrong):
-        load(**given)
+        Settings.load(**given)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
 def test_the_admin_listener_needs_no_token_on_loopback(host: str) -> None:
-    assert load(admin_port=0, admin_host=host).admin_port == 0
+    assert Settings.load(admin_port=0, admin_host=host).admin_port == 0
 
 
 def test_codebooks_are_pinned_by_their_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     ids = codebook().id.hex(), codebook(min_batch=9).id.hex()
     monkeypatch.setenv("HUBBUB_SHUFFLER_CODEBOOKS", ", ".join(ids))
-    assert load().codebooks == ids
+    assert Settings.load().codebooks == ids
 
 
 def test_an_address_that_is_taken_is_named_instead_of_a_traceback() -> None:
@@ -167,7 +167,7 @@ def test_an_address_that_is_taken_is_named_instead_of_a_traceback() -> None:
 @pytest.mark.parametrize(
     ("given", "wrong"),
     [
-        ({"storage": f"redis://:{TOKEN.replace(' ', '')}@127.0.0.1:1/0"}, "storage can't be used"),
+        ({"storage": f"redis://:{TOKEN}@127.0.0.1:1/0"}, "storage can't be used"),
         ({"storage": "nowhere/reports.sqlite"}, "storage can't be used"),
         ({"tls_certificate": "nowhere.pem", "tls_key": "nowhere.key"}, "TLS with nowhere.pem"),
     ],
@@ -177,8 +177,8 @@ def test_what_is_not_there_at_the_start_is_one_line_and_no_traceback(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidParameter, match=wrong) as caught:
-        asyncio.run(_serve(load(port=0, state_dir=tmp_path / "state", **given), lambda _address: None))
-    assert TOKEN.replace(" ", "") not in str(caught.value)
+        asyncio.run(_serve(Settings.load(port=0, state_dir=tmp_path / "state", **given), lambda _address: None))
+    assert TOKEN not in str(caught.value)
 
 
 def test_a_misspelt_setting_is_noticed() -> None:
@@ -189,7 +189,7 @@ def test_a_misspelt_setting_is_noticed() -> None:
         "HUBBUB_CLIENT_X",
         "PATH",
     ]
-    assert unknown(names) == ["HUBBUB_SHUFFLER_MIN_BATCH_FLOR"]
+    assert Settings.unknown(names) == ["HUBBUB_SHUFFLER_MIN_BATCH_FLOR"]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_misspelt_setting_is_noticed() -> None:
     ],
 )
 def test_a_token_that_others_could_read_on_the_way_is_warned_of(address: str, doubted: bool) -> None:
-    found = doubts(load(aggregator=address, forward_token=TOKEN, trust=TRUST), [])
+    found = doubts(Settings.load(aggregator=address, forward_token=TOKEN, trust=TRUST), [])
     assert [line for line in found if "is not https" in line] == found
     assert bool(found) == doubted
     assert TOKEN not in "".join(found)

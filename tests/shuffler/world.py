@@ -35,7 +35,7 @@ from hubbub_shuffler.storage.sqlite import SqliteStorage
 
 IDENTITY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 TRUST = (anchor_of(IDENTITY),)
-TOKEN = "a token that only this test knows"  # noqa: S105  it opens nothing
+TOKEN = "a-token-that-only-this-test-knows"  # noqa: S105  it opens nothing
 AGGREGATOR = "http://aggregator.test"
 
 TOML = """

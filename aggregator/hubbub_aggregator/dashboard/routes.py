@@ -32,7 +32,7 @@ from hubbub_aggregator.dashboard.pages.site import Site
 from hubbub_aggregator.dashboard.palette import Theme, themed
 from hubbub_aggregator.dashboard.rendering import asset, asset_hash, render
 from hubbub_aggregator.dashboard.vega import Spec
-from hubbub_aggregator.etags import is_known
+from hubbub_service_common.entity_tags import is_known
 
 __all__ = ["HEADERS", "Dashboard", "attach", "missing"]
 

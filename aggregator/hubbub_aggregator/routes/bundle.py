@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from fastapi import APIRouter, Request, Response
 
 from hubbub_aggregator.routes.access import PROBLEMS, Service
+from hubbub_service_common.entity_tags import is_known, tag_of_bytes
 
 __all__ = ["BUNDLE_TYPE", "router"]
 
@@ -24,8 +23,8 @@ def bundle(request: Request, service: Service) -> Response:
     """Codebooks and sealing keys, signed by the aggregator's identity."""
     with service.storage_faults():
         raw = service.publisher.current(service.clock()).raw
-    tag = f'"{hashlib.sha256(raw).hexdigest()[:32]}"'
+    tag = tag_of_bytes(raw)
     headers = {"ETag": tag, "Cache-Control": f"public, max-age={service.publisher.max_age}"}
-    if tag in request.headers.get("if-none-match", ""):
+    if is_known(tag, request.headers.get("if-none-match")):
         return Response(status_code=304, headers=headers)
     return Response(raw, media_type=BUNDLE_TYPE, headers=headers)

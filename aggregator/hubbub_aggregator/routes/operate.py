@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+import asyncio
+
+from fastapi import APIRouter
 
 from hubbub.refusals import Refused
-from hubbub_aggregator.routes.access import PROBLEMS, Analyst, Service
+from hubbub_aggregator.routes.access import PROBLEMS, Analyst
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.status import FullStatus, status_of
+from hubbub_service_common.health import AS_TEXT, Health
+from hubbub_service_common.one_question import PATIENCE, OneQuestion
 
-__all__ = ["refuse_unless_ready", "router"]
+__all__ = ["health_of", "router"]
 
 router = APIRouter(tags=["operators"], responses=PROBLEMS)
-
-
-@router.get("/healthz", response_class=Response)
-async def healthz() -> Response:
-    """The process answers."""
-    return Response("ok\n", media_type="text/plain")
-
-
-@router.get("/readyz", response_class=Response)
-def readyz(service: Service) -> Response:
-    """Storage can be written, and the bundle that devices need is at hand."""
-    refuse_unless_ready(service)
-    return Response("ready\n", media_type="text/plain")
 
 
 @router.get("/v1/status", response_model=FullStatus)
@@ -34,10 +25,19 @@ def status(service: Analyst) -> FullStatus:
         return status_of(service)
 
 
-def refuse_unless_ready(service: Aggregator) -> None:
-    """Refused, with what is missing, unless batches would be taken and devices served."""
-    service.check_storage()
-    with service.storage_faults():
-        missing = not service.healthy or service.storage.bundle() is None
-    if missing:
-        raise Refused("no-bundle", "keys and bundle are not up to date yet; the log says why", retry_after=1)
+def health_of(service: Aggregator, patience: float = PATIENCE) -> Health:
+    """Ready when batches would be taken and devices served."""
+    asked: OneQuestion[None] = OneQuestion(patience)
+
+    def look() -> None:
+        service.check_storage()
+        with service.storage_faults():
+            missing = not service.healthy or service.storage.bundle() is None
+        if missing:
+            raise Refused("no-bundle", "keys and bundle are not up to date yet; the log says why", retry_after=1)
+
+    async def refuse_unless_ready() -> None:
+        with service.storage_faults():
+            await asked.answer(lambda: asyncio.to_thread(look))
+
+    return Health(AS_TEXT, refuse_unless_ready, "Storage can be written, and the bundle that devices need is at hand.")

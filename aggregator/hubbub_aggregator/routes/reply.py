@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from fastapi import Query, Response
 
-from hubbub_aggregator import etags
 from hubbub_aggregator.tabular import CSV_TYPE, to_csv
+from hubbub_service_common.entity_tags import is_known, tag_of_basis
 
 if TYPE_CHECKING:
     from fastapi import Request
@@ -37,9 +37,9 @@ def reply(
 ) -> Response:
     """The answer, built only if the caller does not have it. `basis` is all that it depends on."""
     made = form(chosen, request.headers.get("accept"))
-    current = etags.tag(request.url.path, made, *basis)
+    current = tag_of_basis(request.url.path, made, *basis)
     headers = {"ETag": current, "Cache-Control": REVALIDATE, "Vary": "Accept"}
-    if etags.is_known(current, request.headers.get("if-none-match")):
+    if is_known(current, request.headers.get("if-none-match")):
         return Response(status_code=304, headers=headers)
     answer = build()
     if next_page is not None and (following := next_page(answer)) is not None:

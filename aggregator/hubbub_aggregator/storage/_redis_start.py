@@ -7,7 +7,7 @@ from hubbub_aggregator.storage._redis_keys import Keys
 from hubbub_service_common.redis.calls import command
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.redis.durability import Stakes
-from hubbub_service_common.storage_version import refuse_newer
+from hubbub_service_common.storage import refuse_newer
 
 __all__ = ["OTHERWISE", "STAKES", "claim"]
 

@@ -8,8 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from hubbub.problems import InvalidParameter
 from hubbub.wire import BatchHeader
-from hubbub_service_common.storage_error import StorageError
-from hubbub_service_common.storage_kind import StorageKind
+from hubbub_service_common.storage import StorageError, StorageKind
 
 __all__ = [
     "Accepted",

@@ -17,8 +17,7 @@ from hubbub_aggregator.storage.protocol import Bodies
 from hubbub_service_common.redis.calls import command
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.redis.durability import Durability
-from hubbub_service_common.storage_error import StorageError
-from hubbub_service_common.storage_kind import StorageKind
+from hubbub_service_common.storage import StorageError, StorageKind
 
 __all__ = ["RedisStorage"]
 

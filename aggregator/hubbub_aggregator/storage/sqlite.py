@@ -24,7 +24,7 @@ from hubbub_aggregator.storage.protocol import (
     StoredKey,
 )
 from hubbub_service_common.sqlite import as_storage_error, connect, cut_log, make_tables, transaction
-from hubbub_service_common.storage_kind import StorageKind
+from hubbub_service_common.storage import StorageKind
 
 __all__ = ["SqliteStorage"]
 

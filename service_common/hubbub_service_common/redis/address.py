@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from redis.connection import Connection, SSLConnection, parse_url
 
-from hubbub_service_common.storage_error import StorageError
+from hubbub_service_common.storage import StorageError
 
 __all__ = ["Address", "Node"]
 

@@ -20,7 +20,7 @@ from redis.crc import key_slot
 from hubbub_service_common.redis.address import Address, Node
 from hubbub_service_common.redis.calls import Call, Part
 from hubbub_service_common.redis.refusals import describe, rule_of
-from hubbub_service_common.storage_error import StorageError
+from hubbub_service_common.storage import StorageError
 
 __all__ = ["Node", "RedisClient"]
 

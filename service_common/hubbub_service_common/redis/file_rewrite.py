@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from hubbub_service_common.redis.address import Node
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.storage_error import StorageError
+from hubbub_service_common.storage import StorageError
 
 __all__ = ["FileRewrites"]
 

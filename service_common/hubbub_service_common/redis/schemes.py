@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["SCHEMES", "is_redis"]
+__all__ = ["FORMS", "SCHEMES", "is_redis"]
 
 SCHEMES = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
+FORMS = "redis://user:password@host:port/0, rediss://..., redis+cluster://... or rediss+cluster://..."
+"""For messages."""
 
 
 def is_redis(where: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hubbub_service_common.redis.calls import command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.storage_version import refuse_newer
+from hubbub_service_common.storage import refuse_newer
 from hubbub_shuffler.storage._redis_keys import Keys
 from hubbub_shuffler.storage._redis_scripts import Scripts
 from hubbub_shuffler.storage._schema import OTHERWISE

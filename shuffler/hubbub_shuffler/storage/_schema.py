@@ -20,7 +20,7 @@ from __future__ import annotations
 import sqlite3
 
 from hubbub_service_common.sqlite import make_tables, transaction
-from hubbub_service_common.storage_error import StorageError
+from hubbub_service_common.storage import StorageError
 
 __all__ = ["OTHERWISE", "THIS", "UPGRADES", "VERSION", "count", "create"]
 

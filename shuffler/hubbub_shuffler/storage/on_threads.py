@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from hubbub_service_common.storage_kind import StorageKind
+    from hubbub_service_common.storage import StorageKind
     from hubbub_shuffler.storage.protocol import Arrivals, Bucket, Claim, Closed, Overview, Plan, Reason, Storage
 
 __all__ = ["AsyncStorage"]

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from hubbub.wire import Kind
-from hubbub_service_common.storage_error import StorageError
-from hubbub_service_common.storage_kind import StorageKind
+from hubbub_service_common.storage import StorageError, StorageKind
 
 __all__ = [
     "CLOSED_FOR",

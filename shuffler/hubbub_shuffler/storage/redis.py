@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from hubbub_service_common.redis.calls import Call, Part, Script, command
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.redis.durability import Durability, Stakes
-from hubbub_service_common.storage_kind import StorageKind
+from hubbub_service_common.storage import StorageKind
 from hubbub_shuffler.permute import Entropy
 from hubbub_shuffler.storage._blobs import blobs
 from hubbub_shuffler.storage._redis_erase import Eraser

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock, local
 
 from hubbub_service_common.sqlite import as_storage_error, connect, transaction
-from hubbub_service_common.storage_kind import StorageKind
+from hubbub_service_common.storage import StorageKind
 from hubbub_shuffler.permute import Entropy
 from hubbub_shuffler.storage import _sqlite_leases as leases
 from hubbub_shuffler.storage import _sqlite_slots as slots

@@ -8,14 +8,19 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import AfterValidator, SecretStr, ValidationInfo
 
 from hubbub.problems import InvalidParameter
 from hubbub.refusals import Refused
 
-__all__ = ["Tokens"]
+__all__ = ["AcceptedToken", "PresentedToken", "Tokens"]
 
-_HASHED = re.compile(r"sha256:([0-9a-f]{64})")
 _SHORTEST = 16
+_PLAIN = re.compile(f"[!-~]{{{_SHORTEST},}}")
+_DIGEST = "sha256:"
+_HASHED = re.compile(f"{_DIGEST}([0-9a-fA-F]{{64}})")
 
 
 class Tokens:
@@ -23,6 +28,11 @@ class Tokens:
 
     def __init__(self, tokens: Iterable[str]) -> None:
         self._digests = tuple(_digest(token) for token in tokens)
+
+    @classmethod
+    def of(cls, *given: SecretStr | None) -> Tokens:
+        """Those of these settings that are set."""
+        return cls(token.get_secret_value() for token in given if token is not None)
 
     def __bool__(self) -> bool:
         return bool(self._digests)
@@ -40,11 +50,17 @@ class Tokens:
 def _digest(token: str) -> bytes:
     if hashed := _HASHED.fullmatch(token):
         return bytes.fromhex(hashed[1])
-    if len(token) < _SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
+    if token.startswith(_DIGEST):  # taken for a token, it would let in who knows the digest, and nobody else
+        raise InvalidParameter(f"behind {_DIGEST} stand the 64 hexadecimal digits of the token's digest")
+    return hashlib.sha256(_plain(token).encode()).digest()
+
+
+def _plain(token: str) -> str:
+    if not _PLAIN.fullmatch(token):
         raise InvalidParameter(
             f"a token has at least {_SHORTEST} visible ASCII characters: make one with `openssl rand -hex 32`"
         )
-    return hashlib.sha256(token.encode()).digest()
+    return token
 
 
 def _presented(authorization: str, *, basic: bool) -> bytes:
@@ -58,3 +74,31 @@ def _presented(authorization: str, *, basic: bool) -> bytes:
         except (binascii.Error, ValueError):
             return b""
     return b""
+
+
+def _accepted(given: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+    if given is not None:
+        _digest(_not_empty(given, info))
+    return given
+
+
+def _to_present(given: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+    if given is not None:
+        token = _not_empty(given, info)
+        if token.startswith(_DIGEST):
+            raise InvalidParameter("another service wants to see the token, and not its digest: write the token itself")
+        _plain(token)
+    return given
+
+
+def _not_empty(given: SecretStr, info: ValidationInfo) -> str:
+    """An empty one must not mean that everybody may call."""
+    if not given:
+        raise InvalidParameter(f"it is empty: set {info.field_name} to a token, or leave it out")
+    return given.get_secret_value()
+
+
+AcceptedToken = Annotated[SecretStr | None, AfterValidator(_accepted)]
+"""A setting: a token that callers show, or `sha256:` and its digest; None where there is none."""
+PresentedToken = Annotated[SecretStr | None, AfterValidator(_to_present)]
+"""A setting: a token that we show to others; None where there is none."""

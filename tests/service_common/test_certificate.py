@@ -19,10 +19,10 @@ import uvloop
 from cryptography import x509
 
 from hubbub.problems import InvalidParameter
+from hubbub_service_common.authorities import Authorities
 from hubbub_service_common.certificate import Certificate
 from hubbub_service_common.file_reload import Renewal
-from hubbub_shuffler.authorities import Authorities
-from hubbub_shuffler.serve import Server, listen, server_config
+from hubbub_service_common.serving import Server, listen, server_config
 from tests.aggregator.fleet import CODEBOOK
 from tests.aggregator.served import Served
 from tests.client.servers import Authority

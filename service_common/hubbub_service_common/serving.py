@@ -1,31 +1,41 @@
-"""uvicorn as this service runs it: nothing about requests is logged, and it stops when we say so."""
+"""uvicorn as the services run it: nothing about requests is logged, and it stops when we say so."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import uvicorn
 
 from hubbub.problems import InvalidParameter
+from hubbub_service_common.signals import stopping
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from hubbub_service_common.certificate import Certificate
 
-__all__ = ["Server", "listen", "server_config"]
+__all__ = ["Server", "listen", "run", "serve_together", "server_config"]
 
 _BACKLOG = 2_048
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Do this work in an event loop of its own."""
+    import uvloop  # here, since tests load this module where there is another loop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work)
 
 
 def server_config(
     app: ASGIApp,
     *,
-    http: type[asyncio.Protocol] | str = "httptools",
+    http: type[asyncio.Protocol] | Literal["httptools"] = "httptools",
+    lifespan: Literal["on", "off"] = "off",
     shutdown_timeout: int = 10,
     certificate: Certificate | None = None,
 ) -> uvicorn.Config:
@@ -35,14 +45,14 @@ def server_config(
         loop="none",
         http=http,
         ws="none",
-        lifespan="off",
+        lifespan=lifespan,
         interface="asgi3",
         # Who asked for what is exactly what must not be written down.
         access_log=False,
         log_config=None,
         log_level="error",
         server_header=False,
-        # It would let anyone on this machine say from where he comes; what we believe of a proxy is in limits.py.
+        # It would let anyone on this machine claim another address.
         proxy_headers=False,
         timeout_graceful_shutdown=shutdown_timeout,
         ssl_certfile=certificate.chain if certificate else None,
@@ -54,9 +64,13 @@ def server_config(
 
 
 def listen(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
-    """A socket that listens; InvalidParameter when the address can't be had."""
+    """A socket that listens; InvalidParameter when the address can't be had.
+
+    A name that has several addresses, such as localhost, means the first one of IPv4.
+    """
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
         return socket.create_server(address[:2], family=family, backlog=_BACKLOG, reuse_port=reuse_port)
     except OSError as error:
         raise InvalidParameter(f"can't listen on {host} port {port}: {error.strerror}") from None
@@ -65,7 +79,10 @@ def listen(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
 class Server(uvicorn.Server):
     """uvicorn without its own signal handlers, which end the process before the storage is closed."""
 
-    def __init__(self, config: uvicorn.Config, listener: socket.socket, ready: Callable[[str], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, listener: socket.socket, ready: Callable[[str], None] = lambda _address: None
+    ) -> None:
+        """`ready` is told the address once requests are answered."""
         super().__init__(config)
         self._listener, self._ready = listener, ready
 
@@ -91,3 +108,26 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._ready(address)
+
+
+async def serve_together(servers: Sequence[Server], *jobs: Coroutine[None, None, None]) -> None:
+    """Serve until SIGTERM or SIGINT, with the jobs beside it. One that ends ends all, so that a supervisor sees it."""
+
+    def stop() -> None:
+        for server in servers:
+            server.stop()
+
+    tasks = [asyncio.ensure_future(job) for job in jobs]
+    serving = [asyncio.ensure_future(server.run_here()) for server in servers]
+    for task in [*tasks, *serving]:
+        task.add_done_callback(lambda _task: stop())
+    try:
+        with stopping(stop):  # a second signal does not wait for what is in work
+            ended: list[BaseException | None] = await asyncio.gather(*serving, return_exceptions=True)
+    finally:
+        for task in tasks:
+            task.cancel()
+        ended_jobs = await asyncio.gather(*tasks, return_exceptions=True)
+    for end in [*ended, *ended_jobs]:
+        if isinstance(end, Exception):
+            raise end

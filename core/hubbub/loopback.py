@@ -1,0 +1,15 @@
+"""Whether a host can only be this machine: a rule that the SDK, both services and the command line must share."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+__all__ = ["is_loopback_host"]
+
+
+def is_loopback_host(host: str) -> bool:
+    """Whether this name or IP address, written without brackets and port, is on the same machine for sure."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"  # any other name means what a name server says

@@ -1,0 +1,35 @@
+"""Entity tags: a short name for an answer's bytes, by which a caller who has them already is told so.
+
+The tags are strong: two answers with the same tag have the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+
+import hubbub
+
+__all__ = ["is_known", "tag_of_basis", "tag_of_bytes"]
+
+_TAG = re.compile(r'(?:W/)?("[^"]*")')
+_DIGITS = 32
+
+
+def tag_of_bytes(raw: bytes) -> str:
+    """The tag of these bytes."""
+    return f'"{hashlib.sha256(raw).hexdigest()[:_DIGITS]}"'
+
+
+def tag_of_basis(*basis: object) -> str:
+    """The tag of whatever follows from `basis` by this version of the software: known before the bytes are made."""
+    text = json.dumps([hubbub.__version__, *basis], sort_keys=True, separators=(",", ":"))
+    return tag_of_bytes(text.encode())
+
+
+def is_known(current: str, if_none_match: str | None) -> bool:
+    """Whether the caller has this answer already, by the weak comparison that If-None-Match asks for (RFC 9110)."""
+    if if_none_match is None:
+        return False
+    return if_none_match.strip() == "*" or current in _TAG.findall(if_none_match)

@@ -1,0 +1,65 @@
+"""Files that are there whole or not at all, also after a power cut, and for their owner only unless said otherwise."""
+
+from __future__ import annotations
+
+import glob
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+__all__ = ["create", "new_file", "state_directory", "sync", "write"]
+
+
+def state_directory(path: Path) -> Path:
+    """The state directory of a service, made if it is not there; nobody but its owner may look inside."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.chmod(0o700)  # also if it was there before
+    return path
+
+
+def write(path: Path, data: bytes, *, replace: bool = True, mode: int | None = 0o600) -> None:
+    """Write a whole file. `replace` and `mode` are those of `new_file`."""
+    with new_file(path, replace=replace, mode=mode) as part:
+        part.write_bytes(data)
+
+
+@contextmanager
+def new_file(path: Path, *, replace: bool = False, mode: int | None = 0o600) -> Iterator[Path]:
+    """A file beside `path` to write to, which takes its name when the block ends without an error.
+
+    Unless `replace`, what is there stays, and the end of the block raises FileExistsError. `mode` None: as the umask
+    has it. Whatever else begins with the name of the file beside, such as a journal of SQLite, is removed with it.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    create(part, mode).close()
+    try:
+        yield part
+        sync(part)
+        if replace:
+            part.replace(path)
+        else:
+            os.link(part, path)  # the one way to take a name that refuses to replace
+    finally:
+        for left in path.parent.glob(f"{glob.escape(part.name)}*"):
+            left.unlink()
+    sync(path.parent)
+
+
+def create(path: Path, mode: int | None = 0o600) -> BinaryIO:
+    """A file that was not there, open for writing. Nobody without the right to it can open it at any moment."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode & 0o600)
+    if mode is not None:
+        os.fchmod(descriptor, mode)  # whatever the umask says
+    return os.fdopen(descriptor, "wb")
+
+
+def sync(path: Path) -> None:
+    """Bring a file to the disk; or a directory, and with it the names in it."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

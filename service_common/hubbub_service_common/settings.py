@@ -1,0 +1,147 @@
+"""What the settings of both services have in common: where they come from, what is refused, how they are listed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from inspect import get_annotations
+from pathlib import Path
+from typing import ClassVar, Self
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from hubbub.loopback import is_loopback_host
+from hubbub.problems import InvalidParameter
+from hubbub_service_common import secret_files
+from hubbub_service_common.logs import LogFormat
+from hubbub_service_common.redis.schemes import FORMS, is_redis
+from hubbub_service_common.tokens import AcceptedToken
+
+__all__ = ["ServiceSettings"]
+
+
+class ServiceSettings(BaseSettings):
+    """Settings of a service, from the environment unless given. A service adds its own, and its `env_prefix`."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        hide_input_in_errors=True,  # what was given could be a token
+        allow_inf_nan=False,  # an endless lease or timeout is no limit at all
+    )
+
+    service: ClassVar[str]
+    """What messages call the service."""
+    also_in_files: ClassVar[tuple[str, ...]] = ()
+    """Settings that are no secret, and may stand in a file all the same."""
+
+    # these four are declared anew by each service, with its own defaults and words
+    host: str
+    port: int
+    state_dir: Path
+    storage: SecretStr | None = None
+    storage_replicas: int = Field(
+        default=0, ge=0, description="Redis only: replicas that must have what is acknowledged, before it is."
+    )
+    admin_host: str = Field(default="127.0.0.1", description="Address of the admin listener.")
+    admin_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65_535,
+        description="Port of the admin listener: /metrics, /healthz and /readyz, for the operator. "
+        "Unset: there is none.",
+    )
+    admin_token: AcceptedToken = Field(
+        default=None,
+        description="Bearer token for the admin listener: the token, or sha256: and the hex digest of it. "
+        "Needed unless that listener is on loopback.",
+    )
+    admin_token_next: AcceptedToken = Field(
+        default=None, description="A second token for the admin listener that is valid too, for rotation."
+    )
+    tls_certificate: Path | None = Field(
+        default=None, description="File with the certificate chain, to speak TLS without a proxy."
+    )
+    tls_key: Path | None = Field(default=None, description="File with the key of that certificate.")
+    log_format: LogFormat = Field(default="text", description="Log lines as text or as json.")
+    shutdown_timeout: int = Field(
+        default=10, ge=1, description="Seconds that requests in work get when the service stops."
+    )
+
+    @classmethod
+    def load(cls, **given: object) -> Self:
+        """Settings from the environment, with what is given here on top; InvalidParameter names what is wrong."""
+        try:
+            return cls(**given)  # type: ignore[arg-type]  # checked by pydantic, which is the point
+        except ValidationError as error:
+            # where and why, never the value: it may be a token
+            faults = "; ".join(": ".join([*map(str, fault["loc"]), fault["msg"]]) for fault in error.errors())
+            raise InvalidParameter(f"these settings of the {cls.service} can't be used: {faults}") from None
+
+    @classmethod
+    def prefix(cls) -> str:
+        """What the names of its variables begin with."""
+        return cls.model_config["env_prefix"]
+
+    @classmethod
+    def fields(cls) -> Iterator[tuple[str, FieldInfo]]:
+        """Every setting, in the order of lists: what the service itself declares comes before what both have."""
+        names = dict.fromkeys(name for made in cls.__mro__ for name in get_annotations(made))
+        return ((name, cls.model_fields[name]) for name in names if name in cls.model_fields)
+
+    @classmethod
+    def in_files(cls) -> list[str]:
+        """Settings that may stand in a file, which the variable with _FILE behind its name names."""
+        secret = {name for name, field in cls.fields() if "SecretStr" in str(field.annotation)}
+        return [name for name, _ in cls.fields() if name in secret or name in cls.also_in_files]
+
+    @classmethod
+    def table(cls) -> list[tuple[str, str, str]]:
+        """Name, default and meaning of every setting: what --help prints."""
+        return [
+            (name, "" if field.default in (None, ()) else str(field.default), field.description or "")
+            for name, field in cls.fields()
+        ]
+
+    @classmethod
+    def unknown(cls, names: Collection[str]) -> list[str]:
+        """Which of these variables look like settings and are none."""
+        return secret_files.unknown(names, cls.prefix(), cls.model_fields, cls.in_files())
+
+    @property
+    def tls(self) -> tuple[Path, Path] | None:
+        """Certificate and key; None to speak plain HTTP."""
+        return (self.tls_certificate, self.tls_key) if self.tls_certificate and self.tls_key else None
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  not used: what is not in the environment is unset
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  not used: it knows directories, no files
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        files = secret_files.from_files(os.environ, cls.prefix(), cls.in_files())
+        return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=dict(files))
+
+    @field_validator("storage")
+    @classmethod
+    def _storage_that_we_have(cls, given: SecretStr | None) -> SecretStr | None:
+        # else it would be taken for the name of a file, and shown with the password in it
+        if given and "://" in given.get_secret_value() and not is_redis(given.get_secret_value()):
+            raise ValueError(f"there is no such storage: write {FORMS}")
+        return given
+
+    @model_validator(mode="after")
+    def _listeners_that_are_safe(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("TLS needs both: set tls_certificate and tls_key")
+        if self.admin_port is None:
+            return self
+        if self.admin_token is None and not is_loopback_host(self.admin_host):
+            raise ValueError(f"{self.admin_host} can be reached from elsewhere: set admin_token, or leave admin_host")
+        if self.port and (self.host, self.port) == (self.admin_host, self.admin_port):
+            raise ValueError("both listeners can't have the same port: set another admin_port")
+        return self

@@ -1,0 +1,29 @@
+"""What every storage of both services has: one error, a kind, and a version that an older software leaves alone."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+__all__ = ["StorageError", "StorageKind", "refuse_newer"]
+
+StorageKind: TypeAlias = Literal["sqlite", "redis"]
+"""The backends, as a storage says itself and as a status shows it."""
+
+
+class StorageError(Exception):
+    """The storage can't do what it was asked now: full, locked, unreachable. Asking again later is safe.
+
+    Where a connection broke, it may have been done all the same. The text holds nothing of what was sent.
+    """
+
+
+def refuse_newer(found: int, known: int, otherwise: str) -> None:
+    """StorageError if a newer software wrote it: what it means there is not known here.
+
+    `otherwise`: what one can do who does not have the newer version any more.
+    """
+    if found > known:
+        raise StorageError(
+            f"it was written by a newer version of this software (layout {found}; this one knows {known} and below). "
+            f"Nothing in it was changed. Install the newer version again; or {otherwise}"
+        )

@@ -1,0 +1,72 @@
+"""The admin listener of either service is for who has its token, now or next, and for nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any, cast
+
+import httpx
+import pytest
+
+from hubbub_aggregator.admin import create_admin as of_the_aggregator
+from hubbub_aggregator.settings import Settings as Aggregator
+from hubbub_service_common.tokens import Tokens
+from hubbub_shuffler.admin import create_admin as of_the_shuffler
+from hubbub_shuffler.metrics import Sources
+from hubbub_shuffler.settings import Settings as Shuffler
+
+TOKEN, NEXT = "a-token-of-an-operator", "the-next-token-of-an-operator"
+NOTHING = cast(Any, None)
+"""In place of a service: nothing is asked here that needs one."""
+
+
+def shuffler(**given: object) -> Any:
+    settings = Shuffler.load(**given)
+    tokens = Tokens.of(settings.admin_token, settings.admin_token_next)
+    return of_the_shuffler(Sources(*[NOTHING] * 5), NOTHING, tokens)
+
+
+def aggregator(**given: object) -> Any:
+    settings = Aggregator.load(**given)
+    return of_the_aggregator(NOTHING, Tokens.of(settings.admin_token, settings.admin_token_next))
+
+
+def ask(app: Any, path: str, *headers: tuple[str, str], method: str = "GET") -> httpx.Response:
+    async def go() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://admin") as client:
+            return await client.request(method, path, headers=list(headers))
+
+    return asyncio.run(go())
+
+
+def bearer(token: str) -> tuple[str, str]:
+    return "Authorization", f"Bearer {token}"
+
+
+@pytest.mark.parametrize("service", [shuffler, aggregator])
+@pytest.mark.parametrize("hashed", [False, True])
+def test_both_tokens_are_valid_also_as_digests(service: Callable[..., Any], hashed: bool) -> None:
+    given = [f"sha256:{sha256(token.encode()).hexdigest()}" if hashed else token for token in (TOKEN, NEXT)]
+    app = service(admin_token=given[0], admin_token_next=given[1])
+    for right in (TOKEN, NEXT):
+        assert ask(app, "/healthz", bearer(right)).status_code == 200
+        assert ask(app, "/healthz", bearer(right), method="HEAD").status_code == 200
+    wrong = [[], [bearer(TOKEN[:-1])], [bearer(TOKEN), bearer(TOKEN)], [("Authorization", TOKEN)]]
+    for headers in [*wrong, [bearer(given[0])]] if hashed else wrong:
+        for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/nowhere"):
+            refused = ask(app, path, *headers)
+            assert (refused.status_code, refused.json()["type"]) == (401, "urn:hubbub:problem:unauthorized")
+            assert refused.headers["www-authenticate"] == "Bearer"
+            assert TOKEN not in refused.text
+
+
+@pytest.mark.parametrize(("service", "said"), [(shuffler, '{"ok":true}'), (aggregator, "ok\n")])
+def test_without_a_token_everyone_is_answered_as_each_service_does(service: Callable[..., Any], said: str) -> None:
+    assert ask(service(), "/healthz").text == said
+    document = ask(service(), "/openapi.json").json()
+    assert {"/healthz", "/readyz", "/metrics"} <= set(document["paths"])
+    assert not [path for path in document["paths"].values() if "401" in path["get"]["responses"]]
+    refused = ask(service(), "/metrics", method="POST")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET")

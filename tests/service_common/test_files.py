@@ -1,0 +1,106 @@
+"""A file is there whole or not at all, for its owner only, and nothing is left beside it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hubbub_service_common import files
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077])
+def _umask(request: pytest.FixtureRequest) -> object:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.usefixtures("_umask")
+def test_a_file_has_its_mode_whatever_the_umask_says_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    files.write(tmp_path / "secret", b"1")
+    files.write(tmp_path / "page", b"1", mode=0o644)
+    assert (mode(tmp_path / "secret"), mode(tmp_path / "page")) == (0o600, 0o644)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page", "secret"]
+
+
+def test_without_a_mode_the_umask_decides(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        files.write(tmp_path / "page", b"1", mode=None)
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / "page") == 0o640
+
+
+def test_a_file_is_replaced_in_one_step_and_only_if_that_is_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "file[1]"  # a pattern to others
+    files.write(path, b"old")
+    with pytest.raises(FileExistsError):
+        files.write(path, b"new", replace=False)
+    assert path.read_bytes() == b"old"
+    with files.new_file(path, replace=True) as part:
+        part.write_bytes(b"ne")
+        assert path.read_bytes() == b"old"
+        part.write_bytes(b"new")
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_fails_on_the_way_changes_nothing_and_leaves_nothing(tmp_path: Path) -> None:
+    def fail() -> None:
+        with files.new_file(tmp_path / "file") as part:
+            part.write_bytes(b"half")
+            part.with_name(f"{part.name}-journal").touch()  # as SQLite does
+            raise ValueError("no room")
+
+    with pytest.raises(ValueError, match="no room"):
+        fail()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_database_can_be_made_so(tmp_path: Path) -> None:
+    with files.new_file(tmp_path / "copy.db") as part, closing(sqlite3.connect(part)) as made:
+        made.execute("CREATE TABLE t (x)")
+    assert mode(tmp_path / "copy.db") == 0o600
+    with closing(sqlite3.connect(tmp_path / "copy.db")) as read:
+        assert read.execute("SELECT name FROM sqlite_master").fetchall() == [("t",)]
+
+
+def test_bytes_and_names_are_on_the_disk_before_it_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes before the name is taken, the name after it."""
+    done: list[str] = []
+    sync, replace = os.fsync, os.replace
+
+    def synced(descriptor: int) -> None:
+        done.append("directory" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        sync(descriptor)
+
+    def replaced(source: Path, target: Path) -> None:
+        done.append("name")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    files.write(tmp_path / "file", b"1")
+    assert done == ["file", "name", "directory"]
+
+
+def test_a_state_directory_is_private_also_if_it_was_there_before(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir(mode=0o755)
+    assert mode(files.state_directory(tmp_path / "state")) == 0o700
+    assert mode(files.state_directory(tmp_path / "new" / "state")) == 0o700
+
+
+def test_a_file_that_is_there_is_not_opened_anew(tmp_path: Path) -> None:
+    files.create(tmp_path / "file").close()
+    with pytest.raises(FileExistsError):
+        files.create(tmp_path / "file")

@@ -1,0 +1,85 @@
+"""Servers and jobs live and die together, and a server believes nobody's word on where a request comes from."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from hubbub.problems import InvalidParameter
+from hubbub_service_common.serving import Server, listen, serve_together, server_config
+from tests.patience import PATIENCE
+
+
+async def who(scope: Any, _receive: Any, send: Any) -> None:
+    """Answers with the address that the request is said to come from, and by which scheme."""
+    body = f"{scope['client'][0]} {scope['scheme']}".encode()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def for_ever() -> None:
+    await asyncio.Event().wait()
+
+
+def served(test: Callable[[str], Awaitable[None]], *jobs: Callable[[], Any]) -> None:
+    """Serve, with the test as one of the jobs: its end is the end of all."""
+
+    async def go() -> None:
+        with listen("127.0.0.1", 0) as listener:
+            server = Server(server_config(who, shutdown_timeout=1), listener)
+
+            async def testing() -> None:
+                await test(server.address)
+
+            async with asyncio.timeout(PATIENCE):
+                await serve_together([server], testing(), *(job() for job in jobs))
+
+    asyncio.run(go())
+
+
+def test_what_a_proxy_says_is_not_believed_and_the_server_does_not_name_itself() -> None:
+    async def test(address: str) -> None:
+        headers = {"X-Forwarded-For": "192.0.2.1", "X-Forwarded-Proto": "https"}
+        async with httpx.AsyncClient(trust_env=False) as client:
+            answer = await client.get(address, headers=headers)
+        assert answer.text == "127.0.0.1 http"
+        assert "server" not in answer.headers
+
+    served(test)
+
+
+def test_a_job_that_fails_ends_the_servers_and_is_told() -> None:
+    async def test(_address: str) -> None:
+        raise LookupError("a job failed")
+
+    with pytest.raises(LookupError, match="a job failed"):
+        served(test, for_ever)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_servers_and_jobs(number: signal.Signals) -> None:
+    async def test(_address: str) -> None:
+        os.kill(os.getpid(), number)
+        await for_ever()
+
+    served(test, for_ever)
+
+
+def test_an_address_that_cannot_be_had_is_named() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InvalidParameter, match=f"can't listen on 127.0.0.1 port {port}: "):
+            listen("127.0.0.1", port)
+    with pytest.raises(InvalidParameter, match=r"can't listen on 192\.0\.2\.1 port 0: "):
+        listen("192.0.2.1", 0)
+
+
+def test_localhost_is_where_everybody_looks_first() -> None:
+    with listen("localhost", 0) as listener:
+        assert listener.getsockname()[0] == "127.0.0.1"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
+import httpx2
 import numpy as np
 
 from benchmarks.table import Goal, Row, at_most, show
@@ -48,9 +48,9 @@ class Client:
     def ask(self, path: str, *, settle: bool = False) -> tuple[float, int, str]:
         """CPU seconds of one answer, its bytes as they were sent, and its text; `settle`: with all it has set off."""
 
-        async def go() -> httpx.Response:
-            transport = httpx.ASGITransport(self.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://aggregator") as http:
+        async def go() -> httpx2.Response:
+            transport = httpx2.ASGITransport(self.app)
+            async with httpx2.AsyncClient(transport=transport, base_url="http://aggregator") as http:
                 answer = await http.get(path, headers={"Accept-Encoding": "gzip"})
             while settle and (others := asyncio.all_tasks() - {asyncio.current_task()}):
                 await asyncio.wait(others)

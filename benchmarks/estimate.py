@@ -17,7 +17,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 
 from benchmarks.table import Row, at_most, show
@@ -69,11 +69,11 @@ def fill(service: Aggregator) -> None:
         assert service.storage.accept(batch.id, 0, Accepted(reports, {}, tally, b"", record))
 
 
-def ask(app: Any, path: str, **headers: str) -> tuple[float, httpx.Response]:
+def ask(app: Any, path: str, **headers: str) -> tuple[float, httpx2.Response]:
     """CPU seconds of one answer, and the answer."""
 
-    async def go() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://aggregator") as http:
+    async def go() -> httpx2.Response:
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://aggregator") as http:
             return await http.get(path, headers=headers)
 
     start = time.process_time()

@@ -156,7 +156,7 @@ def _bare(_directory: Path) -> tuple[Any, Any]:
 
 def _shuffler(directory: Path, storage: str | None = None) -> tuple[Any, Any]:
     """The application as the service runs it; its bundle lies in the state directory, so it asks nobody."""
-    import httpx
+    import httpx2
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from hubbub.bundle import BundledCodebook, SealingKey, sign
@@ -182,7 +182,7 @@ def _shuffler(directory: Path, storage: str | None = None) -> tuple[Any, Any]:
     (directory / "bundle").write_bytes(bundle)
     kept = open_storage(storage or directory / "reports.sqlite", clock=time.time, entropy=os.urandom)
     bundles = Bundles(
-        httpx.AsyncClient(),
+        httpx2.AsyncClient(),
         kept,
         address="http://127.0.0.1:9",
         trust=[anchor_of(identity)],

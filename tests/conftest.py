@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
-from httpx._config import DEFAULT_TIMEOUT_CONFIG
+from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
 
 from tests.browser.chromium import NO_BROWSER

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from hubbub.codebook import Codebook
@@ -89,17 +89,17 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 @contextmanager
-def running(command: list[str], environment: Mapping[str, str], port: int) -> Iterator[httpx.Client]:
+def running(command: list[str], environment: Mapping[str, str], port: int) -> Iterator[httpx2.Client]:
     """A server of an example's, asked by HTTP, and ended as an operator would."""
     server = subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT, env=dict(environment))
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as asking:
+        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as asking:
             until = time.monotonic() + PATIENCE
             while True:
                 try:
                     asking.get("/privacy")
                     break
-                except httpx.TransportError:
+                except httpx2.TransportError:
                     assert server.poll() is None, "the server did not start"
                     assert time.monotonic() < until
                     time.sleep(0.05)

@@ -16,7 +16,7 @@ HEAVY = {
     "starlette",
     "uvicorn",
     "redis",
-    "httpx",
+    "httpx2",
     "altair",
     "click",
     "dp_accounting",

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from hubbub.randomness import SystemRandomness
 from hubbub.sealing import Sealer
@@ -147,8 +147,8 @@ class _Aggregator:
         return asyncio.run(self._settled(os.urandom(16), body))
 
     async def _settled(self, id_: bytes, body: bytes) -> _Verdict:
-        inside = httpx.ASGITransport(create_app(self.service))
-        async with httpx.AsyncClient(transport=inside, base_url="http://aggregator.invalid") as http:
+        inside = httpx2.ASGITransport(create_app(self.service))
+        async with httpx2.AsyncClient(transport=inside, base_url="http://aggregator.invalid") as http:
             path = f"/v1/batches/{id_.hex()}"
             (await http.put(path, content=body, headers={"Content-Type": BATCH_TYPE})).raise_for_status()
             await self.service.accumulator.drain()
@@ -163,8 +163,8 @@ class _Aggregator:
 
     def counted_in_ledger(self) -> int:
         async def asked() -> int:
-            inside = httpx.ASGITransport(create_app(self.service))
-            async with httpx.AsyncClient(transport=inside, base_url="http://aggregator.invalid") as http:
+            inside = httpx2.ASGITransport(create_app(self.service))
+            async with httpx2.AsyncClient(transport=inside, base_url="http://aggregator.invalid") as http:
                 return int((await http.get("/v1/privacy")).json()["opened_and_refused"])
 
         return asyncio.run(asked())

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hubbub.bundle import BundledCodebook, SealingKey, sign
@@ -134,7 +134,9 @@ def _signed(identity: Ed25519PrivateKey, codebook: Codebook, key: SealingKey, no
     )
 
 
-async def _upload(devices: httpx.AsyncClient, metric: bytes, batches: Sequence[Sequence[Draw]], sealer: Sealer) -> None:
+async def _upload(
+    devices: httpx2.AsyncClient, metric: bytes, batches: Sequence[Sequence[Draw]], sealer: Sealer
+) -> None:
     """The first report of every batch in one upload, then the second of every batch, and so on."""
     for wave in range(max(map(len, batches))):
         reports = [
@@ -145,7 +147,7 @@ async def _upload(devices: httpx.AsyncClient, metric: bytes, batches: Sequence[S
         answer = await devices.post(
             "/v1/reports", content=encode_upload(reports), headers={"Content-Type": REPORTS_TYPE}
         )
-        if answer.status_code != httpx.codes.ACCEPTED:
+        if answer.status_code != httpx2.codes.ACCEPTED:
             raise RuntimeError(f"the shuffler did not take an honest upload: {answer.status_code} {answer.text}")
 
 

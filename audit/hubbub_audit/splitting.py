@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import SecretStr
 
@@ -173,7 +173,7 @@ class _Aggregator:
 class _Process:
     """One process of a shuffler: its own copy of the bundle, and the storage that all share."""
 
-    def __init__(self, bundles: Bundles, device: httpx.AsyncClient) -> None:
+    def __init__(self, bundles: Bundles, device: httpx2.AsyncClient) -> None:
         self.bundles, self._device = bundles, device
 
     async def admitted(self) -> set[tuple[bytes, int]]:
@@ -185,7 +185,7 @@ class _Process:
                 report = encode_report(ReportHeader(metric, _PERIOD, key), os.urandom(size))
                 body, headers = encode_upload([report]), {"Content-Type": REPORTS_TYPE}
                 answer = await self._device.post("/v1/reports", content=body, headers=headers)
-                if answer.status_code == httpx.codes.ACCEPTED:
+                if answer.status_code == httpx2.codes.ACCEPTED:
                     found.add((metric, key))
         return found
 

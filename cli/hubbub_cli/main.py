@@ -13,7 +13,7 @@ LIBRARIES = (
     "click",
     "fastapi",
     "httptools",
-    "httpx",
+    "httpx2",
     "jinja2",
     "numpy",
     "prometheus_client",

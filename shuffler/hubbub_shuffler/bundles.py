@@ -17,7 +17,7 @@ from os import urandom
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx
+import httpx2
 
 from hubbub.bundle import LARGEST_BUNDLE, Bundle, BundledCodebook, Seen, verify
 from hubbub.canonical import digest
@@ -73,7 +73,7 @@ class Bundles:
 
     def __init__(
         self,
-        client: httpx.AsyncClient,
+        client: httpx2.AsyncClient,
         storage: AsyncStorage,
         *,
         address: str,
@@ -156,7 +156,7 @@ class Bundles:
             raw = await self._fetch()
             if raw is not None:
                 await self._accept(raw)
-        except (httpx.HTTPError, BundleError, InvalidParameter, StorageError) as error:
+        except (httpx2.HTTPError, BundleError, InvalidParameter, StorageError) as error:
             if isinstance(error, BundleError):
                 self.refused[type(error).__name__] += 1
             why = f"{type(error).__name__}: {error}"
@@ -203,10 +203,10 @@ class Bundles:
         """The bytes that the aggregator has; None if they are the ones at hand."""
         headers = {"If-None-Match": self._their_etag} if self._newest and self._their_etag else {}
         async with self._client.stream("GET", f"{self._address}/v1/bundle", headers=headers) as response:
-            if response.status_code == httpx.codes.NOT_MODIFIED:
+            if response.status_code == httpx2.codes.NOT_MODIFIED:
                 return None
-            if response.status_code != httpx.codes.OK:
-                raise httpx.HTTPError(f"the aggregator answered {response.status_code}; is the address right?")
+            if response.status_code != httpx2.codes.OK:
+                raise httpx2.HTTPError(f"the aggregator answered {response.status_code}; is the address right?")
             raw = bytearray()
             async for chunk in response.aiter_bytes():
                 raw += chunk

@@ -12,7 +12,7 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-import httpx
+import httpx2
 
 from hubbub.refusals import refusal_named, seconds_to_wait
 from hubbub.wire import BATCH_TYPE
@@ -75,7 +75,7 @@ Answer = Final | Taken | Again
 class Forwarder:
     """Speaks to one aggregator."""
 
-    def __init__(self, client: httpx.AsyncClient, *, address: str, token: str | None) -> None:
+    def __init__(self, client: httpx2.AsyncClient, *, address: str, token: str | None) -> None:
         self._client, self._address = client, address
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
@@ -113,11 +113,11 @@ class Forwarder:
                 headers={**self._headers, **headers},
             ) as response:
                 return _meaning(method, response, await _document(response))
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             return Again(type(error).__name__)
 
 
-def _meaning(method: str, response: httpx.Response, document: dict[str, object]) -> Answer:
+def _meaning(method: str, response: httpx2.Response, document: dict[str, object]) -> Answer:
     status = response.status_code
     if status == 200 and document.get("state") == "accepted":
         return Final("accepted")
@@ -134,7 +134,7 @@ def _meaning(method: str, response: httpx.Response, document: dict[str, object])
     return Again(why, seconds_to_wait(response.headers.get("Retry-After"), LONGEST_PAUSE), lost, cure is not None)
 
 
-async def _document(response: httpx.Response) -> dict[str, object]:
+async def _document(response: httpx2.Response) -> dict[str, object]:
     """The JSON object in an answer; empty for anything else, such as a proxy's page or more than we want to read."""
     raw = bytearray()
     async for chunk in response.aiter_bytes():

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import httpx
+import httpx2
 
 from hubbub_shuffler.main import Shuffler, build, open_reports
 from hubbub_shuffler.settings import Settings
@@ -28,7 +28,7 @@ class InProcess(NamedTuple):
     """What is built."""
 
     shuffler: Shuffler
-    devices: httpx.AsyncClient
+    devices: httpx2.AsyncClient
     """Sends what devices send."""
 
 
@@ -44,10 +44,10 @@ async def in_process(
     given = Settings.model_construct(state_dir=state_dir, aggregator=AGGREGATOR, trust=(trust,), **settings)
     storage = open_reports(given, clock)
     try:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(aggregator), trust_env=False) as upstream:
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(aggregator), trust_env=False) as upstream:
             shuffler = build(given, storage, upstream, clock=clock)
-            inside = httpx.ASGITransport(shuffler.app)
-            async with httpx.AsyncClient(transport=inside, base_url=SHUFFLER, trust_env=False) as devices:
+            inside = httpx2.ASGITransport(shuffler.app)
+            async with httpx2.AsyncClient(transport=inside, base_url=SHUFFLER, trust_env=False) as devices:
                 yield InProcess(shuffler, devices)
     finally:
         await storage.aclose()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
-import httpx
+import httpx2
 
 from hubbub.problems import InvalidParameter
 from hubbub_service_common import serving
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["Shuffler", "build", "doubts", "open_reports", "run"]
 
 _LOG = logging.getLogger("hubbub_shuffler")
-_TIMEOUT = httpx.Timeout(60.0, connect=10.0)
+_TIMEOUT = httpx2.Timeout(60.0, connect=10.0)
 _SHORTEST_POLL = 0.2
 _ADMIN_CONNECTIONS = 40
 _OTHER_FILES = 100
@@ -76,7 +76,7 @@ async def _serve(settings: Settings, ready: Callable[[str], None]) -> None:
     storage = open_reports(settings)
     authorities = None if settings.ca_file is None else Authorities(settings.ca_file, _LOG)
     # Nothing from the environment: a stray proxy variable must not send batches elsewhere.
-    async with httpx.AsyncClient(
+    async with httpx2.AsyncClient(
         timeout=_TIMEOUT,
         trust_env=False,
         verify=True if authorities is None else authorities.context,
@@ -91,7 +91,7 @@ async def _serve(settings: Settings, ready: Callable[[str], None]) -> None:
 async def _serve_with(
     settings: Settings,
     storage: AsyncStorage,
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
     ready: Callable[[str], None],
     renewals: Sequence[Renewal],
 ) -> None:
@@ -129,7 +129,7 @@ class Shuffler(NamedTuple):
 def build(
     settings: Settings,
     storage: AsyncStorage,
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
     *,
     clock: Callable[[], float] = time.time,
     limits: Limits | None = None,
@@ -168,7 +168,7 @@ def open_reports(settings: Settings, clock: Callable[[], float] = time.time) -> 
 
 
 def _bundles(
-    settings: Settings, storage: AsyncStorage, client: httpx.AsyncClient, clock: Callable[[], float]
+    settings: Settings, storage: AsyncStorage, client: httpx2.AsyncClient, clock: Callable[[], float]
 ) -> Bundles:
     return Bundles(
         client,
@@ -185,7 +185,7 @@ def _bundles(
     )
 
 
-def _batcher(settings: Settings, storage: AsyncStorage, bundles: Bundles, client: httpx.AsyncClient) -> Batcher:
+def _batcher(settings: Settings, storage: AsyncStorage, bundles: Bundles, client: httpx2.AsyncClient) -> Batcher:
     token = settings.forward_token
     return Batcher(
         storage,

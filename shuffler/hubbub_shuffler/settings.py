@@ -48,7 +48,7 @@ class Settings(ServiceSettings):
     ca_file: Path | None = Field(
         None,
         description="File with the certificate authorities that may vouch for the aggregator, in PEM. "
-        "Unset: those that come with the software.",
+        "Unset: those of the system.",
     )
     trust: Annotated[tuple[str, ...], NoDecode] = Field(
         (),

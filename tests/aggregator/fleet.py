@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from fastapi import FastAPI
 
 from hubbub.accounting import min_reports
@@ -121,20 +121,20 @@ class Site:
 
     # -- HTTP
 
-    def call(self, method: str, path: str, **request: Any) -> httpx.Response:
+    def call(self, method: str, path: str, **request: Any) -> httpx2.Response:
         return self.calls([(method, path, request)])[0]
 
-    def calls(self, requests: Iterable[tuple[str, str, dict[str, Any]]]) -> list[httpx.Response]:
+    def calls(self, requests: Iterable[tuple[str, str, dict[str, Any]]]) -> list[httpx2.Response]:
         """Several requests, one after the other, each on the app as it would be served."""
 
-        async def go() -> list[httpx.Response]:
-            transport = httpx.ASGITransport(self.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://aggregator") as http:
+        async def go() -> list[httpx2.Response]:
+            transport = httpx2.ASGITransport(self.app)
+            async with httpx2.AsyncClient(transport=transport, base_url="http://aggregator") as http:
                 return [await http.request(method, path, **request) for method, path, request in requests]
 
         return asyncio.run(go())
 
-    def get(self, path: str, **request: Any) -> httpx.Response:
+    def get(self, path: str, **request: Any) -> httpx2.Response:
         return self.call("GET", path, **request)
 
     def json(self, path: str) -> Any:
@@ -142,7 +142,7 @@ class Site:
         assert response.status_code == 200, response.text
         return response.json()
 
-    def put(self, body: bytes, batch_id: bytes | None = None, **request: Any) -> httpx.Response:
+    def put(self, body: bytes, batch_id: bytes | None = None, **request: Any) -> httpx2.Response:
         headers = {"Content-Type": BATCH_TYPE} | request.pop("headers", {})
         name = (batch_id or os.urandom(16)).hex()
         return self.call("PUT", f"/v1/batches/{name}", content=body, headers=headers, **request)

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import active_children, get_context
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from hubbub.sealing import Sealer
 from hubbub.wire import BATCH_TYPE, BatchHeader, Plaintext, ReportHeader
@@ -73,9 +73,9 @@ async def main(root: Path, count: int) -> None:
         for chunk in chunks():
             yield chunk
 
-    transport = httpx.ASGITransport(create_app(service))
+    transport = httpx2.ASGITransport(create_app(service))
     name = os.urandom(16).hex()
-    async with httpx.AsyncClient(transport=transport, base_url="http://here") as http:
+    async with httpx2.AsyncClient(transport=transport, base_url="http://here") as http:
         answer = await http.put(
             f"/v1/batches/{name}",
             content=stream(),

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -69,7 +69,7 @@ def of_shuffler(path: str) -> bool:
     return path.startswith("/v1/batches/")
 
 
-def refuses(answer: httpx.Response, path: str) -> None:
+def refuses(answer: httpx2.Response, path: str) -> None:
     """As a problem document, or as a page where a person looks."""
     assert answer.headers["www-authenticate"]
     if path.startswith("/v1/"):

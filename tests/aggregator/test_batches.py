@@ -11,7 +11,7 @@ from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -28,7 +28,7 @@ SHUFFLER = "a-secret-of-a-shuffler"
 SUCCESSOR = "its-successor-while-rotating"
 
 
-def problem(response: httpx.Response, name: str) -> None:
+def problem(response: httpx2.Response, name: str) -> None:
     """The answer is this problem, and a whole one."""
     assert response.headers["content-type"] == "application/problem+json"
     document = response.json()

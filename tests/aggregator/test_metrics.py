@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
@@ -48,12 +48,12 @@ def metrics(site: Site) -> dict[tuple[str, ...], float]:
     }
 
 
-def ask(site: Site, path: str, method: str = "GET", **headers: str) -> httpx.Response:
+def ask(site: Site, path: str, method: str = "GET", **headers: str) -> httpx2.Response:
     """One request to the admin listener."""
 
-    async def go() -> httpx.Response:
-        transport = httpx.ASGITransport(create_admin(site.service, Tokens([TOKEN])))
-        async with httpx.AsyncClient(transport=transport, base_url="http://admin") as http:
+    async def go() -> httpx2.Response:
+        transport = httpx2.ASGITransport(create_admin(site.service, Tokens([TOKEN])))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://admin") as http:
             return await http.request(method, path, headers={"Authorization": f"Bearer {TOKEN}"} | headers)
 
     return asyncio.run(go())
@@ -264,11 +264,11 @@ def test_the_process_has_an_admin_listener_logs_json_and_ends_in_order(tmp_path:
         "retention_days": 30,
     }
     with Served(tmp_path / "log", **settings) as served:
-        text = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        text = httpx2.get(f"http://127.0.0.1:{port}/metrics").text
         assert "hubbub_aggregator_storage_up 1.0" in text
         assert "process_resident_memory_bytes" in text
-        assert httpx.get(f"{served.address}/metrics").status_code == 404
-        httpx.get(f"{served.address}/v1/metrics?canary-4711", headers={"User-Agent": "canary-4712"})
+        assert httpx2.get(f"{served.address}/metrics").status_code == 404
+        httpx2.get(f"{served.address}/v1/metrics?canary-4711", headers={"User-Agent": "canary-4712"})
         assert served.stop() == 0
         for line in served.log().splitlines()[2:]:
             json.loads(line)

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from hubbub.bundle import Bundle, verify
@@ -70,7 +70,7 @@ class Shufflers:
         rng, until = random.Random(seed), time.monotonic() + PATIENCE
         waiting = list(names)
         try:
-            with httpx.Client(timeout=10) as http:
+            with httpx2.Client(timeout=10) as http:
                 while waiting:
                     assert time.monotonic() < until, "it took too long"
                     name = rng.choice(waiting)
@@ -84,7 +84,7 @@ class Shufflers:
         except BaseException as error:  # noqa: BLE001  told in the main thread
             self.failures.append(error)
 
-    def _once(self, http: httpx.Client, rng: random.Random, name: str) -> str:
+    def _once(self, http: httpx2.Client, rng: random.Random, name: str) -> str:
         path = f"{rng.choice(self.servers).address}/v1/batches/{name}"
         try:
             if rng.random() < 0.5:
@@ -95,7 +95,7 @@ class Shufflers:
             answer = http.put(path, content=self.bodies[name], headers={"Content-Type": BATCH_TYPE})
             assert answer.status_code in (200, 202, 503), answer.text
             return str(answer.json().get("state", ""))
-        except httpx.TransportError:
+        except httpx2.TransportError:
             return ""
 
 
@@ -163,7 +163,7 @@ def test_every_report_counts_once_while_processes_are_killed(
         ]
         for one in served:
             stack.enter_context(one)
-        raw = httpx.get(f"{served[-1].address}/v1/bundle").content
+        raw = httpx2.get(f"{served[-1].address}/v1/bundle").content
         bodies = batches(verify(raw, [anchor], time.time()), codebook)
         sending = Shufflers(served, bodies, seed=kills)
         sender = threading.Thread(target=sending.run, args=(3,))
@@ -179,10 +179,10 @@ def test_every_report_counts_once_while_processes_are_killed(
         assert not sending.failures, sending.failures
         assert sorted(sending.verdicts) == sorted(bodies)
         states = [
-            httpx.get(f"{one.address}/v1/batches/{name}").json()["state"] for one in served for name in sorted(bodies)
+            httpx2.get(f"{one.address}/v1/batches/{name}").json()["state"] for one in served for name in sorted(bodies)
         ]
         assert states == ["accepted"] * len(bodies) * number
-        status = httpx.get(f"{served[0].address}/v1/status").json()
+        status = httpx2.get(f"{served[0].address}/v1/status").json()
         assert status["batches"] == {"pending": 0, "accepted": BATCHES, "refused": 0}
         assert status["invalid_reports"] == {"duplicate": AGAIN * (BATCHES - 1)}
         assert [one.stop() for one in served] == [0] * number
@@ -207,14 +207,14 @@ def test_what_a_dead_process_acknowledged_another_finishes(tmp_path: Path, stora
     }
     gone = Served(tmp_path / "log-0", state_dir=tmp_path / "state-0", **common)
     with gone:
-        raw = httpx.get(f"{gone.address}/v1/bundle").content
+        raw = httpx2.get(f"{gone.address}/v1/bundle").content
         name, body = next(iter(batches(verify(raw, [anchor], time.time()), codebook).items()))
-        put = httpx.put(f"{gone.address}/v1/batches/{name}", content=body, headers={"Content-Type": BATCH_TYPE})
+        put = httpx2.put(f"{gone.address}/v1/batches/{name}", content=body, headers={"Content-Type": BATCH_TYPE})
         assert put.status_code == 202
         gone.kill()  # its workers have not even started
     for path in (tmp_path / "state-0").rglob("*"):
         if path.is_file():
             path.unlink()  # its disk is lost too
     with Served(tmp_path / "log-1", state_dir=tmp_path / "state-1", **common) as left:
-        wait_for(lambda: httpx.get(f"{left.address}/v1/batches/{name}").json()["state"] == "accepted")
+        wait_for(lambda: httpx2.get(f"{left.address}/v1/batches/{name}").json()["state"] == "accepted")
         assert list((tmp_path / "state-1" / "spool").iterdir()) == []

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from hubbub.bundle import verify
@@ -69,7 +69,7 @@ def test_it_serves_survives_kill_9_and_stops_on_sigterm(tmp_path: Path, pool: Po
     with serving(tmp_path) as (process, address, log):
         assert address in log.read_text()
         body = real_batch(tmp_path, pool)
-        assert httpx.put(f"{address}/v1/batches/{name}", content=body, headers=headers).status_code == 202
+        assert httpx2.put(f"{address}/v1/batches/{name}", content=body, headers=headers).status_code == 202
         wait_for(lambda: children_of(process.pid) or verdict(address, name) != "pending")
         children = children_of(process.pid)
         process.kill()
@@ -78,11 +78,11 @@ def test_it_serves_survives_kill_9_and_stops_on_sigterm(tmp_path: Path, pool: Po
 
     with serving(tmp_path) as (process, address, log):
         wait_for(lambda: verdict(address, name) == "accepted")
-        answer = httpx.get(f"{address}/v1/metrics/dark_mode/estimate", headers=headers).json()
+        answer = httpx2.get(f"{address}/v1/metrics/dark_mode/estimate", headers=headers).json()
         assert answer["segments"][0]["reports"] == 300
-        httpx.get(f"{address}/{CANARY}", headers=headers)
+        httpx2.get(f"{address}/{CANARY}", headers=headers)
         anchor = log.read_text().split("trust anchor ")[1].split()[0]
-        verify(httpx.get(f"{address}/v1/bundle").content, [anchor], time.time())
+        verify(httpx2.get(f"{address}/v1/bundle").content, [anchor], time.time())
         children = children_of(process.pid)
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
@@ -130,7 +130,7 @@ def state_of(process: int) -> tuple[str, int]:
 
 
 def verdict(address: str, name: str) -> str:
-    state: str = httpx.get(f"{address}/v1/batches/{name}").json()["state"]
+    state: str = httpx2.get(f"{address}/v1/batches/{name}").json()["state"]
     return state
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 from fastapi import FastAPI
@@ -59,13 +59,13 @@ class Visited:
     app: FastAPI
     service: Aggregator
 
-    def head(self, path: str) -> httpx.Response:
+    def head(self, path: str) -> httpx2.Response:
         return self.get(path, "HEAD")
 
-    def get(self, path: str, method: str = "GET", **request: Any) -> httpx.Response:
-        async def go() -> httpx.Response:
-            transport = httpx.ASGITransport(self.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://dashboard") as http:
+    def get(self, path: str, method: str = "GET", **request: Any) -> httpx2.Response:
+        async def go() -> httpx2.Response:
+            transport = httpx2.ASGITransport(self.app)
+            async with httpx2.AsyncClient(transport=transport, base_url="http://dashboard") as http:
                 return await http.request(method, path, **request)
 
         return asyncio.run(go())

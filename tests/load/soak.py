@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
-import httpx
+import httpx2
 
 from hubbub.wire import REPORTS_TYPE, BatchHeader, sealed_bytes
 from tests.patience import wait_for
@@ -52,7 +52,7 @@ def soak(folder: Path, seconds: float) -> int:
         AggregatorServer(stub) as aggregator,
         ShufflerProcess(folder / "state", aggregator, folder / "log", **settings) as shuffler,
     ):
-        wait_for(lambda: httpx.get(f"{shuffler.address}/readyz").status_code == 200)
+        wait_for(lambda: httpx2.get(f"{shuffler.address}/readyz").status_code == 200)
         devices = [threading.Thread(target=load, args=(shuffler.address, n, stop, answers)) for n in range(DEVICES)]
         for device in devices:
             device.start()
@@ -69,10 +69,10 @@ def soak(folder: Path, seconds: float) -> int:
 def load(address: str, seed: int, stop: threading.Event, answers: dict[str, int]) -> None:
     """One kind of request after the other, at a bounded rate."""
     kinds = random.Random(seed)
-    with httpx.Client(base_url=address, headers={"Content-Type": REPORTS_TYPE}) as client:
+    with httpx2.Client(base_url=address, headers={"Content-Type": REPORTS_TYPE}) as client:
         while not stop.is_set():
             draw = kinds.random()
-            with suppress(httpx.HTTPError, OSError):
+            with suppress(httpx2.HTTPError, OSError):
                 if draw < 0.05:
                     broken(address, kinds)
                     continue
@@ -111,7 +111,7 @@ def watch(shuffler: ShufflerProcess, stub: StubAggregator, seconds: float) -> tu
         old = list(stub.batches)
         stub.puts.clear()
         stub.requests.clear()
-        httpx.get(f"{shuffler.admin}/metrics").raise_for_status()
+        httpx2.get(f"{shuffler.admin}/metrics").raise_for_status()
         samples.append((at, resident(shuffler.process.pid)))
     return samples, delivered
 

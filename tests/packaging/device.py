@@ -22,7 +22,7 @@ server = [
     "altair",
     "click",
     "fastapi",
-    "httpx",
+    "httpx2",
     "jinja2",
     "numpy",
     "pydantic",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, cast
 
-import httpx
+import httpx2
 import pytest
 
 from hubbub_aggregator.admin import create_admin as of_the_aggregator
@@ -33,9 +33,9 @@ def aggregator(**given: object) -> Any:
     return of_the_aggregator(NOTHING, Tokens.of(settings.admin_token, settings.admin_token_next))
 
 
-def ask(app: Any, path: str, *headers: tuple[str, str], method: str = "GET") -> httpx.Response:
-    async def go() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://admin") as client:
+def ask(app: Any, path: str, *headers: tuple[str, str], method: str = "GET") -> httpx2.Response:
+    async def go() -> httpx2.Response:
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://admin") as client:
             return await client.request(method, path, headers=list(headers))
 
     return asyncio.run(go())

@@ -8,7 +8,7 @@ import logging
 from collections.abc import MutableMapping
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from fastapi import FastAPI
 from starlette.responses import PlainTextResponse
@@ -92,10 +92,10 @@ def failing() -> tuple[FastAPI, list[str]]:
     return api, counted
 
 
-def ask(api: FastAPI, method: str, path: str) -> httpx.Response:
-    async def go() -> httpx.Response:
-        transport = httpx.ASGITransport(api, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+def ask(api: FastAPI, method: str, path: str) -> httpx2.Response:
+    async def go() -> httpx2.Response:
+        transport = httpx2.ASGITransport(api, raise_app_exceptions=False)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
             return await client.request(method, path)
 
     return asyncio.run(go())

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from hubbub.problems import InvalidParameter
@@ -46,7 +46,7 @@ def served(test: Callable[[str], Awaitable[None]], *jobs: Callable[[], Any]) -> 
 def test_what_a_proxy_says_is_not_believed_and_the_server_does_not_name_itself() -> None:
     async def test(address: str) -> None:
         headers = {"X-Forwarded-For": "192.0.2.1", "X-Forwarded-Proto": "https"}
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx2.AsyncClient(trust_env=False) as client:
             answer = await client.get(address, headers=headers)
         assert answer.text == "127.0.0.1 http"
         assert "server" not in answer.headers

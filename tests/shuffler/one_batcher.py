@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from hubbub_shuffler.batcher import Batcher
 from hubbub_shuffler.forward import Forwarder
@@ -30,16 +30,16 @@ class NoBundle:
     current = None
 
 
-def worker(storage: AsyncStorage, address: str, client: httpx.AsyncClient, **options: Any) -> Batcher:
+def worker(storage: AsyncStorage, address: str, client: httpx2.AsyncClient, **options: Any) -> Batcher:
     settings: dict[str, Any] = {"floor": 2, "max_batch": 10**7, "lease": 600.0, "entropy": os.urandom} | options
     forwarder = Forwarder(client, address=address, token=TOKEN)
     return Batcher(storage, NoBundle(), forwarder, longest_backoff=1.0, poll=0.01, **settings)  # type: ignore[arg-type]  # it reads `current` alone
 
 
-def upstream(timeout: float | None = 30.0) -> httpx.AsyncClient:
+def upstream(timeout: float | None = 30.0) -> httpx2.AsyncClient:
     """With small buffers below it: a body of some megabytes must not vanish into them at once."""
     small = [(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)]
-    return httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(socket_options=small), timeout=timeout)
+    return httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(socket_options=small), timeout=timeout)
 
 
 async def settle_all(storage: AsyncStorage, batcher: Batcher) -> None:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from hubbub.wire import BATCH_HEADER_BYTES, BATCH_TYPE, BatchHeader
@@ -281,8 +281,8 @@ def test_an_aggregator_that_knows_the_verdict_says_it_at_once(tmp_path: Path) ->
 
 
 PASSING = [
-    httpx.ReadTimeout("lost"),
-    httpx.ConnectError("refused"),
+    httpx2.ReadTimeout("lost"),
+    httpx2.ConnectError("refused"),
     (401, "unauthorized"),
     403,
     (404, "not-found"),
@@ -330,8 +330,8 @@ def test_an_answer_without_end_is_not_read_to_its_end() -> None:
             yield b" " * LARGEST_ANSWER
 
     async def main() -> Answer:
-        network = httpx.MockTransport(lambda _request: httpx.Response(200, content=page()))
-        async with httpx.AsyncClient(transport=network) as client:
+        network = httpx2.MockTransport(lambda _request: httpx2.Response(200, content=page()))
+        async with httpx2.AsyncClient(transport=network) as client:
             return await Forwarder(client, address=AGGREGATOR, token=TOKEN).verdict(bytes(16))
 
     assert asyncio.run(main()) == Again("200")

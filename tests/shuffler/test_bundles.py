@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -219,8 +219,8 @@ def test_a_fault_of_ours_is_an_internal_error_that_repeats_nothing(tmp_path: Pat
             raise RuntimeError("canary")
 
         world.storage.overview = broken  # type: ignore[method-assign, assignment]  # a bug
-        transport = httpx.ASGITransport(world.app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://shuffler.test") as client:
+        transport = httpx2.ASGITransport(world.app, raise_app_exceptions=False)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://shuffler.test") as client:
             answer = await client.get("/v1/status")
         assert (answer.status_code, answer.json()["type"]) == (500, "urn:hubbub:problem:internal-error")
         assert "canary" not in answer.text

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-import httpx
+import httpx2
 import pytest
 
 from hubbub_shuffler.storage import AsyncStorage, Bucket
@@ -91,7 +91,7 @@ def crashed_run(
     async def first_life() -> bool:
         storage = CrashingStorage(backend.open(), step, after=after)
         if lost_answer:
-            aggregator.answers = [httpx.ReadError("the answer is lost on its way back")]
+            aggregator.answers = [httpx2.ReadError("the answer is lost on its way back")]
         async with World(directory, aggregator, clock, cast("AsyncStorage", storage), max_batch=20) as world:
             with suppress_crash():
                 await report_all(world, uploads)

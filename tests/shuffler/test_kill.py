@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-import httpx
+import httpx2
 import pytest
 
 from hubbub.wire import REPORTS_TYPE, BatchHeader, sealed_bytes
@@ -66,12 +66,12 @@ class Devices:
             thread.join(PATIENCE)
 
     def _report(self, rng: random.Random) -> None:
-        with httpx.Client(timeout=5.0, trust_env=False) as client:
+        with httpx2.Client(timeout=5.0, trust_env=False) as client:
             while not self.stop.is_set():
                 self._one_upload(client, rng)
                 time.sleep(0.03)
 
-    def _one_upload(self, client: httpx.Client, rng: random.Random) -> None:
+    def _one_upload(self, client: httpx2.Client, rng: random.Random) -> None:
         """The same bytes up to four times, to any of the processes: after a lost answer, or though there was one."""
         metric, count = (RARE.id, 1) if rng.random() < 0.02 else (COMMON.id, 5)
         period = COMMON.calendar.index_at(time.time())
@@ -84,12 +84,12 @@ class Devices:
             if taken and rng.random() < 0.7:
                 return
 
-    def _post(self, client: httpx.Client, rng: random.Random, body: bytes, sealed: list[bytes]) -> list[bytes]:
+    def _post(self, client: httpx2.Client, rng: random.Random, body: bytes, sealed: list[bytes]) -> list[bytes]:
         """What was acknowledged by this answer."""
         address = rng.choice(self.addresses)
         try:
             answer = client.post(f"{address}/v1/reports", content=body, headers={"Content-Type": REPORTS_TYPE})
-        except httpx.TransportError:
+        except httpx2.TransportError:
             time.sleep(0.05)
             return []
         if answer.status_code == 202:
@@ -248,13 +248,13 @@ def test_sigterm_gives_a_batch_back_at_once(tmp_path: Path) -> None:
         aggregator.open.clear()
         state, log = tmp_path / "state", tmp_path / "log"
         with ForkedShuffler(state, aggregator.address, log, **settings) as shuffler:
-            wait_for(lambda: httpx.get(f"{shuffler.address}/readyz").status_code == 200)
+            wait_for(lambda: httpx2.get(f"{shuffler.address}/readyz").status_code == 200)
             sealed = unique(FLOOR, SIZES[COMMON.id])
             url, headers = f"{shuffler.address}/v1/reports", {"Content-Type": REPORTS_TYPE}
 
             def taken() -> bool:
                 body = upload(sealed, metric=COMMON.id, period=COMMON.calendar.index_at(time.time()))
-                return httpx.post(url, content=body, headers=headers).status_code == 202
+                return httpx2.post(url, content=body, headers=headers).status_code == 202
 
             wait_for(taken)  # on a slow machine the period is over before the upload is there
             wait_for(aggregator.arrived.is_set)

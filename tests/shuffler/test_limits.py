@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from hubbub.wire import REPORTS_TYPE
@@ -176,9 +176,9 @@ def run(world: World, scenario: Callable[[World], Coroutine[Any, Any, None]]) ->
     asyncio.run(main())
 
 
-def from_address(world: World, host: str) -> httpx.AsyncClient:
-    return httpx.AsyncClient(
-        transport=httpx.ASGITransport(world.app, client=(host, 4_711)),
+def from_address(world: World, host: str) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(world.app, client=(host, 4_711)),
         base_url="http://shuffler.test",
         headers={"Content-Type": REPORTS_TYPE},
     )

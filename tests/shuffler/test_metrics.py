@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -27,8 +27,8 @@ class Operated(World):
         self.lag = Lag(self.clock)
         self.batcher = self.worker(self.lag.watch(self.storage), options.get("floor", 2))
         sources = Sources(self.ingest, self.bundles, self.lag, None, self.clock)
-        transport = httpx.ASGITransport(create_admin(sources, self.storage, Tokens([token] if token else [])))
-        self.admin = httpx.AsyncClient(transport=transport, base_url="http://admin.test")
+        transport = httpx2.ASGITransport(create_admin(sources, self.storage, Tokens([token] if token else [])))
+        self.admin = httpx2.AsyncClient(transport=transport, base_url="http://admin.test")
 
     async def metrics(self) -> dict[tuple[str, ...], float]:
         """Every sample by its name and the values of its labels, in the order of their names."""

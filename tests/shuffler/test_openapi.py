@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import httpx
+import httpx2
 import pytest
 import requests
 import schemathesis
@@ -54,7 +54,7 @@ def listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
 
 
 def test_the_upload_is_described_though_the_framework_never_sees_it(listeners: Listeners) -> None:
-    document = httpx.get(f"{listeners.public}/openapi.json").json()
+    document = httpx2.get(f"{listeners.public}/openapi.json").json()
     assert set(document["paths"]) == {"/v1/reports", "/v1/bundle", "/v1/status", "/healthz", "/readyz"}
     upload = document["paths"]["/v1/reports"]["post"]
     assert set(upload["requestBody"]["content"]) == {REPORTS_TYPE}

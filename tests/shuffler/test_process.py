@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -71,8 +71,8 @@ def test_with_a_certificate_it_speaks_tls_and_as_json_each_line_of_its_log_is_an
         ForkedProcess(tmp_path / "state", address, tmp_path / "log", **settings) as shuffler,
     ):
         assert shuffler.address.startswith("https://")
-        wait_for(lambda: httpx.get(f"{shuffler.address}/readyz", verify=trusted).status_code == 200)
-        answer = httpx.post(f"{shuffler.address}/v1/reports", content=body(), headers=TYPE, verify=trusted)
+        wait_for(lambda: httpx2.get(f"{shuffler.address}/readyz", verify=trusted).status_code == 200)
+        answer = httpx2.post(f"{shuffler.address}/v1/reports", content=body(), headers=TYPE, verify=trusted)
         assert answer.status_code == 202
         assert shuffler.stop(signal.SIGINT) == 0
     lines = (tmp_path / "log").read_text().splitlines()

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import pytest
 
 from hubbub.wire import REPORTS_TYPE, sealed_bytes
@@ -61,11 +61,11 @@ def test_a_run_with_a_kill_and_a_sigterm_delivers_all_and_leaves_no_trace_of_who
             wait_for(lambda: ready(shuffler))
             url = f"{shuffler.address}/v1/reports"
             # again where the period is over before the upload is there
-            wait_for(lambda: httpx.post(url, content=for_now(sealed), headers=headers).status_code == 202)
+            wait_for(lambda: httpx2.post(url, content=for_now(sealed), headers=headers).status_code == 202)
             shuffler.kill()
         assert sealed[0] in files_of(state)
         with ForkedProcess(state, address, log, min_batch_floor="2", tick="0.1") as shuffler:
-            assert httpx.get(f"{shuffler.address}/v1/{CANARY}?{CANARY}", headers=headers).status_code == 404
+            assert httpx2.get(f"{shuffler.address}/v1/{CANARY}?{CANARY}", headers=headers).status_code == 404
             body = for_now(cut_off)
             raw(shuffler.address, f"{head}{len(body)}\n\n", body[:-1])
             assert b" 413 " in raw(shuffler.address, f"{head}{2**30}\n\n", b"")
@@ -93,14 +93,14 @@ def test_a_state_directory_that_anyone_could_read_is_made_private(tmp_path: Path
 
 def report_until_it_dies(address: str, until: float, acknowledged: list[bytes], unsure: list[bytes]) -> None:
     """One device after the other; each sends the same bytes twice, as after a lost answer."""
-    with httpx.Client(base_url=address, headers=TYPE) as client:
+    with httpx2.Client(base_url=address, headers=TYPE) as client:
         while time.monotonic() < until:
             sealed = unique(5, SIZE)
             body, taken = for_now(sealed), False
             try:
                 for _ in range(2):
                     taken = client.post("/v1/reports", content=body).status_code == 202 or taken
-            except httpx.TransportError:
+            except httpx2.TransportError:
                 until = 0
             (acknowledged if taken else unsure).extend(sealed)
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -284,18 +284,18 @@ def test_an_upload_that_is_cut_or_unanswered_is_repeated_byte_for_byte_and_count
     assert aggregator.delivered() == Counter(sealed)
 
 
-class HangsUp(httpx.AsyncBaseTransport):
+class HangsUp(httpx2.AsyncBaseTransport):
     """A proxy that reads so many pieces, hangs up on the aggregator, and passes on what that says then."""
 
     def __init__(self, pieces: int) -> None:
         self._pieces = pieces
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        assert isinstance(request.stream, httpx.AsyncByteStream)
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        assert isinstance(request.stream, httpx2.AsyncByteStream)
         pieces = aiter(request.stream)
         for _ in range(self._pieces):
             await anext(pieces, None)
-        return httpx.Response(400, json=Refused("malformed-batch", "it ended early").document())
+        return httpx2.Response(400, json=Refused("malformed-batch", "it ended early").document())
 
 
 @pytest.mark.parametrize(("read", "answer"), [(1, Again("cut off")), (3, Final("malformed-batch"))])
@@ -305,7 +305,7 @@ def test_a_refusal_of_a_body_that_was_cut_on_its_way_is_not_final(read: int, ans
         yield b"two"
 
     async def main() -> Answer:
-        async with httpx.AsyncClient(transport=HangsUp(read)) as client:
+        async with httpx2.AsyncClient(transport=HangsUp(read)) as client:
             return await Forwarder(client, address="http://aggregator.test", token=TOKEN).put(bytes(16), 6, body())
 
     assert asyncio.run(main()) == answer

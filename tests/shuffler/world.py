@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hubbub.bundle import BundledCodebook, SealingKey, sign
@@ -176,7 +176,7 @@ class StubAggregator:
 
     def _answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Any]:
         if not self.up:
-            raise httpx.ConnectError("down")
+            raise httpx2.ConnectError("down")
         if path == "/v1/bundle":
             return (304, b"") if headers.get("if-none-match") == f'"{hash(self.bundle)}"' else (200, self.bundle)
         if headers.get("authorization") != f"Bearer {TOKEN}":
@@ -229,7 +229,7 @@ class World:
         self.storage = storage or AsyncStorage(
             SqliteStorage(state_dir / "reports.sqlite", clock=self.clock, entropy=os.urandom)
         )
-        self.upstream = httpx.AsyncClient(transport=httpx.ASGITransport(self.aggregator), trust_env=False)
+        self.upstream = httpx2.AsyncClient(transport=httpx2.ASGITransport(self.aggregator), trust_env=False)
         settings: dict[str, Any] = {"floor": 2, "max_batch": 1_000, "trust": TRUST, "first_use": False} | options
         self.bundles = Bundles(
             self.upstream,
@@ -258,7 +258,7 @@ class World:
         self.app = create_app(
             ingest=self.ingest, bundles=self.bundles, storage=self.storage, limits=settings.get("limits")
         )
-        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://shuffler.test")
+        self.client = httpx2.AsyncClient(transport=httpx2.ASGITransport(self.app), base_url="http://shuffler.test")
 
     def worker(self, storage: AsyncStorage, floor: int = 2, max_batch: int = 1_000) -> Batcher:
         return Batcher(
@@ -282,7 +282,7 @@ class World:
         await self.upstream.aclose()
         await self.storage.aclose()
 
-    async def post(self, body: bytes, **headers: str) -> httpx.Response:
+    async def post(self, body: bytes, **headers: str) -> httpx2.Response:
         return await self.client.post("/v1/reports", content=body, headers={"Content-Type": REPORTS_TYPE} | headers)
 
     async def settle_all(self, rounds: int = 20) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode
 
-import httpx
+import httpx2
 
 from hubbub_aggregator.app import create_app
 from hubbub_aggregator.main import build as build_aggregator
@@ -50,8 +50,8 @@ class Pipeline:
         self._home, self._codebook = home, codebook
         self._service: Aggregator
         self._parts: Shuffler
-        self._client: httpx.AsyncClient
-        self._uploads: httpx.AsyncClient
+        self._client: httpx2.AsyncClient
+        self._uploads: httpx2.AsyncClient
 
     def __enter__(self) -> Self:
         self._runner.__enter__()
@@ -104,7 +104,7 @@ class Pipeline:
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Any, bytes]:
         """A device's request, as its transport makes it."""
         sent = self._uploads.request(method, path, headers=dict(headers), content=body)
-        answer: httpx.Response = self._runner.run(sent)
+        answer: httpx2.Response = self._runner.run(sent)
         return answer.status_code, dict(answer.headers), answer.content
 
     def _clock(self) -> float:
@@ -128,8 +128,8 @@ class Pipeline:
         self._service = build_aggregator(collecting, self._clock)
         self._open.callback(self._service.close)
         collected = create_app(self._service)
-        inside = httpx.ASGITransport(collected)
-        self._client = await enter(httpx.AsyncClient(transport=inside, base_url=_AGGREGATOR))
+        inside = httpx2.ASGITransport(collected)
+        self._client = await enter(httpx2.AsyncClient(transport=inside, base_url=_AGGREGATOR))
         shuffling = in_process(
             collected,
             state_dir=self._home / "shuffler",

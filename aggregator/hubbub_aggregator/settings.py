@@ -34,8 +34,8 @@ class Settings(ServiceSettings):
     )
     storage: SecretStr | None = Field(
         default=None,
-        description="Where releases and keys are kept: a redis://, rediss:// or redis+cluster:// URL, for several "
-        "processes. Unset: an SQLite file in the state directory, for one.",
+        description="Where releases and keys are kept: a redis://, rediss://, redis+cluster:// or rediss+cluster:// "
+        "URL, for several processes. Unset: an SQLite file in the state directory, for one.",
     )
     host: str = Field(default="127.0.0.1", description="Address to listen on. Anything but loopback needs both tokens.")
     port: int = Field(default=8702, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")

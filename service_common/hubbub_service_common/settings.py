@@ -76,7 +76,8 @@ class ServiceSettings(BaseSettings):
             return cls(**given)  # type: ignore[arg-type]  # checked by pydantic, which is the point
         except ValidationError as error:
             # where and why, never the value: it may be a token
-            faults = "; ".join(": ".join([*map(str, fault["loc"]), fault["msg"]]) for fault in error.errors())
+            told = [(*map(str, fault["loc"]), fault["msg"].removeprefix("Value error, ")) for fault in error.errors()]
+            faults = "; ".join(": ".join(parts) for parts in told)
             raise InvalidParameter(f"these settings of the {cls.service} can't be used: {faults}") from None
 
     @classmethod

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Response
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from hubbub.refusals import Refused
 from hubbub_service_common.framework import create_api
@@ -42,7 +42,7 @@ def create_admin_api(
         responses={200: {"content": {"text/plain": {}}}, **problem_answers(*refusals)},
     )
     async def exposition() -> Response:
-        return Response(await metrics(), media_type=CONTENT_TYPE_LATEST)
+        return Response(await metrics(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     return api
 

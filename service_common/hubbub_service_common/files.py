@@ -33,7 +33,7 @@ def new_file(path: Path, *, replace: bool = False, mode: int | None = 0o600) -> 
     Unless `replace`, what is there stays, and the end of the block raises FileExistsError. `mode` None: as the umask
     has it. Whatever else begins with the name of the file beside, such as a journal of SQLite, is removed with it.
     """
-    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
     create(part, mode).close()
     try:
         yield part

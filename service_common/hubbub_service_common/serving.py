@@ -9,8 +9,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hubbub.problems import InvalidParameter
+from hubbub_service_common.problem_documents import NOT_HTTP
 from hubbub_service_common.signals import stopping
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from hubbub_service_common.certificate import Certificate
 
-__all__ = ["Server", "listen", "run", "serve_together", "server_config"]
+__all__ = ["HttpProtocol", "Server", "listen", "run", "serve_together", "server_config"]
 
 _BACKLOG = 2_048
 
@@ -31,10 +33,18 @@ def run(work: Coroutine[Any, Any, None]) -> None:
         runner.run(work)
 
 
+class HttpProtocol(HttpToolsProtocol):
+    """uvicorn's, but what is not HTTP is answered with a problem document, too."""
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  it may repeat what was sent
+        self.transport.write(NOT_HTTP.raw())
+        self.transport.close()
+
+
 def server_config(
     app: ASGIApp,
     *,
-    http: type[asyncio.Protocol] | Literal["httptools"] = "httptools",
+    http: type[asyncio.Protocol] | None = None,
     lifespan: Literal["on", "off"] = "off",
     shutdown_timeout: int = 10,
     certificate: Certificate | None = None,
@@ -43,7 +53,7 @@ def server_config(
     config = uvicorn.Config(
         app,
         loop="none",
-        http=http,
+        http=http or HttpProtocol,
         ws="none",
         lifespan=lifespan,
         interface="asgi3",
@@ -117,10 +127,15 @@ async def serve_together(servers: Sequence[Server], *jobs: Coroutine[None, None,
         for server in servers:
             server.stop()
 
+    def end_all(_ended: object) -> None:
+        """One that ends ends all, and cuts nothing short: only a second signal does."""
+        for server in servers:
+            server.should_exit = True
+
     tasks = [asyncio.ensure_future(job) for job in jobs]
     serving = [asyncio.ensure_future(server.run_here()) for server in servers]
     for task in [*tasks, *serving]:
-        task.add_done_callback(lambda _task: stop())
+        task.add_done_callback(end_all)
     try:
         with stopping(stop):  # a second signal does not wait for what is in work
             ended: list[BaseException | None] = await asyncio.gather(*serving, return_exceptions=True)

@@ -13,10 +13,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, get_args
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
 from hubbub.refusals import Refused
-from hubbub_service_common.problem_documents import NOT_HTTP, ProblemDocument
+from hubbub_service_common.problem_documents import ProblemDocument
+from hubbub_service_common.serving import HttpProtocol
 from hubbub_shuffler.ingest import PASSED_OVER
 from hubbub_shuffler.limits import network_of
 
@@ -69,7 +68,7 @@ class Guard:
         self._open: set[Watched] = set()
         self._per_address: Counter[bytes] = Counter()
 
-    def protocol(self) -> type[HttpToolsProtocol]:
+    def protocol(self) -> type[HttpProtocol]:
         """What uvicorn makes one of for each connection."""
         guard = self
 
@@ -135,7 +134,7 @@ class Guard:
         self.closed(connection)
 
 
-class Watched(HttpToolsProtocol):
+class Watched(HttpProtocol):
     """uvicorn's connection, with what must be known of it to see that it keeps us waiting."""
 
     def __init__(self, guard: Guard, *arguments: Any, **named: Any) -> None:
@@ -172,12 +171,10 @@ class Watched(HttpToolsProtocol):
         if self._taken > (LARGEST_HEAD if between else self._guard.max_bytes):
             self._guard.cut_off(self, "head-too-large")
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  it may repeat what was sent
-        """As a problem document, like every other refusal."""
+    def send_400_response(self, msg: str) -> None:
         reason: Cut = "not-http"
         self._guard.cut[reason] += 1
-        self.transport.write(NOT_HTTP.raw())
-        self.transport.close()
+        super().send_400_response(msg)
 
     def let_go(self, *, answer: bool) -> None:
         """End it, with an answer if it waits for one."""

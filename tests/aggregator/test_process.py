@@ -31,7 +31,8 @@ from pathlib import Path
 if __name__ == "__main__":  # each worker of the service loads this file once more, and needs none of it
     from hubbub_aggregator.main import run
     from hubbub_aggregator.settings import Settings
-    run(Settings(codebook=Path(sys.argv[1]), state_dir=Path(sys.argv[2]), port=int(sys.argv[3]), processes=1))
+    run(Settings(codebook=Path(sys.argv[1]), state_dir=Path(sys.argv[2]), port=int(sys.argv[3]), processes=1,
+        admin_port=0))
 """
 CANARY = "canary-4711"
 

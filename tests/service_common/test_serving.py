@@ -83,3 +83,61 @@ def test_an_address_that_cannot_be_had_is_named() -> None:
 def test_localhost_is_where_everybody_looks_first() -> None:
     with listen("localhost", 0) as listener:
         assert listener.getsockname()[0] == "127.0.0.1"
+
+
+def test_a_signal_lets_requests_end_though_another_server_has_none() -> None:
+    """The one without requests ends at once; that must not cut short what the other has in work."""
+    said: list[str] = []
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            for _ in range(2):
+                kind = (await receive())["type"]
+                said.append(kind)
+                await send({"type": f"{kind}.complete"})
+            return
+        os.kill(os.getpid(), signal.SIGTERM)
+        while running:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)  # the other one has ended, and whoever listens for that has heard of it
+        await who(scope, receive, send)
+
+    running: set[Server] = set()
+
+    class Noted(Server):
+        async def run_here(self) -> None:
+            running.add(self)
+            await super().run_here()
+            running.discard(self)
+
+    async def go() -> str:
+        with listen("127.0.0.1", 0) as one, listen("127.0.0.1", 0) as two:
+            busy = Server(server_config(slow, lifespan="on", shutdown_timeout=60), one)
+            idle = Noted(server_config(who), two)
+
+            async def ask() -> str:
+                while not (busy.started and idle.started):
+                    await asyncio.sleep(0.01)
+                async with httpx2.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
+                    return (await client.get(busy.address)).text
+
+            asking = asyncio.create_task(ask())
+            async with asyncio.timeout(PATIENCE):
+                await serve_together([busy, idle])
+                return await asking
+
+    assert asyncio.run(go()) == "127.0.0.1 http"
+    assert said == ["lifespan.startup", "lifespan.shutdown"]
+
+
+def test_what_is_not_http_is_answered_with_a_problem_document() -> None:
+    async def test(address: str) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(address.rpartition(":")[2]))
+        writer.write(b"canary is no request\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"application/problem+json" in answer
+        assert b"canary" not in answer
+
+    served(test)

@@ -8,8 +8,7 @@ are removed when their batch has its verdict; `clean` and `cleared` note what th
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable
+import os
 from typing import NamedTuple
 
 from hubbub_aggregator.storage._redis_batches import lua
@@ -22,8 +21,10 @@ from hubbub_service_common.redis.file_rewrite import FileRewrites
 __all__ = ["Eraser"]
 
 _LOG = logging.getLogger("hubbub_aggregator")
-_BODIES = 60.0
-"""Seconds between two rewrites that only spooled bodies need. They are sealed, and there is one for each batch."""
+_BODIES = 60_000
+"""Milliseconds between two rewrites that only spooled bodies need. They are sealed, and there is one for each batch."""
+_TURN = 10_000
+"""Milliseconds after which another process has the files written anew, if the one that began is gone."""
 
 
 class _Marks(NamedTuple):
@@ -46,19 +47,12 @@ _UNMARKED = (-1, -1, 0, 0, 0, 0)
 class Eraser:
     """What `forget` and `scrub` of the storage do."""
 
-    def __init__(
-        self,
-        client: RedisClient,
-        keys: Keys,
-        releases: RedisReleases,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._client, self._keys, self._releases, self._monotonic = client, keys, releases, monotonic
-        self._erase_keys = lua("erase_keys")
+    def __init__(self, client: RedisClient, keys: Keys, releases: RedisReleases) -> None:
+        self._client, self._keys, self._releases = client, keys, releases
+        self._erase_keys, self._lease, self._holder = lua("erase_keys"), lua("lease"), os.urandom(16).hex()
         self._rewrites = FileRewrites(client, _LOG, "erased keys, nonces or reports")
         self._covered = _Marks(*_UNMARKED)
         """What the rewrites under way cover."""
-        self._ended = float("-inf")
 
     def forget(self, through: int) -> bool:
         # past the horizon nothing is admitted any more: what is listed as pending and is nowhere never will be
@@ -90,12 +84,17 @@ class Eraser:
         if not self._rewrites.under_way:
             if (marks.erased, marks.removed) == (marks.clean, marks.cleared):
                 return True
-            if marks.erased == marks.clean and self._monotonic() < self._ended + _BODIES:
+            if marks.erased == marks.clean and self._client.one(command("EXISTS", self._keys.rewritten), write=False):
                 return False
             self._covered = marks
+        # one process at a time: a lease that ends early costs another rewrite, and nothing else
+        if not self._client.one(self._lease((self._keys.rewriting,), self._holder, _TURN), write=False):
+            self._rewrites.abandon()
+            return False
         if not self._rewrites.step():
             return False
-        self._ended = self._monotonic()
+        said = [command("SET", self._keys.rewritten, "", "PX", _BODIES), command("UNLINK", self._keys.rewriting)]
+        self._client.run(said, write=False)
         done: dict[str, Part] = {"clean": self._covered.erased, "cleared": self._covered.removed}
         self._client.run([command("HSET", self._keys.marks, name, value) for name, value in done.items()])
         return (marks.erased, marks.removed) == (self._covered.erased, self._covered.removed)

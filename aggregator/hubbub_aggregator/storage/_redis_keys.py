@@ -62,6 +62,7 @@ class Keys:
         self.remembered, self.probe = self._control("remembered"), self._control("probe")
         self.doomed, self.expired = self._control("doomed"), self._control("expired")
         self.opened_and_refused = self._control("opened-and-refused")
+        self.rewriting, self.rewritten = self._control("rewriting"), self._control("rewritten")
 
     def _control(self, name: str) -> bytes:
         return f"{self._prefix}:{{control}}:{name}".encode()

@@ -1,4 +1,4 @@
--- Hold a batch for a while; 0 if another holds it.
+-- Hold a batch, or another turn, for a while; 0 if another holds it.
 -- KEYS lease   ARGV holder, milliseconds
 local held = redis.call('GET', KEYS[1])
 if held and held ~= ARGV[1] then return 0 end

@@ -1,7 +1,7 @@
 """Connections to one Redis server or to the nodes of a cluster, for any number of threads.
 
-The calls of one `run` go to their nodes together and are answered together. With `replicas`, every write is followed by
-WAIT on the connection that wrote, and is an error unless so many replicas have it. What a server refuses is followed,
+The calls of one `run` go to their nodes together and are answered together. With `replicas`, every write is an error
+unless so many replicas have all that its server had then (confirmation.py). What a server refuses is followed,
 waited out or raised as refusals.py says. Errors are StorageError, without a word of what was sent and without
 credentials. docs/design/redis-client.md says why this is not redis-py's own client for clusters.
 """
@@ -19,7 +19,8 @@ from redis.crc import key_slot
 
 from hubbub_service_common.redis.address import Address, Node
 from hubbub_service_common.redis.calls import Call, Part
-from hubbub_service_common.redis.refusals import describe, rule_of
+from hubbub_service_common.redis.confirmation import confirm, questions
+from hubbub_service_common.redis.refusals import REFUSALS, describe, rule_of
 from hubbub_service_common.storage_error import StorageError
 
 __all__ = ["Node", "RedisClient"]
@@ -28,8 +29,6 @@ _HOPS = 16
 """How often calls are sent on at once, to another node or with the text of a script, before we give up."""
 _SHORTEST, _LONGEST = 0.01, 0.2
 """Seconds between two attempts at what may soon be possible: doubling, from and to."""
-_REFUSALS = (exceptions.ResponseError, exceptions.BusyLoadingError)
-"""What is an answer. Other errors of redis-py mean that there is none."""
 _CLUSTER = "write redis+cluster:// (or rediss+cluster://) in its address"
 _Slots: TypeAlias = list[tuple[int, int, Node]]
 
@@ -176,7 +175,7 @@ class RedisClient:
         for item in items:
             commands += [("ASKING",), item.call.parts] if item.asking else [item.call.parts]
         if write and self.replicas:
-            commands.append(("WAIT", self.replicas, self.wait_milliseconds))
+            commands += questions(self.replicas, self.wait_milliseconds)
         connection = self._take(node, careful=careful)
         try:
             connection.connect()  # nothing happens where it is connected
@@ -204,20 +203,17 @@ class RedisClient:
         self, node: Node, items: list[_Item], connection: Any, answers: list[Any], write: bool, said: _Round
     ) -> None:
         reconnect = False
-        waited: int | exceptions.RedisError | None = None
+        unconfirmed: StorageError | None = None
         try:
             for item in items:
                 if item.asking:
                     connection.read_response(disconnect_on_error=False)
                 try:
                     answers[item.at], item.done = connection.read_response(disconnect_on_error=False), True
-                except _REFUSALS as error:
+                except REFUSALS as error:
                     reconnect |= self._refused(item, error, said)
             if write and self.replicas:
-                try:
-                    waited = int(connection.read_response(disconnect_on_error=False))
-                except _REFUSALS as error:
-                    waited = error
+                unconfirmed = confirm(connection, self.replicas, self.wait_milliseconds)
         except (exceptions.RedisError, OSError) as error:
             connection.disconnect()
             self._slots = []
@@ -230,15 +226,8 @@ class RedisClient:
             connection.disconnect()
             raise
         self._give_back(node, connection, reconnect=reconnect)
-        if waited is not None and any(item.done for item in items):
-            self._confirm(waited, said)
-
-    def _confirm(self, waited: int | exceptions.RedisError, said: _Round) -> None:
-        """What was written counts only if the replicas have it."""
-        if isinstance(waited, exceptions.RedisError):
-            said.failed.append(StorageError(describe(waited)))
-        elif waited < self.replicas:
-            said.failed.append(StorageError(f"{waited} of {self.replicas} replicas have it"))
+        if unconfirmed is not None and any(item.done for item in items):
+            said.failed.append(unconfirmed)
 
     def _refused(self, item: _Item, error: Exception, said: _Round) -> bool:
         """Have the call sent as its refusal asks for; whether the connection is of no more use."""

@@ -70,7 +70,7 @@ class RedisClient:
         self._address = Address.parse(url, timeout)
         self.cluster, self.first = self._address.cluster, self._address.first
         self.replicas, self._patience = replicas, patience
-        self.wait_milliseconds = int(timeout * 500)
+        self.wait_milliseconds = int(self._address.options["socket_timeout"] * 500)  # an answer comes in time
         self._lock, self._closed = Lock(), False
         self._idle: dict[Node, list[Any]] = {}
         self._slots: _Slots = []

@@ -163,6 +163,9 @@ def _has_snapshots(client: RedisClient, node: Node) -> bool:
     replication = client.info(node, "replication")
     if points or replication["role"] != "master" or replication["connected_slaves"] != "0":
         return True
+    # what was a replica before has what it got when it joined; it forgets after an hour that it was one
+    if client.cluster or client.replicas or replication.get("master_replid2", "").strip("0"):
+        return True
     server = client.info(node, "server")
     started = int(server["server_time_usec"]) // 1_000_000 - int(server["uptime_in_seconds"])
     return int(client.info(node, "persistence")["rdb_last_save_time"]) > started + 1  # at the start it is set, too

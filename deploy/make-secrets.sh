@@ -39,7 +39,7 @@ for service in shuffler aggregator; do
     digest=$(printf %s "$password" | { sha256sum 2>/dev/null || shasum -a 256; } | cut -d ' ' -f 1)
     keep "${service}_redis_acl" <<END
 user default on nopass resetkeys resetchannels -@all +ping
-user $service on #$digest ~* resetchannels +@all -@dangerous -@admin +info +config|get +bgrewriteaof +bgsave
+user $service on #$digest ~* resetchannels +@all -@dangerous -@admin +info +config|get +bgrewriteaof +bgsave +cluster|slots +cluster|info
 END
     printf 'redis://%s:%s@%s-redis:6379/0' "$service" "$password" "$service" | keep "${service}_storage"
   fi

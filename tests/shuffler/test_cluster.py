@@ -16,7 +16,7 @@ from hubbub_shuffler.storage._redis_keys import SHARDS, Keys, member_of
 from hubbub_shuffler.storage.redis import RedisStorage
 from tests.shuffler.backends import BUCKET, TERMS, TIDY_LEASE, all_of
 from tests.shuffler.mortal import two_lives
-from tests.shuffler.redis_server import RedisCluster, RedisServer, three_nodes
+from tests.shuffler.redis_server import RedisCluster, RedisServer, SlotMove, three_nodes
 from tests.shuffler.world import Clock
 
 pytestmark = pytest.mark.full
@@ -75,7 +75,7 @@ def test_reports_are_kept_while_their_slot_moves_to_another_node(redis_cluster: 
         await add_some()
         for shard in range(SHARDS):
             slot = key_slot(Keys(prefix).shard(member_of(BUCKET), shard))
-            move = Move(redis_cluster, slot)
+            move = SlotMove(redis_cluster, slot)
             move.begin()
             move.carry()
             await add_some()  # ASK: the keys are over there, the slot is not yet
@@ -88,39 +88,6 @@ def test_reports_are_kept_while_their_slot_moves_to_another_node(redis_cluster: 
         await storage.aclose()
 
     asyncio.run(main())
-
-
-class Move:
-    """One slot from the node that has it to the next."""
-
-    def __init__(self, cluster: RedisCluster, slot: int) -> None:
-        self._slot = slot
-        self._clients = [node.client() for node in cluster.nodes]
-        names = [client.execute_command("CLUSTER", "MYID").decode() for client in self._clients]
-        ranges = self._clients[0].execute_command("CLUSTER", "SLOTS")
-        owner = next(primary[2].decode() for first, last, primary, *_ in ranges if first <= slot <= last)
-        here = names.index(owner)
-        there = (here + 1) % len(names)
-        self._source, self._target = self._clients[here], self._clients[there]
-        self._names, self._port = (names[here], names[there]), cluster.nodes[there].port
-
-    def begin(self) -> None:
-        source, target = self._names
-        self._target.execute_command("CLUSTER", "SETSLOT", self._slot, "IMPORTING", source)
-        self._source.execute_command("CLUSTER", "SETSLOT", self._slot, "MIGRATING", target)
-
-    def carry(self) -> None:
-        keys = self._source.execute_command("CLUSTER", "GETKEYSINSLOT", self._slot, 1_000)
-        if keys:
-            self._source.execute_command("MIGRATE", "127.0.0.1", self._port, "", 0, 5_000, "KEYS", *keys)
-
-    def end(self) -> None:
-        for client in (self._target, self._source, *self._clients):
-            client.execute_command("CLUSTER", "SETSLOT", self._slot, "NODE", self._names[1])
-
-    def close(self) -> None:
-        for client in self._clients:
-            client.close()
 
 
 def test_a_node_that_was_away_has_what_was_acknowledged(tmp_path: Path) -> None:

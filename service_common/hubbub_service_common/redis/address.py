@@ -5,7 +5,7 @@
     redis+cluster://host:6379                one node of a cluster, which names the others
     rediss+cluster://...                     the same with TLS
 
-Options behind a `?` are those of redis-py's connections, such as `ssl_ca_certs` or `socket_timeout`.
+Options behind a `?` are those of redis-py's connections for time and TLS, such as `ssl_ca_certs` or `socket_timeout`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from redis.connection import Connection, SSLConnection, parse_url
+from redis.exceptions import RedisError
 
 from hubbub_service_common.storage import StorageError
 
@@ -25,8 +26,10 @@ __all__ = ["Address", "Node"]
 Node: TypeAlias = tuple[str, int]
 """Host and port of a server."""
 
-_OURS = {"decode_responses", "encoding", "encoding_errors", "health_check_interval", "protocol", "retry_on_timeout"}
-"""Options that would change what an answer looks like, or send a command twice behind our back."""
+_TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
+_TAKEN = {*_TIMEOUTS, "client_name", "db", "password", "socket_keepalive", "socket_read_size", "username"}
+"""Options that may be given, beside those of TLS. Others can't be written in an address, change what an answer looks
+like, or send a command twice behind our back."""
 _MALFORMED = "the address of Redis is malformed: write redis://user:password@host:port/0"
 
 
@@ -54,14 +57,17 @@ class Address:
             option = re.match(r"Invalid value for '(\w+)'", str(error))
             wrong = f"the address of Redis has a wrong value for its option {option[1]}" if option else _MALFORMED
             raise StorageError(wrong) from None
+        for name in _TIMEOUTS:
+            if not 0 < found.setdefault(name, timeout) < float("inf"):
+                raise StorageError(f"the address of Redis has a wrong value for its option {name}")
         kind: Any = found.pop("connection_class", Connection)
         first = (found.pop("host", "localhost"), found.pop("port", 6379))
-        return cls(
-            first,
-            scheme.endswith("+cluster"),
-            kind,
-            {"socket_timeout": timeout, "socket_connect_timeout": timeout, **found, "protocol": 2},
-        )
+        address = cls(first, scheme.endswith("+cluster"), kind, {**found, "protocol": 2})
+        try:
+            address.connect(first)
+        except (RedisError, TypeError, ValueError):
+            raise StorageError("the address of Redis has a wrong value for one of its options for TLS") from None
+        return address
 
     def connect(self, node: Node) -> Any:
         """A connection to one server, made and not opened."""
@@ -73,7 +79,7 @@ def _refuse_unknown_options(url: str) -> None:
     kinds = [Connection, SSLConnection] if parts.scheme == "rediss" else [Connection]
     known = {name for kind in kinds for base in kind.__mro__ for name in inspect.signature(base).parameters}
     for name in parse_qs(parts.query, keep_blank_values=True):
-        if name in _OURS:
+        if name in known - _TAKEN and not name.startswith("ssl_"):
             raise StorageError(f"the address of Redis has the option {name}, which can't be set: leave it out")
         if name not in known or not name.isidentifier():
             shown = name if name.isidentifier() and len(name) <= 40 else "that has no known name"

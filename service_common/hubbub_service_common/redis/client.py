@@ -1,7 +1,7 @@
 """Connections to one Redis server or to the nodes of a cluster, for any number of threads.
 
-The calls of one `run` go to their nodes together and are answered together. With `replicas`, every write is followed by
-WAIT on the connection that wrote, and is an error unless so many replicas have it. What a server refuses is followed,
+The calls of one `run` go to their nodes together and are answered together. With `replicas`, every write is an error
+unless so many replicas have all that its server had then (confirmation.py). What a server refuses is followed,
 waited out or raised as refusals.py says. Errors are StorageError, without a word of what was sent and without
 credentials. docs/design/redis-client.md says why this is not redis-py's own client for clusters.
 """
@@ -19,17 +19,17 @@ from redis.crc import key_slot
 
 from hubbub_service_common.redis.address import Address, Node
 from hubbub_service_common.redis.calls import Call, Part
-from hubbub_service_common.redis.refusals import describe, rule_of
+from hubbub_service_common.redis.confirmation import confirm, questions
+from hubbub_service_common.redis.refusals import REFUSALS, describe, rule_of
 from hubbub_service_common.storage import StorageError
 
 __all__ = ["Node", "RedisClient"]
 
-_HOPS = 16
-"""How often calls are sent on at once, to another node or with the text of a script, before we give up."""
+_HOPS = 4
+"""How often calls are sent on at once, to another node or with the text of a script. From then on there are pauses:
+while a replica takes over, nodes send us to each other."""
 _SHORTEST, _LONGEST = 0.01, 0.2
 """Seconds between two attempts at what may soon be possible: doubling, from and to."""
-_REFUSALS = (exceptions.ResponseError, exceptions.BusyLoadingError)
-"""What is an answer. Other errors of redis-py mean that there is none."""
 _CLUSTER = "write redis+cluster:// (or rediss+cluster://) in its address"
 _Slots: TypeAlias = list[tuple[int, int, Node]]
 
@@ -70,7 +70,7 @@ class RedisClient:
         self._address = Address.parse(url, timeout)
         self.cluster, self.first = self._address.cluster, self._address.first
         self.replicas, self._patience = replicas, patience
-        self.wait_milliseconds = int(timeout * 500)
+        self.wait_milliseconds = int(self._address.options["socket_timeout"] * 500)  # an answer comes in time
         self._lock, self._closed = Lock(), False
         self._idle: dict[Node, list[Any]] = {}
         self._slots: _Slots = []
@@ -98,17 +98,17 @@ class RedisClient:
                     raise said.broken[0]
                 again = False
             waiting = said.later or (said.unsent if self.cluster else [])  # another node may take over in a moment
+            if todo and not waiting:
+                hops += 1
+                if hops > _HOPS:
+                    waiting = [StorageError("Redis sends us from node to node without end")]
             if waiting:
                 if time.monotonic() + pause > until:
                     raise waiting[0]
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST)
-            elif said.unsent and hops:
+            elif said.unsent and hops > 1:
                 raise said.unsent[0]
-            elif todo:
-                hops += 1
-                if hops > _HOPS:
-                    raise StorageError("Redis sends us from node to node without end")
         return answers
 
     def one(self, call: Call, *, write: bool = True, again: bool = True) -> Any:
@@ -176,7 +176,7 @@ class RedisClient:
         for item in items:
             commands += [("ASKING",), item.call.parts] if item.asking else [item.call.parts]
         if write and self.replicas:
-            commands.append(("WAIT", self.replicas, self.wait_milliseconds))
+            commands += questions(self.replicas, self.wait_milliseconds)
         connection = self._take(node, careful=careful)
         try:
             connection.connect()  # nothing happens where it is connected
@@ -184,7 +184,7 @@ class RedisClient:
             said.failed.append(StorageError(describe(error)))
             return None
         except (exceptions.RedisError, OSError) as error:
-            self._slots = []  # the node may be gone for good
+            self._distrust(node)  # it may be gone for good
             for item in items:
                 item.node, item.asking = item.node if self._is_pinned(item) else None, False
             said.unsent.append(StorageError(describe(error)))
@@ -192,7 +192,8 @@ class RedisClient:
         try:
             connection.send_packed_command(connection.pack_commands(commands))
         except (exceptions.RedisError, OSError) as error:
-            self._slots = []
+            connection.disconnect()
+            self._distrust(node)
             said.broken.append(StorageError(describe(error)))
             return None
         except BaseException:
@@ -204,23 +205,20 @@ class RedisClient:
         self, node: Node, items: list[_Item], connection: Any, answers: list[Any], write: bool, said: _Round
     ) -> None:
         reconnect = False
-        waited: int | exceptions.RedisError | None = None
+        unconfirmed: StorageError | None = None
         try:
             for item in items:
                 if item.asking:
                     connection.read_response(disconnect_on_error=False)
                 try:
                     answers[item.at], item.done = connection.read_response(disconnect_on_error=False), True
-                except _REFUSALS as error:
-                    reconnect |= self._refused(item, error, said)
+                except REFUSALS as error:
+                    reconnect |= self._refused(node, item, error, said)
             if write and self.replicas:
-                try:
-                    waited = int(connection.read_response(disconnect_on_error=False))
-                except _REFUSALS as error:
-                    waited = error
+                unconfirmed = confirm(connection, self.replicas, self.wait_milliseconds)
         except (exceptions.RedisError, OSError) as error:
             connection.disconnect()
-            self._slots = []
+            self._distrust(node)
             if write and self.replicas:
                 for item in items:  # none was confirmed, since that comes last
                     item.done = False
@@ -230,28 +228,24 @@ class RedisClient:
             connection.disconnect()
             raise
         self._give_back(node, connection, reconnect=reconnect)
-        if waited is not None and any(item.done for item in items):
-            self._confirm(waited, said)
+        if unconfirmed is not None and any(item.done for item in items):
+            said.failed.append(unconfirmed)
 
-    def _confirm(self, waited: int | exceptions.RedisError, said: _Round) -> None:
-        """What was written counts only if the replicas have it."""
-        if isinstance(waited, exceptions.RedisError):
-            said.failed.append(StorageError(describe(waited)))
-        elif waited < self.replicas:
-            said.failed.append(StorageError(f"{waited} of {self.replicas} replicas have it"))
-
-    def _refused(self, item: _Item, error: Exception, said: _Round) -> bool:
+    def _refused(self, node: Node, item: _Item, error: Exception, said: _Round) -> bool:
         """Have the call sent as its refusal asks for; whether the connection is of no more use."""
         rule = rule_of(error)
-        pinned = self._is_pinned(item)
+        pinned, named = self._is_pinned(item), None
+        if isinstance(error, exceptions.AskError):  # MOVED is one, too
+            named = _host(error.host, node), int(error.port)
         if rule.action == "in-full" and item.call.in_full:
             item.call = Call(item.call.key, item.call.in_full)
-        elif rule.action == "ask" and isinstance(error, exceptions.AskError) and self.cluster and not pinned:
-            item.node, item.asking = (error.host, error.port), True
+        elif rule.action == "ask" and named is not None and self.cluster and not pinned:
+            item.node, item.asking = named, True
         elif rule.action in ("elsewhere", "ask") and not self.cluster:
             said.failed.append(StorageError(f"{self.first[0]}:{self.first[1]} is a node of a cluster: {_CLUSTER}"))
         elif rule.action in ("elsewhere", "later") and not pinned:
-            self._slots, item.node, item.asking = [], None, False
+            self._distrust(node, named)
+            item.node, item.asking = None, False
             if rule.action == "later":
                 said.later.append(StorageError(describe(error)))
         else:
@@ -308,10 +302,29 @@ class RedisClient:
                 failure = error
                 continue
             parts = [
-                (low, high, [(member[0].decode() or node[0], int(member[1])) for member in members])
+                (low, high, [(_host((member[0] or b"").decode(), node), int(member[1])) for member in members])
                 for low, high, *members in answer
             ]
-            self._slots = [(low, high, nodes[0]) for low, high, nodes in parts]
-            self._known = list(dict.fromkeys(each for _, _, nodes in parts for each in nodes)) or self._known
-            return self._slots
+            slots = [(low, high, nodes[0]) for low, high, nodes in parts]
+            known = list(dict.fromkeys(each for _, _, nodes in parts for each in nodes)) or self._known
+            self._slots, self._known = slots, known
+            self._let_go(known)
+            return slots
         raise failure
+
+    def _distrust(self, node: Node, better: Node | None = None) -> None:
+        """What we know of the slots is old: ask whom we were sent to first, and this node last. It may be cut off."""
+        others = [each for each in self._known if each not in (node, better)]
+        self._slots, self._known = [], [*([better] if better else []), *others, node]
+
+    def _let_go(self, known: list[Node]) -> None:
+        """Of nodes that are gone, nothing is kept."""
+        with self._lock:
+            left = [free for node in set(self._idle) - {*known, self.first} for free in self._idle.pop(node)]
+        for connection in left:
+            connection.disconnect()
+
+
+def _host(said: str, node: Node) -> str:
+    """Where a node is, in the words of another: one that says nothing means the host at which it was asked."""
+    return node[0] if said in ("", "?") else said

@@ -66,13 +66,19 @@ class FileRewrites:
 
 
 def _servers(client: RedisClient) -> list[_Server]:
-    """Every primary, and every replica that is connected to one, with how far it must have come."""
-    found = []
+    """Every replica that is connected, with how far it must have come, and every primary.
+
+    All are asked something first: a round that must fail should cost no rewrite. For the same reason replicas come
+    first, which are the ones that may have other credentials.
+    """
+    found: list[_Server] = []
     for primary in client.primaries():
         replication = client.info(primary, "replication")
-        found.append(_Server(primary))
         offset = int(replication.get("master_repl_offset", 0))
-        found += [_Server(replica, primary, offset) for replica in _replicas(replication)]
+        replicas = _replicas(replication)
+        for node in (primary, *replicas):
+            client.info(node, "persistence")
+        found = [*(_Server(replica, primary, offset) for replica in replicas), *found, _Server(primary)]
     return found
 
 
@@ -162,6 +168,9 @@ def _has_snapshots(client: RedisClient, node: Node) -> bool:
         return True  # not ours to know: then better one too many
     replication = client.info(node, "replication")
     if points or replication["role"] != "master" or replication["connected_slaves"] != "0":
+        return True
+    # what was a replica before has what it got when it joined; it forgets after an hour that it was one
+    if client.cluster or client.replicas or replication.get("master_replid2", "").strip("0"):
         return True
     server = client.info(node, "server")
     started = int(server["server_time_usec"]) // 1_000_000 - int(server["uptime_in_seconds"])

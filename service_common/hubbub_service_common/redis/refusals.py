@@ -10,7 +10,10 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from redis import exceptions
 
-__all__ = ["RULES", "Rule", "describe", "rule_of"]
+__all__ = ["REFUSALS", "RULES", "Rule", "describe", "rule_of"]
+
+REFUSALS = (exceptions.ResponseError, exceptions.BusyLoadingError)
+"""What is an answer. Other errors of redis-py mean that there is none."""
 
 Action: TypeAlias = Literal["in-full", "elsewhere", "ask", "later", "fail"]
 

@@ -1,0 +1,69 @@
+"""Whether replicas have what was written, on the connection that wrote it.
+
+WAIT waits for all that the server has written, up to Redis 7.0; from 7.2 on, for what this connection has. A call that
+changes nothing, since it was carried out on a connection that broke or by someone else, would be confirmed at once, and
+lost by a failover. So we look up to where the server has written, and whether replicas have come so far.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from redis import exceptions
+
+from hubbub_service_common.redis.calls import Part
+from hubbub_service_common.redis.refusals import REFUSALS, describe
+from hubbub_service_common.storage import StorageError
+
+__all__ = ["confirm", "questions"]
+
+_INFO = ("INFO", "replication")
+_MORE = ("WAIT", 1_000, 10)
+"""More than there are: every replica is asked how far it has come, and we wait for its answer or for 10 ms."""
+
+
+def questions(replicas: int, milliseconds: int) -> list[tuple[Part, ...]]:
+    """What is sent behind the calls."""
+    return [_INFO, ("WAIT", replicas, milliseconds), _INFO]
+
+
+def confirm(connection: Any, replicas: int, milliseconds: int) -> StorageError | None:
+    """Read the answers to `questions`, and ask on where they do not tell; what is wrong, if anything is.
+
+    Errors of the connection are redis-py's.
+    """
+    until = time.monotonic() + milliseconds / 1_000
+    answers = [_read(connection) for _ in range(3)]
+    goal: int | None = None
+    while True:
+        for answer in answers:
+            if isinstance(answer, exceptions.RedisError):
+                return StorageError(describe(answer))
+        goal = _written(answers[0]) if goal is None else goal
+        have = _have(answers[-1], goal)
+        if have >= replicas:
+            return None
+        if answers[-2] < replicas or time.monotonic() > until:
+            return StorageError(f"{have} of {replicas} replicas have it")
+        connection.send_packed_command(connection.pack_commands([_MORE, _INFO]))
+        answers = [_read(connection) for _ in range(2)]
+
+
+def _read(connection: Any) -> Any:
+    try:
+        return connection.read_response(disconnect_on_error=False)
+    except REFUSALS as error:
+        return error
+
+
+def _written(info: bytes) -> int:
+    """Up to where the server has written."""
+    return next(int(line.partition(b":")[2]) for line in info.splitlines() if line.startswith(b"master_repl_offset:"))
+
+
+def _have(info: bytes, goal: int) -> int:
+    """How many replicas have come so far."""
+    lines = (line for line in info.splitlines() if line.startswith(b"slave") and b"state=online" in line)
+    fields = (dict(pair.split(b"=", 1) for pair in line.partition(b":")[2].split(b",")) for line in lines)
+    return sum(int(each[b"offset"]) >= goal for each in fields)

@@ -196,7 +196,7 @@ def test_a_rewrite_that_fails_is_said_once_and_begun_again_after_growing_pauses(
         (ill.directory / "dump.rdb").unlink(missing_ok=True)
         (ill.directory / "dump.rdb" / "in the way").mkdir(parents=True)
         clock = Ticking()
-        rewrites = FileRewrites(client, LOG, "a secret", clock)
+        rewrites = FileRewrites(client, LOG, "a secret", clock, bytes)  # zeros: half of each pause, which is the least
         with caplog.at_level(logging.INFO):
             pauses = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
             for pause in pauses:

@@ -8,6 +8,7 @@ credentials. docs/design/redis-client.md says why this is not redis-py's own cli
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Any, TypeAlias
 from redis import exceptions
 from redis.crc import key_slot
 
+from hubbub_service_common.backoff import backoff
 from hubbub_service_common.redis.address import Address, Node
 from hubbub_service_common.redis.calls import Call, Part
 from hubbub_service_common.redis.confirmation import confirm, questions
@@ -28,8 +30,8 @@ __all__ = ["Node", "RedisClient"]
 _HOPS = 4
 """How often calls are sent on at once, to another node or with the text of a script. From then on there are pauses:
 while a replica takes over, nodes send us to each other."""
-_SHORTEST, _LONGEST = 0.01, 0.2
-"""Seconds between two attempts at what may soon be possible: doubling, from and to."""
+_SHORTEST, _LONGEST = 0.02, 0.4
+"""Seconds between two attempts at what may soon be possible, from and to."""
 _CLUSTER = "write redis+cluster:// (or rediss+cluster://) in its address"
 _Slots: TypeAlias = list[tuple[int, int, Node]]
 
@@ -87,7 +89,7 @@ class RedisClient:
         """
         answers: list[Any] = [None] * len(calls)
         todo = [_Item(at, call) for at, call in enumerate(calls)]
-        hops, pause, until = 0, _SHORTEST, time.monotonic() + self._patience
+        hops, pauses, until = 0, 0, time.monotonic() + self._patience
         while todo:
             said = self._round(todo, answers, write, careful=not again)
             todo = [item for item in todo if not item.done]
@@ -103,10 +105,11 @@ class RedisClient:
                 if hops > _HOPS:
                     waiting = [StorageError("Redis sends us from node to node without end")]
             if waiting:
+                pause = backoff(pauses, first=_SHORTEST, longest=_LONGEST, entropy=os.urandom)
                 if time.monotonic() + pause > until:
                     raise waiting[0]
                 time.sleep(pause)
-                pause = min(2 * pause, _LONGEST)
+                pauses += 1
             elif said.unsent and hops > 1:
                 raise said.unsent[0]
         return answers

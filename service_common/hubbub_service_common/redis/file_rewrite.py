@@ -7,28 +7,36 @@ deletion and ended, on every primary and on every replica that is connected, onc
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable
 
+from hubbub_service_common.backoff import backoff
 from hubbub_service_common.redis.address import Node
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.storage import StorageError
 
 __all__ = ["FileRewrites"]
 
-_SHORTEST, _LONGEST = 0.5, 60.0
-"""Seconds until a round that failed is begun again: doubling, from and to. Each costs a rewrite of all files."""
+_LONGEST = 120.0
+"""Most seconds until a round that failed is begun again. Each may cost a rewrite of all files."""
 
 
 class FileRewrites:
     """Has all files of all servers written anew, one round after the other. `what`: what may still be in one."""
 
     def __init__(
-        self, client: RedisClient, log: logging.Logger, what: str, monotonic: Callable[[], float] = time.monotonic
+        self,
+        client: RedisClient,
+        log: logging.Logger,
+        what: str,
+        monotonic: Callable[[], float] = time.monotonic,
+        entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
-        self._client, self._log, self._what, self._monotonic = client, log, what, monotonic
+        self._client, self._log, self._what = client, log, what
+        self._monotonic, self._entropy = monotonic, entropy
         self._round: list[_Server] | None = None
-        self._pause, self._not_before, self._said = _SHORTEST, float("-inf"), ""
+        self._failures, self._not_before, self._said = 0, float("-inf"), ""
 
     @property
     def under_way(self) -> bool:
@@ -54,15 +62,15 @@ class FileRewrites:
             return None
         if self._said:
             self._log.info("files of Redis were written anew: %s can't be in one any more", self._what)
-        self._round, self._pause, self._said = None, _SHORTEST, ""
+        self._round, self._failures, self._said = None, 0, ""
         return True
 
     def _fail(self, why: str) -> None:
         if why != self._said:
             self._log.error("%s may still be in a file of Redis; it is tried again: %s", self._what, why)
         self._round, self._said = None, why
-        self._not_before = self._monotonic() + self._pause
-        self._pause = min(2 * self._pause, _LONGEST)
+        self._not_before = self._monotonic() + backoff(self._failures, longest=_LONGEST, entropy=self._entropy)
+        self._failures += 1
 
 
 def _servers(client: RedisClient) -> list[_Server]:

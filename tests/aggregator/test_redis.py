@@ -246,17 +246,6 @@ def test_a_body_that_a_power_cut_shortened_is_fetched_again(opening: Callable[[]
     assert path.read_bytes() == b"whole" * 10
 
 
-def test_a_connection_that_was_cut_is_made_again(opening: Callable[[], Open]) -> None:
-    storage = opening()()
-    prepare(storage)
-    client = _client(storage)
-    client.client_kill_filter(_type="normal", skipme=True)
-    accept_two(storage)
-    client.client_kill_filter(_type="normal", skipme=True)
-    assert len(storage.releases()) == 2
-    client.close()
-
-
 def test_what_was_acknowledged_survives_a_server_that_is_killed(tmp_path: Path) -> None:
     with one_server(tmp_path / "redis") as server:
         storage = RedisStorage(server.url, anchor=ANCHOR, secret=SECRET, timeout=2.0)

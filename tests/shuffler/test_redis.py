@@ -131,21 +131,6 @@ def test_what_was_acknowledged_survives_a_power_cut_and_the_handle_works_again(t
         asyncio.run(main())
 
 
-def test_a_server_that_forgot_the_scripts_is_told_again(redis_server: RedisServer) -> None:
-    async def main() -> None:
-        clock = Clock(0)
-        storage = make(redis_server, clock)
-        client = redis_server.client()
-        for _ in range(3):
-            client.script_flush()
-            assert await storage.add([Arrivals(BUCKET, TERMS, unique(2))]) == {}
-        client.close()
-        assert (await storage.overview()).counts["theme", "ingested"] == (6, 0)
-        await storage.aclose()
-
-    asyncio.run(main())
-
-
 def test_the_clock_is_the_servers(redis_server: RedisServer) -> None:
     """A process whose own clock is wrong neither opens nor closes anything."""
 
@@ -201,26 +186,6 @@ def test_no_structure_keeps_times_or_the_order_of_arrival(tmp_path: Path) -> Non
                     assert {score for _, score in found} == {0.0}
                     assert [member for member, _ in found] == sorted(member for member, _ in found)
             client.close()
-            await storage.aclose()
-
-        asyncio.run(main())
-
-
-def test_deleted_reports_are_gone_from_snapshots_too(tmp_path: Path) -> None:
-    with one_server(tmp_path, "--save", "3600", "1000000") as server:
-
-        async def main() -> None:
-            clock = Clock(0)
-            storage = make(server, clock)
-            sealed = unique(50)
-            await settled(storage, clock, sealed)
-            client = server.client()
-            client.save()
-            client.close()
-            assert sealed[0] in (tmp_path / "dump.rdb").read_bytes()
-            await forgotten(storage)
-            left = server.files()
-            assert not [each for each in sealed if each in left]
             await storage.aclose()
 
         asyncio.run(main())
@@ -459,35 +424,6 @@ def test_no_credential_is_in_an_error_a_log_or_a_name(tmp_path: Path, caplog: py
     refuses(f"redis://:{quoted}@127.0.0.1:1?unknown={quoted}")
     seen += [repr(RedisClient(f"redis://user:{quoted}@127.0.0.1:1")), caplog.text]
     assert not [text for text in seen if SECRET in text or quoted in text]
-
-
-def test_a_connection_that_breaks_while_waiting_for_replicas_acknowledges_nothing(tmp_path: Path) -> None:
-    with one_server(tmp_path) as server:
-
-        async def main() -> None:
-            options: dict[str, Any] = {"clock": Clock(0), "prefix": "one"}
-
-            def one_shard(count: int) -> bytes:
-                return bytes(1) if count == 1 else os.urandom(count)
-
-            careless = AsyncStorage(RedisStorage(server.url, entropy=one_shard, **options))
-            await careless.add([Arrivals(BUCKET, TERMS, unique(1))])
-            await careless.aclose()
-            storage = AsyncStorage(RedisStorage(server.url, entropy=one_shard, replicas=1, timeout=2.0, **options))
-            client = server.client()
-            adding = asyncio.create_task(storage.add([Arrivals(BUCKET, TERMS, unique(1))]))
-            while not client.info("clients")["blocked_clients"]:
-                await asyncio.sleep(0.01)
-                if adding.done():  # it has waited in vain before we could look
-                    assert isinstance(adding.exception(), StorageError)
-                    adding = asyncio.create_task(storage.add([Arrivals(BUCKET, TERMS, unique(1))]))
-            assert client.client_kill_filter(_type="normal", skipme=True)
-            client.close()
-            with pytest.raises(StorageError, match="0 of 1 replicas"):
-                await adding
-            await storage.aclose()
-
-        asyncio.run(main())
 
 
 @pytest.mark.full

@@ -190,7 +190,7 @@ def test_a_node_with_an_old_map_of_the_slots_does_not_lead_us_astray(cluster: Re
     with opened(cluster.url) as client:
         assert client.one(count(key)) == 1
         old, asked = tell_raw_slots(cluster), client.ask
-        behind_the_times = {client.first, client._known[0]}
+        behind_the_times = {client.first, client._slots._known[0]}
 
         def ask(node: Node, *parts: Part) -> Any:
             return old if parts == ("CLUSTER", "SLOTS") and node in behind_the_times else asked(node, *parts)

@@ -13,16 +13,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any
 
 from redis import exceptions
-from redis.crc import key_slot
 
 from hubbub_service_common.backoff import backoff
 from hubbub_service_common.redis.address import Address, Node
 from hubbub_service_common.redis.calls import Call, Part
 from hubbub_service_common.redis.confirmation import confirm, questions
 from hubbub_service_common.redis.refusals import REFUSALS, describe, rule_of
+from hubbub_service_common.redis.slot_map import SlotMap, host_of
 from hubbub_service_common.storage import StorageError
 
 __all__ = ["Node", "RedisClient"]
@@ -33,7 +33,6 @@ while a replica takes over, nodes send us to each other."""
 _SHORTEST, _LONGEST = 0.02, 0.4
 """Seconds between two attempts at what may soon be possible, from and to."""
 _CLUSTER = "write redis+cluster:// (or rediss+cluster://) in its address"
-_Slots: TypeAlias = list[tuple[int, int, Node]]
 
 
 @dataclass(slots=True)
@@ -75,8 +74,7 @@ class RedisClient:
         self.wait_milliseconds = int(self._address.options["socket_timeout"] * 500)  # an answer comes in time
         self._lock, self._closed = Lock(), False
         self._idle: dict[Node, list[Any]] = {}
-        self._slots: _Slots = []
-        self._known: list[Node] = []
+        self._slots = SlotMap(self.first, self.ask)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.first[0]}:{self.first[1]})"
@@ -131,7 +129,7 @@ class RedisClient:
         """Every server that takes writes."""
         if not self.cluster:
             return [self.first]
-        return sorted({node for _, _, node in self._learn_slots()})
+        return self._slots.primaries()
 
     def info(self, node: Node, section: str) -> dict[str, str]:
         """What a server says of itself."""
@@ -155,10 +153,10 @@ class RedisClient:
         said = _Round()
         by_node: dict[Node, list[_Item]] = {}
         for item in items:
-            node = item.node or self._node_of(item.call.key)
+            node = item.node or (self._slots.owner(item.call.key) if self.cluster else self.first)
             if node is None:
                 said.later.append(StorageError("a part of the Redis cluster is down: nobody has its slots"))
-                self._slots = []
+                self._slots.forget()
             else:
                 by_node.setdefault(node, []).append(item)
         sent: list[tuple[Node, list[_Item], Any]] = []
@@ -187,7 +185,7 @@ class RedisClient:
             said.failed.append(StorageError(describe(error)))
             return None
         except (exceptions.RedisError, OSError) as error:
-            self._distrust(node)  # it may be gone for good
+            self._slots.distrust(node)  # it may be gone for good
             for item in items:
                 item.node, item.asking = item.node if self._is_pinned(item) else None, False
             said.unsent.append(StorageError(describe(error)))
@@ -196,7 +194,7 @@ class RedisClient:
             connection.send_packed_command(connection.pack_commands(commands))
         except (exceptions.RedisError, OSError) as error:
             connection.disconnect()
-            self._distrust(node)
+            self._slots.distrust(node)
             said.broken.append(StorageError(describe(error)))
             return None
         except BaseException:
@@ -221,7 +219,7 @@ class RedisClient:
                 unconfirmed = confirm(connection, self.replicas, self.wait_milliseconds)
         except (exceptions.RedisError, OSError) as error:
             connection.disconnect()
-            self._distrust(node)
+            self._slots.distrust(node)
             if write and self.replicas:
                 for item in items:  # none was confirmed, since that comes last
                     item.done = False
@@ -239,7 +237,7 @@ class RedisClient:
         rule = rule_of(error)
         pinned, named = self._is_pinned(item), None
         if isinstance(error, exceptions.AskError):  # MOVED is one, too
-            named = _host(error.host, node), int(error.port)
+            named = host_of(error.host, node), int(error.port)
         if rule.action == "in-full" and item.call.in_full:
             item.call = Call(item.call.key, item.call.in_full)
         elif rule.action == "ask" and named is not None and self.cluster and not pinned:
@@ -247,7 +245,7 @@ class RedisClient:
         elif rule.action in ("elsewhere", "ask") and not self.cluster:
             said.failed.append(StorageError(f"{self.first[0]}:{self.first[1]} is a node of a cluster: {_CLUSTER}"))
         elif rule.action in ("elsewhere", "later") and not pinned:
-            self._distrust(node, named)
+            self._slots.distrust(node, named)
             item.node, item.asking = None, False
             if rule.action == "later":
                 said.later.append(StorageError(describe(error)))
@@ -280,54 +278,12 @@ class RedisClient:
         return connection
 
     def _give_back(self, node: Node, connection: Any, *, reconnect: bool) -> None:
+        """Of no more use are those to a node that was demoted, and those to nodes that left the cluster."""
         with self._lock:
-            if not self._closed and not reconnect:
-                self._idle.setdefault(node, []).append(connection)
-                return
-            others = self._idle.pop(node, []) if reconnect else []
-        for each in (connection, *others):
+            self._idle.setdefault(node, []).append(connection)
+            gone = {node} if reconnect or self._closed else set[Node]()
+            if self.cluster:
+                gone |= set(self._idle) - self._slots.nodes
+            useless = [free for one in gone for free in self._idle.pop(one, [])]
+        for each in useless:
             each.disconnect()
-
-    def _node_of(self, key: bytes) -> Node | None:
-        """Who has the slot of this key; None if nobody has."""
-        if not self.cluster:
-            return self.first
-        slots, slot = self._slots or self._learn_slots(), key_slot(key)
-        return next((node for low, high, node in slots if low <= slot <= high), None)
-
-    def _learn_slots(self) -> _Slots:
-        """Who has which slots, from whichever node answers first: those that we know, replicas too, then the first."""
-        failure = StorageError("no node of the Redis cluster answers")
-        for node in dict.fromkeys([*self._known, self.first]):
-            try:
-                answer = self.ask(node, "CLUSTER", "SLOTS")
-            except StorageError as error:
-                failure = error
-                continue
-            parts = [
-                (low, high, [(_host((member[0] or b"").decode(), node), int(member[1])) for member in members])
-                for low, high, *members in answer
-            ]
-            slots = [(low, high, nodes[0]) for low, high, nodes in parts]
-            known = list(dict.fromkeys(each for _, _, nodes in parts for each in nodes)) or self._known
-            self._slots, self._known = slots, known
-            self._let_go(known)
-            return slots
-        raise failure
-
-    def _distrust(self, node: Node, better: Node | None = None) -> None:
-        """What we know of the slots is old: ask whom we were sent to first, and this node last. It may be cut off."""
-        others = [each for each in self._known if each not in (node, better)]
-        self._slots, self._known = [], [*([better] if better else []), *others, node]
-
-    def _let_go(self, known: list[Node]) -> None:
-        """Of nodes that are gone, nothing is kept."""
-        with self._lock:
-            left = [free for node in set(self._idle) - {*known, self.first} for free in self._idle.pop(node)]
-        for connection in left:
-            connection.disconnect()
-
-
-def _host(said: str, node: Node) -> str:
-    """Where a node is, in the words of another: one that says nothing means the host at which it was asked."""
-    return node[0] if said in ("", "?") else said

@@ -140,7 +140,12 @@ class _Server:
         if _busy(now):
             return False  # it may have begun before the deletion
         self._life = client.info(self._node, "server")["run_id"]
-        client.ask(self._node, command)
+        try:
+            client.ask(self._node, command)
+        except StorageError:
+            if _busy(client.info(self._node, "persistence")):
+                return False  # someone else was faster
+            raise
         self._next = then
         return True
 

@@ -9,7 +9,7 @@ import pytest
 
 from hubbub_aggregator.opening import Pool
 from tests.aggregator.fleet import Site
-from tests.shuffler.redis_server import RedisCluster, RedisServer, one_server, three_nodes
+from tests.redis_server import RedisCluster, RedisServer, one_server, three_nodes
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from hubbub.accounting import compose, guarantee, honest_reports_in_part, min_re
 from hubbub_aggregator.keys import new_identity
 from hubbub_aggregator.opening import Pool
 from tests.aggregator.fleet import DAY, Site, whole
-from tests.shuffler.redis_server import one_server
+from tests.redis_server import one_server
 
 SMALL = """
 [collection]

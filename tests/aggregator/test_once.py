@@ -25,7 +25,7 @@ from hubbub_aggregator.settings import Settings
 from tests.aggregator.served import Served
 from tests.patience import wait_for
 from tests.ports import reserved_port
-from tests.shuffler.redis_server import one_server
+from tests.redis_server import one_server
 
 BATCHES, FRESH, AGAIN = 10, 100, 20
 VALUES = BATCHES * FRESH

@@ -19,7 +19,7 @@ from hubbub_aggregator.opening import Pool
 from hubbub_cli.codebook import codebook
 from hubbub_cli.keys import keys
 from tests.aggregator.fleet import CODEBOOK, DAY, START, Site
-from tests.shuffler.redis_server import RedisServer, one_server
+from tests.redis_server import RedisServer, one_server
 
 EDITED = CODEBOOK.replace("Whether the dark theme is on", "Whether it is dark")
 RANDOMIZED_OTHERWISE = CODEBOOK.replace("epsilon = 2.0", "epsilon = 1.5")

@@ -32,7 +32,7 @@ from tests.aggregator.backends import ANCHOR, SECRET
 from tests.aggregator.fleet import Site
 from tests.aggregator.test_metrics import metrics
 from tests.patience import PATIENCE, wait_for
-from tests.shuffler.redis_server import RedisServer, one_server
+from tests.redis_server import RedisServer, one_server
 
 METRIC = b"m" * 16
 ONE, TWO = (1).to_bytes(16), (2).to_bytes(16)

@@ -19,7 +19,7 @@ from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.storage import StorageError
 from tests.aggregator.fleet import CODEBOOK, DAY, START, Site, whole
 from tests.aggregator.test_batches import problem, spooled
-from tests.shuffler.redis_server import RedisServer, one_server
+from tests.redis_server import RedisServer, one_server
 
 Open = Callable[..., Site]
 

@@ -16,7 +16,7 @@ from hubbub_cli.asking import ask
 from hubbub_cli.demo_data import crowd, flights
 from hubbub_client.testing import Fleet
 from tests.e2e.test_path import stack, wait_until_settled
-from tests.shuffler.redis_server import one_server
+from tests.redis_server import one_server
 
 MINUTES = [str(minute) for minute in range(-100, 900)]
 TEXT = f"""

@@ -10,7 +10,7 @@ from pathlib import Path
 from hubbub_cli.services import Services
 from tests.load.plan import Plan
 from tests.ports import reserved_port
-from tests.shuffler.redis_server import RedisServer, one_server
+from tests.redis_server import RedisServer, one_server
 
 __all__ = ["Stack", "running"]
 

@@ -18,8 +18,8 @@ from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.storage import StorageError
 from tests.patience import wait_for
 from tests.ports import reserved_port
+from tests.redis_server import SLOTS, executable, one_server
 from tests.service_common.redis_places import COUNT, count, new_key, opened, talking_to
-from tests.shuffler.redis_server import SLOTS, executable, one_server
 
 SECRET = "a-password-that-nobody-may-see"  # noqa: S105  it opens nothing
 

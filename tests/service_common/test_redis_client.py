@@ -20,6 +20,7 @@ from hubbub_service_common.redis.refusals import RULES
 from hubbub_service_common.storage import StorageError
 from tests.patience import wait_for, within
 from tests.ports import reserved_port
+from tests.redis_server import RedisServer, one_server
 from tests.service_common.redis_places import (
     COUNT,
     Flaky,
@@ -36,7 +37,6 @@ from tests.service_common.redis_places import (
     talking_to,
     tell,
 )
-from tests.shuffler.redis_server import RedisServer, one_server
 
 IMPATIENT = 0.05
 PAYLOAD = b"what a device reported"

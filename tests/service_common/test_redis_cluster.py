@@ -16,6 +16,15 @@ from hubbub_service_common.redis.calls import Part, Script, command
 from hubbub_service_common.redis.client import Node, RedisClient
 from hubbub_service_common.storage import StorageError
 from tests.patience import wait_for
+from tests.redis_server import (
+    SLOTS,
+    ReplicatedCluster,
+    SlotMove,
+    executable,
+    one_server,
+    three_and_three,
+    three_nodes,
+)
 from tests.service_common.redis_places import (
     COUNT,
     Flaky,
@@ -28,15 +37,6 @@ from tests.service_common.redis_places import (
     opened,
     talking_to,
     tell,
-)
-from tests.shuffler.redis_server import (
-    SLOTS,
-    ReplicatedCluster,
-    SlotMove,
-    executable,
-    one_server,
-    three_and_three,
-    three_nodes,
 )
 
 pytestmark = pytest.mark.full

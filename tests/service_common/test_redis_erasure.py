@@ -21,9 +21,9 @@ from hubbub_shuffler.storage import Arrivals, AsyncStorage, Plan
 from hubbub_shuffler.storage.redis import RedisStorage as ShufflerStorage
 from tests.aggregator.backends import ANCHOR, SECRET
 from tests.patience import wait_for
+from tests.redis_server import RedisServer, one_server, three_and_three
 from tests.service_common.redis_places import OneServer, new_key, opened, talking_to, tell
 from tests.shuffler.backends import BUCKET, LEASE, TERMS, TIDY_LEASE, forgotten
-from tests.shuffler.redis_server import RedisServer, one_server, three_and_three
 from tests.shuffler.world import Clock
 
 LOG = logging.getLogger("hubbub_test")

@@ -23,9 +23,9 @@ from hubbub_shuffler.storage import Arrivals, AsyncStorage
 from hubbub_shuffler.storage.redis import RedisStorage as ShufflerStorage
 from tests.aggregator.backends import ANCHOR, SECRET
 from tests.patience import PATIENCE, stalls, wait_for
+from tests.redis_server import ReplicatedCluster, three_and_three
 from tests.service_common.redis_places import tell
 from tests.shuffler.backends import BUCKET, TERMS, TIDY_LEASE, all_of
-from tests.shuffler.redis_server import ReplicatedCluster, three_and_three
 from tests.shuffler.world import Clock
 
 pytestmark = pytest.mark.full

@@ -14,10 +14,10 @@ import pytest
 
 from hubbub_service_common.logs import LogFormat, configure
 from tests.patience import wait_for
+from tests.redis_server import one_server
 from tests.shuffler.edge import answers, body, connect, daily_aggregator, get, post, request
 from tests.shuffler.forked import ForkedProcess
 from tests.shuffler.process import AppServer, ShufflerProcess
-from tests.shuffler.redis_server import one_server
 from tests.shuffler.world import files_of
 
 WORD = "canary-7c31e5"

@@ -14,9 +14,9 @@ from redis.crc import key_slot
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, StorageError
 from hubbub_shuffler.storage._redis_keys import SHARDS, Keys, member_of
 from hubbub_shuffler.storage.redis import RedisStorage
+from tests.redis_server import RedisCluster, RedisServer, SlotMove, three_nodes
 from tests.shuffler.backends import BUCKET, TERMS, TIDY_LEASE, all_of
 from tests.shuffler.mortal import two_lives
-from tests.shuffler.redis_server import RedisCluster, RedisServer, SlotMove, three_nodes
 from tests.shuffler.world import Clock
 
 pytestmark = pytest.mark.full

@@ -23,8 +23,8 @@ import pytest
 from hubbub.wire import REPORTS_TYPE, BatchHeader, sealed_bytes
 from tests.patience import PATIENCE, wait_for
 from tests.ports import reserved_port
+from tests.redis_server import RedisServer, one_server
 from tests.shuffler.nursery import ForkedShuffler
-from tests.shuffler.redis_server import RedisServer, one_server
 from tests.shuffler.stub_aggregator import RecordingAggregator
 from tests.shuffler.world import codebook, key, signed, unique, upload
 

@@ -17,10 +17,10 @@ from hubbub.wire import BATCH_HEADER_BYTES, BatchHeader
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Terms, open_storage
 from hubbub_shuffler.storage.redis import RedisStorage
 from hubbub_shuffler.storage.sqlite import SqliteStorage
+from tests.redis_server import one_server
 from tests.shuffler.backends import BACKENDS, Make
 from tests.shuffler.nursery import FORKS
 from tests.shuffler.one_batcher import PATIENCE, run, settle_all, upstream, worker
-from tests.shuffler.redis_server import one_server
 from tests.shuffler.stub_aggregator import RecordingAggregator
 
 SIZE = 64

@@ -16,9 +16,9 @@ from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Plan, Storag
 from hubbub_shuffler.storage.redis import RedisStorage
 from hubbub_shuffler.watch import watch
 from tests.patience import wait_for
+from tests.redis_server import RedisServer, one_server
 from tests.shuffler.backends import BUCKET, LEASE, TERMS, TIDY_LEASE, all_of, forgotten, look_random
 from tests.shuffler.mortal import two_lives
-from tests.shuffler.redis_server import RedisServer, one_server
 from tests.shuffler.world import Clock
 
 SECRET = "a password that nobody may see"  # noqa: S105  it opens a throw-away server

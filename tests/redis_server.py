@@ -60,6 +60,7 @@ class RedisServer:
         """`more`: options for this life only. `ready`: come back when it answers, not while it reads its files."""
         place = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.directory)]
         durable = ["--appendonly", "yes", "--appendfsync", "always", "--hz", "100"]
+        durable += ["--rdbcompression", "no"]  # what tests look for in its files must stand there as it is
         if "--save" not in self._options:  # one of two that are given is not enough for every version
             durable += ["--save", ""]
         quiet = ["--daemonize", "no", "--loglevel", "warning", "--logfile", str(self.directory / "log")]

@@ -201,12 +201,12 @@ class StubAggregator:
         return 200, self.verdict
 
     def headers(self) -> list[BatchHeader]:
-        return [BatchHeader.decode(body) for body in self.batches.values()]
+        return [BatchHeader.decode(body) for body in list(self.batches.values())]
 
     def delivered(self) -> list[bytes]:
         """Every sealed report that arrived, each batch counted once."""
         found = []
-        for body in self.batches.values():
+        for body in list(self.batches.values()):
             header, rest = BatchHeader.decode(body), body[BATCH_HEADER_BYTES:]
             assert len(rest) == header.body_bytes
             found += [rest[at : at + header.size] for at in range(0, len(rest), header.size or 1)]

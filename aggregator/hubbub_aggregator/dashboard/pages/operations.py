@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.refusals import REFUSALS
 from hubbub_aggregator.dashboard import words
@@ -33,16 +33,14 @@ class Reason:
     meaning: str
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     id: int
     periods: str
     state: str
     age: str
 
 
-@dataclass(frozen=True, slots=True)
-class Discard:
+class Discard(NamedTuple):
     metric: str
     period: str
     least: int | None

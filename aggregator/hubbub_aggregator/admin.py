@@ -26,7 +26,7 @@ _LOG = logging.getLogger("hubbub_aggregator")
 
 
 def create_admin(service: Aggregator, tokens: Tokens) -> ASGIApp:
-    """/metrics, /healthz and /readyz. With a token, for who has it only."""
+    """/metrics, /healthz and /readyz. If a token is set, callers must present it."""
     return for_operators(admin_api(service, *(["unauthorized"] if tokens else [])), tokens)
 
 

@@ -48,7 +48,7 @@ def create_admin_api(
 
 
 def for_operators(api: ASGIApp, tokens: Tokens) -> ASGIApp:
-    """For who has one of the tokens only, whatever is asked for; with no token configured, for everyone."""
+    """Require one of the tokens for every request. With no token configured, everyone is let in."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         # all of them, so that two headers are one that is wrong

@@ -11,7 +11,7 @@ _DRAW_BYTES = 4
 
 
 def backoff(attempts: int, *, longest: float, entropy: Callable[[int], bytes], first: float = 1.0) -> float:
-    """Seconds to wait after so many attempts before this one: doubling from `first`, never above `longest`.
+    """Seconds to wait after this many failed attempts: doubling from `first`, never above `longest`.
 
     Half of it is random, by `entropy` (which gives so many random bytes): those who failed together then do not come
     back all at once.

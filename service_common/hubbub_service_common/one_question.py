@@ -27,7 +27,7 @@ class OneQuestion(Generic[T]):
         self._open: asyncio.Task[T] | None = None
 
     async def answer(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What the first one hears who asks is for all who ask meanwhile; whoever gives up cancels nothing."""
+        """Callers who ask while an answer is on its way share it. A caller who gives up does not cancel it."""
         asked = self._open
         if asked is None or asked.done():
             asked = self._open = asyncio.create_task(ask())

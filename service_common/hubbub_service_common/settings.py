@@ -36,7 +36,7 @@ class ServiceSettings(BaseSettings):
     also_in_files: ClassVar[tuple[str, ...]] = ()
     """Settings that are no secret, and may stand in a file all the same."""
 
-    # these four are declared anew by each service, with its own defaults and words
+    # each service declares these four again, with its own defaults and descriptions
     host: str
     port: int
     state_dir: Path

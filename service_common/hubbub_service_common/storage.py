@@ -20,7 +20,7 @@ class StorageError(Exception):
 def refuse_newer(found: int, known: int, otherwise: str) -> None:
     """StorageError if a newer software wrote it: what it means there is not known here.
 
-    `otherwise`: what one can do who does not have the newer version any more.
+    `otherwise`: what to do without the newer version.
     """
     if found > known:
         raise StorageError(

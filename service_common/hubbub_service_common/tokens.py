@@ -50,7 +50,7 @@ class Tokens:
 def _digest(token: str) -> bytes:
     if hashed := _HASHED.fullmatch(token):
         return bytes.fromhex(hashed[1])
-    if token.startswith(_DIGEST):  # taken for a token, it would let in who knows the digest, and nobody else
+    if token.startswith(_DIGEST):  # taken as a token, it would let in only callers who know the digest
         raise InvalidParameter(f"behind {_DIGEST} stand the 64 hexadecimal digits of the token's digest")
     return hashlib.sha256(_plain(token).encode()).digest()
 

@@ -36,7 +36,7 @@ class AdminStatus(Status):
 
 
 def create_admin(sources: Sources, storage: AsyncStorage, tokens: Tokens) -> ASGIApp:
-    """/metrics, /healthz, /readyz and a fuller /v1/status. With a token, for who has it only."""
+    """/metrics, /healthz, /readyz and a fuller /v1/status. If a token is set, callers must present it."""
     return for_operators(admin_api(sources, storage, *(["unauthorized"] if tokens else [])), tokens)
 
 

@@ -9,9 +9,9 @@ from hubbub_service_common.redis.refusals import RULES, Rule
 PAGE = Path(__file__).parents[2] / "docs/design/redis-client.md"
 DONE = {
     "in-full": "sends the text of the script",
-    "elsewhere": "learns the slots anew, from the node that it names, and sends it there at once",
+    "elsewhere": "learns the slots again, from the node that it names, and sends it there at once",
     "ask": "sends it once to the node that is named, after `ASKING`",
-    "later": "learns the slots anew and tries again after a pause, for a second in all",
+    "later": "learns the slots again and tries again after a pause, for a second in all",
     "fail": "`StorageError` at once",
 }
 

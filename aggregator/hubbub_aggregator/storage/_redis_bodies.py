@@ -44,7 +44,7 @@ class RedisBodies:
     def remove(self, name: str) -> None:
         key, noted = self._keys.body(name), command("HINCRBY", self._keys.marks, "removed", 1)
         if self._client.one(command("EXISTS", key), write=False):
-            # noted on both sides: files written anew in between still have it, and a crash may leave out the second
+            # Counted before and after: a rewrite in between still has the body, and a crash may skip the second count.
             self._client.one(noted)
             self._client.one(command("UNLINK", key))
             self._client.one(noted)

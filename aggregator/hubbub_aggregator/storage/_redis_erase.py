@@ -1,8 +1,8 @@
-"""Erasing in Redis what is past its horizon, and having the files written anew without it.
+"""Erasing what is past its horizon from Redis and from its files.
 
 Keys go first, in one script that also notes up to which period; then the nonces of those periods, wherever their pairs
 are. If we die in between, the note says what is left to do, and the next `scrub` of any process does it. Spooled bodies
-are removed when their batch has its verdict; `clean` and `cleared` note what the files do not show any more.
+are removed when their batch has its verdict. `clean` and `cleared` count the erasures that no file holds any more.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOG = logging.getLogger("hubbub_aggregator")
 _BODIES = 60_000
 """Milliseconds between two rewrites that only spooled bodies need. They are sealed, and there is one for each batch."""
 _TURN = 10_000
-"""Milliseconds after which another process has the files written anew, if the one that began is gone."""
+"""Milliseconds after which another process may take over rewriting from one that died."""
 
 
 class _Marks(NamedTuple):
@@ -80,7 +80,7 @@ class Eraser:
         return _Marks(*(default if raw is None else int(raw) for raw, default in zip(found, _UNMARKED, strict=True)))
 
     def _rewrite(self, marks: _Marks) -> bool:
-        """Have every server write its files anew; what was erased before that is in none of them then."""
+        """Have every server rewrite its files, so that none still holds what was erased before."""
         if not self._rewrites.under_way:
             if (marks.erased, marks.removed) == (marks.clean, marks.cleared):
                 return True

@@ -1,9 +1,9 @@
 """Connections to one Redis server or to the nodes of a cluster, for any number of threads.
 
-The calls of one `run` go to their nodes together and are answered together. With `replicas`, every write is an error
-unless so many replicas have all that its server had then (confirmation.py). What a server refuses is followed,
-waited out or raised as refusals.py says. Errors are StorageError, without a word of what was sent and without
-credentials. docs/design/redis-client.md says why this is not redis-py's own client for clusters.
+The calls of one `run` go to their nodes together and are answered together. With `replicas`, a write fails unless that
+many replicas have it (confirmation.py). refusals.py says which refusals are followed, waited out or raised. Errors are
+StorageError, and show neither what was sent nor a credential. docs/design/redis-client.md says why this is not
+redis-py's own client for clusters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Whether replicas have what was written, on the connection that wrote it.
 
-WAIT waits for all that the server has written, up to Redis 7.0; from 7.2 on, for what this connection has. A call that
-changes nothing, since it was carried out on a connection that broke or by someone else, would be confirmed at once, and
-lost by a failover. So we look up to where the server has written, and whether replicas have come so far.
+Up to Redis 7.0, WAIT waits for everything that the server has written. From 7.2 on it waits only for what this
+connection wrote. A repeated call that finds its work done writes nothing, so WAIT would confirm it at once, and a
+failover could still lose it. So we compare the server's replication offset with those of its replicas.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Files of Redis, written anew without what was deleted: the append-only file and the snapshot of every server.
+"""Rewriting Redis' files without what was deleted: the append-only file and the snapshot of every server.
 
-Deleting a key frees memory; until the files are written anew they still have it. A rewrite counts if it began after the
+Deleting a key frees memory, but the files keep it until they are rewritten. A rewrite counts if it began after the
 deletion and ended, on every primary and on every replica that is connected, once it has the deletion too.
 """
 
@@ -23,7 +23,7 @@ _LONGEST = 120.0
 
 
 class FileRewrites:
-    """Has all files of all servers written anew, one round after the other. `what`: what may still be in one."""
+    """Has all servers rewrite their files, one round after the other. `what`: the deleted data, for log lines."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class FileRewrites:
         if not all(ended):
             return None
         if self._said:
-            self._log.info("files of Redis were written anew: %s can't be in one any more", self._what)
+            self._log.info("Redis rewrote its files: %s can't be in one any more", self._what)
         self._round, self._failures, self._said = None, 0, ""
         return True
 
@@ -155,7 +155,7 @@ class _Server:
             return False
         if client.info(self._node, "server")["run_id"] != self._life:
             # it says that all is well, since it knows of nothing that it was asked for before
-            raise StorageError(f"{self._node[0]}:{self._node[1]} was started anew before it had written its files")
+            raise StorageError(f"{self._node[0]}:{self._node[1]} was restarted before it had rewritten its files")
         if now[status] != "ok":
             raise StorageError(f"{what} failed on {self._node[0]}:{self._node[1]}: look at its log and its disk")
         self._next = then

@@ -22,8 +22,8 @@ class Rule(NamedTuple):
     """What follows from one error code."""
 
     action: Action
-    """in-full: send the text of the script; elsewhere: at once to whoever has the slot now; ask: once to the node
-    that it names; later: after a pause, to whoever has the slot then; fail: StorageError."""
+    """in-full: send the text of the script. elsewhere: send it at once to the node that has the slot now. ask: send it
+    once to the node that the error names. later: try again after a pause. fail: raise StorageError."""
     meaning: str
     advice: str = ""
     """What to do about it, behind the error."""
@@ -32,7 +32,7 @@ class Rule(NamedTuple):
 
 
 RULES = {
-    "NOSCRIPT": Rule("in-full", "the server does not know the script yet, or was started anew"),
+    "NOSCRIPT": Rule("in-full", "the server does not know the script yet, or was restarted"),
     "MOVED": Rule("elsewhere", "the slot is another node's: after a failover or a move of slots"),
     "ASK": Rule("ask", "the slot is on its way to another node, and this key is there already"),
     "TRYAGAIN": Rule("later", "the keys of one call are on two nodes while their slot moves"),

@@ -31,7 +31,7 @@ class SlotMap:
         return {*self._known, self._first}
 
     def owner(self, key: bytes) -> Node | None:
-        """Who has the slot of this key; None if nobody has."""
+        """The node that has the slot of this key; None if no node has it."""
         slots, slot = self._slots or self.learn(), key_slot(key)
         return next((node for low, high, node in slots if low <= slot <= high), None)
 
@@ -40,7 +40,7 @@ class SlotMap:
         return sorted({node for _, _, node in self.learn()})
 
     def learn(self) -> _Slots:
-        """Ask anew: from whichever node answers first. StorageError if none does."""
+        """Ask for the map again, from the first node that answers. StorageError if none does."""
         failure = StorageError("no node of the Redis cluster answers")
         for node in dict.fromkeys([*self._known, self._first]):
             try:

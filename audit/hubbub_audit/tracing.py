@@ -1,11 +1,11 @@
 r"""(7) One device in many metrics: can it be traced through all of them, or isolated by taking answers apart?
 
-*Tracing.* A device is in one batch of every metric that it reports. Its reports are unlinked, but whoever knows what it
-may hold adds up the evidence of all batches: the likelihood ratios multiply. What they prove together is held against
-what the ledger composes for that device and period.
+*Tracing.* A device has one report in one batch of every metric. Nothing links these reports. But an attacker who knows
+which values the device may hold can add up the evidence of all batches: the likelihood ratios multiply. What they prove
+together must stay below what the ledger composes for that device and period.
 
-*Differencing.* An analyst asks for one period, and for two, and subtracts: what is left is the release of the other
-period, in which the device is. However it is come by, it may prove no more than that release is certified for.
+*Differencing.* An analyst asks for one period, then for two, and subtracts. That leaves the release of the other
+period, which the device is in. It must prove no more than that release is certified for.
 """
 
 from __future__ import annotations

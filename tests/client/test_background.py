@@ -293,13 +293,13 @@ def test_a_failing_service_is_left_alone_for_longer_and_longer(world: World) -> 
     client.record("theme", "dark")
     world.time.now += DAY / 2 + 0.6
     world.transport.script.extend([fail] * 1_000)
-    while len(asked) < 12:
+    # some requests are for the bundle: how many of twelve are uploads is up to chance
+    while len(asked) < 12 or client.stats().get("retried:http-503", 0) < 6:
         world.time.passed += 0.5
         client._delivery.work()
     pauses = [after - before for before, after in pairwise(asked)]
     assert sum(pauses[:5]) <= 0.5 * 31 + 5
     assert max(pauses) <= 901
-    assert client.stats()["retried:http-503"] >= 6
     client.close()
 
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,10 @@ def executable() -> str:
 class RedisServer:
     """One server, its directory its own."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(self, directory: Path, *options: str, environment: Mapping[str, str] | None = None) -> None:
+        """`environment`: beside that of the tests, such as what gives it a clock of its own."""
         self.directory, self._options = directory, options
+        self._environment = {**os.environ, **(environment or {})}
         directory.mkdir(parents=True, exist_ok=True)
         self.port = reserved_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -64,7 +66,8 @@ class RedisServer:
         if "--save" not in self._options:  # one of two that are given is not enough for every version
             durable += ["--save", ""]
         quiet = ["--daemonize", "no", "--loglevel", "warning", "--logfile", str(self.directory / "log")]
-        self._process = subprocess.Popen([executable(), *place, *durable, *quiet, *self._options, *more])
+        command = [executable(), *place, *durable, *quiet, *self._options, *more]
+        self._process = subprocess.Popen(command, env=self._environment)
         if ready:
             wait_for(self._answers)
 
@@ -108,8 +111,8 @@ class RedisServer:
 
 
 @contextmanager
-def one_server(directory: Path, *options: str) -> Iterator[RedisServer]:
-    server = RedisServer(directory, *options)
+def one_server(directory: Path, *options: str, environment: Mapping[str, str] | None = None) -> Iterator[RedisServer]:
+    server = RedisServer(directory, *options, environment=environment)
     try:
         server.start()
         yield server

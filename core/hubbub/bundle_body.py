@@ -48,6 +48,8 @@ class BundledCodebook:
     collection: str = field(init=False)
     calendar: Calendar = field(init=False)
     grace: int = field(init=False)
+    forward_horizon: int = field(init=False)
+    """Seconds after a period's close until which its batches are taken."""
     metrics: tuple[MetricHeader, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,6 +75,7 @@ class BundledCodebook:
         object.__setattr__(self, "collection", collection.text("name"))
         object.__setattr__(self, "calendar", calendar)
         object.__setattr__(self, "grace", grace)
+        object.__setattr__(self, "forward_horizon", collection.whole("forward_horizon", 0))
         object.__setattr__(self, "metrics", metrics)
 
 

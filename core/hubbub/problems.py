@@ -62,6 +62,10 @@ class HubbubError(Exception):
 class InvalidParameter(HubbubError, ValueError):
     """A mechanism or setting that cannot exist as asked."""
 
+    def __init__(self, problem: str, fix: str = "") -> None:
+        super().__init__(f"{problem}: {fix}" if fix else problem)
+        self.problem, self.fix = problem, fix
+
 
 class SingularMatrix(InvalidParameter):
     """A transition matrix whose inverse does not exist, or would drown every estimate in noise."""

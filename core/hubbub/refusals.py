@@ -58,8 +58,10 @@ REFUSALS: dict[str, Refusal] = {
         Refusal("unknown-key", 409, "The period is sealed with another key; fetch the bundle.", Action.REFETCH),
         Refusal("revoked-key", 409, "The key was revoked; the bundle says so.", Action.REFETCH),
         Refusal("overloaded", 503, "The service is busy; try again after the stated time.", Action.RETRY),
+        Refusal("storage-full", 503, "No room for more reports until others have left; try again later.", Action.RETRY),
         Refusal("rate-limited", 429, "Too many requests; try again after the stated time.", Action.RETRY),
         Refusal("no-bundle", 503, "No verified bundle is at hand yet; try again soon.", Action.RETRY),
+        Refusal("clock-in-doubt", 503, "Two clocks disagree, so nothing final is said; try again.", Action.RETRY),
         # batches, at the aggregator
         Refusal("unauthorized", 401, "A valid bearer token is needed.", Action.RETRY),
         Refusal("malformed-batch", 400, "The body is not a batch, or shorter or longer than it says.", Action.DROP),
@@ -71,6 +73,8 @@ REFUSALS: dict[str, Refusal] = {
         Refusal("method-not-allowed", 405, "This address does not take that method.", Action.RETRY),
         Refusal("invalid-query", 422, "A parameter of the query cannot be used.", Action.DROP),
         Refusal("nothing-released", 404, "Nothing has been released for this metric and range yet.", Action.RETRY),
+        # either service, about itself
+        Refusal("not-ready", 503, "The service can't do its work now; it says why.", Action.RETRY),
         Refusal("internal-error", 500, "Something went wrong here; it was not your request.", Action.RETRY),
     ]
 }
@@ -79,11 +83,11 @@ REFUSALS: dict[str, Refusal] = {
 class Refused(HubbubError):
     """A request that is refused for a named reason. `extra` may add members to the problem document."""
 
-    def __init__(self, name: str, detail: str, *, retry_after: int | None = None, **extra: str | int) -> None:
+    def __init__(self, name: str, detail: str, *, retry_after: int | None = None, **extra: object) -> None:
         super().__init__(detail)
         self.refusal, self.detail, self.retry_after, self.extra = REFUSALS[name], detail, retry_after, extra
 
-    def document(self) -> dict[str, str | int]:
+    def document(self) -> dict[str, object]:
         """The problem document; `extra` comes first so that it can't overwrite a standard member."""
         return {
             **self.extra,

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import secrets
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 __all__ = ["create", "new_file", "state_directory", "sync", "write"]
+
+_PART = re.compile(r"\.[0-9a-f]{16}\.part")
+_STALE = 86_400.0
+"""Seconds without a change after which nobody is at work on a file that is written beside another."""
 
 
 def state_directory(path: Path) -> Path:
@@ -31,8 +37,10 @@ def new_file(path: Path, *, replace: bool = False, mode: int | None = 0o600) -> 
     """A file beside `path` to write to, which takes its name when the block ends without an error.
 
     Unless `replace`, what is there stays, and the end of the block raises FileExistsError. `mode` None: as the umask
-    has it. Whatever else begins with the name of the file beside, such as a journal of SQLite, is removed with it.
+    has it. Whatever else begins with the name of the file beside, such as a journal of SQLite, is removed with it, and
+    so is what a killed process left here more than a day ago.
     """
+    _remove_stale(path)
     part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
     create(part, mode).close()
     try:
@@ -46,6 +54,17 @@ def new_file(path: Path, *, replace: bool = False, mode: int | None = 0o600) -> 
         for left in path.parent.glob(f"{glob.escape(part.name)}*"):
             left.unlink()
     sync(path.parent)
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove what a process that was killed has left beside `path`: it may hold secrets, and nobody reads it.
+
+    One that is still written to is younger than that.
+    """
+    for left in path.parent.glob(f"{glob.escape(path.name)}.*.part*"):
+        with suppress(OSError):  # another process removes it too, or it is not ours
+            if _PART.match(left.name[len(path.name) :]) and time.time() - left.stat().st_mtime > _STALE:
+                left.unlink()
 
 
 def create(path: Path, mode: int | None = 0o600) -> BinaryIO:

@@ -10,11 +10,15 @@ import json
 import logging
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Literal, TextIO, TypeAlias
 
-__all__ = ["LogFormat", "configure", "where"]
+from hubbub.problems import HubbubError
+
+__all__ = ["LogFormat", "configure", "ends_in_format", "where"]
 
 LogFormat: TypeAlias = Literal["text", "json"]
 _ExcInfo: TypeAlias = "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]"
@@ -32,6 +36,18 @@ def configure(kind: LogFormat, service: str, stream: TextIO | None = None) -> No
         server = logging.getLogger(name)
         server.handlers[:], server.propagate = [], True
         server.setLevel(logging.ERROR)  # its warnings are about requests
+
+
+@contextmanager
+def ends_in_format(kind: LogFormat, log: logging.Logger) -> Iterator[None]:
+    """What ends the service, and a caller can mend, is its last line; as JSON where all others are."""
+    try:
+        yield
+    except HubbubError as error:
+        if kind != "json":
+            raise  # the command says it in one line
+        log.critical("%s", error)
+        raise SystemExit(1) from None
 
 
 def where(error: BaseException) -> str:

@@ -12,15 +12,19 @@ from typing import Any, Generic, TypeVar
 
 from hubbub_service_common.storage import StorageError
 
-__all__ = ["PATIENCE", "OneQuestion"]
+__all__ = ["PATIENCE", "OneQuestion", "TookTooLong"]
 
 T = TypeVar("T")
 PATIENCE = 5.0
 """Seconds for an answer."""
 
 
+class TookTooLong(StorageError):
+    """No answer came in time."""
+
+
 class OneQuestion(Generic[T]):
-    """One question of one kind. StorageError also when the answer takes too long."""
+    """One question of one kind. TookTooLong, which is a StorageError, when the answer does."""
 
     def __init__(self, patience: float = PATIENCE) -> None:
         self._patience = patience
@@ -34,7 +38,7 @@ class OneQuestion(Generic[T]):
             asked.add_done_callback(_heard)
         await asyncio.wait({asked}, timeout=self._patience)
         if not asked.done():
-            raise StorageError("it takes too long to answer")
+            raise TookTooLong("it takes too long to answer")
         return asked.result()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from email.utils import formatdate
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ _SCHEMA: dict[str, Any] = {
 class ProblemDocument:
     """A refusal as it is answered: a status, headers and a body. Nobody on the way may keep it."""
 
-    def __init__(self, status: int, document: Mapping[str, str | int], headers: Mapping[str, str]) -> None:
+    def __init__(self, status: int, document: Mapping[str, object], headers: Mapping[str, str]) -> None:
         self.status, self.body = status, json.dumps(document).encode()
         self.headers = {
             "content-type": PROBLEM_TYPE,
@@ -76,8 +77,8 @@ class ProblemDocument:
         await send({"type": "http.response.body", "body": self.body})
 
     def raw(self) -> bytes:
-        """As the bytes of an HTTP/1.1 answer after which the connection ends."""
-        lines = [f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}"]
+        """As the bytes of an HTTP/1.1 answer after which the connection ends; dated, as every answer is."""
+        lines = [f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}", f"date: {formatdate(usegmt=True)}"]
         lines += [f"{name}: {value}" for name, value in self._headers(close=True)]
         return "\r\n".join([*lines, "", ""]).encode() + self.body
 

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
     from hubbub_service_common.certificate import Certificate
+    from hubbub_service_common.connection_limits import ConnectionLimits
 
 __all__ = ["COMMON", "Families", "Family", "exposition"]
 
@@ -24,12 +25,21 @@ class Family(NamedTuple):
 
 
 COMMON = {
+    "connections": Family("gauge", "Connections open to the public listener."),
+    "connections_cut": Family("counter", "Connections cut by this process.", ("reason",)),
     "tls_certificate_expires_timestamp_seconds": Family(
         "gauge", "End of the certificate with which it speaks TLS, or of the first to end in its chain, in Unix time."
     ),
     "storage_up": Family("gauge", "Whether the storage can be read."),
+    "storage_writable": Family(
+        "gauge", "Whether the storage can be written, by the same attempt as for /readyz: a full one can still be read."
+    ),
+    "storage_errors": Family("counter", "Failures of the storage that this process met."),
     "storage_durable": Family(
         "gauge", "Whether the storage is set up to survive a crash, as seen within the last minute."
+    ),
+    "clock_skew_seconds": Family(
+        "gauge", "How far this clock is ahead of the other service's, by its Date; no number if none came for a day."
     ),
 }
 """What both services say of themselves."""
@@ -59,12 +69,30 @@ class Families(dict[str, Family]):
             made.add_metric(labels, value)
         return made
 
-    def common(self, *, certificate: Certificate | None, up: bool, durable: bool) -> Iterator[Metric]:
-        """Those in `COMMON`. `up`: the storage can be read; `durable`: what it says of itself."""
+    def common(
+        self,
+        *,
+        connections: ConnectionLimits | None,
+        certificate: Certificate | None,
+        up: bool,
+        writable: bool,
+        durable: bool,
+        errors: int,
+        skew: float | None = None,
+    ) -> Iterator[Metric]:
+        """Those in `COMMON`. `up`, `writable`: the storage can be read, written; `durable`: what it says of itself;
+        `skew`: of the clock.
+        """
+        if connections is not None:
+            yield self.one("connections", connections.open)
+            yield self.by("connections_cut", connections.cut)
         if certificate is not None and certificate.expires is not None:
             yield self.one("tls_certificate_expires_timestamp_seconds", certificate.expires)
         yield self.one("storage_up", float(up))
+        yield self.one("storage_writable", float(writable))
+        yield self.one("storage_errors", errors)
         yield self.one("storage_durable", float(durable))
+        yield self.many("clock_skew_seconds", [] if skew is None else [((), skew)])
 
 
 def exposition(metrics: Iterable[Metric]) -> bytes:

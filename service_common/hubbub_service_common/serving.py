@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from hubbub.problems import InvalidParameter
 from hubbub_service_common.problem_documents import NOT_HTTP
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["HttpProtocol", "Server", "listen", "run", "serve_together", "server_config"]
 
 _BACKLOG = 2_048
+_ONLY_TLS = ("strict-transport-security", "max-age=31536000")
+"""An analyst's browser sends a password: after the first visit it never asks this name without TLS, for a year."""
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -34,7 +38,22 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """uvicorn's, but what is not HTTP is answered with a problem document, too."""
+    """uvicorn's, but what is not HTTP is answered with a problem document, too, and a peer may leave at any time."""
+
+    _in_work: RequestResponseCycle | None = None
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._in_work = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """uvicorn tells only the newest request that the peer has left. If that one was sent ahead, the one in work
+        would write to a closed connection, and the error would look like one of ours."""
+        cycle = self._in_work
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  it may repeat what was sent
         self.transport.write(NOT_HTTP.raw())
@@ -67,14 +86,15 @@ def server_config(
         timeout_graceful_shutdown=shutdown_timeout,
         ssl_certfile=certificate.chain if certificate else None,
         ssl_keyfile=certificate.key if certificate else None,
+        headers=[_ONLY_TLS] if certificate else None,
     )
     if certificate is not None:
         certificate.prepare(config)
     return config
 
 
-def listen(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
-    """A socket that listens; InvalidParameter when the address can't be had.
+def listen(host: str, port: int, *, reuse_port: bool = False, setting: str = "port") -> socket.socket:
+    """A socket that listens; InvalidParameter when the address can't be had. `setting`: where the port comes from.
 
     A name that has several addresses, such as localhost, means the first one of IPv4.
     """
@@ -83,7 +103,14 @@ def listen(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
         family, _, _, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
         return socket.create_server(address[:2], family=family, backlog=_BACKLOG, reuse_port=reuse_port)
     except OSError as error:
-        raise InvalidParameter(f"can't listen on {host} port {port}: {error.strerror}") from None
+        own = error.errno is None or isinstance(error, socket.gaierror)
+        reason = error.strerror if own else os.strerror(error.errno or 0)  # Python's own text repeats the address
+        advice = f"set another {setting}"
+        if error.errno == errno.EADDRINUSE:
+            advice = f"another process listens there; end it, or {advice}"
+        elif error.errno != errno.EACCES:
+            advice = f"set {setting.replace('port', 'host')} to an address of this machine"
+        raise InvalidParameter(f"can't listen on {host} port {port}: {reason}: {advice}") from None
 
 
 class Server(uvicorn.Server):

@@ -36,11 +36,12 @@ class ServiceSettings(BaseSettings):
     also_in_files: ClassVar[tuple[str, ...]] = ()
     """Settings that are no secret, and may stand in a file all the same."""
 
-    # each service declares these four again, with its own defaults and descriptions
+    # each service declares these again, with its own defaults and descriptions
     host: str
     port: int
     state_dir: Path
     storage: SecretStr | None = None
+    body_timeout: float
     storage_replicas: int = Field(
         default=0, ge=0, description="Redis only: replicas that must have what is acknowledged, before it is."
     )
@@ -64,6 +65,15 @@ class ServiceSettings(BaseSettings):
         default=None, description="File with the certificate chain, to speak TLS without a proxy."
     )
     tls_key: Path | None = Field(default=None, description="File with the key of that certificate.")
+    max_connections: int = Field(
+        default=2_000,
+        ge=20,
+        description="Connections open at once; beyond it those that kept us waiting for longest are cut.",
+    )
+    head_timeout: float = Field(default=10.0, gt=0, description="Seconds in which the head of a request must arrive.")
+    body_rate: float = Field(
+        default=1_000.0, gt=0, description="Bytes per second at which a body must arrive, after five seconds."
+    )
     log_format: LogFormat = Field(default="text", description="Log lines as text or as json.")
     shutdown_timeout: int = Field(
         default=10, ge=1, description="Seconds that requests in work get when the service stops."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-__all__ = ["StorageError", "StorageKind", "refuse_newer"]
+__all__ = ["StorageAway", "StorageError", "StorageKind", "refuse_newer"]
 
 StorageKind: TypeAlias = Literal["sqlite", "redis"]
 """The backends, as a storage says itself and as a status shows it."""
@@ -15,6 +15,10 @@ class StorageError(Exception):
 
     Where a connection broke, it may have been done all the same. The text holds nothing of what was sent.
     """
+
+
+class StorageAway(StorageError):
+    """It can't be reached, or is not ready yet: it is down, starts, or another server takes over. That passes."""
 
 
 def refuse_newer(found: int, known: int, otherwise: str) -> None:

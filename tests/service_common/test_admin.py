@@ -62,9 +62,9 @@ def test_both_tokens_are_valid_also_as_digests(service: Callable[..., Any], hash
             assert TOKEN not in refused.text
 
 
-@pytest.mark.parametrize(("service", "said"), [(shuffler, '{"ok":true}'), (aggregator, "ok\n")])
-def test_without_a_token_everyone_is_answered_as_each_service_does(service: Callable[..., Any], said: str) -> None:
-    assert ask(service(), "/healthz").text == said
+@pytest.mark.parametrize("service", [shuffler, aggregator])
+def test_without_a_token_everyone_is_answered_and_by_both_services_alike(service: Callable[..., Any]) -> None:
+    assert ask(service(), "/healthz").text == '{"ok":true}'
     document = ask(service(), "/openapi.json").json()
     assert {"/healthz", "/readyz", "/metrics"} <= set(document["paths"])
     assert not [path for path in document["paths"].values() if "401" in path["get"]["responses"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -104,3 +105,21 @@ def test_a_file_that_is_there_is_not_opened_anew(tmp_path: Path) -> None:
     files.create(tmp_path / "file").close()
     with pytest.raises(FileExistsError):
         files.create(tmp_path / "file")
+
+
+def test_what_a_killed_process_left_beside_is_removed_by_the_next_write(tmp_path: Path) -> None:
+    """A file that was changed within a day may be another process's work."""
+    path, old, young = tmp_path / "file", time.time() - 2 * 86_400, time.time() - 3_600
+    left = {"file.0123456789abcdef.part": old, "file.0123456789abcdef.part-journal": old}
+    kept = {
+        "file.fedcba9876543210.part": young,
+        "file.notes.part": old,
+        "files.0123456789abcdef.part": old,
+        "file": old,
+    }
+    for name, changed in (left | kept).items():
+        (tmp_path / name).write_text("x")
+        os.utime(tmp_path / name, (changed, changed))
+    files.write(path, b"new")
+    assert {each.name for each in tmp_path.iterdir()} == set(kept)
+    assert path.read_bytes() == b"new"

@@ -125,7 +125,7 @@ def test_deleted_reports_of_the_shuffler_are_in_no_file(servers: Servers) -> Non
             assert await storage.add([Arrivals(BUCKET, TERMS, [each])]) == {}
         await asyncio.to_thread(all_have, servers, sealed)
         clock.now = TERMS.closes_at
-        await storage.close(())
+        await storage.close((), due=TERMS.closes_at)
         assert await storage.plan(BUCKET, Plan((os.urandom(16),), os.urandom(32), len(sealed), 0))
         claim = await storage.claim(LEASE)
         assert claim

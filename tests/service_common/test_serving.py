@@ -50,6 +50,8 @@ def test_what_a_proxy_says_is_not_believed_and_the_server_does_not_name_itself()
             answer = await client.get(address, headers=headers)
         assert answer.text == "127.0.0.1 http"
         assert "server" not in answer.headers
+        assert answer.headers["date"].endswith(" GMT")  # by which the other service knows this clock
+        assert "strict-transport-security" not in answer.headers  # it is for TLS alone
 
     served(test)
 

@@ -92,10 +92,14 @@ def test_listeners_of_one_port_on_two_addresses_or_on_any_port_are_no_fault(sett
     settings.load(admin_host="10.0.0.1")  # it does not listen
 
 
+AGAIN = ("host", "port", "state_dir", "storage", "body_timeout")
+"""What both have and each declares for itself."""
+
+
 @pytest.mark.parametrize("settings", SERVICES)
 def test_a_service_lists_its_own_settings_before_those_that_both_have(settings: type[ServiceSettings]) -> None:
     names = [name for name, _, _ in settings.table()]
-    common = [name for name, _ in ServiceSettings.fields() if name not in ("host", "port", "state_dir", "storage")]
+    common = [name for name, _ in ServiceSettings.fields() if name not in AGAIN]
     assert names[-len(common) :] == common
     assert sorted(names) == sorted(settings.model_fields)
     assert all(text for _, _, text in settings.table())

@@ -23,7 +23,7 @@ from hubbub_service_common.redis.calls import Call, Part
 from hubbub_service_common.redis.confirmation import confirm, questions
 from hubbub_service_common.redis.refusals import REFUSALS, describe, rule_of
 from hubbub_service_common.redis.slot_map import SlotMap, host_of
-from hubbub_service_common.storage import StorageError
+from hubbub_service_common.storage import StorageAway, StorageError
 
 __all__ = ["Node", "RedisClient"]
 
@@ -101,7 +101,7 @@ class RedisClient:
             if todo and not waiting:
                 hops += 1
                 if hops > _HOPS:
-                    waiting = [StorageError("Redis sends us from node to node without end")]
+                    waiting = [StorageAway("Redis sends us from node to node without end")]
             if waiting:
                 pause = backoff(pauses, first=_SHORTEST, longest=_LONGEST, entropy=os.urandom)
                 if time.monotonic() + pause > until:
@@ -155,7 +155,7 @@ class RedisClient:
         for item in items:
             node = item.node or (self._slots.owner(item.call.key) if self.cluster else self.first)
             if node is None:
-                said.later.append(StorageError("a part of the Redis cluster is down: nobody has its slots"))
+                said.later.append(StorageAway("a part of the Redis cluster is down: nobody has its slots"))
                 self._slots.forget()
             else:
                 by_node.setdefault(node, []).append(item)
@@ -188,14 +188,14 @@ class RedisClient:
             self._slots.distrust(node)  # it may be gone for good
             for item in items:
                 item.node, item.asking = item.node if self._is_pinned(item) else None, False
-            said.unsent.append(StorageError(describe(error)))
+            said.unsent.append(_failure(error))
             return None
         try:
             connection.send_packed_command(connection.pack_commands(commands))
         except (exceptions.RedisError, OSError) as error:
             connection.disconnect()
             self._slots.distrust(node)
-            said.broken.append(StorageError(describe(error)))
+            said.broken.append(_failure(error))
             return None
         except BaseException:
             connection.disconnect()
@@ -223,7 +223,7 @@ class RedisClient:
             if write and self.replicas:
                 for item in items:  # none was confirmed, since that comes last
                     item.done = False
-            said.broken.append(StorageError(describe(error)))
+            said.broken.append(_failure(error))
             return
         except BaseException:
             connection.disconnect()
@@ -248,9 +248,10 @@ class RedisClient:
             self._slots.distrust(node, named)
             item.node, item.asking = None, False
             if rule.action == "later":
-                said.later.append(StorageError(describe(error)))
+                said.later.append(StorageAway(describe(error)))
         else:
-            said.failed.append(StorageError(describe(error)))
+            kind = StorageAway if rule.passes else StorageError
+            said.failed.append(kind(describe(error)))
         return rule.reconnect
 
     @staticmethod
@@ -287,3 +288,10 @@ class RedisClient:
             useless = [free for one in gone for free in self._idle.pop(one, [])]
         for each in useless:
             each.disconnect()
+
+
+def _failure(error: Exception) -> StorageError:
+    """A connection that could not be made, or broke: the server is away, unless it refused us and will again."""
+    refused = isinstance(error, exceptions.AuthenticationError)
+    refused |= isinstance(error, REFUSALS) and not rule_of(error).passes
+    return (StorageError if refused else StorageAway)(describe(error))

@@ -14,7 +14,7 @@ from redis import exceptions
 
 from hubbub_service_common.redis.calls import Part
 from hubbub_service_common.redis.refusals import REFUSALS, describe
-from hubbub_service_common.storage import StorageError
+from hubbub_service_common.storage import StorageAway, StorageError
 
 __all__ = ["confirm", "questions"]
 
@@ -45,7 +45,7 @@ def confirm(connection: Any, replicas: int, milliseconds: int) -> StorageError |
         if have >= replicas:
             return None
         if answers[-2] < replicas or time.monotonic() > until:
-            return StorageError(f"{have} of {replicas} replicas have it")
+            return StorageAway(f"{have} of {replicas} replicas have it")
         connection.send_packed_command(connection.pack_commands([_MORE, _INFO]))
         answers = [_read(connection) for _ in range(2)]
 

@@ -30,6 +30,11 @@ class Rule(NamedTuple):
     reconnect: bool = False
     """Whether the connection is closed: the same name may lead to another server by now."""
 
+    @property
+    def passes(self) -> bool:
+        """Whether it is a matter of time, as far as anyone can tell from the code."""
+        return self.action == "later" or self in (RULES["OOM"], RULES["NOREPLICAS"], RULES["MISCONF"])
+
 
 RULES = {
     "NOSCRIPT": Rule("in-full", "the server does not know the script yet, or was restarted"),

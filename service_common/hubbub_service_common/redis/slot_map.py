@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from redis.crc import key_slot
 
 from hubbub_service_common.redis.address import Node
-from hubbub_service_common.storage import StorageError
+from hubbub_service_common.storage import StorageAway, StorageError
 
 __all__ = ["SlotMap", "host_of"]
 
@@ -41,7 +41,7 @@ class SlotMap:
 
     def learn(self) -> _Slots:
         """Ask for the map again, from the first node that answers. StorageError if none does."""
-        failure = StorageError("no node of the Redis cluster answers")
+        failure: StorageError = StorageAway("no node of the Redis cluster answers")
         for node in dict.fromkeys([*self._known, self._first]):
             try:
                 answer = self._ask(node, "CLUSTER", "SLOTS")

@@ -1,0 +1,41 @@
+"""How much memory a Redis has in use, and how much it may have: on each primary, as the server itself counts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from hubbub_service_common.redis.address import Node
+from hubbub_service_common.storage import StorageError
+
+__all__ = ["Memory", "memory_of"]
+
+
+class Memory(NamedTuple):
+    """Bytes of one server."""
+
+    used: int
+    """What counts against `maxmemory`."""
+    limit: int
+    """`maxmemory`; 0: none is set."""
+
+
+class Servers(Protocol):
+    """The servers of a storage, as `RedisClient` reaches them. Both raise StorageError."""
+
+    def primaries(self) -> list[Node]:
+        """Every server that takes writes."""
+
+    def info(self, node: Node, section: str) -> dict[str, str]:
+        """What one of them says of itself."""
+
+
+def memory_of(servers: Servers) -> list[Memory]:
+    """One for each primary. Buffers for replicas and for the append-only file are left out, as the server does."""
+    try:
+        said = [servers.info(node, "memory") for node in servers.primaries()]
+        return [
+            Memory(int(one["used_memory"]) - int(one.get("mem_not_counted_for_evict", 0)), int(one.get("maxmemory", 0)))
+            for one in said
+        ]
+    except (KeyError, ValueError) as error:
+        raise StorageError("Redis does not say how much memory it has in use") from error

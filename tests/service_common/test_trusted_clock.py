@@ -1,0 +1,184 @@
+"""Nothing that can't be undone rests on one look at one clock."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from email.utils import formatdate
+
+import pytest
+
+from hubbub_service_common.trusted_clock import LONGEST_WAIT, TOLERANCE, TrustedClock
+
+_DAY = 86_400.0
+_START = 1_800_000_000.0
+OFFSETS = [sign * far for far in (2 * 3_600, 5 * _DAY, 400 * _DAY) for sign in (1, -1)]
+
+
+@dataclass
+class Machine:
+    """A wall clock that can be set, and time that goes on all the same."""
+
+    running: float = 1_000.0
+    offset: float = 0.0
+
+    def wall(self) -> float:
+        return _START + self.running + self.offset
+
+    def monotonic(self) -> float:
+        return self.running
+
+    def date(self) -> str:
+        """What a machine with the right time says."""
+        return formatdate(_START + self.running, usegmt=True)
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+@pytest.fixture
+def clock(machine: Machine) -> TrustedClock:
+    return TrustedClock(machine.wall, machine.monotonic, peer="the shuffler's", says="nothing is erased")
+
+
+def _run(machine: Machine, clock: TrustedClock, seconds: float, step: float = 30.0) -> None:
+    until = machine.running + seconds
+    while machine.running < until:
+        machine.running += step
+        clock.look()
+
+
+def test_nothing_is_past_before_the_process_has_run_for_the_wait(machine: Machine, clock: TrustedClock) -> None:
+    assert clock.past() == -math.inf
+    _run(machine, clock, LONGEST_WAIT - 30)
+    assert clock.past() == -math.inf
+    _run(machine, clock, 30)
+    assert clock.past() == pytest.approx(_START + 1_000.0)
+
+
+def test_a_time_is_past_one_wait_after_it(machine: Machine, clock: TrustedClock) -> None:
+    limit = machine.wall() + 2 * _DAY
+    _run(machine, clock, 2 * _DAY)
+    assert clock.past(600) < limit
+    _run(machine, clock, 600)
+    assert clock.past(600) >= limit > clock.past(601)
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+def test_a_minute_under_a_wrong_clock_makes_nothing_past(machine: Machine, clock: TrustedClock, offset: float) -> None:
+    _run(machine, clock, 2 * LONGEST_WAIT)
+    machine.offset = offset
+    for _ in range(60):
+        machine.running += 1
+        assert clock.past() == -math.inf
+    machine.offset = 0.0
+    assert clock.past() == -math.inf
+    _run(machine, clock, LONGEST_WAIT)
+    assert clock.past() == pytest.approx(machine.wall() - LONGEST_WAIT)
+
+
+def test_a_process_that_starts_under_a_wrong_clock_is_stopped_by_a_right_one(machine: Machine) -> None:
+    machine.offset = 20 * _DAY
+    clock = TrustedClock(machine.wall, machine.monotonic, peer="the shuffler's", says="nothing is erased")
+    for _ in range(10):
+        _run(machine, clock, LONGEST_WAIT - 60)
+        clock.hear(machine.date())
+        assert clock.past() == -math.inf
+        assert not clock.believable()
+
+
+def test_a_step_shows_before_the_next_message(machine: Machine, clock: TrustedClock) -> None:
+    clock.hear(machine.date())
+    assert clock.believable()
+    machine.offset = TOLERANCE + 2
+    assert clock.disagrees
+    assert not clock.believable()
+    machine.offset = 0.0
+    assert clock.believable()
+
+
+@pytest.mark.parametrize("offset", [-TOLERANCE + 2, -8.0, 8.0, TOLERANCE - 2])
+def test_small_differences_hold_up_nothing(machine: Machine, clock: TrustedClock, offset: float) -> None:
+    _run(machine, clock, LONGEST_WAIT)
+    machine.offset = offset
+    clock.hear(machine.date())
+    assert clock.believable()
+    assert clock.skew == pytest.approx(offset, abs=1.0)
+    assert clock.past() > -math.inf
+
+
+def test_the_lower_of_two_readings_counts(machine: Machine, clock: TrustedClock) -> None:
+    _run(machine, clock, 600)
+    machine.offset = 200.0
+    _run(machine, clock, LONGEST_WAIT)
+    assert clock.past() == pytest.approx(machine.wall() - 200.0 - LONGEST_WAIT)
+
+
+def test_without_a_peer_a_clock_must_run_for_the_wait(machine: Machine, clock: TrustedClock) -> None:
+    assert not clock.believable(600)
+    _run(machine, clock, 600)
+    assert clock.believable(600)
+    machine.offset = 5 * _DAY
+    assert not clock.believable(600)
+
+
+def test_one_who_disagreed_and_fell_silent_counts_for_a_day(machine: Machine, clock: TrustedClock) -> None:
+    machine.offset = 5 * _DAY
+    clock.hear(machine.date())
+    _run(machine, clock, _DAY)
+    assert clock.disagrees
+    assert clock.past() == -math.inf
+    _run(machine, clock, 30)
+    assert clock.skew is None
+    assert clock.past() == -math.inf
+    _run(machine, clock, LONGEST_WAIT)
+    assert clock.past() > -math.inf
+
+
+def test_the_other_clock_never_says_what_time_it_is(machine: Machine, clock: TrustedClock) -> None:
+    _run(machine, clock, LONGEST_WAIT)
+    before = clock.past()
+    clock.hear(formatdate(machine.wall() + TOLERANCE - 5, usegmt=True))
+    assert clock.now() == machine.wall()
+    assert clock.past() == before
+
+
+@pytest.mark.parametrize("date", [None, "", "yesterday", "Mon, 99 Foo 99999999999 00:00:00 GMT", "9" * 10_000])
+def test_what_is_no_date_says_nothing(clock: TrustedClock, date: str | None) -> None:
+    clock.hear(date)
+    assert clock.skew is None
+    assert not clock.disagrees
+
+
+def test_it_is_said_once(machine: Machine, clock: TrustedClock, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    machine.offset = 2 * 3_600
+    for _ in range(3):
+        clock.hear(machine.date())
+        machine.running += 1
+    machine.offset = 0.0
+    for _ in range(20):  # it takes turns with one that is right
+        clock.hear(machine.date())
+        machine.running += 100
+        clock.hear(formatdate(machine.wall() - 7_200, usegmt=True))
+    for _ in range(3):
+        clock.hear(machine.date())
+        machine.running += TOLERANCE
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "this clock is 7200 s ahead of the shuffler's: one of the two is wrong, so nothing is erased. "
+        "Check the time on both machines",
+        "this clock agrees with the shuffler's again",
+    ]
+
+
+def test_a_clock_that_is_set_on_purpose_is_its_own_measure() -> None:
+    at = [_START]
+    clock = TrustedClock.set_by(lambda: at[0])
+    assert clock.believable()
+    at[0] += 10 * _DAY
+    assert clock.believable()
+    assert clock.past() == at[0] - LONGEST_WAIT

@@ -1,18 +1,21 @@
-"""`hubbub shuffler`: run the service that sees who, never what."""
+"""`hubbub shuffler`: run the service that sees who, never what; and look after what it holds."""
 
 from __future__ import annotations
 
 from logging import getLogger
 from pathlib import Path
+from typing import Any
 
 import click
 
+from hubbub_cli.damaged import damaged
+from hubbub_cli.held import held
 from hubbub_cli.settings_help import write_settings
 
 __all__ = ["shuffler"]
 
 
-class _WithSettings(click.Command):
+class _WithSettings(click.Group):
     """A command whose help ends with every setting of its service, its default and its meaning."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -23,7 +26,7 @@ class _WithSettings(click.Command):
         write_settings(formatter, Settings)
 
 
-@click.command(cls=_WithSettings)
+@click.group(cls=_WithSettings, invoke_without_command=True)
 @click.option("--host", help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on; 0 picks a free one.")
 @click.option("--state-dir", type=click.Path(file_okay=False, path_type=Path), help="Where reports wait.")
@@ -35,16 +38,24 @@ class _WithSettings(click.Command):
 @click.option("--max-batch", type=click.IntRange(min=4), help="Most reports in one batch.")
 @click.option("--admin-port", type=click.IntRange(0, 65_535), help="Port of the admin listener; none without.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), help="Log lines as text or as JSON.")
-def shuffler(**options: object) -> None:
+@click.pass_context
+def shuffler(context: click.Context, /, **options: Any) -> None:
     """Take sealed reports, wait for a crowd, forward it in random order.
 
     Options win over HUBBUB_SHUFFLER_* variables, all of which are listed below. Tokens, and a storage URL with a
     password in it, come from the environment or from files: a command line can be read by others.
     """
+    given = {name: value for name, value in options.items() if value not in (None, ())}
+    if context.invoked_subcommand is not None:
+        if given:
+            raise click.UsageError(
+                f"options of the service come without a command; {context.invoked_subcommand} has its own"
+            )
+        return
     from hubbub_shuffler.main import run
     from hubbub_shuffler.settings import Settings
 
-    settings = Settings.load(**{name: value for name, value in options.items() if value not in (None, ())})
+    settings = Settings.load(**given)
 
     def announce(address: str) -> None:
         said = f"Shuffler ready at {address}, forwarding to {settings.aggregator}"
@@ -54,3 +65,7 @@ def shuffler(**options: object) -> None:
             click.echo(said, err=True)
 
     run(settings, announce)
+
+
+shuffler.add_command(held)
+shuffler.add_command(damaged)

@@ -2,7 +2,6 @@
 
 It takes sealed reports, keeps nothing about who sent them, waits for a crowd, and hands the crowd on in random order.
 
-    guard    connections: slow, silent and greedy ones do not last
     limits   how much one address may send, without an address being kept
     ingest   POST /v1/reports: checked, durable, acknowledged
     commits  what arrives together becomes durable together

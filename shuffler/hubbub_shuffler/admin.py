@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -45,18 +46,19 @@ def admin_api(sources: Sources, storage: AsyncStorage, *refusals: str) -> FastAP
     asked = Asked(storage)
 
     async def metrics() -> bytes:
-        try:
+        writable = await asked.writable()
+        overview = None
+        with suppress(StorageError):
+            await asked.is_full(sources.ingest.high_water)
             overview = await asked.overview()
-        except StorageError:
-            return exposition(sources, None, durable=storage.durable)
-        if not any(overview.batches.values()):
-            sources.lag.clear()
-        return exposition(sources, overview, durable=storage.durable)
+        if overview is not None:
+            sources.lag.waiting(overview)
+        return exposition(sources, overview, storage, writable=writable)
 
     api = create_admin_api(
         "hubbub shuffler, admin",
         ProblemHandlers(_LOG),
-        health=health_of(sources.bundles, asked),
+        health=health_of(sources.ingest, sources.bundles, asked),
         metrics=metrics,
         refusals=refusals,
     )
@@ -65,7 +67,7 @@ def admin_api(sources: Sources, storage: AsyncStorage, *refusals: str) -> FastAP
     async def status() -> AdminStatus:
         """What waits, what left and what was refused."""
         public = await status_of(sources.ingest, sources.bundles, asked)
-        cut = dict(+sources.guard.cut) if sources.guard else {}
+        cut = dict(+sources.connections.cut) if sources.connections else {}
         return AdminStatus(
             **public.model_dump(),
             refused=dict(+sources.ingest.refused),

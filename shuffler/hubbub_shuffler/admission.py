@@ -10,7 +10,10 @@ from hubbub.wire import REPORT_HEADER_BYTES, ReportHeader, decode_report, sealed
 from hubbub_shuffler.begun_periods import early
 from hubbub_shuffler.storage import Bucket, Terms
 
-__all__ = ["Admission", "Admitted"]
+__all__ = ["IN_DOUBT", "Admission", "Admitted"]
+
+IN_DOUBT = {"period-closed": "clock-in-doubt"}
+"""What a report is told, while our clock is in doubt, instead of what would make its device drop it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # one object per bucket and bundle: known by identity, hashed fast

@@ -14,7 +14,7 @@ from hubbub.refusals import Refused
 from hubbub.wire import REPORTS_TYPE
 from hubbub_service_common.entity_tags import is_known
 from hubbub_service_common.framework import create_api
-from hubbub_service_common.health import AS_JSON, Health, add_health
+from hubbub_service_common.health import Health, add_health
 from hubbub_service_common.problem_documents import ProblemHandlers, problem_answers, send_problem
 from hubbub_shuffler.asked import Asked
 from hubbub_shuffler.ingest import PATH, Ingest
@@ -51,6 +51,7 @@ class Status(BaseModel):
     accepted: int = Field(description="Reports that the aggregator accepted, which knows their number. In hundreds.")
     buckets: list[Waiting]
     batches: dict[str, int] = Field(description="Batches not settled yet, by state.")
+    held: dict[str, int] = Field(description="Batches that the aggregator refused and that are held, by reason.")
     settled: dict[str, dict[str, int]] = Field(description="Batches settled, by metric and verdict.")
     discarded: dict[str, int] = Field(description="Buckets discarded as too small, or for a revoked key, by metric.")
     min_batch_floor: int = Field(
@@ -132,26 +133,32 @@ def public_api(ingest: Ingest, bundles: Bundles, storage: AsyncStorage) -> FastA
         """What waits and what left, in numbers that single out nobody who waits."""
         return await status_of(ingest, bundles, asked)
 
-    add_health(api, health_of(bundles, asked), "rate-limited")
+    add_health(api, health_of(ingest, bundles, asked), "rate-limited")
     _describe_upload(api)
     return api
 
 
-def health_of(bundles: Bundles, storage: Asked) -> Health:
+def health_of(ingest: Ingest, bundles: Bundles, storage: Asked) -> Health:
     """Ready when reports would be taken."""
 
-    async def refuse_unless_ready() -> None:
+    async def writable() -> str | None:
         try:
             await storage.check()
-        except StorageError as error:
-            raise Refused("overloaded", "the storage can't be written", retry_after=_RETRY_SECONDS) from error
-        if bundles.current is None:
-            raise Refused("no-bundle", "the shuffler has no valid bundle yet", retry_after=_RETRY_SECONDS)
+            full = await storage.is_full(ingest.high_water)
+        except StorageError:
+            return "the storage can't be written"
+        return "the storage has no room until reports have left" if full else None
+
+    async def bundle() -> str | None:
+        return "the shuffler has no valid bundle yet" if bundles.current is None else None
+
+    def clock() -> str | None:
+        return bundles.clock.warning()
 
     return Health(
-        AS_JSON,
-        refuse_unless_ready,
-        "Reports would be taken: the storage can be written, a valid bundle is at hand.",
+        "Reports would be taken: the storage can be written and has room, a valid bundle is at hand.",
+        {"storage": writable, "bundle": bundle},
+        warnings={"clock": clock},
     )
 
 
@@ -184,6 +191,7 @@ def _describe_upload(api: FastAPI) -> None:
                             "unsupported-media-type",
                             "rate-limited",
                             "overloaded",
+                            "storage-full",
                             "no-bundle",
                         ).items()
                     },
@@ -205,7 +213,7 @@ async def status_of(ingest: Ingest, bundles: Bundles, storage: Asked) -> Status:
     settled: dict[str, dict[str, int]] = {}
     discarded: dict[str, int] = {}
     for (name, what), count in overview.counts.items():
-        if what in {"ingested", "duplicate", "halved"}:
+        if what in {"ingested", "duplicate", "halved", "damaged", "lost"}:
             continue
         if what == "discarded":
             discarded[name] = count.batches
@@ -218,6 +226,7 @@ async def status_of(ingest: Ingest, bundles: Bundles, storage: Asked) -> Status:
         accepted=hundreds(accepted),
         buckets=[Waiting(metric=b.name, state=b.state) for b in overview.waiting],
         batches=overview.batches,
+        held={why: count.batches for why, count in overview.held.items()},
         settled=settled,
         discarded=discarded,
         min_batch_floor=ingest.floor,

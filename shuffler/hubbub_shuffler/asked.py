@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hubbub_service_common.one_question import PATIENCE, OneQuestion
+from hubbub_service_common.storage import StorageError
 
 if TYPE_CHECKING:
+    from hubbub_shuffler.high_water import HighWater
     from hubbub_shuffler.storage import AsyncStorage, Overview
 
 __all__ = ["Asked"]
@@ -23,10 +25,24 @@ class Asked:
         self._storage = storage
         self._check: OneQuestion[None] = OneQuestion(patience)
         self._overview: OneQuestion[Overview] = OneQuestion(patience)
+        self._room: OneQuestion[None] = OneQuestion(patience)
 
     async def check(self) -> None:
         """As the storage's."""
         await self._check.answer(self._storage.check)
+
+    async def writable(self) -> bool:
+        """Whether `check` finds nothing wrong."""
+        try:
+            await self.check()
+        except StorageError:
+            return False
+        return True
+
+    async def is_full(self, high_water: HighWater) -> bool:
+        """Whether ingest has stopped at the high-water mark."""
+        await self._room.answer(high_water.refresh)
+        return high_water.stopped
 
     async def overview(self) -> Overview:
         """As the storage's."""

@@ -1,4 +1,4 @@
-"""From full buckets to settled batches: close, decide, permute, forward, forget.
+"""From full buckets to settled batches: close, decide, permute, forward, forget. And those that are held, see `_final`.
 
 Each step is one change of the storage, and every step can be the last one before a crash: whoever comes next
 finds either the state before it or the state after it. Any number of batchers may work on one storage.
@@ -8,26 +8,44 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 from hubbub.wire import BATCH_HEADER_BYTES, BatchHeader
 from hubbub_service_common.backoff import backoff
+from hubbub_service_common.episodes import Episode
 from hubbub_shuffler.body import WINDOW_BYTES, in_order, primed
 from hubbub_shuffler.forward import Again, Answer, Final, Forwarder, Taken
 from hubbub_shuffler.hold import Hold, Lost, holding
+from hubbub_shuffler.lease import Lease
 from hubbub_shuffler.permute import SEED_BYTES, Entropy, number_of_parts, stretch
 from hubbub_shuffler.ranking import rank
-from hubbub_shuffler.storage import AsyncStorage, Batch, BucketGone, Claim, Closed, Plan, StorageError
+from hubbub_shuffler.storage import (
+    LONGEST_PAUSE,
+    AsyncStorage,
+    Batch,
+    Bucket,
+    BucketGone,
+    Claim,
+    Closed,
+    Plan,
+    StorageError,
+)
+from hubbub_shuffler.verdicts import confirmed, horizon
 
 if TYPE_CHECKING:
     from hubbub.bundle import Bundle
+    from hubbub_service_common.trusted_clock import TrustedClock
     from hubbub_shuffler.bundles import Bundles
 
 __all__ = ["Batcher"]
 
 ID_BYTES = 16
+_FIRST_OFFER = 60.0
+"""Seconds until a held batch is offered again, doubled each time."""
+_HOUR = 3_600
 _LOG = logging.getLogger("hubbub_shuffler")
 
 
@@ -44,6 +62,7 @@ class Batcher:
         bundles: Bundles,
         forwarder: Forwarder,
         *,
+        clock: TrustedClock,
         entropy: Entropy,
         floor: int,
         max_batch: int,
@@ -54,9 +73,17 @@ class Batcher:
         window: int = WINDOW_BYTES,
     ) -> None:
         self._storage, self._bundles, self._forwarder, self._entropy = storage, bundles, forwarder, entropy
-        self._floor, self._max_batch = floor, max_batch
-        self._lease, self._longest_backoff, self._poll = lease, longest_backoff, poll
+        self._clock, self._floor, self._max_batch = clock, floor, max_batch
+        self._offered_under = ""
+        """The bundle under which held batches were offered last."""
+        self._leases, self._longest_backoff, self._poll = Lease(lease), longest_backoff, poll
         self._forwards, self._window = forwards, window
+        self._unplanned: set[Bucket] = set()
+        """Closed ones that could not be planned last time, which was said."""
+
+    @property
+    def _lease(self) -> float:
+        return self._leases.seconds(relayed.bundle.body if (relayed := self._bundles.current) else None)
 
     async def run(self, every: float) -> None:
         """Work until cancelled, and give back at once what is claimed then.
@@ -76,17 +103,33 @@ class Batcher:
         await self._tidy()
 
     async def _tidy(self) -> None:
-        """Close and plan what is due, delete what is discarded or was settled."""
+        """Close and plan what is due, delete what is discarded or was settled.
+
+        Nothing is closed or forgotten for its time while the clock is in doubt.
+        """
         bundle = relayed.bundle if (relayed := self._bundles.current) else None
+        due = self._clock.believed(self._bundles.wait)
+        if due == -math.inf:
+            self._bundles.ask_the_time()
+        if relayed is not None and relayed.etag != self._offered_under:
+            await self._storage.offer()  # what was refused may be welcome now
+            self._offered_under = relayed.etag
         revoked = {key.id for key in bundle.body.keys if key.state == "revoked"} if bundle else set()
         off = _switched_off(bundle) if bundle else set()
-        for closed in await self._storage.close(revoked, off):
+        for closed in await self._storage.close(revoked, off, due=due):
             unwanted = closed.early or closed.bucket.key in revoked or closed.bucket.metric in off
             try:
                 await self._plan(closed, bundle, unwanted=unwanted)
+                self._unplanned.discard(closed.bucket)
             except StorageError as error:  # one bucket that can't be read must not hold up the others
-                _LOG.error("a bucket of %s can't be planned: %s", closed.terms.name, error)
-        await self._storage.forget()
+                if closed.bucket not in self._unplanned:
+                    _LOG.error("a bucket of %s can't be planned and is tried again: %s", closed.terms.name, error)
+                self._unplanned.add(closed.bucket)
+        await self._storage.forget(self._past())
+
+    def _past(self) -> float:
+        """A time that is past for sure."""
+        return self._clock.past(self._bundles.wait)
 
     async def _plan(self, closed: Closed, bundle: Bundle | None, *, unwanted: bool) -> None:
         """Decide what becomes of a closed bucket. Two workers may decide; the storage keeps one decision."""
@@ -126,8 +169,10 @@ class Batcher:
 
     async def _forward(self, claim: Claim) -> None:
         """One attempt; the batch is settled, or given back to be tried again."""
+        batch, body = claim.batch, relayed.bundle.body if (relayed := self._bundles.current) else None
         try:
-            answer = await self._attempt(claim)
+            over = batch.held and 0 < horizon(batch, body) <= self._past()
+            answer = Final(batch.held) if over else await self._attempt(claim)
         except asyncio.CancelledError:
             with suppress(StorageError):  # the lease runs out by itself, and being stopped comes first
                 await asyncio.shield(self._storage.postpone(claim, 0.0, sent=claim.batch.sent))
@@ -144,14 +189,32 @@ class Batcher:
         batch = claim.batch
         match answer:
             case Final(verdict):
-                return await self._storage.settle(claim, verdict)
+                return await self._final(verdict, claim)
             case Taken():
                 return await self._storage.postpone(claim, self._poll_pause(batch), sent=True)
             case Again(why, after, lost, stuck):
                 level = logging.ERROR if stuck else logging.WARNING
                 _LOG.log(level, "batch %s is tried again: %s", batch.id.hex(), why)
-                pause = 0.0 if lost else max(self._backoff(batch.attempts), after or 0.0)
+                pause = 0.0 if lost else max(self._backoff(batch), after or 0.0)
                 return await self._storage.postpone(claim, pause, sent=batch.sent and not lost)
+
+    async def _final(self, verdict: str, claim: Claim) -> bool:
+        """Settle it, if our own bundle and clock say the same. Else it is held, and offered again by and by."""
+        batch, body = claim.batch, relayed.bundle.body if (relayed := self._bundles.current) else None
+        sure = self._clock.believable(self._bundles.wait)  # bundles are made and dropped by a clock
+        if confirmed(verdict, batch, body if sure else None, self._past()):
+            return await self._storage.settle(claim, verdict)
+        if not batch.held:
+            _LOG.warning(
+                "batch %s of %s is held, not deleted: the aggregator refuses it (%s), and the bundle and clock here do "
+                "not say so. It is offered again; see hubbub shuffler held list",
+                batch.id.hex(),
+                batch.terms.name,
+                verdict,
+            )
+        pause = backoff(batch.attempts, first=_FIRST_OFFER, longest=LONGEST_PAUSE, entropy=self._entropy)
+        since = int(self._clock.now()) // _HOUR * _HOUR
+        return await self._storage.hold_back(claim, verdict, since=since, until=horizon(batch, body), seconds=pause)
 
     async def _attempt(self, claim: Claim) -> Answer:
         batch = claim.batch
@@ -190,8 +253,9 @@ class Batcher:
             yield head + piece
             head = b""
 
-    def _backoff(self, attempts: int) -> float:
-        return backoff(attempts, longest=self._longest_backoff, entropy=self._entropy)
+    def _backoff(self, batch: Batch) -> float:
+        longest = LONGEST_PAUSE if batch.held else self._longest_backoff
+        return backoff(batch.attempts, longest=longest, entropy=self._entropy)
 
     def _poll_pause(self, batch: Batch) -> float:
         if not batch.sent:
@@ -207,9 +271,11 @@ def _switched_off(bundle: Bundle) -> set[bytes]:
 
 async def _again_and_again(work: Callable[[], Awaitable[None]], every: float) -> None:
     """What the storage can't do now is tried again at the next tick."""
+    waits = Episode(_LOG, "the batcher goes on: its storage answers again")
     while True:
         try:
             await work()
+            waits.none()
         except StorageError as error:
-            _LOG.error("the batcher waits for its storage: %s", error)
+            waits.fault(f"the batcher waits for its storage: {error}")
         await asyncio.sleep(every)

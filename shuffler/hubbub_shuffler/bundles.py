@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from os import urandom
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import httpx2
@@ -26,6 +28,7 @@ from hubbub.trust import parse_anchor
 from hubbub_service_common import files
 from hubbub_service_common.backoff import backoff
 from hubbub_service_common.entity_tags import tag_of_bytes
+from hubbub_service_common.trusted_clock import LONGEST_WAIT, TrustedClock
 from hubbub_shuffler.begun_periods import Said
 from hubbub_shuffler.held_periods import HeldPeriods
 from hubbub_shuffler.permute import Entropy
@@ -33,6 +36,7 @@ from hubbub_shuffler.storage import StorageError
 
 if TYPE_CHECKING:
     from hubbub_shuffler.storage import AsyncStorage
+    from hubbub_shuffler.upstream import Upstream
 
 __all__ = ["ID_BYTES", "REASONS", "Bundles", "Relayed"]
 
@@ -48,6 +52,8 @@ _LONGEST_BACKOFF = 32.0
 """Seconds between two fetches while they fail."""
 _AHEAD = 5.0
 """Seconds before a period begins at which the bundle is fetched once more: what comes later, comes too late for it."""
+_SOON = 10.0
+"""Seconds between two fetches while the clock is in doubt: each brings the aggregator's time."""
 REASONS = tuple(sorted(error.__name__ for error in BundleError.__subclasses__()))
 """Why a bundle is refused."""
 
@@ -73,20 +79,20 @@ class Bundles:
 
     def __init__(
         self,
-        client: httpx2.AsyncClient,
+        upstream: Upstream,
         storage: AsyncStorage,
         *,
-        address: str,
         trust: Collection[str],
         first_use: bool,
         state_dir: Path,
-        clock: Callable[[], float],
+        clock: TrustedClock,
         skew: float,
         every: float | None = None,
         codebooks: Collection[str] = (),
         entropy: Entropy = urandom,
     ) -> None:
-        self._client, self._address, self._clock, self._every = client, address, clock, every
+        self._upstream, self._every = upstream, every
+        self.clock = self._clock = clock
         self._trust, self._first_use, self._dir = tuple(trust), first_use, state_dir
         self._codebooks, self._entropy = frozenset(codebooks), entropy
         self._newest: Relayed | None = None
@@ -108,15 +114,29 @@ class Bundles:
         self._overtaken = False
         """Begun periods are held to another bundle than the one at hand, by another process."""
         self._wanted = asyncio.Event()
+        self._fetched = -math.inf
+        """When the aggregator was asked last, by the monotonic clock."""
         self._load()
 
     @property
     def current(self) -> Relayed | None:
         """The newest bundle, unless it has expired or begun periods are held to another."""
         newest = self._newest
-        if newest is None or self._overtaken or self._clock() >= newest.bundle.body.expires:
+        if newest is None or self._overtaken or self._clock.now() >= newest.bundle.body.expires:
             return None
         return newest
+
+    @property
+    def wait(self) -> float:
+        """Seconds for which a clock must be right before what can't be undone rests on it alone."""
+        if self._newest is None:
+            return LONGEST_WAIT
+        return min(LONGEST_WAIT, *(codebook.forward_horizon for codebook in self._newest.bundle.body.codebooks))
+
+    def ask_the_time(self) -> None:
+        """Fetch soon, since the clock is in doubt: the answer says what time it is for the aggregator."""
+        if monotonic() - self._fetched >= _SOON:
+            self._wanted.set()
 
     async def hold(self) -> None:
         """Hold the periods that have begun to the bundle at hand, before reports of them are taken; StorageError if
@@ -133,11 +153,14 @@ class Bundles:
                 async with asyncio.timeout(_AHEAD):
                     await self.refresh()
         async with self._one_at_a_time:
-            relayed, now = self._newest, self._clock()
+            relayed, now = self._newest, self._clock.now()
             if relayed is None or now < self.held.until or now >= relayed.bundle.body.expires:
                 return
+            believed = self._clock.believed(self.wait)
+            if believed == -math.inf and self.held.known:
+                return  # no period begins while the clock is in doubt
             try:
-                await self.held.hold(relayed.said, now)
+                await self.held.hold(relayed.said, believed)
             except ChangedPeriod as error:
                 if not self._overtaken:
                     self.refused[type(error).__name__] += 1
@@ -167,7 +190,7 @@ class Bundles:
         finally:
             self._asked = True
         if self._trouble:
-            _LOG.warning("bundles are fetched again")
+            _LOG.info("bundles are fetched again")
         self._trouble = ""
         return self._save()
 
@@ -193,7 +216,7 @@ class Bundles:
 
     def _until_a_period_begins(self) -> float:
         """Seconds until the bundle should be looked at for the next period: shortly before it begins, and then."""
-        left = self.held.until - self._clock()
+        left = self.held.until - self._clock.now()
         if self._newest is None or left <= 0:
             return _LATEST  # it can't be held now
         ahead = min(_AHEAD, self._newest.said.calendar.seconds / 10)
@@ -202,7 +225,8 @@ class Bundles:
     async def _fetch(self) -> bytes | None:
         """The bytes that the aggregator has; None if they are the ones at hand."""
         headers = {"If-None-Match": self._their_etag} if self._newest and self._their_etag else {}
-        async with self._client.stream("GET", f"{self._address}/v1/bundle", headers=headers) as response:
+        self._fetched = monotonic()
+        async with self._upstream.stream("GET", "/v1/bundle", headers) as response:
             if response.status_code == httpx2.codes.NOT_MODIFIED:
                 return None
             if response.status_code != httpx2.codes.OK:
@@ -217,12 +241,13 @@ class Bundles:
 
     async def _accept(self, raw: bytes) -> None:
         async with self._one_at_a_time:
-            before, now = self._newest, self._clock()
+            before, now = self._newest, self._clock.now()
             if before is not None and raw == before.raw and now < before.bundle.body.expires:
                 self._their_etag = self._offered_etag
                 return
             relayed = self._verified(raw, now, before.bundle.seen if before else None)
-            await self.held.hold(relayed.said, now, before=before.said if before else None)
+            believed = self._clock.believed(self.wait)
+            await self.held.hold(relayed.said, believed, before=before.said if before else None)
             self._their_etag, self._newest, self._overtaken = self._offered_etag, relayed, False
         if not self._trust:
             self._trust = (relayed.bundle.signer,)

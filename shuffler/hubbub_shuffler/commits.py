@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from time import monotonic
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from hubbub_service_common.episodes import Episode
 from hubbub_service_common.logs import where
+from hubbub_shuffler.high_water import HighWater
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Reason, StorageError, Terms
 
 if TYPE_CHECKING:
@@ -23,8 +25,8 @@ _LONGEST_WAIT = 0.005
 _LOG = logging.getLogger("hubbub_shuffler")
 
 
-Outcome: TypeAlias = "dict[Bucket, Reason] | None"
-"""The buckets that took nothing, and why; None if nothing at all could be stored."""
+Outcome: TypeAlias = "dict[Bucket, Reason] | Literal['overloaded', 'storage-full']"
+"""The buckets that took nothing, and why; or the refusal for all, if nothing at all could be stored."""
 
 
 class _Shared(asyncio.Future[Outcome]):
@@ -53,9 +55,10 @@ class Commits:
 
     def __init__(self, storage: AsyncStorage) -> None:
         self._storage = storage
+        self.high_water = HighWater(storage)
         self._next: _Group | None = None
         self._task: asyncio.Task[None] | None = None
-        self._failing = False
+        self._episode = Episode(_LOG, "reports are stored again")
 
     def add(self, place: Admitted, sealed: list[bytes]) -> asyncio.Future[Outcome]:
         """Put these into the next commit: they are durable once its outcome is there and does not say otherwise."""
@@ -80,25 +83,25 @@ class Commits:
                 try:
                     await self._commit(group)
                 finally:
-                    group.resolve(None)
+                    group.resolve("overloaded")
         finally:
             if self._next is not None:  # cancelled, since the process ends: nobody may wait for it any longer
-                self._next.resolve(None)
+                self._next.resolve("overloaded")
                 self._next = None
 
     async def _commit(self, group: _Group) -> None:
         """Store it, or tell everyone in it to try again. The log is told once of each outage: a line has a time."""
+        arrivals = _merged(group.reports)
         try:
-            group.resolve(await self._storage.add(_merged(group.reports)))
+            if not await self.high_water.admit(arrivals):
+                group.resolve("storage-full")
+                return
+            group.resolve(await self._storage.add(arrivals))
         except Exception as error:  # noqa: BLE001  whatever it was, each waiting upload must be told to try again
-            if not self._failing:
-                what = error if isinstance(error, StorageError) else where(error)
-                _LOG.error("reports can't be stored: %s", what)
-            self._failing = True
+            what = error if isinstance(error, StorageError) else where(error)
+            self._episode.fault(f"reports can't be stored: {what}")
         else:
-            if self._failing:
-                _LOG.warning("reports are stored again")
-            self._failing = False
+            self._episode.none()
 
     async def _collect(self, group: _Group) -> None:
         """Let in what is on its way: as long as each turn of the event loop brings more, up to a limit.

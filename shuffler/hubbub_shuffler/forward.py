@@ -1,9 +1,10 @@
 """One attempt to hand a batch to the aggregator, and what the answer means.
 
-Final answers settle the batch: accepted (also when it was there already), or refused for good. Everything else is
-tried again: no network, a wrong token, an overloaded or broken aggregator, anything that is not its own word.
-A request is made afresh here; nothing that a device sent but its sealed reports can be in it. A batch is sent while
-it is made, under a length that is announced: whatever interrupts it, the aggregator never takes a part for the whole.
+Final answers settle the batch: accepted (also when it was there already), or refused for good, if that is confirmed
+here (`hubbub_shuffler.verdicts`). Everything else is tried again: no network, a wrong token, an overloaded or broken
+aggregator, anything that is not its own word. A request is made afresh here; nothing that a device sent but its sealed
+reports can be in it. A batch is sent while it is made, under a length that is announced: whatever interrupts it, the
+aggregator never takes a part for the whole.
 """
 
 from __future__ import annotations
@@ -17,25 +18,10 @@ import httpx2
 from hubbub.refusals import refusal_named, seconds_to_wait
 from hubbub.wire import BATCH_TYPE
 from hubbub_shuffler.storage import LONGEST_PAUSE
+from hubbub_shuffler.upstream import Upstream
+from hubbub_shuffler.verdicts import REFUSED_FOR_GOOD
 
-__all__ = ["VERDICTS", "Again", "Answer", "Final", "Forwarder", "Taken"]
-
-REFUSED_FOR_GOOD = frozenset(
-    {
-        "batch-too-small",
-        "batch-conflict",
-        "batch-too-late",
-        "unknown-metric",
-        "malformed-batch",
-        "wrong-length",
-        "unknown-key",
-        "revoked-key",
-    }
-)
-"""Problems that no retry can cure."""
-
-VERDICTS = ("accepted", *sorted(REFUSED_FOR_GOOD), "refused")
-"""Every last word that the aggregator has; "refused" is for a reason that this version does not know."""
+__all__ = ["Again", "Answer", "Final", "Forwarder", "Taken"]
 
 _STUCK = {"too-large": "raise max_batch_bytes of the aggregator"}
 """Problems that a retry cures only after an operator did this."""
@@ -75,9 +61,8 @@ Answer = Final | Taken | Again
 class Forwarder:
     """Speaks to one aggregator."""
 
-    def __init__(self, client: httpx2.AsyncClient, *, address: str, token: str | None) -> None:
-        self._client, self._address = client, address
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
 
     async def put(self, batch_id: bytes, length: int, body: AsyncIterator[bytes]) -> Answer:
         """Hand over a batch, or a notice of a discard, of so many bytes under its id.
@@ -106,12 +91,8 @@ class Forwarder:
         self, method: str, batch_id: bytes, body: AsyncIterator[bytes] | None, headers: dict[str, str]
     ) -> Answer:
         try:
-            async with self._client.stream(
-                method,
-                f"{self._address}/v1/batches/{batch_id.hex()}",
-                content=body,
-                headers={**self._headers, **headers},
-            ) as response:
+            path = f"/v1/batches/{batch_id.hex()}"
+            async with self._upstream.stream(method, path, headers, body) as response:
                 return _meaning(method, response, await _document(response))
         except httpx2.HTTPError as error:
             return Again(type(error).__name__)

@@ -29,22 +29,29 @@ class HeldPeriods:
         self._storage, self._skew = storage, skew
         self.through, self.until = -1, -math.inf
         """The newest period that is held to the bundle that was given last, and when the next one begins."""
+        self.known = False
+        """Whether the storage was asked what is held."""
 
     async def hold(self, said: Said, now: float, *, before: Said | None = None) -> None:
         """Hold all periods that have begun to this bundle; ChangedPeriod if one is held to other, StorageError if that
         can't be known now.
 
-        `before`: the bundle at hand. If this process held periods to it, what has begun since began under it.
+        `before`: the bundle at hand. If this process held periods to it, what has begun since began under it. `now`:
+        a time that is believed; minus infinity if none is: then no period begins, and none that had begun is let go.
         """
-        newest = said.begun(now, self._skew)
+        sure = now > -math.inf
+        now = now if sure else 0.0
+        newest = said.begun(now, self._skew) if sure else -1
         for _ in range(_ATTEMPTS):
             raw = await self._storage.held_periods()
             held = Held.from_bytes(raw)
-            if before is not None and self.through >= 0:
+            if before is not None and self.through >= 0 and sure:
                 held = self._caught_up(before, held, now)
-            after = said.held(held, newest, now, before).to_bytes()
+            found = said.held(held, newest, now, before)
+            after = found.to_bytes()
             if after == raw or await self._storage.hold_periods(raw, after):
-                self.through, self.until = newest, said.begins(newest + 1, self._skew)
+                through = newest if sure else max((stretch.last for stretch in found.stretches), default=-1)
+                self.through, self.until, self.known = through, said.begins(through + 1, self._skew), True
                 return
         raise StorageError("what begun periods are held to changes faster than it can be read")
 

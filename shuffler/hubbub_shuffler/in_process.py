@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx2
 
+from hubbub_service_common.trusted_clock import TrustedClock
 from hubbub_shuffler.main import Shuffler, build, open_reports
 from hubbub_shuffler.settings import Settings
 
@@ -45,7 +46,7 @@ async def in_process(
     storage = open_reports(given, clock)
     try:
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(aggregator), trust_env=False) as upstream:
-            shuffler = build(given, storage, upstream, clock=clock)
+            shuffler = build(given, storage, upstream, clock=TrustedClock.set_by(clock))
             inside = httpx2.ASGITransport(shuffler.app)
             async with httpx2.AsyncClient(transport=inside, base_url=SHUFFLER, trust_env=False) as devices:
                 yield InProcess(shuffler, devices)

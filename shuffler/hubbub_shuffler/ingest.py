@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hubbub.problems import MalformedUpload
@@ -17,13 +16,14 @@ from hubbub.refusals import REFUSALS, Refused
 from hubbub.wire import REPORT_HEADER_BYTES, REPORTS_TYPE, decode_upload, sealed_bytes
 from hubbub_service_common.logs import where
 from hubbub_service_common.problem_documents import send_problem
-from hubbub_shuffler.admission import Admission, Admitted
+from hubbub_shuffler.admission import IN_DOUBT, Admission, Admitted
 from hubbub_shuffler.commits import Commits
 from hubbub_shuffler.storage import AsyncStorage, Bucket, Reason, StorageError
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+    from hubbub_service_common.trusted_clock import TrustedClock
     from hubbub_shuffler.bundles import Bundles
     from hubbub_shuffler.limits import Limits, Source
 
@@ -32,6 +32,7 @@ __all__ = ["PASSED_OVER", "PATH", "Ingest"]
 PATH = "/v1/reports"
 _LOG = logging.getLogger("hubbub_shuffler")
 _BUSY_SECONDS = 2
+_FULL_SECONDS = 30
 _SMALLEST_REPORT = REPORT_HEADER_BYTES + sealed_bytes(1)
 _FRAGMENTS = 1_000
 """Pieces too short to be reports that are looked at one by one; a body of nothing else would keep everyone waiting."""
@@ -50,7 +51,7 @@ class Ingest:
         storage: AsyncStorage,
         bundles: Bundles,
         *,
-        clock: Callable[[], float],
+        clock: TrustedClock,
         floor: int,
         skew: float,
         max_body: int,
@@ -63,7 +64,9 @@ class Ingest:
         """Reports made durable since the start."""
         self.refused: Counter[str] = Counter(dict.fromkeys(REFUSALS, 0))
         """Uploads and reports refused since the start, by reason; from zero, so that the first is seen as a rise."""
-        self._commits, self._bundles, self._clock = Commits(storage), bundles, clock
+        self._commits, self._bundles = Commits(storage), bundles
+        self._trusted, self._clock = clock, clock.now
+        self.high_water = self._commits.high_water
         self.floor, self._skew = floor, skew
         self._max_body, self._max_reports = max_body, max_reports
         self._max_pending, self._max_uploads = max_pending, max_uploads
@@ -88,6 +91,8 @@ class Ingest:
         try:
             source = self._admit(scope) if self._limits is not None else None
             _check_request(scope, self._max_body)
+            if self.high_water.is_full:
+                raise _full()
             if self._clock() >= self._bundles.held.until:
                 await self._hold_periods()
             admission = self.admission
@@ -143,7 +148,7 @@ class Ingest:
         return body
 
     async def _read_on(self, first: bytes, receive: Receive) -> bytes | None:
-        """The rest of a body that comes in pieces. How long that may take is up to the connection's guard."""
+        """The rest of a body that comes in pieces. How long that may take is up to the limits on connections."""
         chunks: list[bytes] = []
         chunk, more, held = first, True, 0
         try:
@@ -195,7 +200,12 @@ class Ingest:
                 late = {i: closed[place.bucket] for i, place in _places(judged) if place.bucket in closed}
                 failures.update(late)
         self.accepted += count - len(failures)
-        return failures
+        return self._in_doubt(failures) if failures else failures
+
+    def _in_doubt(self, failures: dict[int, str]) -> dict[int, str]:
+        """Nobody drops a report for its time while ours is in doubt."""
+        late = {index: IN_DOUBT[reason] for index, reason in failures.items() if reason in IN_DOUBT}
+        return failures if not late or self._trusted.believable(self._bundles.wait) else failures | late
 
     async def _keep(self, admitted: dict[Admitted, list[bytes]]) -> dict[Bucket, Reason]:
         """Durable when this returns, except for the buckets that it returns: those were closed."""
@@ -208,7 +218,9 @@ class Ingest:
             closed = await outcome  # one for all: they went into the same commit
         finally:
             self._uploads -= 1
-        if closed is None:
+        if closed == "storage-full":
+            raise _full()
+        if closed == "overloaded":
             raise Refused("overloaded", "reports can't be stored now", retry_after=_BUSY_SECONDS)
         return closed
 
@@ -237,6 +249,10 @@ def _rate_limited(wait: int) -> Refused:
 
 def _places(judged: list[Admitted | str]) -> list[tuple[int, Admitted]]:
     return [(index, place) for index, place in enumerate(judged) if not isinstance(place, str)]
+
+
+def _full() -> Refused:
+    return Refused("storage-full", "the shuffler has no room until reports have left", retry_after=_FULL_SECONDS)
 
 
 def _check_request(scope: Scope, max_body: int) -> None:

@@ -1,4 +1,4 @@
-"""How far forwarding is behind: the age of the oldest closed bucket that still waits for a verdict."""
+"""How far forwarding is behind: the age of the oldest bucket that is due or closed and still waits for a verdict."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hubbub_shuffler.storage import LONGEST_PAUSE
 
 if TYPE_CHECKING:
-    from hubbub_shuffler.storage import AsyncStorage, Claim
+    from hubbub_shuffler.storage import AsyncStorage, Claim, Overview
 
 __all__ = ["Lag"]
 
@@ -20,17 +20,22 @@ class Lag:
         self._clock = clock
         self._open: dict[bytes, tuple[int, float]] = {}
         """Of batches without a verdict that this process tried to forward: when they closed, when it tried last."""
+        self._waiting: list[int] = []
+        """When the buckets close that were seen to wait last: also those that can't be closed, or not be read now."""
 
     def now(self) -> float:
         """Seconds; 0 when nothing waits for a verdict."""
         now = self._clock()
         # What is open comes back within LONGEST_PAUSE; if not to us, another process has it and knows its age.
         self._open = {id_: tried for id_, tried in self._open.items() if now - tried[1] <= LONGEST_PAUSE}
-        return max((now - closed for closed, _ in self._open.values()), default=0.0)
+        closed = [*(at for at, _ in self._open.values()), *(at for at in self._waiting if at <= now)]
+        return max((now - at for at in closed), default=0.0)
 
-    def clear(self) -> None:
-        """Nothing waits: another process settled what we had tried."""
-        self._open.clear()
+    def waiting(self, overview: Overview) -> None:
+        """What is there. If there is no batch, another process settled what we had tried."""
+        self._waiting = [bucket.closes_at for bucket in overview.waiting]
+        if not any(overview.batches.values()):
+            self._open.clear()
 
     def watch(self, storage: AsyncStorage) -> AsyncStorage:
         """The same storage, seen from here."""
@@ -44,7 +49,7 @@ class Lag:
 
 
 class _Watched:
-    """Every method of the storage; two of them are noted."""
+    """Every method of the storage; three of them are noted."""
 
     def __init__(self, storage: AsyncStorage, lag: Lag) -> None:
         self._storage, self._lag = storage, lag
@@ -62,3 +67,9 @@ class _Watched:
         settled = await self._storage.settle(claim, verdict)
         self._lag.settled(claim)  # by us, or by whoever has the claim now
         return settled
+
+    async def hold_back(self, claim: Claim, why: str, **named: Any) -> bool:
+        """What is held is late for a reason that is told elsewhere."""
+        held = await self._storage.hold_back(claim, why, **named)
+        self._lag.settled(claim)
+        return held

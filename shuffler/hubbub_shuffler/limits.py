@@ -15,23 +15,20 @@ from array import array
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from math import ceil
-from socket import AF_INET, AF_INET6, inet_pton
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
+
+from hubbub_service_common.networks import network_of
 
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-__all__ = ["KEY_BYTES", "Limits", "Source", "network_of", "sender_of"]
+__all__ = ["KEY_BYTES", "Limits", "Source", "sender_of"]
 
 KEY_BYTES = 32
 _BITS = 16
 """Two rows of 65,536 numbers: one megabyte. With 1,000 addresses over their limit, one other in 4,000 suffers."""
 _PICK = Struct("<II")
-_MAPPED = bytes(10) + b"\xff\xff"
-"""How an IPv6 address begins that is an IPv4 address."""
-_LOOPBACK6 = bytes(15) + b"\x01"
-_NOWHERE = b"?"
 
 
 class Source(NamedTuple):
@@ -113,19 +110,3 @@ def sender_of(headers: Iterable[tuple[bytes, bytes]], hops: int) -> str | None:
     if entry[:1] == "[":
         return entry[1:].partition("]")[0]
     return entry.partition(":")[0] if entry.count(":") == 1 else entry
-
-
-def network_of(host: str) -> bytes | None:
-    """What counts as one address: an IPv4 address or an IPv6 /64; None for loopback.
-
-    All that is no address counts as one, so that a strange proxy can't be used to get around the limit.
-    """
-    try:
-        packed = inet_pton(AF_INET6, host.partition("%")[0]) if ":" in host else inet_pton(AF_INET, host)
-    except (OSError, ValueError):
-        return _NOWHERE
-    if packed.startswith(_MAPPED):
-        packed = packed[len(_MAPPED) :]
-    if len(packed) == 4:
-        return None if packed[0] == 127 else packed
-    return None if packed == _LOOPBACK6 else packed[:8]

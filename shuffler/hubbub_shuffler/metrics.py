@@ -7,7 +7,7 @@ as smaller than the minimum, large enough or ten times that; reports that were t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
@@ -16,15 +16,16 @@ from prometheus_client.core import Metric
 
 from hubbub_service_common import prometheus
 from hubbub_service_common.prometheus import COMMON, Families, Family
-from hubbub_shuffler.forward import VERDICTS
+from hubbub_shuffler.verdicts import VERDICTS
 
 if TYPE_CHECKING:
     from hubbub_service_common.certificate import Certificate
+    from hubbub_service_common.connection_limits import ConnectionLimits
+    from hubbub_service_common.trusted_clock import TrustedClock
     from hubbub_shuffler.bundles import Bundles
-    from hubbub_shuffler.guard import Guard
     from hubbub_shuffler.ingest import Ingest
     from hubbub_shuffler.lag import Lag
-    from hubbub_shuffler.storage import Overview
+    from hubbub_shuffler.storage import AsyncStorage, Overview
 
 __all__ = ["FAMILIES", "Sources", "exposition", "hundreds", "snapshot"]
 
@@ -34,9 +35,14 @@ FAMILIES = Families(
         # of the process
         "accepted_reports": Family("counter", "Reports made durable by this process. In hundreds."),
         "refused": Family("counter", "Uploads and reports refused by this process.", ("reason",)),
-        "connections_cut": Family("counter", "Connections cut by this process.", ("reason",)),
-        "connections": Family("gauge", "Connections open."),
-        "forward_lag_seconds": Family("gauge", "Age of the oldest closed bucket that waits for a verdict."),
+        "forward_lag_seconds": Family(
+            "gauge", "Age of the oldest bucket that is due or closed and waits for a verdict."
+        ),
+        "storage_used_bytes": Family("gauge", "What the storage has in use, in whole MiB; of the fullest primary."),
+        "storage_limit_bytes": Family(
+            "gauge", "What it may have, in whole MiB: maxmemory, the disk or the quota. Missing: not known."
+        ),
+        "ingest_stopped": Family("gauge", "Whether uploads are refused since the storage is full up to its mark."),
         "bundle_valid": Family("gauge", "Whether a valid bundle is at hand."),
         "bundle_age_seconds": Family("gauge", "Time since the bundle was issued."),
         "bundle_expires_seconds": Family("gauge", "Time until the bundle expires."),
@@ -45,8 +51,16 @@ FAMILIES = Families(
         # of the storage
         "waiting_buckets": Family("gauge", "Buckets that wait, by how large their crowd is.", ("metric", "crowd")),
         "batches": Family("gauge", "Batches that are not settled, by state.", ("state",)),
+        "held_batches": Family(
+            "gauge", "Batches that the aggregator refused and that are held, by the reason it gave.", ("reason",)
+        ),
+        "held_reports": Family("gauge", "Reports in them. In hundreds.", ("reason",)),
         "settled_batches": Family("counter", "Batches settled, by verdict.", ("metric", "verdict")),
         "discarded_buckets": Family("counter", "Buckets discarded.", ("metric",)),
+        "damaged_buckets": Family("counter", "Buckets that lost reports to damage of the storage.", ("metric",)),
+        "storage_losses": Family(
+            "counter", "How often the storage came back without acknowledged reports; the log says how many."
+        ),
         "crowds_halved": Family(
             "counter", "Buckets that closed with fewer than half of the reports of the metric's last one.", ("metric",)
         ),
@@ -62,8 +76,8 @@ class Sources:
     ingest: Ingest
     bundles: Bundles
     lag: Lag
-    guard: Guard | None
-    clock: Callable[[], float]
+    connections: ConnectionLimits | None
+    clock: TrustedClock
     certificate: Certificate | None = None
 
 
@@ -71,18 +85,23 @@ def hundreds(count: int) -> int:
     return count // 100 * 100
 
 
-def exposition(sources: Sources, overview: Overview | None, *, durable: bool = True) -> bytes:
-    """All metrics as text, from what is known now; without those of the storage if it can't be read.
-
-    `durable`: what the storage says of itself.
-    """
-    return prometheus.exposition(snapshot(sources, overview, durable=durable))
+def exposition(sources: Sources, overview: Overview | None, storage: AsyncStorage, *, writable: bool) -> bytes:
+    """All metrics as text, from what is known now; without those of the storage if it can't be read."""
+    return prometheus.exposition(snapshot(sources, overview, storage, writable=writable))
 
 
-def snapshot(sources: Sources, overview: Overview | None, *, durable: bool) -> Iterator[Metric]:
+def snapshot(sources: Sources, overview: Overview | None, storage: AsyncStorage, *, writable: bool) -> Iterator[Metric]:
     """The same, one by one."""
     yield from _of_the_process(sources)
-    yield from FAMILIES.common(certificate=sources.certificate, up=overview is not None, durable=durable)
+    yield from FAMILIES.common(
+        connections=sources.connections,
+        certificate=sources.certificate,
+        up=overview is not None,
+        writable=writable,
+        durable=storage.durable,
+        errors=storage.errors,
+        skew=sources.clock.skew,
+    )
     if overview is not None:
         yield from _of_the_storage(sources.ingest, overview)
 
@@ -91,15 +110,16 @@ def _of_the_process(sources: Sources) -> Iterator[Metric]:
     ingest = sources.ingest
     yield FAMILIES.one("accepted_reports", hundreds(ingest.accepted))
     yield FAMILIES.by("refused", ingest.refused)
-    if sources.guard is not None:
-        yield FAMILIES.by("connections_cut", sources.guard.cut)
-        yield FAMILIES.one("connections", sources.guard.connections)
     yield FAMILIES.one("forward_lag_seconds", sources.lag.now())
+    yield FAMILIES.one("ingest_stopped", float(ingest.high_water.stopped))
+    if (room := ingest.high_water.room) is not None:
+        yield FAMILIES.one("storage_used_bytes", room.used >> 20 << 20)
+        yield FAMILIES.one("storage_limit_bytes", room.limit >> 20 << 20)
     relayed = sources.bundles.current
     yield FAMILIES.one("bundle_valid", float(relayed is not None))
     yield FAMILIES.by("refused_bundles", sources.bundles.refused)
     if relayed is not None:
-        body, now = relayed.bundle.body, sources.clock()
+        body, now = relayed.bundle.body, sources.clock.now()
         yield FAMILIES.one("bundle_age_seconds", max(0.0, now - body.issued))
         yield FAMILIES.one("bundle_expires_seconds", body.expires - now)
 
@@ -109,14 +129,19 @@ def _of_the_storage(ingest: Ingest, overview: Overview) -> Iterator[Metric]:
     crowds = Counter((b.name, _crowd(b.reports, minimum.get(b.name, 0))) for b in overview.waiting)
     yield FAMILIES.many("waiting_buckets", sorted(crowds.items()))
     yield FAMILIES.many("batches", [((state,), count) for state, count in overview.batches.items()])
+    held = overview.held
+    yield FAMILIES.by("held_batches", {why: count.batches for why, count in held.items()})
+    yield FAMILIES.by("held_reports", {why: hundreds(count.reports) for why, count in held.items()})
     counted = {key: count.batches for key, count in overview.counts.items() if count.batches}
     # Known ones are there before the first event: one that began to exist with it would not be seen to rise.
     settled = dict.fromkeys(product(minimum, VERDICTS), 0) | counted
-    happened = {"discarded": "discarded_buckets", "halved": "crowds_halved"}
-    yield FAMILIES.many("settled_batches", [(key, n) for key, n in sorted(settled.items()) if key[1] not in happened])
+    happened = {"discarded": "discarded_buckets", "halved": "crowds_halved", "damaged": "damaged_buckets"}
+    others = {*happened, "lost"}
+    yield FAMILIES.many("settled_batches", [(key, n) for key, n in sorted(settled.items()) if key[1] not in others])
     for what, family in happened.items():
         counts = {name: n for (name, happening), n in counted.items() if happening == what}
         yield FAMILIES.by(family, dict.fromkeys(minimum, 0) | counts)
+    yield FAMILIES.one("storage_losses", sum(n for (_, happening), n in counted.items() if happening == "lost"))
 
 
 def _minimum(ingest: Ingest) -> dict[str, int]:

@@ -39,6 +39,12 @@ class Settings(ServiceSettings):
         description="Where reports wait: a redis://, rediss://, redis+cluster:// or rediss+cluster:// URL, or a file. "
         "Unset: an SQLite file in the state directory.",
     )
+    storage_quota: int | None = Field(
+        None,
+        ge=2**20,
+        description="Bytes that waiting reports may take, on each primary of a Redis. Unset: its maxmemory, or what "
+        "the disk has. Uploads get 503 and Retry-After a little below it, so that what waits can still leave.",
+    )
     aggregator: str = Field("http://127.0.0.1:8702", description="Address of the aggregator.")
     forward_token: PresentedToken = Field(
         None,
@@ -72,9 +78,6 @@ class Settings(ServiceSettings):
     max_uploads: int = Field(
         1_000, ge=1, description="Uploads that wait for the storage at once; beyond it uploads get 503 and Retry-After."
     )
-    max_connections: int = Field(
-        2_000, ge=20, description="Connections open at once; beyond it those that kept us waiting for longest are cut."
-    )
     max_connections_per_address: int = Field(
         200, ge=1, description="Connections of one address; not on loopback, nor behind a proxy."
     )
@@ -89,11 +92,7 @@ class Settings(ServiceSettings):
     proxy_hops: int = Field(
         0, ge=0, le=10, description="Proxies in front whose X-Forwarded-For is believed, counted from the right."
     )
-    head_timeout: float = Field(10.0, gt=0, description="Seconds in which the head of a request must arrive.")
     body_timeout: float = Field(30.0, gt=0, description="Seconds in which the body of an upload must arrive.")
-    body_rate: float = Field(
-        1_000.0, gt=0, description="Bytes per second at which a body must arrive, after five seconds."
-    )
     skew: float = Field(
         60.0, ge=0, description="Seconds by which a device's clock may be ahead; a tenth of a period at most."
     )
@@ -103,7 +102,7 @@ class Settings(ServiceSettings):
         ge=2,
         le=LONGEST_PAUSE,
         description="Seconds for which a batch is one worker's; extended while it gets on. An attempt in which nothing "
-        "moves for half of it is given up.",
+        "moves for half of it is given up. A quarter of the shortest forward_horizon is the most that is used.",
     )
     longest_backoff: float = Field(
         60.0, ge=1, le=LONGEST_PAUSE, description="Most seconds between two attempts to forward a batch."

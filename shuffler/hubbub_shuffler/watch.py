@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,16 @@ if TYPE_CHECKING:
 __all__ = ["watch"]
 
 _EVERY = 60.0
+_LOG = logging.getLogger("hubbub_shuffler")
 
 
 async def watch(storage: AsyncStorage, every: float = _EVERY) -> None:
     """Look whether the storage still keeps what it acknowledges, until cancelled."""
+    with suppress(StorageError):
+        if await storage.room() is None:
+            _LOG.warning(
+                "the storage has no limit that we know: set maxmemory of the Redis, or HUBBUB_SHUFFLER_STORAGE_QUOTA"
+            )
     while True:
         await asyncio.sleep(every)
         with suppress(StorageError):  # it does not answer: that shows elsewhere, and says nothing of its settings

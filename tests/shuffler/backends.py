@@ -71,7 +71,10 @@ def sqlite(_request: pytest.FixtureRequest, directory: Path, clock: Callable[[],
             return int((database.execute(statement).fetchone() or (0,))[0])
 
     def claim(version: int) -> None:
-        if version < 2:  # as it was then
+        if version < 3:  # as it was then
+            for column in ("held", "since", "until"):
+                ask(f"ALTER TABLE batches DROP COLUMN {column}")
+        if version < 2:
             for table in ("crowds", "held"):
                 ask(f"DROP TABLE IF EXISTS {table}")
         ask(f"PRAGMA user_version = {version}")
@@ -95,6 +98,7 @@ def on_redis(fixture: str) -> Make:
                 RedisStorage(
                     server.url,
                     clock=clock,
+                    lease_clock=clock,
                     entropy=os.urandom,
                     forget_after=FORGET_AFTER,
                     tidy_lease=TIDY_LEASE,
@@ -152,8 +156,8 @@ def look_random(arrivals: list[int]) -> None:
     assert abs(neighbour) * math.sqrt(n) < 5.3
 
 
-async def forgotten(storage: AsyncStorage) -> None:
-    """Ask until no trace is left, as the batcher does."""
+async def forgotten(storage: AsyncStorage, past: float = -math.inf) -> None:
+    """Ask until no trace is left, as the batcher does. `past`: a time that is past for sure."""
     async with asyncio.timeout(PATIENCE):
-        while not await storage.forget():
+        while not await storage.forget(past):
             await asyncio.sleep(0.05)

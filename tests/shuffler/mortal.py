@@ -91,7 +91,7 @@ async def live(storage: AsyncStorage, world: World) -> None:
         world.acknowledged.update(sealed for arrivals in group for sealed in arrivals.sealed)
         world.unsent.pop(0)
     world.now = max(world.now, float(TERMS.closes_at))
-    for closed in await storage.close(()):
+    for closed in await storage.close((), due=world.now):
         found = await all_of(storage, closed.bucket)
         distinct, discard = len(set(found)), closed.bucket == OTHER
         ids = tuple(os.urandom(16) for _ in range(1 if discard else 2))

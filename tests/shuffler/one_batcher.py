@@ -11,14 +11,17 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
+from hubbub_service_common.trusted_clock import TrustedClock
 from hubbub_shuffler.batcher import Batcher
 from hubbub_shuffler.forward import Forwarder
 from hubbub_shuffler.storage import AsyncStorage, open_storage
+from hubbub_shuffler.upstream import Upstream
 from tests.shuffler.world import TOKEN
 
 PATIENCE = 300.0
@@ -28,12 +31,20 @@ class NoBundle:
     """A shuffler that has no bundle now forwards what it has."""
 
     current = None
+    wait = 3_600.0
 
 
-def worker(storage: AsyncStorage, address: str, client: httpx2.AsyncClient, **options: Any) -> Batcher:
+def worker(
+    storage: AsyncStorage,
+    address: str,
+    client: httpx2.AsyncClient,
+    now: Callable[[], float] = time.time,
+    **options: Any,
+) -> Batcher:
     settings: dict[str, Any] = {"floor": 2, "max_batch": 10**7, "lease": 600.0, "entropy": os.urandom} | options
-    forwarder = Forwarder(client, address=address, token=TOKEN)
-    return Batcher(storage, NoBundle(), forwarder, longest_backoff=1.0, poll=0.01, **settings)  # type: ignore[arg-type]  # it reads `current` alone
+    clock = TrustedClock.set_by(now)
+    forwarder = Forwarder(Upstream(client, address=address, token=TOKEN, clock=clock))
+    return Batcher(storage, NoBundle(), forwarder, clock=clock, longest_backoff=1.0, poll=0.01, **settings)  # type: ignore[arg-type]  # it reads no more
 
 
 def upstream(timeout: float | None = 30.0) -> httpx2.AsyncClient:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -52,6 +55,22 @@ def bring_out(where: str, bucket: Bucket, terms: Terms, result: Path) -> None:
         result.write_bytes(found)
 
     _run(where, main)
+
+
+def killed_after_adding(path: Path, *, before_the_cut: int, after_it: int) -> None:
+    """A process adds reports, cuts the log, adds more and is killed."""
+    code = "import sys; from tests.shuffler.storage_processes import _add_and_die; _add_and_die(*sys.argv[1:])"
+    numbers = (str(before_the_cut), str(after_it))
+    assert subprocess.run([sys.executable, "-c", code, str(path), *numbers], check=False).returncode == -signal.SIGKILL
+
+
+def _add_and_die(where: str, before_the_cut: str, after_it: str) -> None:
+    storage = open_storage(where, clock=lambda: 0.0, entropy=os.urandom).blocking
+    for count in map(int, (before_the_cut, after_it)):
+        storage.forget()
+        for _ in range(count):
+            storage.add([Arrivals(Bucket(bytes(16), 7, 1), Terms("theme", 64, 1_000, 2), [os.urandom(64)])])
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _run(where: str, main: object) -> None:

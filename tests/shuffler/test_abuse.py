@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import threading
 import time
@@ -13,14 +14,16 @@ from typing import Any, cast
 
 import pytest
 
+from hubbub_service_common.connection_limits import LARGEST_HEAD, ConnectionLimits, Watched
+from hubbub_service_common.one_question import TookTooLong
 from hubbub_service_common.serving import Server, listen, server_config
 from hubbub_shuffler.asked import Asked
-from hubbub_shuffler.guard import LARGEST_HEAD, Guard, Watched
-from hubbub_shuffler.storage import StorageError
 from tests.patience import PATIENCE, stalls
 from tests.shuffler.edge import HEAD, TYPE, answers, body, closed, connect, cut, get, post, problem, request, running
 from tests.shuffler.process import ShufflerProcess
 from tests.shuffler.world import World, unique, upload
+
+LOG = logging.getLogger("hubbub_test")
 
 
 @pytest.fixture(scope="module")
@@ -166,12 +169,13 @@ class Quiet:
         self.ended = True
 
 
-def guard(**options: Any) -> Guard:
+def guard(**options: Any) -> ConnectionLimits:
     settings: dict[str, Any] = {"max_connections": 40, "max_per_address": None} | options
-    return Guard(head_timeout=1, body_timeout=1, body_rate=1, max_body=1, clock=lambda: 100.0, **settings)
+    limits: dict[str, Any] = {"head_timeout": 1, "body_timeout": 1, "body_rate": 1, "max_body": 1}
+    return ConnectionLimits(**limits, clock=lambda: 100.0, log=LOG, **settings)
 
 
-def opened(by: Guard, *connections: Quiet) -> list[bool]:
+def opened(by: ConnectionLimits, *connections: Quiet) -> list[bool]:
     """Which of them are ended when all were opened."""
     for connection in connections:
         by.opened(cast("Watched", connection))
@@ -191,7 +195,7 @@ def test_on_real_connections_an_address_has_so_many_and_another_is_not_held_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Loopback, where all of them come from, has any number; so here its addresses count as others do."""
-    monkeypatch.setattr("hubbub_shuffler.guard.network_of", str.encode)
+    monkeypatch.setattr("hubbub_service_common.connection_limits.network_of", str.encode)
 
     async def scenario() -> None:
         by = guard(max_per_address=3)
@@ -201,13 +205,13 @@ def test_on_real_connections_an_address_has_so_many_and_another_is_not_held_up(
                 serving = asyncio.create_task(server.run_here())
                 here = [await asyncio.to_thread(connect, server.address, "127.0.0.5") for _ in range(5)]
                 ended = await asyncio.to_thread(lambda: [closed(each) for each in here[3:]])
-                assert (ended, by.cut["too-many-from-one-address"], by.connections) == ([True, True], 2, 3)
+                assert (ended, by.cut["too-many-from-one-address"], by.open) == ([True, True], 2, 3)
                 there = await asyncio.to_thread(connect, server.address, "127.0.0.6")
                 for each in (here[0], there):
                     await asyncio.to_thread(each.sendall, request(upload(unique(1))))
                     assert (await asyncio.to_thread(next, answers(each)))[0] == 202
                 here[1].close()
-                while by.connections > 3:
+                while by.open > 3:
                     await asyncio.sleep(0.01)
                 here.append(await asyncio.to_thread(connect, server.address, "127.0.0.5"))
                 await asyncio.to_thread(here[-1].sendall, request(upload(unique(1))))
@@ -224,6 +228,28 @@ def test_whoever_kept_us_waiting_for_longest_makes_room() -> None:
     by = guard()
     waiting = [Quiet(None, since=float(n)) for n in range(40)]
     assert opened(by, *waiting, Quiet(None)) == [True] * 3 + [False] * 38
+
+
+def test_the_log_says_once_that_all_room_is_taken_and_once_that_it_is_free_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    by = guard()
+    for _ in range(2):
+        crowd = [Quiet(None) for _ in range(90)]
+        opened(by, *crowd)
+        for connection in crowd:
+            by.closed(cast("Watched", connection))
+        by.look()
+    said = [(record.levelname, record.getMessage().partition(":")[0]) for record in caplog.records]
+    assert (
+        said
+        == [
+            ("WARNING", "all 40 connections are taken"),
+            ("INFO", "connections are well below their limit again"),
+        ]
+        * 2
+    )
 
 
 def test_work_is_never_given_up_to_make_room() -> None:
@@ -342,7 +368,7 @@ def test_who_only_looks_does_not_queue_up_before_a_storage_that_hangs(tmp_path: 
             world.storage.overview = slow  # type: ignore[method-assign]  # a disk that hangs for a while
             asked = Asked(world.storage, patience=0.1)
             answers_ = await asyncio.gather(*(asked.overview() for _ in range(50)), return_exceptions=True)
-            assert {type(each) for each in answers_} == {StorageError}
+            assert {type(each) for each in answers_} == {TookTooLong}
             assert begun == 1
             held.set()
             asked._overview._patience = PATIENCE

@@ -8,6 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ import httpx2
 import pytest
 
 from hubbub.wire import BATCH_HEADER_BYTES, BATCH_TYPE, BatchHeader
+from hubbub_service_common.trusted_clock import TrustedClock
 from hubbub_shuffler.batcher import Batcher
 from hubbub_shuffler.forward import LARGEST_ANSWER, Again, Answer, Final, Forwarder
+from hubbub_shuffler.lease import Lease
 from hubbub_shuffler.permute import places
-from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Count, StorageError, Terms
+from hubbub_shuffler.storage import Arrivals, AsyncStorage, Batch, Bucket, Count, StorageError, Terms
 from hubbub_shuffler.storage.sqlite import SqliteStorage
+from hubbub_shuffler.upstream import Upstream
 from tests.patience import PATIENCE
 from tests.shuffler.world import (
     AGGREGATOR,
@@ -235,10 +239,11 @@ FOR_GOOD = [
 
 
 @pytest.mark.parametrize("name", FOR_GOOD)
-def test_a_refusal_for_good_settles_and_is_counted_by_its_name(tmp_path: Path, name: str) -> None:
+def test_a_refusal_past_our_own_horizon_settles_and_is_counted_by_its_name(tmp_path: Path, name: str) -> None:
     async def scenario(world: World) -> None:
         sealed = unique(10)
         await closed_with(world, sealed)
+        world.clock.now = CLOSES + 8 * 86_400
         world.aggregator.answers = [(409, name)]
         await world.batcher.tick()
         assert await counts(world) == {"ingested": (10, 0), name: (10, 1)}
@@ -332,7 +337,8 @@ def test_an_answer_without_end_is_not_read_to_its_end() -> None:
     async def main() -> Answer:
         network = httpx2.MockTransport(lambda _request: httpx2.Response(200, content=page()))
         async with httpx2.AsyncClient(transport=network) as client:
-            return await Forwarder(client, address=AGGREGATOR, token=TOKEN).verdict(bytes(16))
+            upstream = Upstream(client, address=AGGREGATOR, token=TOKEN, clock=TrustedClock())
+            return await Forwarder(upstream).verdict(bytes(16))
 
     assert asyncio.run(main()) == Again("200")
     assert taken == 2
@@ -473,7 +479,8 @@ def test_a_clock_that_was_ahead_for_a_while_strands_no_batch(tmp_path: Path, cra
 
 def test_the_pause_between_attempts_grows_and_stays_bounded(tmp_path: Path) -> None:
     world = World(tmp_path)
-    pauses = [world.batcher._backoff(attempts) for attempts in range(40)]
+    batch = Batch(bytes(16), Bucket(METRIC, PERIOD, 1), Terms("dark_mode", 64, CLOSES, 3), "batch", 0, 1, 3, False, 0)
+    pauses = [world.batcher._backoff(replace(batch, attempts=attempts)) for attempts in range(40)]
     assert all(2**n / 2 <= pause <= 2**n for n, pause in enumerate(pauses[:6]))
     assert all(30 <= pause <= 60 for pause in pauses[6:])
     asyncio.run(world.__aexit__())
@@ -563,7 +570,7 @@ def test_an_attempt_ends_before_its_lease_does(tmp_path: Path) -> None:
             await asyncio.Event().wait()
 
         stuck = world.worker(world.storage)
-        stuck._lease = 0.02
+        stuck._leases = Lease(0.02)
         stuck._forwarder.put = hang  # type: ignore[method-assign, assignment]  # a network that never answers
         await asyncio.wait_for(stuck.tick(), PATIENCE)
         await world.settle_all()

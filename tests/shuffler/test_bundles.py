@@ -173,11 +173,13 @@ def test_elsewhere_nothing_is_trusted_without_an_anchor(tmp_path: Path) -> None:
 def test_without_a_bundle_the_service_is_alive_but_not_ready(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         assert (await world.client.get("/healthz")).status_code == 200
-        for path in ("/readyz", "/v1/bundle"):
+        for path, said in {"/readyz": "not-ready", "/v1/bundle": "no-bundle"}.items():
             answer = await world.client.get(path)
             assert answer.status_code == 503
             assert answer.headers["content-type"] == PROBLEM_TYPE
-            assert answer.json()["type"] == "urn:hubbub:problem:no-bundle"
+            assert answer.json()["type"] == f"urn:hubbub:problem:{said}"
+        wrong = (await world.client.get("/readyz")).json()
+        assert (wrong["ok"], [reason["name"] for reason in wrong["reasons"]]) == (False, ["bundle"])
         assert (await world.client.get("/v1/status")).json()["bundle"] is None
 
     run(World(tmp_path, StubAggregator(b"nothing yet")), scenario)
@@ -188,9 +190,10 @@ def test_a_storage_that_cannot_be_written_is_not_ready(tmp_path: Path) -> None:
         async def locked() -> None:
             raise StorageError("database is locked")
 
-        assert (await world.client.get("/readyz")).status_code == 200
+        assert (await world.client.get("/readyz")).json() == {"ok": True}
         world.storage.check = locked  # type: ignore[method-assign]  # a file that someone else holds
-        assert (await world.client.get("/readyz")).status_code == 503
+        assert (answer := await world.client.get("/readyz")).status_code == 503
+        assert answer.json()["reasons"] == [{"name": "storage", "detail": "the storage can't be written"}]
 
     run(World(tmp_path), scenario)
 
@@ -237,6 +240,7 @@ def test_the_status_says_what_waits_and_what_left(tmp_path: Path) -> None:
             "accepted": 0,
             "buckets": [{"metric": "dark_mode", "state": "open"}],
             "batches": {"planned": 0, "sent": 0},
+            "held": {},
             "settled": {},
             "discarded": {},
             "min_batch_floor": 200,

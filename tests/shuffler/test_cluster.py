@@ -24,7 +24,9 @@ pytestmark = pytest.mark.full
 
 def make(cluster: RedisCluster, clock: Callable[[], float], prefix: str = "") -> AsyncStorage:
     given = {"prefix": prefix or os.urandom(8).hex(), "timeout": 2.0, "tidy_lease": TIDY_LEASE}
-    return AsyncStorage(RedisStorage(cluster.url, entropy=os.urandom, clock=clock, **given))  # type: ignore[arg-type]  # each has its type
+    return AsyncStorage(
+        RedisStorage(cluster.url, entropy=os.urandom, clock=clock, lease_clock=clock, **given)  # type: ignore[arg-type]  # each has its type
+    )
 
 
 def unique(count: int) -> list[bytes]:
@@ -83,7 +85,7 @@ def test_reports_are_kept_while_their_slot_moves_to_another_node(redis_cluster: 
             await add_some()  # MOVED
             move.close()
         clock.now = TERMS.closes_at
-        await storage.close(())
+        await storage.close((), due=clock.now)
         assert sorted(await all_of(storage)) == sorted(sealed)
         await storage.aclose()
 
@@ -112,7 +114,7 @@ def test_a_node_that_was_away_has_what_was_acknowledged(tmp_path: Path) -> None:
             node.start()
             await _until_it_works(storage)
             clock.now = TERMS.closes_at
-            await storage.close(())
+            await storage.close((), due=clock.now)
             assert set(sealed) <= set(await all_of(storage))
             await storage.aclose()
 

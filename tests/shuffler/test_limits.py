@@ -11,7 +11,8 @@ import httpx2
 import pytest
 
 from hubbub.wire import REPORTS_TYPE
-from hubbub_shuffler.limits import KEY_BYTES, Limits, network_of, sender_of
+from hubbub_service_common.networks import network_of
+from hubbub_shuffler.limits import KEY_BYTES, Limits, sender_of
 from tests.shuffler.world import Clock, World, unique, upload
 
 HERE = "198.51.100.7"

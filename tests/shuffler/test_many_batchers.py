@@ -73,7 +73,11 @@ def test_four_batchers_in_one_process_split_and_double_nothing(
     make: Make, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     shift, devices = 0.0, crowd()
-    backend = make(request, tmp_path, lambda: time.time() + shift)
+
+    def now() -> float:
+        return time.time() + shift
+
+    backend = make(request, tmp_path, now)
 
     async def main(aggregator: RecordingAggregator) -> None:
         nonlocal shift
@@ -82,7 +86,7 @@ def test_four_batchers_in_one_process_split_and_double_nothing(
         shift = 600.0
         async with upstream() as client:
             batchers = [
-                worker(each, aggregator.address, client, max_batch=LARGEST, window=50 * SIZE) for each in storages
+                worker(each, aggregator.address, client, now, max_batch=LARGEST, window=50 * SIZE) for each in storages
             ]
             await asyncio.gather(*map(settle_all, storages, batchers))
         await devices.arrived(storages[0], aggregator)
@@ -105,7 +109,7 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def opened_at(where: str, now: float) -> AsyncStorage:
     """With a clock that stands still: its buckets close for others, however long it takes to fill them."""
     if where.startswith("redis"):
-        return AsyncStorage(RedisStorage(where, clock=lambda: now, entropy=os.urandom))
+        return AsyncStorage(RedisStorage(where, clock=lambda: now, lease_clock=lambda: now, entropy=os.urandom))
     return AsyncStorage(SqliteStorage(Path(where), clock=lambda: now, entropy=os.urandom))
 
 

@@ -19,6 +19,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from hubbub.wire import REPORTS_TYPE, encode_upload
 from hubbub_service_common.tokens import Tokens
+from hubbub_service_common.trusted_clock import TrustedClock
 from hubbub_shuffler.admin import create_admin
 from hubbub_shuffler.lag import Lag
 from hubbub_shuffler.metrics import Sources
@@ -46,7 +47,7 @@ def listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
     world = World(tmp_path_factory.mktemp("openapi"), daily_aggregator(), Clock(time.time()))
     asyncio.run(world.bundles.refresh())
     admin = create_admin(
-        Sources(world.ingest, world.bundles, Lag(time.time), None, time.time), world.storage, Tokens([])
+        Sources(world.ingest, world.bundles, Lag(time.time), None, TrustedClock()), world.storage, Tokens([])
     )
     with AppServer(world.app) as public, AppServer(admin) as private:
         yield Listeners(public, private)

@@ -72,6 +72,8 @@ def test_with_a_certificate_it_speaks_tls_and_as_json_each_line_of_its_log_is_an
     ):
         assert shuffler.address.startswith("https://")
         wait_for(lambda: httpx2.get(f"{shuffler.address}/readyz", verify=trusted).status_code == 200)
+        told = httpx2.get(f"{shuffler.address}/healthz", verify=trusted).headers["strict-transport-security"]
+        assert told == "max-age=31536000"
         answer = httpx2.post(f"{shuffler.address}/v1/reports", content=body(), headers=TYPE, verify=trusted)
         assert answer.status_code == 202
         assert shuffler.stop(signal.SIGINT) == 0

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from hubbub_service_common.redis.client import Node, RedisClient
-from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Plan, StorageError, Terms, open_storage
+from hubbub_shuffler.storage import Arrivals, AsyncStorage, Plan, StorageError, open_storage
+from hubbub_shuffler.storage._redis_keys import SHARDS, Keys, member_of
 from hubbub_shuffler.storage.redis import RedisStorage
 from hubbub_shuffler.watch import watch
 from tests.patience import wait_for
@@ -26,7 +27,7 @@ SECRET = "a password that nobody may see"  # noqa: S105  it opens a throw-away s
 
 def make(server: RedisServer, clock: Callable[[], float], **options: Any) -> AsyncStorage:
     given: dict[str, Any] = {"prefix": os.urandom(8).hex(), "tidy_lease": TIDY_LEASE} | options
-    return AsyncStorage(RedisStorage(server.url, entropy=os.urandom, clock=clock, **given))
+    return AsyncStorage(RedisStorage(server.url, entropy=os.urandom, clock=clock, lease_clock=clock, **given))
 
 
 def client_of(storage: AsyncStorage) -> RedisClient:
@@ -42,7 +43,7 @@ async def settled(storage: AsyncStorage, clock: Clock, sealed: list[bytes]) -> N
     """Add them, and bring them through to the verdict; what is left is to delete them."""
     await storage.add([Arrivals(BUCKET, TERMS, sealed)])
     clock.now = TERMS.closes_at
-    await storage.close(())
+    await storage.close((), due=clock.now)
     assert await storage.plan(BUCKET, Plan((os.urandom(16),), os.urandom(32), len(sealed), 0))
     claim = await storage.claim(LEASE)
     assert claim
@@ -96,7 +97,7 @@ def test_a_group_commit_whose_answer_was_lost_counts_once(redis_server: RedisSer
         assert lost
         assert (await storage.overview()).counts["theme", "ingested"] == (302, 0)
         clock.now = TERMS.closes_at
-        await storage.close(())
+        await storage.close((), due=clock.now)
         assert sorted(await all_of(storage)) == sorted(sealed)
         await storage.aclose()
 
@@ -120,7 +121,7 @@ def test_what_was_acknowledged_survives_a_power_cut_and_the_handle_works_again(t
             server.start()
             await storage.check()
             clock.now = TERMS.closes_at
-            await storage.close(())
+            await storage.close((), due=clock.now)
             assert sorted(await all_of(storage)) == sorted(sealed)
             assert await storage.plan(BUCKET, Plan((os.urandom(16),), os.urandom(32), 30, 0))
             server.stop()
@@ -131,17 +132,38 @@ def test_what_was_acknowledged_survives_a_power_cut_and_the_handle_works_again(t
         asyncio.run(main())
 
 
-def test_the_clock_is_the_servers(redis_server: RedisServer) -> None:
-    """A process whose own clock is wrong neither opens nor closes anything."""
+def test_the_server_s_clock_closes_and_refuses_nothing(redis_server: RedisServer) -> None:
+    """It is decades ahead of the one that this process has."""
 
     async def main() -> None:
-        storage = open_storage(redis_server.url, clock=lambda: 0.0, entropy=os.urandom)
-        past, future = (Bucket(os.urandom(16), period, 1) for period in (1, 2))
-        coming = Terms("theme", 64, 2**33, 2)
-        assert await storage.add([Arrivals(past, TERMS, unique(1))]) == {past: "period-closed"}
-        assert await storage.add([Arrivals(future, coming, unique(1))]) == {}
-        assert await storage.close(()) == []
+        prefix = os.urandom(8).hex()
+        storage = AsyncStorage(RedisStorage(redis_server.url, clock=lambda: 0.0, entropy=os.urandom, prefix=prefix))
+        assert await storage.add([Arrivals(BUCKET, TERMS, unique(1))]) == {}
+        assert await storage.close((), due=TERMS.closes_at - 1) == []
+        assert [bucket.state for bucket in (await storage.overview()).waiting] == ["open"]
         await storage.aclose()
+
+    asyncio.run(main())
+
+
+def test_tombstones_of_the_last_layout_do_not_lapse_any_more(redis_server: RedisServer) -> None:
+    prefix, member = os.urandom(8).hex(), member_of(BUCKET)
+    keys = Keys(prefix)
+    shards = [keys.shard(member, shard) for shard in range(SHARDS)]
+
+    async def main() -> None:
+        clock = Clock(0)
+        storage = make(redis_server, clock, prefix=prefix)
+        await settled(storage, clock, unique(3))
+        await forgotten(storage)
+        await storage.aclose()
+        client = redis_server.client()
+        for shard in shards:
+            client.pexpire(shard, 86_400_000)  # as that one did
+        client.hset(keys.mark, "layout", 2)
+        await make(redis_server, clock, prefix=prefix).aclose()
+        assert {client.ttl(shard) for shard in shards} == {-1}
+        client.close()
 
     asyncio.run(main())
 
@@ -274,7 +296,7 @@ def test_reports_that_are_missing_from_a_closed_bucket_are_an_error_and_not_anot
         storage = make(redis_server, clock, prefix=(prefix := os.urandom(8).hex()))
         await storage.add([Arrivals(BUCKET, TERMS, unique(5))])
         clock.now = TERMS.closes_at
-        await storage.close(())
+        await storage.close((), due=clock.now)
         client = redis_server.client()
         assert client.delete(*client.scan_iter(f"{prefix}:{{*:3}}:*"))
         client.close()
@@ -293,7 +315,7 @@ def test_a_batch_that_redis_lost_is_shouted_about_and_holds_up_no_other(
         storage = make(redis_server, clock, prefix=(prefix := os.urandom(8).hex()))
         await storage.add([Arrivals(BUCKET, TERMS, unique(6))])
         clock.now = TERMS.closes_at
-        await storage.close(())
+        await storage.close((), due=clock.now)
         ids = bytes(16), b"\x01" * 16
         assert await storage.plan(BUCKET, Plan(ids, os.urandom(32), 6, 0))
         client = redis_server.client()
@@ -333,7 +355,7 @@ def test_a_server_that_takes_no_writes_is_an_error_and_nothing_is_kept_in_part(t
             assert (await storage.overview()).counts["theme", "ingested"] == (10, 0)
             assert await storage.add([Arrivals(BUCKET, TERMS, sealed[10:])]) == {}
             clock.now = TERMS.closes_at
-            await storage.close(())
+            await storage.close((), due=clock.now)
             assert sorted(await all_of(storage)) == sorted(sealed)
             await storage.aclose()
 
@@ -391,7 +413,7 @@ def test_a_setting_that_is_changed_on_a_running_server_is_seen_once_and_so_is_it
             client.close()
             await storage.aclose()
 
-    with one_server(tmp_path) as server, caplog.at_level(logging.INFO):
+    with one_server(tmp_path, "--maxmemory", "1gb") as server, caplog.at_level(logging.INFO):
         asyncio.run(scenario(server))
     said = [record.getMessage().partition(f"{server.port} ")[2] for record in caplog.records]
     assert [line.partition(":")[0] for line in said] == [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from click.testing import CliRunner
 from hubbub.problems import InvalidParameter
 from hubbub_cli.shuffler import shuffler
 from hubbub_service_common.serving import listen
-from hubbub_shuffler.main import _serve, doubts
+from hubbub_shuffler.main import doubts, run
 from hubbub_shuffler.settings import Settings
 from scripts.reference.settings import settings
 from tests.shuffler.world import TOKEN, TRUST, codebook
@@ -167,7 +166,7 @@ def test_an_address_that_is_taken_is_named_instead_of_a_traceback() -> None:
 @pytest.mark.parametrize(
     ("given", "wrong"),
     [
-        ({"storage": f"redis://:{TOKEN}@127.0.0.1:1/0"}, "storage can't be used"),
+        ({"storage": f"redis://:{TOKEN}@127.0.0.1:1/0?no_such_option=1"}, "storage can't be used"),
         ({"storage": "nowhere/reports.sqlite"}, "storage can't be used"),
         ({"tls_certificate": "nowhere.pem", "tls_key": "nowhere.key"}, "TLS with nowhere.pem"),
     ],
@@ -177,7 +176,7 @@ def test_what_is_not_there_at_the_start_is_one_line_and_no_traceback(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidParameter, match=wrong) as caught:
-        asyncio.run(_serve(Settings.load(port=0, state_dir=tmp_path / "state", **given), lambda _address: None))
+        run(Settings.load(port=0, state_dir=tmp_path / "state", **given))
     assert TOKEN not in str(caught.value)
 
 

@@ -41,7 +41,7 @@ def test_a_process_knows_of_traces_that_another_one_left_behind(tmp_path: Path) 
         sealed = os.urandom(TERMS.size)
         await first.add([Arrivals(BUCKET, TERMS, [sealed])])
         clock.now = TERMS.closes_at
-        await first.close(())
+        await first.close((), due=clock.now)
         await first.plan(BUCKET, Plan((os.urandom(16),), os.urandom(32), 1, 0, discard=True))
         claim = await first.claim(60.0)
         assert claim
@@ -72,7 +72,7 @@ def test_a_reader_that_pauses_keeps_no_trace_of_another_bucket(tmp_path: Path) -
         sealed = [os.urandom(TERMS.size) for _ in range(100)]
         await storage.add([Arrivals(BUCKET, TERMS, large), Arrivals(other, TERMS, sealed)])
         clock.now = TERMS.closes_at
-        await storage.close(())
+        await storage.close((), due=clock.now)
         reader = storage.read(BUCKET)
         found = [await anext(reader)]
         assert await storage.plan(other, Plan((os.urandom(16),), b"", 100, 0, discard=True))
@@ -111,7 +111,7 @@ def test_files_that_anyone_could_read_are_made_private(tmp_path: Path) -> None:
         for path in tmp_path.iterdir():
             path.chmod(0o644)
         second = open_storage(tmp_path, Clock(0))  # while the first still has its log
-        assert len(list(tmp_path.iterdir())) == 3
+        assert len(list(tmp_path.iterdir())) == 5
         assert modes() == {0o600}
         await first.aclose()
         await second.aclose()

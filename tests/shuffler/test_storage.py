@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,7 +24,9 @@ from hubbub_shuffler.storage import (
     AsyncStorage,
     Bucket,
     BucketGone,
+    Claim,
     Closed,
+    HeldBatch,
     Plan,
     StorageError,
     Terms,
@@ -44,10 +47,10 @@ from tests.shuffler.backends import (
     look_random,
 )
 from tests.shuffler.storage_processes import bring_out, keep_adding
-from tests.shuffler.world import Clock
+from tests.shuffler.world import NOW, Clock
 
 LATE = "period-closed"
-NEWEST = 2
+NEWEST = 3
 """The layout of either backend."""
 
 Open: TypeAlias = Callable[[], AsyncStorage]
@@ -92,7 +95,7 @@ def arrivals(sealed: list[bytes], bucket: Bucket = BUCKET) -> list[Arrivals]:
 async def planned(storage: AsyncStorage, clock: Clock, sealed: list[bytes], parts: int = 1) -> Plan:
     await storage.add(arrivals(sealed))
     clock.now = TERMS.closes_at
-    await storage.close(())
+    await storage.close((), due=clock.now)
     plan = Plan(tuple(os.urandom(16) for _ in range(parts)), os.urandom(32), len(sealed), 0)
     assert await storage.plan(BUCKET, plan)
     return plan
@@ -104,7 +107,7 @@ def test_what_was_added_is_read_back_whole(open_storage: Open, clock: Clock) -> 
         for each in sealed:
             assert await storage.add(arrivals([each])) == {}
         clock.now = TERMS.closes_at
-        assert await storage.close(()) == [Closed(BUCKET, TERMS, early=False)]
+        assert await storage.close((), due=clock.now) == [Closed(BUCKET, TERMS, early=False)]
         assert sorted(await all_of(storage)) == sorted(sealed)
         assert sorted(await all_of(storage)) == sorted(sealed)  # as often as one likes
         assert await storage.seed(BUCKET) is None
@@ -119,7 +122,7 @@ def test_reports_are_not_read_in_the_order_of_their_arrival(open_storage: Open, 
             await storage.add(arrivals([each]))
         await storage.add(arrivals(together, OTHER))
         clock.now = TERMS.closes_at
-        await storage.close(())
+        await storage.close((), due=clock.now)
         # Each is the order of arrival by chance once in 20! = 2.4e18.
         assert await all_of(storage) != singles
         assert await all_of(storage, OTHER) != together
@@ -135,7 +138,7 @@ def test_what_is_stored_does_not_predict_the_order_of_arrival(open_storage: Open
         for each in sealed:
             await storage.add(arrivals([each]))
         clock.now = TERMS.closes_at
-        await storage.close(())
+        await storage.close((), due=clock.now)
         look_random([sealed.index(each) for each in await all_of(storage)])
 
     run(open_storage, scenario)
@@ -149,7 +152,7 @@ def test_a_due_bucket_refuses_and_the_others_of_the_same_commit_are_kept(open_st
         late = await storage.add([*arrivals(unique(2)), Arrivals(OTHER, later, kept)])
         assert late == {BUCKET: LATE}
         clock.now = later.closes_at
-        assert await storage.close(()) == [Closed(OTHER, later, early=False)]
+        assert await storage.close((), due=clock.now) == [Closed(OTHER, later, early=False)]
         assert sorted(await all_of(storage, OTHER)) == sorted(kept)
 
     run(open_storage, scenario)
@@ -159,7 +162,7 @@ def test_a_closed_bucket_stays_closed_whatever_the_clock_says_later(open_storage
     async def scenario(storage: AsyncStorage) -> None:
         await storage.add(arrivals(unique(2)))
         clock.now = TERMS.closes_at
-        await storage.close(())
+        await storage.close((), due=clock.now)
         clock.now = 0
         assert await storage.add(arrivals(unique(1))) == {BUCKET: LATE}
         again = open_storage()
@@ -271,7 +274,7 @@ def test_a_bucket_is_read_in_pieces_of_bounded_size(
             sealed = [body[at : at + 200] for at in range(0, len(body), 200)]
             await storage.add([Arrivals(BUCKET, terms, sealed)])
         clock.now = terms.closes_at
-        await storage.close(())
+        await storage.close((), due=clock.now)
         sizes, found = [], set[bytes]()
         async for piece in storage.read(BUCKET):
             sizes.append(len(piece))
@@ -391,7 +394,7 @@ def test_a_settled_batch_never_comes_back(open_storage: Open, clock: Clock) -> N
         assert not await storage.settle(claim, "accepted")
         clock.now += 10 * LEASE
         assert await storage.claim(LEASE) is None
-        assert await storage.close(()) == []
+        assert await storage.close((), due=clock.now) == []
         assert (await storage.overview()).counts["theme", "accepted"] == (3, 1)
 
     run(open_storage, scenario)
@@ -456,6 +459,142 @@ def test_a_batch_that_a_wrong_clock_put_off_comes_back(open_storage: Open, clock
     run(open_storage, scenario)
 
 
+@pytest.mark.parametrize("offset", [sign * far for far in (8, 7_200, 5 * 86_400, 400 * 86_400) for sign in (1, -1)])
+def test_a_clock_that_is_set_for_a_minute_delays_a_batch_and_changes_nothing_else(
+    open_storage: Open, clock: Clock, offset: float
+) -> None:
+    """Leases lapse early or last long: the batch is sent again at worst, and one who lost it settles nothing."""
+
+    async def scenario(storage: AsyncStorage) -> None:
+        clock.now = NOW  # so that it can be set back
+        later = Terms("theme", 64, NOW + 10, 2)
+        await storage.add([Arrivals(BUCKET, later, unique(3))])
+        clock.now += 10
+        await storage.close((), due=clock.now)
+        assert await storage.plan(BUCKET, Plan((os.urandom(16),), os.urandom(32), 3, 0))
+        first = await storage.claim(LEASE)
+        clock.now += offset
+        second = await storage.claim(LEASE)
+        clock.now += 60 - offset
+        third = await storage.claim(LEASE)
+        claims = [claim for claim in (first, second, third) if claim]
+        waited = 0.0
+        while claims == [first] or not third:
+            clock.now += LEASE
+            waited += LEASE
+            assert waited <= LONGEST_PAUSE + 2 * LEASE
+            if third := await storage.claim(LEASE):
+                claims.append(third)
+        assert not await storage.settle(claims[0], "accepted")
+        assert await storage.settle(claims[-1], "accepted")
+        assert (await storage.overview()).counts["theme", "accepted"] == (3, 1)
+
+    run(open_storage, scenario)
+
+
+async def held_back(storage: AsyncStorage, clock: Clock, sealed: list[bytes], parts: int = 1) -> list[Claim]:
+    """Planned, refused and held."""
+    await planned(storage, clock, sealed, parts)
+    claims = []
+    for _ in range(parts):
+        claim = await storage.claim(LEASE)
+        assert claim
+        assert await storage.hold_back(claim, "unknown-key", since=3_600, until=90_000, seconds=600)
+        claims.append(claim)
+    return claims
+
+
+def test_what_is_held_waits_and_comes_back(open_storage: Open, clock: Clock) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
+        (claim,) = await held_back(storage, clock, unique(3))
+        assert not await storage.settle(claim, "accepted")  # it was given back
+        overview = await storage.overview()
+        assert (overview.batches, overview.held) == ({"planned": 0, "sent": 0}, {"unknown-key": (3, 1)})
+        assert [bucket.reports for bucket in overview.waiting] == [3]
+        assert await storage.held_batches() == [
+            HeldBatch(claim.batch.id, "theme", BUCKET.period, 3, "unknown-key", 3_600, 90_000)
+        ]
+        assert await storage.claim(LEASE) is None
+        clock.now += 600
+        again = await storage.claim(LEASE)
+        assert again
+        assert again.batch == replace(claim.batch, attempts=1, held="unknown-key", until=90_000)
+        assert await storage.hold_back(again, "batch-too-late", since=7_200, until=95_000, seconds=600)
+        assert (await storage.held_batches())[0][4:] == ("batch-too-late", 3_600, 95_000)  # since it was held first
+        clock.now += 600
+        last = await storage.claim(LEASE)
+        assert last
+        assert await storage.settle(last, "accepted")
+        overview = await storage.overview()
+        assert (overview.held, overview.counts["theme", "accepted"]) == ({}, (3, 1))
+        assert not await storage.held_batches()
+
+    run(open_storage, scenario)
+
+
+def test_a_held_batch_that_is_taken_and_given_back_stays_held(open_storage: Open, clock: Clock) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
+        await held_back(storage, clock, unique(3))
+        clock.now += 600
+        claim = await storage.claim(LEASE)
+        assert claim
+        assert await storage.postpone(claim, 0.0, sent=True)
+        again = await storage.claim(LEASE)
+        assert again
+        assert (again.batch.held, again.batch.sent) == ("unknown-key", True)
+        assert (await storage.overview()).held == {"unknown-key": (3, 1)}
+
+    run(open_storage, scenario)
+
+
+def test_held_batches_are_offered_when_someone_says_so(open_storage: Open, clock: Clock) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
+        one, two, three = [claim.batch.id for claim in await held_back(storage, clock, unique(9), parts=3)]
+        other_process = open_storage()
+        assert await other_process.offer([two, os.urandom(16)]) == 1
+        claim = await storage.claim(LEASE)
+        assert claim
+        assert claim.batch.id == two
+        assert await storage.claim(LEASE) is None
+        assert await other_process.offer() == 2  # the other one is being offered
+        assert {found.batch.id for _ in range(2) if (found := await storage.claim(LEASE))} == {one, three}
+        assert await storage.claim(LEASE) is None
+        await other_process.aclose()
+
+    run(open_storage, scenario)
+
+
+def test_an_operator_can_claim_what_is_held_and_nothing_else(open_storage: Open, clock: Clock) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
+        plan = await planned(storage, clock, unique(3))
+        assert await storage.claim_held(plan.ids[0], LEASE) is None
+        claim = await storage.claim(LEASE)
+        assert claim
+        assert await storage.hold_back(claim, "unknown-key", since=0, until=0, seconds=600)
+        assert await storage.claim_held(os.urandom(16), LEASE) is None
+        other_process = open_storage()
+        mine = await other_process.claim_held(plan.ids[0], LEASE)
+        assert mine
+        assert await storage.claim_held(plan.ids[0], LEASE) is None
+        assert await storage.offer() == 0
+        assert await other_process.settle(mine, mine.batch.held)
+        assert (await storage.overview()).counts["theme", "unknown-key"] == (3, 1)
+        await other_process.aclose()
+
+    run(open_storage, scenario)
+
+
+def test_nothing_is_closed_but_by_the_time_that_is_given(open_storage: Open, clock: Clock) -> None:
+    async def scenario(storage: AsyncStorage) -> None:
+        await storage.add(arrivals(unique(2)))
+        clock.now = 2 * TERMS.closes_at
+        assert await storage.close(()) == []
+        assert await storage.close((), due=TERMS.closes_at - 1) == []
+        assert await storage.close((), due=TERMS.closes_at) == [Closed(BUCKET, TERMS, early=False)]
+
+    run(open_storage, scenario)
+
+
 @pytest.mark.parametrize("discard", [False, True])
 def test_settled_and_discarded_reports_and_the_seed_are_gone_from_every_file(
     backend: Backend, clock: Clock, discard: bool
@@ -468,7 +607,7 @@ def test_settled_and_discarded_reports_and_the_seed_are_gone_from_every_file(
         for at in range(0, 400, 10):
             await storage.add([*arrivals(sealed[at : at + 10]), Arrivals(OTHER, later, staying[at : at + 10])])
         clock.now = TERMS.closes_at
-        await storage.close(())
+        await storage.close((), due=clock.now)
         plan = Plan((os.urandom(16),), os.urandom(32), 400, 0, discard)
         assert await storage.plan(BUCKET, plan)
         if not discard:
@@ -509,11 +648,11 @@ def test_a_closed_bucket_is_forgotten_only_after_its_time(open_storage: Open, cl
         claim = await storage.claim(LEASE)
         assert claim
         await storage.settle(claim, "accepted")
-        clock.now = TERMS.closes_at + 4_999
-        await forgotten(storage)
-        assert await storage.add([Arrivals(BUCKET, Terms("theme", 64, 99_999, 2), unique(1))]) == {BUCKET: LATE}
         clock.now = TERMS.closes_at + 5_000
-        await forgotten(storage)
+        await forgotten(storage)  # one clock says so, and that is not enough
+        await forgotten(storage, TERMS.closes_at + 4_999)
+        assert await storage.add([Arrivals(BUCKET, Terms("theme", 64, 99_999, 2), unique(1))]) == {BUCKET: LATE}
+        await forgotten(storage, TERMS.closes_at + 5_000)
         assert await storage.add([Arrivals(BUCKET, Terms("theme", 64, 99_999, 2), unique(1))]) == {}
 
     run(open_storage, scenario)
@@ -523,7 +662,7 @@ def test_the_counts_add_up(open_storage: Open, clock: Clock) -> None:
     async def scenario(storage: AsyncStorage) -> None:
         await storage.add(arrivals(unique(5)))
         clock.now = TERMS.closes_at
-        await storage.close(())
+        await storage.close((), due=clock.now)
         assert await storage.plan(BUCKET, Plan((os.urandom(16),), bytes(32), 4, 1, discard=True))
         counts = (await storage.overview()).counts
         assert counts["theme", "ingested"] == (5, 0)
@@ -551,7 +690,7 @@ def waiting(backend: Backend, clock: Clock) -> list[bytes]:
 
     async def scenario(storage: AsyncStorage) -> None:
         clock.now = TERMS.closes_at
-        assert await storage.close(()) == [Closed(BUCKET, TERMS, early=False)]
+        assert await storage.close((), due=clock.now) == [Closed(BUCKET, TERMS, early=False)]
         found.extend(await all_of(storage))
 
     run(backend.open, scenario)
@@ -626,6 +765,27 @@ def test_a_later_version_can_bring_a_storage_up_to_date(
     monkeypatch.undo()
     with pytest.raises(StorageError, match="newer version"):
         backend.open()
+
+
+def test_batches_of_the_last_layout_are_taken_over(backend: Backend, clock: Clock) -> None:
+    async def before(storage: AsyncStorage) -> None:
+        await planned(storage, clock, unique(4), parts=2)
+        claim = await storage.claim(LEASE)
+        assert claim
+        await storage.settle(claim, "accepted")
+
+    async def after(storage: AsyncStorage) -> None:
+        assert (await storage.overview()).held == {}
+        claim = await storage.claim(LEASE)
+        assert claim
+        assert (claim.batch.reports, claim.batch.held, claim.batch.until) == (2, "", 0)
+        assert await storage.hold_back(claim, "unknown-key", since=0, until=0, seconds=0)
+        assert (await storage.overview()).held == {"unknown-key": (2, 1)}
+
+    run(backend.open, before)
+    backend.claim(2)
+    run(backend.open, after)
+    assert backend.version() == NEWEST
 
 
 def test_processes_that_add_while_another_closes_and_forwards_lose_and_double_nothing(

@@ -21,12 +21,14 @@ from hypothesis import strategies as st
 
 from hubbub.refusals import Refused
 from hubbub.wire import BATCH_HEADER_BYTES, BatchHeader
+from hubbub_service_common.trusted_clock import TrustedClock
 from hubbub_shuffler.body import WINDOW_BYTES, in_order, primed
 from hubbub_shuffler.forward import Again, Answer, Final, Forwarder
 from hubbub_shuffler.permute import stretch
 from hubbub_shuffler.ranking import rank
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, StorageError, Terms
 from hubbub_shuffler.storage.sqlite import SqliteStorage
+from hubbub_shuffler.upstream import Upstream
 from tests.patience import PATIENCE, awake
 from tests.shuffler.one_batcher import settle_all, upstream, worker
 from tests.shuffler.stub_aggregator import RecordingAggregator
@@ -306,6 +308,7 @@ def test_a_refusal_of_a_body_that_was_cut_on_its_way_is_not_final(read: int, ans
 
     async def main() -> Answer:
         async with httpx2.AsyncClient(transport=HangsUp(read)) as client:
-            return await Forwarder(client, address="http://aggregator.test", token=TOKEN).put(bytes(16), 6, body())
+            upstream = Upstream(client, address="http://aggregator.test", token=TOKEN, clock=TrustedClock())
+            return await Forwarder(upstream).put(bytes(16), 6, body())
 
     assert asyncio.run(main()) == answer

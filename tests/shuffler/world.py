@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from email.utils import formatdate
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -25,6 +26,7 @@ from hubbub.wire import (
     encode_upload,
     sealed_bytes,
 )
+from hubbub_service_common.trusted_clock import TrustedClock
 from hubbub_shuffler.app import create_app
 from hubbub_shuffler.batcher import Batcher
 from hubbub_shuffler.bundles import Bundles
@@ -32,6 +34,7 @@ from hubbub_shuffler.forward import Forwarder
 from hubbub_shuffler.ingest import Ingest
 from hubbub_shuffler.storage import AsyncStorage
 from hubbub_shuffler.storage.sqlite import SqliteStorage
+from hubbub_shuffler.upstream import Upstream
 
 IDENTITY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 TRUST = (anchor_of(IDENTITY),)
@@ -152,6 +155,9 @@ class StubAggregator:
         self.answers: list[int | bytes | tuple[int, str] | Exception] = []
         self.verdict: dict[str, Any] = {"state": "accepted", "reason": None}
         self.up = True
+        self.clock: Callable[[], float] | None = None
+        """What its Date says, if it sends one."""
+        self.headers_too: list[tuple[bytes, bytes]] = []
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
@@ -169,6 +175,9 @@ class StubAggregator:
         if status == 304:
             raw = b""
         listed = [(b"content-length", str(len(raw)).encode())]
+        if self.clock is not None:
+            listed.append((b"date", formatdate(self.clock(), usegmt=True).encode()))
+        listed += self.headers_too
         if scope["path"] == "/v1/bundle":
             listed.append((b"etag", b'"%d"' % hash(self.bundle)))
         await send({"type": "http.response.start", "status": status, "headers": listed})
@@ -231,21 +240,22 @@ class World:
         )
         self.upstream = httpx2.AsyncClient(transport=httpx2.ASGITransport(self.aggregator), trust_env=False)
         settings: dict[str, Any] = {"floor": 2, "max_batch": 1_000, "trust": TRUST, "first_use": False} | options
+        self.trusted: TrustedClock = settings.get("trusted") or TrustedClock.set_by(self.clock)
+        self.asked = Upstream(self.upstream, address=AGGREGATOR, token=TOKEN, clock=self.trusted)
         self.bundles = Bundles(
-            self.upstream,
+            self.asked,
             self.storage,
-            address=AGGREGATOR,
             trust=settings["trust"],
             first_use=settings["first_use"],
             state_dir=state_dir,
-            clock=self.clock,
+            clock=self.trusted,
             skew=60.0,
             codebooks=settings.get("codebooks", ()),
         )
         self.ingest = Ingest(
             self.storage,
             self.bundles,
-            clock=self.clock,
+            clock=self.trusted,
             floor=settings["floor"],
             skew=60.0,
             max_body=settings.get("max_body", 2**20),
@@ -264,7 +274,8 @@ class World:
         return Batcher(
             storage,
             self.bundles,
-            Forwarder(self.upstream, address=AGGREGATOR, token=TOKEN),
+            Forwarder(self.asked),
+            clock=self.trusted,
             entropy=os.urandom,
             floor=floor,
             max_batch=max_batch,
@@ -273,7 +284,7 @@ class World:
             poll=0.5,
         )
 
-    async def __aenter__(self) -> World:
+    async def __aenter__(self) -> Self:
         await self.bundles.refresh()
         return self
 

@@ -14,13 +14,16 @@ from hubbub_shuffler.storage.protocol import (
     Arrivals,
     Batch,
     Bucket,
+    BucketDamaged,
     BucketGone,
     Claim,
     Closed,
     Count,
+    HeldBatch,
     Overview,
     Plan,
     Reason,
+    Room,
     Storage,
     StorageError,
     Terms,
@@ -34,13 +37,16 @@ __all__ = [
     "AsyncStorage",
     "Batch",
     "Bucket",
+    "BucketDamaged",
     "BucketGone",
     "Claim",
     "Closed",
     "Count",
+    "HeldBatch",
     "Overview",
     "Plan",
     "Reason",
+    "Room",
     "Storage",
     "StorageError",
     "Terms",
@@ -56,16 +62,22 @@ def open_storage(
     entropy: Entropy,
     forget_after: float = 30 * 86_400,
     replicas: int = 0,
+    quota: int | None = None,
 ) -> AsyncStorage:
     """A file's path opens SQLite; `redis://`, `rediss://` and `redis+cluster://` open Redis.
 
-    `replicas`: how many copies on other Redis servers must have a report before it is acknowledged.
+    `clock`: of this process. `replicas`: how many copies on other Redis servers must have a report before it is
+    acknowledged. `quota`: bytes that it may have, on each primary of a Redis; its own limits hold, too.
     The driver of the other backend is not loaded.
     """
     if isinstance(where, str) and is_redis(where):
         from hubbub_shuffler.storage.redis import RedisStorage
 
-        return AsyncStorage(RedisStorage(where, entropy=entropy, forget_after=forget_after, replicas=replicas))
+        return AsyncStorage(
+            RedisStorage(where, clock=clock, entropy=entropy, forget_after=forget_after, replicas=replicas, quota=quota)
+        )
     from hubbub_shuffler.storage.sqlite import SqliteStorage
 
-    return AsyncStorage(SqliteStorage(Path(where), clock=clock, entropy=entropy, forget_after=forget_after))
+    return AsyncStorage(
+        SqliteStorage(Path(where), clock=clock, entropy=entropy, forget_after=forget_after, quota=quota)
+    )

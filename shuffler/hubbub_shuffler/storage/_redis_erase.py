@@ -8,9 +8,8 @@ process. One process at a time asks for rewrites.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
-from hubbub_service_common.redis.calls import Part, command
+from hubbub_service_common.redis.calls import command
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.redis.file_rewrite import FileRewrites
 from hubbub_shuffler.storage._redis_keys import SHARDS, Keys
@@ -19,18 +18,14 @@ from hubbub_shuffler.storage._redis_scripts import Scripts
 __all__ = ["Eraser"]
 
 _AT_ONCE = 64
-_TOMBSTONE = 86_400.0
-"""Seconds for which a shard is known as closed after its time: more than clocks of servers differ."""
 _LOG = logging.getLogger("hubbub_shuffler")
 
 
 class Eraser:
     """Deletes what is spent, and sees to it that no file has it any more."""
 
-    def __init__(
-        self, client: RedisClient, keys: Keys, scripts: Scripts, now: Callable[[], Part], token: str, lease: float
-    ) -> None:
-        self._client, self._keys, self._scripts, self._now = client, keys, scripts, now
+    def __init__(self, client: RedisClient, keys: Keys, scripts: Scripts, token: str, lease: float) -> None:
+        self._client, self._keys, self._scripts = client, keys, scripts
         self._token, self._lease = token, lease
         self._waiting: list[tuple[bytes, bytes]] = []
         """Buckets that are gone once the rewrites under way have ended."""
@@ -40,7 +35,7 @@ class Eraser:
         """Unlink the reports of every spent bucket."""
         while spent := self._listed("spent"):
             for member, incarnation in spent:
-                self._erase_shards(member, incarnation, _TOMBSTONE)
+                self._erase_shards(member, incarnation, known=True)
                 self._move(member, incarnation, "spent", "erased")
 
     def rewrite(self) -> bool | None:
@@ -61,11 +56,11 @@ class Eraser:
             self._waiting = []
         return None if ended else ended  # after the end, look again: more may have been deleted meanwhile
 
-    def forget(self, after: float) -> None:
-        """Of what is gone, not even the name is kept beyond this many seconds after its close."""
+    def forget(self, before: float) -> None:
+        """Of what is gone, not even the name is kept if it was to close before this time."""
         keys, gone, skip = self._keys, self._keys.listing("gone"), 0
         while True:
-            call = self._scripts.due((gone,), self._now(), after, skip, _AT_ONCE, "")
+            call = self._scripts.due((gone,), repr(before), skip, _AT_ONCE, "")
             (members,) = self._client.run([call], write=False)
             if not members:
                 return
@@ -74,15 +69,16 @@ class Eraser:
                 row = command("HMGET", bucket, "incarnation", "batches")
                 ((incarnation, batches),) = self._client.run([row], write=False)
                 if batches == b"0":
-                    self._erase_shards(member, incarnation, 0)
+                    self._erase_shards(member, incarnation, known=False)
                     self._client.run([self._scripts.forget((bucket, gone), member)])
                 else:
                     skip += 1  # a notice of it is still to be sent
 
-    def _erase_shards(self, member: bytes, incarnation: bytes, margin: float) -> None:
+    def _erase_shards(self, member: bytes, incarnation: bytes, *, known: bool) -> None:
+        """Delete the reports; `known`: that the bucket was closed stays known, for as long as nobody says otherwise."""
         name, keys, erase = member.decode(), self._keys, self._scripts.erase_shard
         shards = [(keys.shard(name, number), keys.blobs(name, number)) for number in range(SHARDS)]
-        self._client.run([erase(shard, self._now(), incarnation, margin) for shard in shards])
+        self._client.run([erase(shard, incarnation, int(known)) for shard in shards])
 
     def _our_turn(self) -> bool:
         call = self._scripts.tidy((self._keys.place,), self._token, int(self._lease * 1_000))

@@ -7,19 +7,31 @@ from collections.abc import Callable
 from hubbub_service_common.redis.calls import command
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.storage import refuse_newer
-from hubbub_shuffler.storage._redis_keys import Keys
+from hubbub_shuffler.storage._redis_keys import SHARDS, Keys
 from hubbub_shuffler.storage._redis_scripts import Scripts
 from hubbub_shuffler.storage._schema import OTHERWISE
 
 __all__ = ["LAYOUT", "UPGRADES", "take_over"]
 
-LAYOUT = 2
+LAYOUT = 3
 _FIRST = 1
 """Of a Redis that was written before layouts were numbered."""
-UPGRADES: dict[int, Callable[[RedisClient, Keys], None]] = {1: lambda _client, _keys: None}
+
+
+def _keep_tombstones(client: RedisClient, keys: Keys) -> None:
+    """That a shard was closed does not lapse any more: the server's clock could make it."""
+    for state in ("spent", "erased", "gone"):
+        (members,) = client.run([command("ZRANGE", keys.listing(state), 0, -1)], write=False)
+        for member in members:
+            shards = [keys.shard(member.decode(), number) for number in range(SHARDS)]
+            client.run([command("PERSIST", shard) for shard in shards])
+
+
+UPGRADES: dict[int, Callable[[RedisClient, Keys], None]] = {1: lambda _client, _keys: None, 2: _keep_tombstones}
 """What makes the layout after this one of it. Each bears being done twice, also by two processes at once.
 
 2 added `crowds` and `held`, which an older software would not heed: there is nothing to do but to keep that one out.
+3 added batches that are held, which an older software would delete.
 """
 
 

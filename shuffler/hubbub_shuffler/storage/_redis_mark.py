@@ -30,6 +30,9 @@ class Mark:
 
     def _find(self) -> bytes:
         """The mark that is there, a new one if there is none."""
+        found = self._client.one(command("HGET", self._key, "mark"), write=False)
+        if found is not None:  # nothing is written then: a Redis without room would refuse
+            return bytes(found)
         fields: dict[str, Part] = {"mark": self._entropy(16), "layout": LAYOUT}  # an empty one is ours to lay out
         make = [command("HSETNX", self._key, name, value) for name, value in fields.items()]
         *_, found = self._client.run([*make, command("HGET", self._key, "mark")], write=False)

@@ -36,14 +36,14 @@ def overview(client: RedisClient, keys: Keys) -> Overview:
         name, what, unit = field.decode().split("\x1f")
         counts[name, what] = counts.get((name, what), Count(0, 0))._replace(**{unit: int(value)})
     for state in ("open", "closing", "closed", "planned"):
-        for member, (raw, total) in listed(client, keys, state, "name", "reports"):
+        for member, (raw, total, closes_at) in listed(client, keys, state, "name", "reports", "closes_at"):
             name = raw.decode()
             reports = _inside(client, keys, member) if state in {"open", "closing"} else int(total)
-            waiting.append(Waiting(name, "closed" if state == "closing" else state, reports))
+            waiting.append(Waiting(name, "closed" if state == "closing" else state, reports, int(closes_at)))
             if state != "planned":  # from then on, the plan has counted them
                 before = counts.get((name, "ingested"), Count(0, 0))
                 counts[name, "ingested"] = Count(before.reports + reports, 0)
-    return Overview(sorted(waiting), _batches(client, keys), counts)
+    return Overview(sorted(waiting), *_batches(client, keys), counts)
 
 
 def _inside(client: RedisClient, keys: Keys, member: str) -> int:
@@ -52,7 +52,15 @@ def _inside(client: RedisClient, keys: Keys, member: str) -> int:
     return sum(int(each or 0) for each in found)
 
 
-def _batches(client: RedisClient, keys: Keys) -> dict[str, int]:
+def _batches(client: RedisClient, keys: Keys) -> tuple[dict[str, int], dict[str, Count]]:
+    """By state, and those that are held by why."""
     (ids,) = client.run([command("ZRANGE", keys.due, 0, -1)], write=False)
-    sent = client.run([command("HGET", keys.batch(id_), "sent") for id_ in ids], write=False)
-    return {"planned": sent.count(b"0"), "sent": sent.count(b"1")}
+    rows = client.run([command("HMGET", keys.batch(id_), "sent", "held", "reports") for id_ in ids], write=False)
+    states, held = {"planned": 0, "sent": 0}, dict[str, Count]()
+    for sent, why, reports in rows:
+        if why:
+            before = held.get(why.decode(), Count(0, 0))
+            held[why.decode()] = Count(before.reports + int(reports), before.batches + 1)
+        elif sent is not None:
+            states["sent" if sent == b"1" else "planned"] += 1
+    return states, dict(sorted(held.items()))

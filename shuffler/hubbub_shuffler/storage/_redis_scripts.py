@@ -14,7 +14,7 @@ class Scripts:
     """All of them, read once."""
 
     def __init__(self) -> None:
-        before = script_text(__package__, "_clock")
+        before = script_text(__package__, "_clock") + script_text(__package__, "_under_oom")
 
         def read(name: str) -> Script:
             return Script(before + script_text(__package__, name))
@@ -23,5 +23,6 @@ class Scripts:
         self.begin_close, self.close_shard, self.move = read("begin_close"), read("close_shard"), read("move")
         self.page, self.plan, self.due = read("page"), read("plan"), read("due")
         self.claim, self.hold, self.settle = read("claim"), read("hold"), read("settle")
+        self.hold_back, self.offer = read("hold_back"), read("offer")
         self.erase_shard, self.forget, self.tidy = read("erase_shard"), read("forget"), read("tidy")
         self.layout, self.halved, self.hold_periods = read("layout"), read("halved"), read("hold_periods")

@@ -3,7 +3,7 @@
     buckets            one row per (metric, period, key): its terms, its state, its number of reports, its tables
     waiting_<name>_0   the reports of one bucket that lie singly, in slots; _1: in pairs, _2: in fours, ...
     waiting_<name>_seed
-    batches            what is to be forwarded, under which lease
+    batches            what is to be forwarded, under which lease; if held: why, since and until when
     counts             sums by metric name and what happened
     crowds             by metric name: the last closed period, and how many reports it had
     held               one row: what the periods that have begun are held to
@@ -30,7 +30,7 @@ THIS = "metric = ? AND period = ? AND key = ?"
 OTHERWISE = "let that one run until no bucket waits, then give this one an empty storage"
 """What to do about a storage that a newer version wrote, on every backend."""
 
-VERSION = 2
+VERSION = 3
 _FIRST = 1
 """Of a file that was made before versions were written into it."""
 _PERIODS = """
@@ -38,7 +38,12 @@ CREATE TABLE crowds (name TEXT PRIMARY KEY, period INTEGER NOT NULL, reports INT
 CREATE TABLE held (body BLOB NOT NULL);
 INSERT INTO held VALUES (x'')
 """
-UPGRADES: dict[int, str] = {1: _PERIODS}
+_HELD = """
+ALTER TABLE batches ADD COLUMN held TEXT NOT NULL DEFAULT '';
+ALTER TABLE batches ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE batches ADD COLUMN until INTEGER NOT NULL DEFAULT 0
+"""
+UPGRADES: dict[int, str] = {1: _PERIODS, 2: _HELD}
 """What the version after this one added, as statements."""
 
 _TABLES = (
@@ -63,6 +68,8 @@ CREATE TABLE counts (
 CREATE TABLE probe (body BLOB NOT NULL);
 """
     + _PERIODS
+    + ";"
+    + _HELD
 )
 
 

@@ -5,31 +5,53 @@ The log is cut at every call, also where nothing was deleted: until then it show
 
 from __future__ import annotations
 
+import logging
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 from hubbub_service_common.sqlite import cut_log, transaction
 from hubbub_shuffler.storage._schema import THIS
+from hubbub_shuffler.storage._sqlite_damage import is_broken, set_aside
 from hubbub_shuffler.storage._sqlite_slots import tables
 
-__all__ = ["erase"]
+__all__ = ["REMAINS", "erase"]
+
+REMAINS = "DAMAGED PAGES STAY IN THE FILE: once nothing waits, stop the shuffler and remove it. A table"
+_LOG = logging.getLogger("hubbub_shuffler")
 
 _AT_ONCE = 2**20
 """Bytes deleted in one transaction, so that uploads never wait long for the file."""
 
 
-def erase(db: sqlite3.Connection, forgotten: float) -> bool:
-    """Delete what is spent, and what was closed before `forgotten`; False if the log could not be cut."""
+_SHORT = 8 * _AT_ONCE
+"""With less room than this the log is cut after every step, and steps are smaller."""
+_SMALLEST = 32 * 2**10
+
+
+def erase(db: sqlite3.Connection, forgotten: float, free: Callable[[], int]) -> bool:
+    """Delete what is spent, and what was closed before `forgotten`; False if the log could not be cut.
+
+    `free`: bytes that the disk has left.
+    """
     for *bucket, size, waiting, filled in db.execute(
         "SELECT metric, period, key, size, waiting, filled FROM buckets WHERE state = 'spent'"
     ).fetchall():
         own = tables(waiting, filled)
-        for length, table in own.items():
-            _empty(db, table, max(1, _AT_ONCE // (size << length)))
-        with transaction(db):
-            for table in (*own.values(), f"{waiting}_seed"):
-                db.execute(f"DROP TABLE IF EXISTS {table}")
-            db.execute(f"UPDATE buckets SET state = 'gone' WHERE {THIS} AND state = 'spent'", bucket)  # noqa: S608  constant
+        try:
+            for length, table in own.items():
+                _empty(db, table, size << length, free)
+            with transaction(db):
+                for table in (*own.values(), f"{waiting}_seed"):
+                    db.execute(f"DROP TABLE IF EXISTS {table}")
+                db.execute(f"UPDATE buckets SET state = 'gone' WHERE {THIS} AND state = 'spent'", bucket)  # noqa: S608  constant
+        except sqlite3.DatabaseError as error:
+            if not is_broken(error):
+                raise
+            _LOG.error("%s of a bucket that was forwarded or discarded can't be deleted: %s", REMAINS, error)
+            with transaction(db):
+                set_aside(db, (*own.values(), f"{waiting}_seed"))
+                db.execute(f"UPDATE buckets SET state = 'gone' WHERE {THIS} AND state = 'spent'", bucket)  # noqa: S608  constant
     clean = _cut_log(db)
     if db.execute(
         "SELECT 1 FROM buckets WHERE state = 'gone' AND waiting = '' AND closes_at <= ?", (forgotten,)
@@ -44,10 +66,14 @@ def erase(db: sqlite3.Connection, forgotten: float) -> bool:
     return clean
 
 
-def _empty(db: sqlite3.Connection, table: str, at_once: int) -> None:
-    """Delete in steps: one large deletion would keep uploads waiting for the file."""
+def _empty(db: sqlite3.Connection, table: str, each: int, free: Callable[[], int]) -> None:
+    """Delete in steps: one large deletion would keep uploads waiting for the file, and needs room in the log."""
     deleted = 1
     while deleted:
+        if (room := free()) < _SHORT:
+            cut_log(db)
+            room = free()
+        at_once = max(1, min(_AT_ONCE, max(_SMALLEST, room // 4)) // each)
         with transaction(db):
             try:
                 deleted = db.execute(

@@ -17,7 +17,7 @@ from contextlib import closing
 from hubbub_shuffler.permute import Entropy, shuffled
 from hubbub_shuffler.storage.protocol import PIECE_BYTES, Arrivals
 
-__all__ = ["EMPTY", "page", "put", "tables"]
+__all__ = ["EMPTY", "create_table", "pack", "page", "put", "tables", "unpack"]
 
 _LENGTHS = PIECE_BYTES.bit_length()
 _FILLED = struct.Struct(f">{_LENGTHS}I")
@@ -25,13 +25,27 @@ EMPTY = bytes(_FILLED.size)
 """How many slots of each length a new bucket has filled."""
 
 
+def pack(numbers: Sequence[int]) -> bytes:
+    """How many slots of each length are filled, as it is kept."""
+    return _FILLED.pack(*numbers)
+
+
+def unpack(filled: bytes) -> tuple[int, ...]:
+    """The same, by the binary logarithm of how many reports a slot has."""
+    return _FILLED.unpack(filled)
+
+
+def create_table(db: sqlite3.Connection, table: str) -> None:
+    db.execute(f"CREATE TABLE {table} (slot INTEGER PRIMARY KEY, body BLOB NOT NULL)")
+
+
 def put(db: sqlite3.Connection, waiting: str, filled: bytes, arrivals: Arrivals, entropy: Entropy) -> bytes:
     """Keep these reports in the tables of a bucket; how many slots are filled then."""
-    slots = list(_FILLED.unpack(filled))
+    slots = list(unpack(filled))
     for length, body in _pieces(shuffled(arrivals.sealed, entropy), arrivals.terms.size):
         table, last = f"{waiting}_{length}", slots[length]
         if not last:
-            db.execute(f"CREATE TABLE {table} (slot INTEGER PRIMARY KEY, body BLOB NOT NULL)")
+            create_table(db, table)
         drawn = int.from_bytes(entropy(8)) % (last + 1)  # uneven by less than 2^-32
         moved = body
         if drawn != last:
@@ -39,7 +53,7 @@ def put(db: sqlite3.Connection, waiting: str, filled: bytes, arrivals: Arrivals,
             db.execute(f"UPDATE {table} SET body = ? WHERE slot = ?", (body, drawn))  # noqa: S608  our own name
         db.execute(f"INSERT INTO {table} VALUES (?, ?)", (last, moved))  # noqa: S608  our own name
         slots[length] += 1
-    return _FILLED.pack(*slots)
+    return pack(slots)
 
 
 def _pieces(sealed: Sequence[bytes], size: int) -> Iterator[tuple[int, bytes]]:
@@ -54,7 +68,7 @@ def _pieces(sealed: Sequence[bytes], size: int) -> Iterator[tuple[int, bytes]]:
 
 def tables(waiting: str, filled: bytes) -> dict[int, str]:
     """The tables that a bucket has, by the binary logarithm of how many reports a slot has."""
-    return {length: f"{waiting}_{length}" for length, slots in enumerate(_FILLED.unpack(filled)) if slots}
+    return {length: f"{waiting}_{length}" for length, slots in enumerate(unpack(filled)) if slots}
 
 
 def page(
@@ -64,7 +78,7 @@ def page(
     bodies: list[bytes] = []
     size, (first, slot) = 0, start
     for length in range(first, _LENGTHS):
-        slots = _FILLED.unpack(filled)[length]
+        slots = unpack(filled)[length]
         if slot < slots:
             select = f"SELECT body FROM {waiting}_{length} WHERE slot >= ? ORDER BY slot"  # noqa: S608  our own name
             with closing(db.execute(select, (slot,))) as found:

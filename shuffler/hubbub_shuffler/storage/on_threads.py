@@ -7,13 +7,27 @@ upload waiting. Each does one thing after the other.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from hubbub_shuffler.storage.protocol import BucketGone, StorageError
+
 if TYPE_CHECKING:
+    from hubbub_service_common.room import Room
     from hubbub_service_common.storage import StorageKind
-    from hubbub_shuffler.storage.protocol import Arrivals, Bucket, Claim, Closed, Overview, Plan, Reason, Storage
+    from hubbub_shuffler.storage.protocol import (
+        Arrivals,
+        Bucket,
+        Claim,
+        Closed,
+        HeldBatch,
+        Overview,
+        Plan,
+        Reason,
+        Storage,
+    )
 
 __all__ = ["AsyncStorage"]
 
@@ -24,10 +38,14 @@ _PATIENCE, _PAUSE = 0.2, 0.02
 
 
 class AsyncStorage:
-    """What a `Storage` promises, without blocking. `blocking` is the storage itself."""
+    """What a `Storage` promises, without blocking. `blocking` is the storage itself.
+
+    `errors` counts its failures since the start: one for each call that came to nothing.
+    """
 
     def __init__(self, blocking: Storage) -> None:
         self.blocking = blocking
+        self.errors = 0
         self._ingest = ThreadPoolExecutor(1, thread_name_prefix="hubbub-shuffler-ingest")
         self._rest = ThreadPoolExecutor(1, thread_name_prefix="hubbub-shuffler-storage")
 
@@ -40,67 +58,91 @@ class AsyncStorage:
         return self.blocking.durable
 
     async def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
-        return await _on(self._ingest, self.blocking.add, arrivals)
+        return await self._on(self._ingest, self.blocking.add, arrivals)
 
     async def held_periods(self) -> bytes:
-        return await _on(self._ingest, self.blocking.held_periods)
+        return await self._on(self._ingest, self.blocking.held_periods)
 
     async def hold_periods(self, before: bytes, after: bytes) -> bool:
-        return await _on(self._ingest, self.blocking.hold_periods, before, after)
+        return await self._on(self._ingest, self.blocking.hold_periods, before, after)
+
+    async def room(self) -> Room | None:
+        return await self._on(self._ingest, self.blocking.room)
 
     async def check(self) -> None:
-        await _on(self._ingest, self.blocking.check)
+        await self._on(self._ingest, self.blocking.check)
 
-    async def close(self, revoked: Collection[int], off: Collection[bytes] = ()) -> list[Closed]:
-        return await _on(self._rest, self.blocking.close, revoked, off)
+    async def close(
+        self, revoked: Collection[int], off: Collection[bytes] = (), *, due: float = -math.inf
+    ) -> list[Closed]:
+        return await self._on(self._rest, self.blocking.close, revoked, off, due=due)
 
     async def read(self, bucket: Bucket) -> AsyncIterator[bytes]:
         pieces = self.blocking.read(bucket)
-        while (piece := await _on(self._rest, next, pieces, None)) is not None:
+        while (piece := await self._on(self._rest, next, pieces, None)) is not None:
             yield piece
 
     async def seed(self, bucket: Bucket) -> bytes | None:
-        return await _on(self._rest, self.blocking.seed, bucket)
+        return await self._on(self._rest, self.blocking.seed, bucket)
 
     async def plan(self, bucket: Bucket, plan: Plan) -> bool:
-        return await _on(self._rest, self.blocking.plan, bucket, plan)
+        return await self._on(self._rest, self.blocking.plan, bucket, plan)
 
     async def halved(self, name: str, period: int, reports: int) -> bool:
-        return await _on(self._rest, self.blocking.halved, name, period, reports)
+        return await self._on(self._rest, self.blocking.halved, name, period, reports)
 
     async def claim(self, lease: float) -> Claim | None:
-        return await _on(self._rest, self.blocking.claim, lease)
+        return await self._on(self._rest, self.blocking.claim, lease)
 
     async def extend(self, claim: Claim, lease: float) -> bool:
-        return await _on(self._rest, self.blocking.extend, claim, lease)
+        return await self._on(self._rest, self.blocking.extend, claim, lease)
 
     async def postpone(self, claim: Claim, seconds: float, *, sent: bool) -> bool:
-        return await _on(self._rest, self.blocking.postpone, claim, seconds, sent=sent)
+        return await self._on(self._rest, self.blocking.postpone, claim, seconds, sent=sent)
 
     async def settle(self, claim: Claim, verdict: str) -> bool:
-        return await _on(self._rest, self.blocking.settle, claim, verdict)
+        return await self._on(self._rest, self.blocking.settle, claim, verdict)
 
-    async def forget(self) -> bool:
+    async def hold_back(self, claim: Claim, why: str, *, since: int, until: int, seconds: float) -> bool:
+        return await self._on(
+            self._rest, self.blocking.hold_back, claim, why, since=since, until=until, seconds=seconds
+        )
+
+    async def held_batches(self) -> list[HeldBatch]:
+        return await self._on(self._rest, self.blocking.held_batches)
+
+    async def offer(self, ids: Collection[bytes] | None = None) -> int:
+        return await self._on(self._rest, self.blocking.offer, ids)
+
+    async def claim_held(self, id: bytes, lease: float) -> Claim | None:  # noqa: A002  it is an id
+        return await self._on(self._rest, self.blocking.claim_held, id, lease)
+
+    async def forget(self, past: float = -math.inf) -> bool:
         """False also if it goes on for longer than a moment: others wait for this thread."""
         for _ in range(int(_PATIENCE / _PAUSE)):
-            if (clean := await _on(self._rest, self.blocking.forget)) is not None:
+            if (clean := await self._on(self._rest, self.blocking.forget, past)) is not None:
                 return clean
             await asyncio.sleep(_PAUSE)
         return False
 
     async def overview(self) -> Overview:
-        return await _on(self._rest, self.blocking.overview)
+        return await self._on(self._rest, self.blocking.overview)
 
     async def inspect(self) -> None:
-        await _on(self._rest, self.blocking.inspect)
+        await self._on(self._rest, self.blocking.inspect)
 
     async def aclose(self) -> None:
         """Finish what was begun, then let go of everything that is held open."""
         for thread in (self._ingest, self._rest):
-            await _on(thread, lambda: None)
+            await self._on(thread, lambda: None)
             thread.shutdown()
         self.blocking.disconnect()
 
-
-async def _on(thread: ThreadPoolExecutor, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    return await asyncio.get_running_loop().run_in_executor(thread, lambda: work(*arguments, **named))
+    async def _on(self, thread: ThreadPoolExecutor, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(thread, lambda: work(*arguments, **named))
+        except BucketGone:
+            raise  # another worker was faster
+        except StorageError:
+            self.errors += 1
+            raise

@@ -6,11 +6,13 @@ which reports came. Each sentence of `Storage` is held by tests/shuffler/test_st
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from hubbub.wire import Kind
+from hubbub_service_common.room import Room
 from hubbub_service_common.storage import StorageError, StorageKind
 
 __all__ = [
@@ -20,13 +22,16 @@ __all__ = [
     "Arrivals",
     "Batch",
     "Bucket",
+    "BucketDamaged",
     "BucketGone",
     "Claim",
     "Closed",
     "Count",
+    "HeldBatch",
     "Overview",
     "Plan",
     "Reason",
+    "Room",
     "Storage",
     "StorageError",
     "Terms",
@@ -48,6 +53,10 @@ CLOSED_FOR: tuple[Reason, ...] = ("period-closed", "revoked-key", "metric-disabl
 
 class BucketGone(StorageError):
     """The reports of this bucket are not here to be read (any more): another worker settled or discarded them."""
+
+
+class BucketDamaged(StorageError):
+    """Reports of this bucket are not there any more, or can't be read. It holds up no other bucket."""
 
 
 class Bucket(NamedTuple):
@@ -117,6 +126,10 @@ class Batch:
     sent: bool
     """Whether the aggregator has taken it and owes a verdict."""
     attempts: int
+    held: str = ""
+    """Why the aggregator refused it, if this shuffler does not take that for the last word; else empty."""
+    until: int = 0
+    """If held: the Unix time until which it is offered again, 0 if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +138,21 @@ class Claim:
 
     batch: Batch
     token: bytes
+
+
+class HeldBatch(NamedTuple):
+    """A batch that was refused and is kept, for the operator."""
+
+    id: bytes
+    name: str
+    """The metric's."""
+    period: int
+    reports: int
+    why: str
+    since: int
+    """Unix time, rounded down to an hour."""
+    until: int
+    """As in `Batch`."""
 
 
 class Count(NamedTuple):
@@ -140,6 +168,8 @@ class Waiting(NamedTuple):
     name: str
     state: str
     reports: int
+    closes_at: int
+    """Unix time from which no report is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +178,13 @@ class Overview:
 
     waiting: list[Waiting]
     batches: dict[str, int]
-    """By state: "planned" (not taken by the aggregator yet) or "sent"."""
+    """By state: "planned" (not taken by the aggregator yet) or "sent". Not those that are held."""
+    held: dict[str, Count]
+    """What is held, by why."""
     counts: dict[tuple[str, str], Count]
-    """By metric name and what happened: "ingested", "duplicate", "discarded", "halved" or the aggregator's verdict.
-
-    Reports ingested = duplicate + discarded + all verdicts + waiting."""
+    """By metric name and what happened: "ingested", "duplicate", "discarded", "damaged", "halved" or the aggregator's
+    verdict. Reports ingested = duplicate + discarded + damaged + all verdicts + waiting. Without a metric's name,
+    "lost": reports that were acknowledged, and that the storage knows nothing of any more."""
 
 
 class Storage(Protocol):
@@ -173,15 +205,16 @@ class Storage(Protocol):
     def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
         """Keep all of it durably, except for buckets that are closed or due: why, for each of those.
 
-        Whether a bucket is open is decided by the storage's clock in the one step that keeps what is for it. After a
-        StorageError some of it may be kept: whoever sends the same bytes again is counted once.
+        Whether a bucket is due is decided by the clock of this process, whether it is closed in the one step that
+        keeps what is for it. After a StorageError some of it may be kept: whoever sends the same bytes again is
+        counted once.
         """
         ...
 
-    def close(self, revoked: Collection[int], off: Collection[bytes] = ()) -> list[Closed]:
+    def close(self, revoked: Collection[int], off: Collection[bytes] = (), *, due: float = -math.inf) -> list[Closed]:
         """Close for good what is due, has a revoked key or is of a metric that is off; all that is closed, not planned.
 
-        `revoked`: ids of keys; `off`: ids of metrics.
+        `revoked`: ids of keys; `off`: ids of metrics; `due`: the time that it is for sure. No clock is read.
         """
         ...
 
@@ -238,9 +271,29 @@ class Storage(Protocol):
         """The batch is done, under this verdict, and never comes back; False if the claim was lost."""
         ...
 
-    def forget(self) -> bool | None:
+    def hold_back(self, claim: Claim, why: str, *, since: int, until: int, seconds: float) -> bool:
+        """Give a refused batch back, to be offered again after so long; False if the claim was lost.
+
+        `why`: the reason of the refusal; `since`: now, kept if it was held before; `until`: see `Batch`.
+        """
+        ...
+
+    def held_batches(self) -> list[HeldBatch]:
+        """All that are held, the oldest period first."""
+        ...
+
+    def offer(self, ids: Collection[bytes] | None = None) -> int:
+        """Make held batches due now, these or all, except those that are being offered; how many."""
+        ...
+
+    def claim_held(self, id: bytes, lease: float) -> Claim | None:  # noqa: A002  it is an id
+        """A held batch, due or not; None if there is none of this id, or it is being offered."""
+        ...
+
+    def forget(self, past: float = -math.inf) -> bool | None:
         """Really delete what is settled or discarded; False if something must be tried again later.
 
+        That a bucket was closed is forgotten `forget_after` seconds after it. `past`: a time that is past for sure.
         Also what another process began to delete: True means that no trace is left by any of them. None: it goes on
         beside us, so ask again in a moment.
         """
@@ -254,8 +307,12 @@ class Storage(Protocol):
         """See anew whether it is `durable`, and say in the log what changed; StorageError if that can't be seen."""
         ...
 
+    def room(self) -> Room | None:
+        """How full it is; None if nothing says how much it may hold. What is behind the mark is for all but `add`."""
+        ...
+
     def check(self) -> None:
-        """StorageError unless reports could be taken now."""
+        """StorageError unless it can be written now."""
         ...
 
     def disconnect(self) -> None:

@@ -6,11 +6,14 @@ docs/design/shuffler-storage.md has the layout and says why every crash between 
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from hubbub_service_common.redis.calls import Call, Part, Script, command
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.redis.durability import Durability, Stakes
+from hubbub_service_common.room import Room
 from hubbub_service_common.storage import StorageKind
 from hubbub_shuffler.permute import Entropy
 from hubbub_shuffler.storage._blobs import blobs
@@ -20,6 +23,7 @@ from hubbub_shuffler.storage._redis_layout import take_over
 from hubbub_shuffler.storage._redis_leases import Leases
 from hubbub_shuffler.storage._redis_mark import Mark
 from hubbub_shuffler.storage._redis_overview import listed, overview
+from hubbub_shuffler.storage._redis_room import room_of
 from hubbub_shuffler.storage._redis_scripts import Scripts
 from hubbub_shuffler.storage.protocol import (
     CLOSED_FOR,
@@ -51,8 +55,10 @@ _AT_ONCE = 64
 class RedisStorage:
     """A `Storage` in Redis. `replicas`: on how many a report must be before it is acknowledged.
 
-    The clock is the server's; tests pass another. `tidy_lease`: seconds after which another process has files
-    rewritten if the one that began is gone.
+    `clock`: of this process, to refuse what is late; nothing is closed or forgotten by it. `lease_clock`: None for the
+    server's, the one clock that all processes have; tests pass another. `quota`: bytes that each primary may have in
+    use, where its own `maxmemory` is not less. `tidy_lease`: seconds after which another process has files rewritten if
+    the one that began is gone.
     """
 
     kind: StorageKind = "redis"
@@ -62,21 +68,24 @@ class RedisStorage:
         url: str,
         *,
         entropy: Entropy,
-        clock: Callable[[], float] | None = None,
+        clock: Callable[[], float] = time.time,
+        lease_clock: Callable[[], float] | None = None,
         forget_after: float = 30 * 86_400,
         replicas: int = 0,
+        quota: int | None = None,
         timeout: float = 5.0,
         tidy_lease: float = 10.0,
         prefix: str = "hubbub-shuffler",
     ) -> None:
         self._entropy, self._clock, self._forget_after = entropy, clock, forget_after
-        self._keys, self._scripts = Keys(prefix), Scripts()
+        self._keys, self._scripts, self._quota = Keys(prefix), Scripts(), quota
         self._client = RedisClient(url, replicas=replicas, timeout=timeout)
         self._durability = Durability(_LOG, _STAKES, replicas)
-        leases = Leases(self._client, self._keys, self._scripts, self._now, entropy)
+        leases = Leases(self._client, self._keys, self._scripts, lease_clock, entropy)
         self.plan, self.claim, self.settle = leases.plan, leases.claim, leases.settle
-        self.extend, self.postpone = leases.extend, leases.postpone
-        self._eraser = Eraser(self._client, self._keys, self._scripts, self._now, entropy(16).hex(), tidy_lease)
+        self.extend, self.postpone, self.hold_back = leases.extend, leases.postpone, leases.hold_back
+        self.held_batches, self.offer, self.claim_held = leases.held, leases.offer, leases.claim_held
+        self._eraser = Eraser(self._client, self._keys, self._scripts, entropy(16).hex(), tidy_lease)
         try:
             self.inspect()
             take_over(self._client, self._keys, self._scripts)
@@ -96,7 +105,7 @@ class RedisStorage:
         self._client.close()
 
     def _now(self) -> Part:
-        return "" if self._clock is None else repr(float(self._clock()))
+        return repr(float(self._clock()))
 
     def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
         """One call per bucket, each to one shard drawn at random."""
@@ -134,9 +143,9 @@ class RedisStorage:
         (answer,) = client.run([place.call(self._now(), incarnation, closes_at)])
         return bytes(answer)
 
-    def close(self, revoked: Collection[int], off: Collection[bytes] = ()) -> list[Closed]:
+    def close(self, revoked: Collection[int], off: Collection[bytes] = (), *, due: float = -math.inf) -> list[Closed]:
         self._mark.look()
-        self._begin_closing(revoked, off)
+        self._begin_closing(revoked, off, due)
         for member, row in listed(self._client, self._keys, "closing", "incarnation", "closes_at", "revoked"):
             self._finish_closing(member, *row)
         return [
@@ -146,23 +155,23 @@ class RedisStorage:
             )
         ]
 
-    def _begin_closing(self, revoked: Collection[int], off: Collection[bytes]) -> None:
+    def _begin_closing(self, revoked: Collection[int], off: Collection[bytes], due: float) -> None:
         client, open_ = self._client, self._keys.listing("open")
-        while True:
-            due = client.run([self._scripts.due((open_,), self._now(), 0, 0, _AT_ONCE, "")], write=False)[0]
-            if not due or not any(self._begin(due, "0")):
+        while due > -math.inf:
+            (found,) = client.run([self._scripts.due((open_,), repr(due), 0, _AT_ONCE, "")], write=False)
+            if not found or not any(self._begin(found, "0", due)):
                 break
         if revoked or off:
             open_now = [(member.encode(), bucket_of(member)) for member, _ in listed(client, self._keys, "open")]
             self._begin([member for member, bucket in open_now if bucket.key in revoked], "1")
             self._begin([member for member, bucket in open_now if bucket.metric in off], "2")
 
-    def _begin(self, members: Sequence[bytes], revoked: str) -> list[int]:
+    def _begin(self, members: Sequence[bytes], revoked: str, due: float = -math.inf) -> list[int]:
         keys = self._keys
         calls = [
             self._scripts.begin_close(
                 (keys.bucket(member.decode()), keys.listing("open"), keys.listing("closing")),
-                self._now(),
+                repr(due) if due > -math.inf else "",
                 member,
                 revoked,
             )
@@ -232,13 +241,17 @@ class RedisStorage:
     def hold_periods(self, before: bytes, after: bytes) -> bool:
         return bool(self._client.one(self._scripts.hold_periods((self._keys.held,), before, after)) == 1)
 
-    def forget(self) -> bool | None:
+    def forget(self, past: float = -math.inf) -> bool | None:
         self._eraser.erase()
-        self._eraser.forget(self._forget_after)
+        if past > -math.inf:
+            self._eraser.forget(past - self._forget_after)
         return self._eraser.rewrite()
 
     def overview(self) -> Overview:
         return overview(self._client, self._keys)
+
+    def room(self) -> Room | None:
+        return room_of(self._client, self._keys, self._quota)
 
     def check(self) -> None:
         """Every server answers and has its place in the cluster; one of them takes writes and has its replicas."""

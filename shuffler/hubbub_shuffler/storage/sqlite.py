@@ -5,19 +5,24 @@ Every thread that uses it has a connection of its own, and any number of process
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from threading import Lock, local
 
+from hubbub_service_common.room import Room
 from hubbub_service_common.sqlite import as_storage_error, connect, transaction
 from hubbub_service_common.storage import StorageKind
 from hubbub_shuffler.permute import Entropy
 from hubbub_shuffler.storage import _sqlite_leases as leases
 from hubbub_shuffler.storage import _sqlite_slots as slots
 from hubbub_shuffler.storage._schema import THIS, count, create
+from hubbub_shuffler.storage._sqlite_connections import Connections
 from hubbub_shuffler.storage._sqlite_erase import erase
+from hubbub_shuffler.storage._sqlite_repair import Repair
+from hubbub_shuffler.storage._sqlite_room import Reserve, bound_log, free_of, room_of
+from hubbub_shuffler.storage._sqlite_witness import Witness
 from hubbub_shuffler.storage.protocol import (
     CLOSED_FOR,
     Arrivals,
@@ -26,9 +31,11 @@ from hubbub_shuffler.storage.protocol import (
     Claim,
     Closed,
     Count,
+    HeldBatch,
     Overview,
     Plan,
     Reason,
+    StorageError,
     Terms,
     Waiting,
 )
@@ -37,23 +44,42 @@ __all__ = ["SqliteStorage"]
 
 
 class SqliteStorage:
-    """A `Storage` in one file. `forget_after`: seconds for which a closed bucket is remembered as closed."""
+    """A `Storage` in one file. `clock`: for leases, and to refuse what is late; nothing is closed or forgotten by it.
+
+    `forget_after`: seconds for which a closed bucket is remembered as closed. `quota`: bytes that it may have at most;
+    the disk's room without it. `salvage_after`: seconds after which a bucket that can't be read is looked at again, and
+    goes on without what can't be read then.
+    """
 
     kind: StorageKind = "sqlite"
     durable = True
 
     def __init__(
-        self, path: Path, *, clock: Callable[[], float], entropy: Entropy, forget_after: float = 30 * 86_400
+        self,
+        path: Path,
+        *,
+        clock: Callable[[], float],
+        entropy: Entropy,
+        forget_after: float = 30 * 86_400,
+        quota: int | None = None,
+        salvage_after: float = 10.0,
     ) -> None:
         self._clock, self._entropy, self._forget_after = clock, entropy, forget_after
-        self._connections = _Connections(path)
+        self._path, self._quota = path, quota
+        self._reserve, self.repair = Reserve(path), Repair(path, salvage_after)
+        self._reserve.give_up_if_needed()
+        self._connections = Connections(path, lambda db: bound_log(db, self._reserve))
+        self._witness = Witness(path)
         with as_storage_error(), closing(connect(path)) as db:
             create(db)
+            self._witness.begin(db)
+        self._witness.rest()
+        self._reserve.keep()
 
     def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
         refused: dict[Bucket, Reason] = {}
-        with self._transaction() as db:
-            now = self._clock()  # read under the write lock: closing and adding cannot overlap
+        with self.repair.watching([arrival.bucket for arrival in arrivals]), self._transaction(needed=False) as db:
+            now, taken_in_all = self._clock(), 0  # read under the write lock: closing and adding cannot overlap
             for arrival in arrivals:
                 waiting, filled, reason = self._open(db, arrival, now)
                 if reason is not None:
@@ -66,6 +92,9 @@ class SqliteStorage:
                     (taken, filled, *arrival.bucket),
                 )
                 count(db, arrival.terms.name, "ingested", reports=taken)
+                taken_in_all += taken
+            total = self._witness.total(db, taken_in_all)
+        self._witness.saw(total)
         return refused
 
     def _open(self, db: sqlite3.Connection, arrival: Arrivals, now: float) -> tuple[str, bytes, Reason | None]:
@@ -86,10 +115,9 @@ class SqliteStorage:
             )
         return waiting, filled, None
 
-    def close(self, revoked: Collection[int], off: Collection[bytes] = ()) -> list[Closed]:
+    def close(self, revoked: Collection[int], off: Collection[bytes] = (), *, due: float = -math.inf) -> list[Closed]:
         with self._transaction() as db:
-            now = self._clock()
-            db.execute("UPDATE buckets SET state = 'closed' WHERE state = 'open' AND closes_at <= ?", (now,))
+            db.execute("UPDATE buckets SET state = 'closed' WHERE state = 'open' AND closes_at <= ?", (due,))
             for key in revoked:
                 db.execute("UPDATE buckets SET state = 'closed', revoked = 1 WHERE state = 'open' AND key = ?", (key,))
             if off:  # may be thousands, of which few have buckets
@@ -105,26 +133,35 @@ class SqliteStorage:
         return [Closed(Bucket(*row[:3]), Terms(*row[3:7]), early=bool(row[7])) for row in rows]
 
     def read(self, bucket: Bucket) -> Iterator[bytes]:
-        page = self._page(bucket, (0, 0))
-        while page is not None:
+        start: tuple[int, int] | None = (0, 0)
+        found = 0
+        while start is not None:
+            with self.repair.watching([bucket]):
+                page, whole = self._page(bucket, start)
+                if page is None and found != whole:
+                    raise self.repair.missing()
+            if page is None:
+                return
             piece, start = page
+            found += len(piece)
             yield piece
-            page = self._page(bucket, start)
 
-    def _page(self, bucket: Bucket, start: tuple[int, int]) -> tuple[bytes, tuple[int, int]] | None:
+    def _page(self, bucket: Bucket, start: tuple[int, int]) -> tuple[tuple[bytes, tuple[int, int]] | None, int]:
         """The reports of the slots from `start` on, and where the next page starts; None behind the end.
+
+        Also how many bytes all pages have together.
 
         One short look at the file for each page: a reader that stays would keep the log from being cut.
         """
         with self._snapshot() as db:
             row = db.execute(
-                f"SELECT waiting, filled FROM buckets WHERE {THIS} AND state IN ('closed', 'planned')",  # noqa: S608  constant
+                f"SELECT waiting, filled, reports, size FROM buckets WHERE {THIS} AND state IN ('closed', 'planned')",  # noqa: S608  constant
                 bucket,
             ).fetchone()
             if row is None:
                 raise BucketGone("the bucket is not closed, or it was settled or discarded by another worker")
-            waiting, filled = row
-            return slots.page(db, waiting, filled, start)
+            waiting, filled, reports, size = row
+            return slots.page(db, waiting, filled, start), reports * size
 
     def seed(self, bucket: Bucket) -> bytes | None:
         with self._snapshot() as db:
@@ -191,6 +228,23 @@ class SqliteStorage:
         with self._transaction() as db:
             return leases.settle(db, claim, verdict)
 
+    def hold_back(self, claim: Claim, why: str, *, since: int, until: int, seconds: float) -> bool:
+        with self._transaction() as db:
+            return leases.hold_back(db, claim, why, since, until, self._clock() + seconds)
+
+    def held_batches(self) -> list[HeldBatch]:
+        with self._snapshot() as db:
+            return leases.held(db)
+
+    def offer(self, ids: Collection[bytes] | None = None) -> int:
+        with self._transaction() as db:
+            return leases.offer(db, ids, self._clock())
+
+    def claim_held(self, id: bytes, lease: float) -> Claim | None:  # noqa: A002  it is an id
+        token = self._entropy(16)
+        with self._transaction() as db:
+            return leases.claim_held(db, id, token, self._clock(), lease)
+
     def overview(self) -> Overview:
         with self._snapshot() as db:
             return _overview(db)
@@ -198,22 +252,40 @@ class SqliteStorage:
     def inspect(self) -> None:
         """Nobody can change how our connections write."""
 
+    def room(self) -> Room:
+        with as_storage_error():
+            return room_of(self._connections.of_this_thread(), self._path, self._quota)
+
     def check(self) -> None:
-        with self._transaction() as db:
+        with self._transaction(needed=False) as db:
             db.execute("INSERT INTO probe VALUES (zeroblob(65536))")  # a full disk can still be read
             db.execute("DELETE FROM probe")
 
-    def forget(self) -> bool:
+    def forget(self, past: float = -math.inf) -> bool:
+        self._reserve.give_up_if_needed()
         with as_storage_error():
-            return erase(self._connections.of_this_thread(), self._clock() - self._forget_after)
+            self.repair.salvage()
+            clean = erase(self._connections.of_this_thread(), past - self._forget_after, lambda: free_of(self._path))
+        self._reserve.keep()
+        return clean
 
     def disconnect(self) -> None:
         self._connections.close()
+        self._reserve.give_up()
+        self._witness.end()
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with as_storage_error(), transaction(self._connections.of_this_thread()) as db:
-            yield db
+    def _transaction(self, *, needed: bool = True) -> Iterator[sqlite3.Connection]:
+        """`needed`: it makes room in the end, so a full disk gives up its reserve for it."""
+        if needed:
+            self._reserve.give_up_if_needed()
+        try:
+            with as_storage_error(), transaction(self._connections.of_this_thread()) as db:
+                yield db
+        except StorageError:
+            if needed:
+                self._reserve.give_up_if_needed()  # it may have needed more than a step usually does
+            raise
 
     @contextmanager
     def _snapshot(self) -> Iterator[sqlite3.Connection]:
@@ -222,39 +294,24 @@ class SqliteStorage:
             yield db
 
 
-class _Connections:
-    """One connection for each thread that asks."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._lock, self._local = path, Lock(), local()
-        self._all: list[sqlite3.Connection] = []
-
-    def of_this_thread(self) -> sqlite3.Connection:
-        found: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if found is None:
-            found = self._local.connection = connect(self._path)
-            with self._lock:
-                self._all.append(found)
-        return found
-
-    def close(self) -> None:
-        with self._lock:
-            for connection in self._all:
-                connection.close()
-            self._all.clear()
-
-
 def _overview(db: sqlite3.Connection) -> Overview:
     return Overview(
         waiting=[
             Waiting(*row)
             for row in db.execute(
-                "SELECT name, state, reports FROM buckets WHERE state IN ('open', 'closed', 'planned') ORDER BY name"
+                "SELECT name, state, reports, closes_at FROM buckets WHERE state IN ('open', 'closed', 'planned') "
+                "ORDER BY name"
             )
         ],
         batches={
-            "planned": db.execute("SELECT count(*) FROM batches WHERE NOT sent").fetchone()[0],
-            "sent": db.execute("SELECT count(*) FROM batches WHERE sent").fetchone()[0],
+            "planned": db.execute("SELECT count(*) FROM batches WHERE NOT sent AND held = ''").fetchone()[0],
+            "sent": db.execute("SELECT count(*) FROM batches WHERE sent AND held = ''").fetchone()[0],
+        },
+        held={
+            why: Count(reports, batches)
+            for why, reports, batches in db.execute(
+                "SELECT held, sum(reports), count(*) FROM batches WHERE held != '' GROUP BY held ORDER BY held"
+            )
         },
         counts={
             (name, what): Count(reports, batches)

@@ -1,4 +1,4 @@
--- Before every script: its time is the server's, unless a test gives one.
+-- Before every script: its time is the one that is given. Without, the server's, for leases only.
 local function clock(given)
   if given ~= '' then return tonumber(given) end
   local time = redis.call('TIME')

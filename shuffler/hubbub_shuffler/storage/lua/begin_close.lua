@@ -1,8 +1,9 @@
 -- From open to closing: from here on it will be closed, whoever finishes it.
--- KEYS bucket, open, closing   ARGV clock, member, revoked
+-- KEYS bucket, open, closing   ARGV the time that it is for sure, member, revoked
 local bucket = redis.call('HMGET', KEYS[1], 'state', 'closes_at')
 if bucket[1] ~= 'open' then return 0 end
-if ARGV[3] == '0' and clock(ARGV[1]) < tonumber(bucket[2]) then return 0 end
+if ARGV[3] == '0' and tonumber(ARGV[1]) < tonumber(bucket[2]) then return 0 end
+even_without_room()
 redis.call('HSET', KEYS[1], 'state', 'closing', 'revoked', ARGV[3])
 redis.call('ZREM', KEYS[2], ARGV[2])
 redis.call('ZADD', KEYS[3], bucket[2], ARGV[2])

@@ -1,5 +1,6 @@
 -- Nothing more gets into this shard, also if nothing ever did; how many reports it has, -1 if it is another's.
 -- KEYS shard   ARGV incarnation, closes_at, revoked
+even_without_room()
 local shard = redis.call('HMGET', KEYS[1], 'state', 'incarnation', 'reports')
 if not shard[1] then
   redis.call('HSET', KEYS[1], 'state', 'closed', 'closes_at', ARGV[2], 'incarnation', ARGV[1],

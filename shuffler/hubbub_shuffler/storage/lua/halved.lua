@@ -6,6 +6,7 @@ if last then
   period, reports = string.match(last, '^(%d+) (%d+)$')
   if tonumber(ARGV[2]) <= tonumber(period) then return 0 end
 end
+even_without_room()
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. ARGV[3])
 if not last or 2 * tonumber(ARGV[3]) >= tonumber(reports) then return 0 end
 redis.call('HINCRBY', KEYS[2], ARGV[1] .. '\31halved\31batches', 1)

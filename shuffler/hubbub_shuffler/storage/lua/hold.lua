@@ -1,6 +1,7 @@
 -- Hold a leased batch for longer, or with sent = 0 or 1 give it back until then; 0 if the lease went to another.
 -- KEYS batch, due   ARGV clock, id, token, seconds, sent
 if redis.call('HGET', KEYS[1], 'lease') ~= ARGV[3] then return 0 end
+even_without_room()
 if ARGV[5] ~= '' then
   redis.call('HDEL', KEYS[1], 'lease')
   redis.call('HSET', KEYS[1], 'sent', ARGV[5])

@@ -3,5 +3,6 @@
 local kept = redis.call('GET', KEYS[1]) or ''
 if kept == ARGV[2] then return 1 end
 if kept ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1]) -- first, so that the next line is done also beyond maxmemory
 redis.call('SET', KEYS[1], ARGV[2])
 return 1

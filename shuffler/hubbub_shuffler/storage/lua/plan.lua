@@ -4,6 +4,7 @@
 local bucket = redis.call('HMGET', KEYS[1], 'state', 'name', 'size', 'closes_at', 'minimum')
 if bucket[1] ~= 'closed' then return 0 end
 local discard, parts = ARGV[2] == '', #KEYS - 5
+even_without_room()
 redis.call('HSET', KEYS[1], 'state', discard and 'spent' or 'planned', 'batches', parts)
 if not discard then redis.call('HSET', KEYS[1], 'seed', ARGV[2]) end
 redis.call('ZREM', KEYS[2], ARGV[1])

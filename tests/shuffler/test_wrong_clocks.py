@@ -1,0 +1,287 @@
+"""A clock that is wrong for a minute, the shuffler's or Redis', closes nothing, begins nothing and forgets nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubbub_shuffler.begun_periods import Held
+from hubbub_shuffler.storage import Arrivals, Bucket, Terms
+from hubbub_shuffler.storage._redis_keys import SHARDS, Keys, member_of
+from tests.redis_server import RedisServer
+from tests.shuffler.world import (
+    CLOSES,
+    HOUR,
+    KEYS,
+    METRIC,
+    NOW,
+    PERIOD,
+    SEALED,
+    TOKEN,
+    World,
+    codebook,
+    signed,
+    unique,
+    upload,
+)
+from tests.shuffler.wrong_clocks import DAY, OFFSETS, WRONG, Machine, a_minute, shuffler, wait, wrong
+
+BUCKET = Bucket(METRIC, PERIOD, 1)
+TERMS = Terms("dark_mode", SEALED, CLOSES, 3)
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def server(request: pytest.FixtureRequest) -> RedisServer | None:
+    found: RedisServer | None = request.getfixturevalue("redis_server") if request.param == "redis" else None
+    return found
+
+
+@pytest.fixture(params=[("sqlite", "shuffler"), ("redis", "shuffler"), ("redis", "server")], ids="-".join)
+def place(request: pytest.FixtureRequest) -> tuple[RedisServer | None, str]:
+    """Where reports are, and whose clock is wrong. SQLite has none of its own."""
+    on, whose = request.param
+    return request.getfixturevalue("redis_server") if on == "redis" else None, whose
+
+
+def run(world: World, scenario: Callable[[World], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        async with world:
+            await world.bundles.hold()
+            await scenario(world)
+
+    asyncio.run(main())
+
+
+async def reason(world: World, sealed: list[bytes], **header: Any) -> str | None:
+    """Why an upload of one report is not taken; None if it is."""
+    answer = await world.post(upload(sealed, **header))
+    if answer.status_code == 202:
+        return None
+    document = answer.json()
+    return str(document["failures"][0]["reason"] if answer.status_code == 200 else document["type"].split(":")[-1])
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+def test_a_minute_under_a_wrong_clock_loses_nothing(
+    tmp_path: Path, machine: Machine, place: tuple[RedisServer | None, str], offset: float
+) -> None:
+    """A crowd that has not yet its minimum would be discarded if its bucket closed now."""
+    server, whose = place
+
+    async def scenario(world: World) -> None:
+        acknowledged, waiting = unique(2), unique(3)
+        assert await reason(world, acknowledged) is None
+        with wrong(machine, offset, whose):
+            for sealed in list(waiting):
+                await a_minute(world, machine)
+                why = await reason(world, [sealed])
+                assert why in {None, "clock-in-doubt", "period-in-future", "no-bundle"}
+                if whose == "server" or abs(offset) == 8:
+                    assert why is None
+                if why is None:
+                    acknowledged.append(sealed)
+                    waiting.remove(sealed)
+        await a_minute(world, machine)
+        for sealed in waiting:  # devices that were told to come again
+            assert await reason(world, [sealed]) is None
+        machine.running = CLOSES - NOW
+        await wait(world, machine, HOUR)
+        assert sorted(world.aggregator.delivered()) == sorted(acknowledged + waiting)
+        counts = (await world.storage.overview()).counts
+        assert counts["dark_mode", "accepted"] == (5, 1)
+        assert ("dark_mode", "discarded") not in counts
+
+    run(shuffler(tmp_path, machine, server), scenario)
+
+
+@pytest.mark.parametrize("offset", WRONG)
+def test_what_would_be_late_for_good_is_told_to_come_again(tmp_path: Path, machine: Machine, offset: float) -> None:
+    async def scenario(world: World) -> None:
+        with wrong(machine, offset):
+            why = await reason(world, unique(1), period=PERIOD - 3)  # late by the right clock, too
+            assert why in {"clock-in-doubt", "no-bundle", "period-in-future", None}
+        assert await reason(world, unique(1), period=PERIOD - 3) == "period-closed"
+
+    run(shuffler(tmp_path, machine, None), scenario)
+
+
+def test_a_clock_that_is_ahead_admits_what_it_would_and_says_why_not(tmp_path: Path, machine: Machine) -> None:
+    async def scenario(world: World) -> None:
+        with wrong(machine, 2.0 * HOUR):
+            assert await reason(world, unique(1)) == "clock-in-doubt"
+            assert await reason(world, unique(1), period=PERIOD + 2, key_id=2) == "period-in-future"
+        with wrong(machine, 0.8 * HOUR):
+            assert await reason(world, unique(1)) is None
+        assert world.ingest.refused["clock-in-doubt"] == 1
+
+    run(shuffler(tmp_path, machine, None), scenario)
+
+
+@pytest.mark.parametrize("offset", WRONG)
+def test_no_period_begins_under_a_wrong_clock(
+    tmp_path: Path, machine: Machine, server: RedisServer | None, offset: float
+) -> None:
+    """Else those of 400 days would be held to today's codebook, and every edit of it be refused."""
+
+    async def scenario(world: World) -> None:
+        before = await world.storage.held_periods()
+        with wrong(machine, offset):
+            await a_minute(world, machine)
+        assert await world.storage.held_periods() == before
+        assert max(stretch.last for stretch in Held.from_bytes(before).stretches) == PERIOD
+        edited = codebook(min_batch=4)
+        world.aggregator.bundle = signed(machine.right(), books={0: codebook(), PERIOD + 1: edited})
+        assert await world.bundles.refresh()
+        machine.running = HOUR
+        await world.bundles.hold()
+        assert world.bundles.held.through == PERIOD + 1
+        assert await reason(world, unique(1), period=PERIOD + 1, key_id=2) is None
+
+    run(shuffler(tmp_path, machine, server), scenario)
+
+
+def test_a_process_that_starts_in_doubt_takes_reports_of_periods_that_had_begun(
+    tmp_path: Path, machine: Machine, server: RedisServer | None
+) -> None:
+    prefix = "restarted" + str(id(machine))
+
+    async def scenario(world: World) -> None:
+        again = shuffler(tmp_path, machine, server, world.aggregator, prefix=prefix)
+        world.aggregator.up = False
+        async with again:
+            assert not again.trusted.believable(again.bundles.wait)
+            assert await reason(again, unique(1)) is None
+            machine.running = HOUR - 1
+            assert await reason(again, unique(1), period=PERIOD + 1, key_id=2) == "period-in-future"
+            machine.running = HOUR  # as long as any clock must have run undisputed
+            assert await reason(again, unique(1), period=PERIOD + 1, key_id=2) is None
+
+    run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
+
+
+def test_a_process_that_starts_under_a_wrong_clock_closes_nothing(
+    tmp_path: Path, machine: Machine, server: RedisServer | None
+) -> None:
+    prefix = "wrong" + str(id(machine))
+
+    async def scenario(world: World) -> None:
+        assert await reason(world, unique(2)) is None
+        again = shuffler(tmp_path, machine, server, world.aggregator, prefix=prefix)
+        with wrong(machine, 5 * DAY):
+            async with again:
+                await a_minute(again, machine)
+        assert [bucket.state for bucket in (await world.storage.overview()).waiting] == ["open"]
+
+    run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
+
+
+@pytest.mark.parametrize("offset", WRONG)
+def test_that_a_bucket_was_closed_is_not_forgotten_under_a_wrong_clock(
+    tmp_path: Path, machine: Machine, place: tuple[RedisServer | None, str], offset: float
+) -> None:
+    prefix, (server, whose) = f"tombstones{id(machine)}", place
+
+    async def scenario(world: World) -> None:
+        assert await reason(world, unique(3)) is None
+        machine.running = CLOSES - NOW
+        await wait(world, machine, HOUR)
+        assert not (await world.storage.overview()).waiting
+        with wrong(machine, offset, whose):
+            await a_minute(world, machine)
+        late = Terms("dark_mode", SEALED, 2**40, 3)  # no clock refuses it
+        assert await world.storage.add([Arrivals(BUCKET, late, unique(1))]) == {BUCKET: "period-closed"}
+        if server is not None:
+            client, member = server.client(), member_of(BUCKET)
+            keys = [Keys(prefix).shard(member, shard) for shard in range(SHARDS)]
+            assert {client.ttl(key) for key in keys} == {-1}
+            client.close()
+        await wait(world, machine, 2 * HOUR)  # FORGET_AFTER, and the wait
+        assert await world.storage.add([Arrivals(BUCKET, late, unique(1))]) == {}
+
+    run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
+
+
+def test_revoked_keys_and_metrics_that_are_off_close_their_buckets_in_doubt(tmp_path: Path, machine: Machine) -> None:
+    async def scenario(world: World) -> None:
+        assert await reason(world, unique(5)) is None
+        machine.running += 1
+        keys = (replace(KEYS[0], state="revoked"), *KEYS[1:])
+        world.aggregator.bundle = signed(machine.right(), keys=keys)
+        with wrong(machine, -2.0 * HOUR):
+            await a_minute(world, machine)
+            assert world.trusted.disagrees
+        counts = (await world.storage.overview()).counts
+        assert counts["dark_mode", "discarded"] == (5, 1)
+
+    run(shuffler(tmp_path, machine, None), scenario)
+
+
+def test_every_request_says_what_time_it_is_here_and_every_answer_is_heard(tmp_path: Path, machine: Machine) -> None:
+    async def scenario(world: World) -> None:
+        assert await reason(world, unique(3)) is None
+        machine.running = CLOSES - NOW
+        await wait(world, machine, 60)
+        for method, path, headers in world.aggregator.requests:
+            assert headers["authorization"] == f"Bearer {TOKEN}", (method, path)
+            assert headers["date"].endswith("GMT")
+        assert {method for method, _, _ in world.aggregator.requests} == {"GET", "PUT"}
+        assert world.trusted.skew == pytest.approx(0, abs=1)
+        world.aggregator.clock = lambda: machine.right() - HOUR
+        world.aggregator.headers_too = [(b"age", b"3600")]  # a cache's answer
+        await world.bundles.refresh()
+        assert not world.trusted.disagrees
+        world.aggregator.headers_too = []
+        await world.bundles.refresh()
+        assert world.trusted.skew == pytest.approx(HOUR, abs=1)
+
+    run(shuffler(tmp_path, machine, None), scenario)
+
+
+def test_the_aggregator_is_asked_again_soon_while_the_clock_is_in_doubt(tmp_path: Path, machine: Machine) -> None:
+    async def scenario(world: World) -> None:
+        fetching = asyncio.create_task(world.bundles.run())
+        while not world.aggregator.requests[1:]:
+            await asyncio.sleep(0)
+        seen = len(world.aggregator.requests)
+        await world.batcher.tick()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(world.aggregator.requests) == seen  # all is well
+        machine.offset = 3.0 * HOUR
+        for _ in range(2):
+            world.bundles._fetched -= 10  # as if that long had passed since
+            await world.batcher.tick()
+            async with asyncio.timeout(10):
+                while len(world.aggregator.requests) == seen:
+                    await asyncio.sleep(0.001)
+            seen = len(world.aggregator.requests)
+        await world.batcher.tick()  # not with every tick
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(world.aggregator.requests) == seen
+        fetching.cancel()
+
+    run(shuffler(tmp_path, machine, None), scenario)
+
+
+def test_the_wait_is_the_horizon_if_that_is_shorter_than_an_hour(tmp_path: Path, machine: Machine) -> None:
+    async def scenario(world: World) -> None:
+        assert world.bundles.wait == 3_600
+        assert world.bundles.current is not None
+        for each in world.bundles.current.bundle.body.codebooks:
+            object.__setattr__(each, "forward_horizon", 600)
+        assert world.bundles.wait == 600
+        assert world.trusted.past(world.bundles.wait) == -math.inf
+
+    run(shuffler(tmp_path, machine, None), scenario)

@@ -1,0 +1,96 @@
+"""A shuffler on a machine whose clock can be set wrong, while time goes on and the aggregator has the right time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hubbub_service_common.trusted_clock import TrustedClock
+from hubbub_shuffler.storage import AsyncStorage
+from hubbub_shuffler.storage.redis import RedisStorage
+from hubbub_shuffler.storage.sqlite import SqliteStorage
+from tests.redis_server import RedisServer
+from tests.shuffler.world import NOW, StubAggregator, World
+
+DAY = 86_400.0
+WRONG = [sign * far for far in (2 * 3_600.0, 5 * DAY, 400 * DAY) for sign in (1, -1)]
+"""Offsets beyond what is taken for agreement."""
+OFFSETS = [8.0, -8.0, *WRONG]
+FORGET_AFTER = 5_000.0
+
+
+class Machine:
+    """Its wall clock is `offset` seconds off; so is the clock of the Redis server, by `servers`."""
+
+    def __init__(self, start: float = NOW) -> None:
+        self.start, self.running, self.offset, self.servers = start, 0.0, 0.0, 0.0
+
+    def __call__(self) -> float:
+        """What its clock says."""
+        return self.right() + self.offset
+
+    def right(self) -> float:
+        return self.start + self.running
+
+    def monotonic(self) -> float:
+        return self.running
+
+    def of_the_server(self) -> float:
+        return self.right() + self.servers
+
+
+def shuffler(
+    directory: Path, machine: Machine, server: RedisServer | None, aggregator: StubAggregator | None = None, **more: Any
+) -> World:
+    """On SQLite without a server. Its aggregator has the right time, and says so."""
+    directory.mkdir(exist_ok=True)
+    aggregator = aggregator or StubAggregator()
+    aggregator.clock = machine.right
+    storage: SqliteStorage | RedisStorage
+    if server is None:
+        storage = SqliteStorage(
+            directory / "reports.sqlite", clock=machine, entropy=os.urandom, forget_after=FORGET_AFTER
+        )
+    else:
+        storage = RedisStorage(
+            server.url,
+            clock=machine,
+            lease_clock=machine.of_the_server,
+            entropy=os.urandom,
+            forget_after=FORGET_AFTER,
+            prefix=more.pop("prefix", os.urandom(8).hex()),
+        )
+    trusted = TrustedClock(machine, machine.monotonic, peer="the aggregator's", says="nothing is closed")
+    return World(directory, aggregator, machine, AsyncStorage(storage), trusted=trusted, **more)  # type: ignore[arg-type]  # it is a clock
+
+
+@contextmanager
+def wrong(machine: Machine, offset: float, whose: str = "shuffler") -> Iterator[None]:
+    """The clock is wrong within, and right again behind it."""
+    setattr(machine, "offset" if whose == "shuffler" else "servers", offset)
+    try:
+        yield
+    finally:
+        machine.offset = machine.servers = 0.0
+
+
+async def a_minute(world: World, machine: Machine) -> None:
+    """Of the service at work."""
+    for _ in range(6):
+        machine.running += 10
+        await world.bundles.refresh()
+        await world.bundles.hold()
+        await world.batcher.tick()
+
+
+async def wait(world: World, machine: Machine, seconds: float, step: float = 600.0) -> None:
+    """The service at work for so long, and right."""
+    until = machine.running + seconds
+    while machine.running < until:
+        machine.running = min(machine.running + step, until)
+        await world.bundles.refresh()
+        await world.bundles.hold()
+        await world.batcher.tick()

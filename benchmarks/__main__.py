@@ -42,6 +42,7 @@ PARTS = {
     "shuffler_storage": "shuffler: storage, empty and full",
     "batch": "shuffler: prepare a batch",
     "open": "aggregator: open and accumulate",
+    "deduplicate": "aggregator: find what was counted before",
     "estimate": "aggregator: estimate",
     "dashboard": "aggregator: dashboard",
 }

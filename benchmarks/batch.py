@@ -40,7 +40,7 @@ async def _measure(directory: Path, reports: int) -> list[Row]:
     for _ in range(reports // GROUP):
         await _add(storage, FULL, GROUP)
     now = 2_000.0
-    await storage.close(())
+    await storage.close((), due=now)
     try:
         return [*await _cost(storage, reports), *await _latency(storage)]
     finally:

@@ -8,6 +8,7 @@ machine is shared, and a ratio is the median of the ratios of the rounds.
 from __future__ import annotations
 
 import asyncio
+import logging
 import multiprocessing
 import os
 import statistics
@@ -161,12 +162,14 @@ def _shuffler(directory: Path, storage: str | None = None) -> tuple[Any, Any]:
 
     from hubbub.bundle import BundledCodebook, SealingKey, sign
     from hubbub.trust import anchor_of
+    from hubbub_service_common.connection_limits import ConnectionLimits
+    from hubbub_service_common.trusted_clock import TrustedClock
     from hubbub_shuffler.app import create_app
     from hubbub_shuffler.bundles import Bundles
-    from hubbub_shuffler.guard import Guard
     from hubbub_shuffler.ingest import Ingest
     from hubbub_shuffler.limits import KEY_BYTES, Limits
     from hubbub_shuffler.storage import open_storage
+    from hubbub_shuffler.upstream import Upstream
 
     identity, now = Ed25519PrivateKey.generate(), int(time.time())
     bundle = sign(
@@ -181,21 +184,21 @@ def _shuffler(directory: Path, storage: str | None = None) -> tuple[Any, Any]:
     )
     (directory / "bundle").write_bytes(bundle)
     kept = open_storage(storage or directory / "reports.sqlite", clock=time.time, entropy=os.urandom)
+    clock = TrustedClock()
     bundles = Bundles(
-        httpx2.AsyncClient(),
+        Upstream(httpx2.AsyncClient(), address="http://127.0.0.1:9", token=None, clock=clock),
         kept,
-        address="http://127.0.0.1:9",
         trust=[anchor_of(identity)],
         first_use=False,
         state_dir=directory,
-        clock=time.time,
+        clock=clock,
         skew=60,
     )
     limits = Limits(rate=1e6, burst=1e9, hops=1, key=os.urandom(KEY_BYTES), clock=time.monotonic)
     ingest = Ingest(
         kept,
         bundles,
-        clock=time.time,
+        clock=clock,
         floor=100,
         skew=60,
         max_body=2**20,
@@ -204,7 +207,7 @@ def _shuffler(directory: Path, storage: str | None = None) -> tuple[Any, Any]:
         max_uploads=1_000,
         limits=limits,
     )
-    guard = Guard(
+    guard = ConnectionLimits(
         head_timeout=10,
         body_timeout=30,
         body_rate=1_000,
@@ -212,6 +215,7 @@ def _shuffler(directory: Path, storage: str | None = None) -> tuple[Any, Any]:
         max_connections=2_000,
         max_per_address=None,
         clock=time.monotonic,
+        log=logging.getLogger("hubbub_shuffler"),
     )
     return create_app(ingest=ingest, bundles=bundles, storage=kept, limits=limits), guard.protocol()
 

@@ -63,7 +63,7 @@ def bare(part: tuple[bytes, bytes, list[bytes]]) -> int:
 def sealed_reports(service: Aggregator, name: str, count: int) -> tuple[BatchHeader, list[bytes], bytes]:
     """A batch of honest reports, and the key they open with."""
     metric = service.codebooks.newest.metric(name)
-    period = service.codebooks.collection.calendar.index_at(service.clock())
+    period = service.codebooks.collection.calendar.index_at(service.clock.now())
     key = next(key for key in service.storage.sealing_keys() if key.covers(period))
     assert key.private_key is not None
     header = ReportHeader(metric.id, period, key.id)

@@ -12,13 +12,14 @@ import logging
 import os
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from hubbub.wire import NONCE_BYTES
 from hubbub_aggregator.codebooks import Codebooks, Governed
+from hubbub_aggregator.duplicates import Duplicates, distinct, masks
 from hubbub_aggregator.opening import Opened, Pool, open_slice, slices, tally_parts, tally_payloads
 from hubbub_aggregator.promises import promise_of
 from hubbub_aggregator.publish import refusal_record, release_record
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
     from hubbub.mechanisms import Mechanism
     from hubbub_aggregator.keys import KeyRing
     from hubbub_aggregator.spool import Spool
+    from hubbub_service_common.trusted_clock import TrustedClock
 
-__all__ = ["REASONS", "RESULTS", "Accumulator", "Progress", "distinct"]
+__all__ = ["REASONS", "RESULTS", "Accumulator", "Progress"]
 
 _LOG = logging.getLogger("hubbub_aggregator")
 
@@ -67,7 +69,7 @@ class Accumulator:
     codebooks: Codebooks
     ring: KeyRing
     pool: Pool
-    clock: Callable[[], float]
+    clock: TrustedClock
     at_once: int = field(default_factory=lambda: os.cpu_count() or 1)
     lease: float = 30.0
     """Seconds after which another process goes on with what this one began, if it is gone."""
@@ -76,9 +78,14 @@ class Accumulator:
     _busy: set[bytes] = field(default_factory=set)
     _read: dict[bytes, Governed] = field(default_factory=dict)
     """Batches that this process has begun to open and has not settled."""
+    duplicates: Duplicates = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.duplicates = Duplicates(self.storage)
 
     async def drain(self) -> int:
         """Settle every batch that waits; how many could not be, for a reason of ours. Those stay pending."""
+        self.duplicates.trim()
         waiting = [batch for batch in await asyncio.to_thread(self.storage.pending) if batch.id not in self._busy]
         room = asyncio.Semaphore(self.at_once)
 
@@ -128,7 +135,7 @@ class Accumulator:
         try:
             await self.settle(batch)
         except Exception:
-            if self.codebooks.horizon(batch.header.period) > self.clock():
+            if self.codebooks.horizon(batch.header.period) > self.clock.past(self.codebooks.wait):
                 raise
             await self._refuse(batch, "batch-too-late")
             await asyncio.to_thread(self.spool.remove, batch.spool)
@@ -138,11 +145,13 @@ class Accumulator:
         header = batch.header
         if batch.spool is not None and not await asyncio.to_thread(self.spool.fetch, batch.spool, header.body_bytes):
             # the shuffler is told that nothing is here, and sends it again
-            await asyncio.to_thread(self.storage.drop, batch.id)
-            _LOG.error("batch %s is dropped: its file is gone", batch.id.hex())
+            if await asyncio.to_thread(self.storage.drop, batch.id, batch.spool):
+                _LOG.error("batch %s is dropped: its file is gone", batch.id.hex())
             return
         governed = await asyncio.to_thread(self.codebooks.governing, header.metric, header.period)
         key = await asyncio.to_thread(self.ring.find, header.period, header.key)
+        if (governed is None or key is None) and self.clock.disagrees:
+            return  # that is final, and keys and codebooks follow a clock: it waits until the clocks agree
         if governed is None or batch.spool is None:
             await self._refuse(batch, "unknown-metric")
         elif key is None or key.private_key is None:
@@ -156,25 +165,31 @@ class Accumulator:
         await asyncio.to_thread(self.spool.remove, batch.spool)
 
     async def _release(self, batch: Batch, governed: Governed, opened: Sequence[Opened]) -> None:
-        mechanism, header = governed.metric.mechanism, batch.header
+        mechanism, header, parts = governed.metric.mechanism, batch.header, [part.nonces for part in opened]
+        nonces, first = await asyncio.to_thread(distinct, parts)
         while True:
-            pair = await asyncio.to_thread(self.storage.pair, header.metric, header.period)
-            kept, nonces = await asyncio.to_thread(distinct, [part.nonces for part in opened], pair.nonces)
-            valid = len(nonces) // NONCE_BYTES
+            version, known = await asyncio.to_thread(
+                self.duplicates.counted, header.metric, header.period, nonces, header.in_other_batches
+            )
+            fresh, valid = nonces[~known].tobytes(), len(nonces) - int(known.sum())
             invalid = _invalid(opened, valid)
             promise = await asyncio.to_thread(promise_of, self.storage, governed, header, valid)
             if not promise.enough:
                 record = refusal_record(batch, governed, promise, valid, invalid, "batch-too-small")
                 await self._refuse(batch, "batch-too-small", valid, invalid, record)
                 return
-            tally = await self._tally(mechanism, opened, kept)
-            accepted = Accepted(valid, invalid, tally, nonces, release_record(batch, governed, promise, invalid))
-            if await asyncio.to_thread(self.storage.accept, batch.id, pair.version, accepted):
-                self._read.pop(batch.id, None)
+            tally = await self._tally(mechanism, opened, masks(parts, first[~known]))
+            accepted = Accepted(valid, invalid, tally, fresh, release_record(batch, governed, promise, invalid))
+            outcome = await asyncio.to_thread(self.storage.accept, batch.id, version, accepted)
+            if outcome == "outdated":
+                continue  # another batch of this metric and period came in between: its nonces count too
+            self._read.pop(batch.id, None)
+            if outcome == "accepted":
                 self._count("accepted", valid, invalid)
                 _LOG.info("batch %s accepted: %d of %d reports", batch.id.hex(), valid, header.count)
-                return
-            # another batch of this metric and period came in between: its nonces count too
+                learn = self.duplicates.add
+                await asyncio.to_thread(learn, header.metric, header.period, version, batch.id, fresh)
+            return
 
     async def _tally(
         self, mechanism: Mechanism[Any], opened: Sequence[Opened], kept: Sequence[NDArray[np.bool_]]
@@ -198,32 +213,16 @@ class Accumulator:
             # an attempt that failed may have read it, nobody knows how far: as if a device had been alone in it
             promise = await asyncio.to_thread(promise_of, self.storage, governed, batch.header, 1)
             record = refusal_record(batch, governed, promise, None, {}, reason)
-        await asyncio.to_thread(self.storage.refuse, batch.id, reason, valid, invalid or {}, record)
+        refused = await asyncio.to_thread(self.storage.refuse, batch.id, reason, valid, invalid or {}, record)
         self._read.pop(batch.id, None)
-        self._count(reason, valid or 0, invalid or {})
-        _LOG.info("batch %s refused: %s", batch.id.hex(), reason)
+        if refused:  # else another process gave its verdict while this one stood still, and has counted it
+            self._count(reason, valid or 0, invalid or {})
+            _LOG.info("batch %s refused: %s", batch.id.hex(), reason)
 
     def _count(self, verdict: str, valid: int, invalid: Mapping[str, int]) -> None:
         self.progress.batches[verdict] += 1
         self.progress.reports.update({"valid": valid, **invalid})
-        self.progress.last = self.clock()
-
-
-def distinct(parts: Sequence[bytes], counted: Sequence[bytes]) -> tuple[list[NDArray[np.bool_]], bytes]:
-    """Which nonces are the first of their kind and not counted before, part by part; and those, sorted, as bytes."""
-    import numpy as np
-
-    # all are 16 bytes long, so that padding with zeros, which S16 does, can't make two of them equal
-    kind = f"S{NONCE_BYTES}"
-    everything = np.frombuffer(b"".join(parts), kind)
-    fresh, first = np.unique(everything, return_index=True)
-    for known in counted:
-        new = np.isin(fresh, np.frombuffer(known, kind), assume_unique=True, invert=True)
-        fresh, first = fresh[new], first[new]
-    keep = np.zeros(len(everything), np.bool_)
-    keep[first] = True
-    ends = np.cumsum([len(part) // NONCE_BYTES for part in parts])
-    return np.split(keep, ends[:-1]), fresh.tobytes()
+        self.progress.last = self.clock.now()
 
 
 def _chosen(payloads: bytes, mask: NDArray[np.bool_], size: int) -> bytes:

@@ -22,7 +22,8 @@ from hubbub.problems import InvalidParameter, UntrustedBundle
 from hubbub.trust import anchor_of
 from hubbub_aggregator.codebooks import Codebooks
 from hubbub_aggregator.keys import IDENTITY, KeyRing, load_identity
-from hubbub_aggregator.storage import SqliteStorage, StoredCodebook, StoredKey
+from hubbub_aggregator.lead import cache_lifetime
+from hubbub_aggregator.storage import SignedBundle, SqliteStorage, StoredCodebook, StoredKey
 from hubbub_service_common.files import new_file, state_directory
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["backup", "catch_up", "restore"]
 
 _MARK = "hubbub aggregator backup 1"
-_SKIPPED = 100
-"""Key ids that are left out: keys made after the copy had the next ones, and devices may have sealed with them."""
+_MOST_LISTED = 192
+"""Keys that a restored state has at most before new ones are made: a copy and a bundle may hold different ones."""
 
 
 def backup(database: Path, file: Path, *, identity: Path | None = None) -> None:
@@ -58,11 +59,13 @@ def backup(database: Path, file: Path, *, identity: Path | None = None) -> None:
         copy.execute("PRAGMA journal_mode = DELETE")
 
 
-def restore(file: Path, state_dir: Path, database: str, now: float, relayed: bytes | None = None) -> int:
+def restore(
+    file: Path, state_dir: Path, database: str, now: float, relayed: bytes | None = None, *, max_age: int = 0
+) -> int:
     """Bring a copy back into a state directory that has no database. How many sealing keys had to be revoked.
 
-    The next bundle is signed afresh: its sequence is the Unix time at least, and above the one in the copy, so that
-    no device takes it for an old one. `relayed`: the newest bundle that a shuffler has.
+    The next bundle is signed afresh: its sequence is the Unix time at least, and above those in the copy and in
+    `relayed`, the newest bundle that a shuffler has: no device takes it for an old one. `max_age`: as in the settings.
     """
     target = state_directory(state_dir) / database
     if target.exists():
@@ -93,8 +96,10 @@ def restore(file: Path, state_dir: Path, database: str, now: float, relayed: byt
         storage = SqliteStorage(part)
         try:
             if relayed is not None:
-                catch_up(storage, verify(relayed, [anchor_of(load_identity(state_dir))], 0.0).body)
-            return _replace_lost_keys(storage, now)
+                newest = verify(relayed, [anchor_of(load_identity(state_dir))], 0.0).body
+                catch_up(storage, newest)
+                _count_on_from(storage, SignedBundle(newest.sequence, newest.issued, b"", relayed))
+            return _replace_lost_keys(storage, now, max_age)
         finally:
             storage.close()
 
@@ -104,11 +109,16 @@ def catch_up(storage: Storage, newest: Body) -> None:
     known = {key.id: key for key in storage.sealing_keys()}
     for key in newest.keys:
         kept = known.get(key.id)
+        if kept is not None and kept.public_key != key.public_key:
+            if kept.first_period <= key.last_period and key.first_period <= kept.last_period:
+                raise InvalidParameter(
+                    f"key {key.id} is another one in this backup: the bundle is not of the same state"
+                )
+            storage.drop_key(key.id)  # the copy is so old that this id has come back since
+            kept = None
         if kept is None:
             revoked = key.state == "revoked"
             storage.add_key(StoredKey(key.id, key.first_period, key.last_period, key.public_key, None, revoked))
-        elif kept.public_key != key.public_key:
-            raise InvalidParameter(f"key {key.id} is another one in this backup: the bundle is not of the same state")
         elif key.state == "revoked":
             storage.revoke_key(key.id)
     last = max(storage.starts(), default=-1)
@@ -117,14 +127,37 @@ def catch_up(storage: Storage, newest: Body) -> None:
             storage.add_codebook(StoredCodebook(codebook.first_period, canonical_bytes(codebook.document)))
 
 
-def _replace_lost_keys(storage: Storage, now: float) -> int:
+def _count_on_from(storage: Storage, newest: SignedBundle) -> None:
+    """Let the next bundle be newer than this one. Its clock may have been ahead of ours when it was signed."""
+    kept = storage.bundle()
+    if kept is None or kept.sequence < newest.sequence:
+        storage.publish(newest, None if kept is None else kept.sequence)
+
+
+def _replace_lost_keys(storage: Storage, now: float, max_age: int) -> int:
+    codebooks = Codebooks(storage)
+    if not codebooks:
+        return 0
     lost = [key for key in storage.sealing_keys() if key.private_key is None and not key.revoked]
-    ring = KeyRing(storage, Codebooks(storage))
-    if storage.sealing_keys():
-        ring.rotate(skip=_SKIPPED)
     for key in lost:
-        ring.revoke(key.id, now)
+        storage.revoke_key(key.id)
+    _drop_old_keys(storage, codebooks, now)
+    ring = KeyRing(storage, codebooks, cache_lifetime(storage, max_age))
+    ring.ensure(now, restored=True)
     return len(lost)
+
+
+def _drop_old_keys(storage: Storage, codebooks: Codebooks, now: float) -> None:
+    """Drop revoked keys that no shuffler asks for: those past their horizon, and more of closed periods if there are
+    too many. A copy does not age: without this its keys would take ids for ever.
+    """
+    revoked = [key for key in storage.sealing_keys() if key.revoked]
+    for key in revoked:
+        if codebooks.horizon(key.last_period) <= now:
+            storage.drop_key(key.id)
+    rest = sorted((key for key in storage.sealing_keys() if key.revoked), key=lambda key: key.last_period)
+    for key in rest[: max(0, len(storage.sealing_keys()) - _MOST_LISTED)]:
+        storage.drop_key(key.id)
 
 
 def _refuse_another_identity(file: Path, kept: Path) -> None:

@@ -1,4 +1,10 @@
-"""The bundle that devices trust: signed again whenever what it says has changed, or it has aged by half."""
+"""The bundle that devices trust: signed again whenever what it says has changed, or it has aged by half.
+
+Under a wrong clock a bundle would have expired when it is signed, or be valid for a year, with a sequence that keeps
+out all of the next ones after a restore. The last bundle says what time it was: a clock that can't be believed and is
+before it, or after its end, does not date another. What must be told at once, such as a revoked key, is signed
+with the date of the last one.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +15,7 @@ from hubbub.bundle import sign
 from hubbub.canonical import digest
 from hubbub.trust import anchor_of
 from hubbub_aggregator.storage import SignedBundle, Storage
+from hubbub_service_common.trusted_clock import TOLERANCE
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -32,11 +39,12 @@ class Publisher:
     lifetime: int
     max_age: int
 
-    def current(self, now: float) -> SignedBundle:
-        """The bundle to serve now."""
+    def current(self, now: float, *, sure: bool = True) -> SignedBundle:
+        """The bundle to serve now. `sure`: the clock can be believed."""
         for _ in range(_ATTEMPTS):
             newest = self.storage.bundle()
-            codebooks, keys = self.codebooks.bundled(now), self.ring.published(now)
+            at = self._date(newest, now, sure=sure)
+            codebooks, keys = self.codebooks.bundled(at), self.ring.published(at)
             content = digest(
                 "hubbub-01 bundle content",
                 [
@@ -47,22 +55,37 @@ class Publisher:
                     [key.document() for key in keys],
                 ],
             )
-            if newest is not None and newest.content == content and now < newest.issued + self.lifetime // 2:
+            if newest is not None and newest.content == content and not self._aged(newest, at):
                 return newest
             last = None if newest is None else newest.sequence
-            sequence = max(int(now), 0 if last is None else last + 1)
+            sequence = max(at, 0 if last is None else last + 1)
             raw = sign(
                 self.identity,
                 collection=self.codebooks.collection.name,
                 codebooks=codebooks,
                 keys=keys,
-                now=int(now),
+                now=at,
                 lifetime=self.lifetime,
                 max_age=self.max_age,
                 last=last,
                 sequence=sequence,
             )
-            signed = SignedBundle(sequence, int(now), content, raw)
+            signed = SignedBundle(sequence, at, content, raw)
             if self.storage.publish(signed, last):
                 return signed
         raise RuntimeError("the bundle changes faster than it can be signed")
+
+    def plausible(self, now: float) -> bool:
+        """Whether it can be this time, as far as the last bundle knows."""
+        newest = self.storage.bundle()
+        return newest is None or newest.issued - TOLERANCE <= now < newest.issued + self.lifetime
+
+    def _date(self, newest: SignedBundle | None, now: float, *, sure: bool) -> int:
+        """What a bundle that is signed now is dated."""
+        if sure or newest is None or newest.issued <= now < newest.issued + self.lifetime:
+            return int(now)
+        return newest.issued
+
+    def _aged(self, newest: SignedBundle, at: int) -> bool:
+        """Also one from a time to come: a clock was wrong then, and it would be valid for too long."""
+        return not newest.issued - TOLERANCE <= at < newest.issued + self.lifetime // 2

@@ -13,6 +13,7 @@ from hubbub.codebook import Codebook, Collection, Metric, decimal_text
 from hubbub.problems import InvalidParameter
 from hubbub_aggregator.lead import soonest
 from hubbub_aggregator.storage import Storage, StoredCodebook
+from hubbub_service_common.trusted_clock import LONGEST_WAIT
 
 __all__ = ["Codebooks", "Governed", "Version", "smallest_batch"]
 
@@ -166,6 +167,16 @@ class Codebooks:
     def ruling(self, period: int) -> list[Collection]:
         """The collections whose rules may hold in a period: what a newer codebook dropped keeps an older one's."""
         return [v.codebook.collection for v in self._versions if v.first_period <= period] or [self.collection]
+
+    @property
+    def wait(self) -> float:
+        """Seconds for which something must have been due before it is erased: an hour, or the shortest horizon."""
+        return min([LONGEST_WAIT, *(float(version.codebook.collection.forward_horizon) for version in self)])
+
+    @property
+    def longest(self) -> int:
+        """Seconds from the end of a period to its horizon, by the longest rule that ever held."""
+        return max(c.grace + c.forward_horizon for c in (version.codebook.collection for version in self))
 
     def horizon(self, period: int) -> int:
         """When a period is over for good, by the longest rule that may hold; later periods are never over earlier."""

@@ -2,12 +2,15 @@
 
 A period is sealed by exactly one key, for good. Keys are published ahead, by at least two cache lifetimes and two
 periods, so that every device knows the next one before it is needed. Where one is revoked, periods that have begun, or
-begin before everybody can know, get no other: two keys would split their crowd. An id is one byte and may not come
-back within the horizon: where periods are short a key covers several of them.
+begin before everybody can know, get no other: two keys would split their crowd.
+
+Every open and coming period gets a key, also where keys of other times are there already: a clock that was wrong for a
+while leaves keys behind, which stay and are used when their period comes. `key_ids` says which id a key gets.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hubbub.bundle import SealingKey
 from hubbub.problems import InvalidParameter
 from hubbub.sealing import new_private_key, public_key_of
+from hubbub_aggregator.key_ids import AT_ONCE, LIVE, SCARCE, free_id, free_ids, gaps, longer_where_scarce
 from hubbub_aggregator.lead import CACHE_LIFETIMES, soonest
 from hubbub_aggregator.storage import KeyTaken, Storage, StoredKey
 from hubbub_service_common.files import state_directory, write
@@ -28,9 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["IDENTITY", "KeyRing", "Revocation", "load_identity", "new_identity", "storage_secret"]
 
 IDENTITY = "identity.key"
-_IDS = 256
-_LIVE = 190
-"""Keys that may be alive at once, about; the other ids are for rotation and revocation."""
 _LEAST_AHEAD = 2
 
 
@@ -105,37 +106,52 @@ class KeyRing:
         return max(_LEAST_AHEAD, -(-CACHE_LIFETIMES * self.max_age // self.collection.calendar.seconds))
 
     @property
+    def lived(self) -> int:
+        """Periods for which a key is there, from its publication until it is erased."""
+        seconds = self.codebooks.longest + int(self.codebooks.wait)
+        return -(-seconds // self.collection.calendar.seconds) + self.ahead + 2
+
+    @property
     def span(self) -> int:
         """Periods that one key covers."""
-        longest = max(c.grace + c.forward_horizon for c in (version.codebook.collection for version in self.codebooks))
-        lived = -(-longest // self.collection.calendar.seconds) + self.ahead + 2
-        return -(-lived // _LIVE)
+        return -(-self.lived // LIVE)
 
-    def ensure(self, now: float) -> None:
-        """Publish what must be published by now. The first key ever starts with the first codebook."""
-        current = self.collection.calendar.index_at(now)
-        first = self.codebooks.first_period
-        last = max((key.last_period for key in self.storage.sealing_keys()), default=first - 1)
-        # after a long silence there is nothing to seal for periods that have closed
-        start = max(last + 1, min(self._oldest_open(now), current))
-        while start <= current + self.ahead:
-            try:
-                self._add(start, start + self.span - 1)
-            except KeyTaken:
-                return  # a command was faster; the next call reads what it made
-            start += self.span
+    def ensure(self, now: float, *, sure: bool = True, restored: bool = False) -> None:
+        """Give every open and coming period a key. The first key ever starts with the first codebook.
 
-    def rotate(self, skip: int = 0) -> StoredKey:
-        """A new key, from the next unpublished period on. What is published stays: devices hold it.
-
-        `skip` leaves out so many ids, which others then do not get either.
+        `sure`: the clock can be believed. Only then periods of a revoked key get another one, if all can still know of
+        it, and keys of far times make room. `restored`: keys that were made after a backup, and are lost, may be out
+        there for the same periods.
         """
+        if sure and not restored:
+            self._make_room(now)
+        current, keys = self.collection.calendar.index_at(now), self.storage.sealing_keys()
+        # after a long silence there is nothing to seal for periods that have closed
+        low = max(self.codebooks.first_period, min(self._oldest_open(now), current))
+        high = current + self.ahead + (self.span if restored else 0)
+        for first, last, after in gaps(self._sealed(keys, now, sure=sure), low, high):
+            # a clock that jumps to and fro must not take the ids that the right one needs
+            far = all(key.last_period != first - 1 for key in keys) and bool(keys)
+            if far and not sure and free_ids(keys) < 2 * SCARCE:
+                continue
+            length = max(longer_where_scarce(self.span, keys, self.lived), -(-(last - first + 1) // AT_ONCE))
+            for start in range(first, last + 1, length):
+                end = start + length - 1 if after is None else min(start + length, after) - 1
+                try:
+                    self._add(start, end, restored_at=int(now) if restored else None)
+                except KeyTaken:
+                    return  # a command was faster; the next call reads what it made
+
+    def rotate(self, now: float) -> StoredKey:
+        """A new key, from the next unpublished period on. What is published stays: devices hold it."""
         keys = self.storage.sealing_keys()
         if not keys:
             raise InvalidParameter("there are no keys yet: the aggregator makes them when it first starts")
-        newest = max(keys, key=lambda key: key.last_period)
-        length = newest.last_period - newest.first_period + 1
-        return self._add(newest.last_period + 1, newest.last_period + length, skip=skip)
+        coming = self.collection.calendar.index_at(now) + 1
+        furthest = max(coming, *(key.last_period + 1 for key in keys))
+        first, _, after = next(gaps(self._sealed(keys, now, sure=True), coming, furthest))
+        last = first + self.span - 1
+        return self._add(first, last if after is None else min(last, after - 1))
 
     def revoke(self, id: int, now: float) -> Revocation:  # noqa: A002  it is an id
         """End a key for good: its private part is erased. A new key seals those of its periods that all can know of.
@@ -164,12 +180,43 @@ class KeyRing:
         periods = range(key.first_period, key.last_period + 1)
         return [period for period in periods if not any(other.covers(period) for other in live)]
 
-    def forget(self, now: float) -> bool:
-        """Erase private keys and nonces of periods past their horizon, together."""
+    def forget(self, past: float) -> bool:
+        """Erase private keys and nonces of periods past their horizon, together. `past`: a time that is past for sure,
+        since this can't be undone.
+        """
         over = [
-            key.last_period for key in self.storage.sealing_keys() if self.codebooks.horizon(key.last_period) <= now
+            key.last_period for key in self.storage.sealing_keys() if self.codebooks.horizon(key.last_period) <= past
         ]
         return bool(over) and self.storage.forget(max(over))
+
+    def overdue(self, now: float) -> float:
+        """Seconds since a private key should have been erased: its horizon and the wait after it are over. Else 0."""
+        held = [key.last_period for key in self.storage.sealing_keys() if key.private_key is not None]
+        return max(0.0, now - self.codebooks.wait - self.codebooks.horizon(min(held))) if held else 0.0
+
+    def _sealed(self, keys: Sequence[StoredKey], now: float, *, sure: bool) -> list[tuple[int, int]]:
+        """The periods, first to last, that get no other key: those of live keys, and those of revoked ones unless all
+        can still know of another.
+        """
+        if not (sure and any(key.revoked for key in keys)):  # it takes long to see what the last bundle told
+            return [(key.first_period, key.last_period) for key in keys]
+        told = soonest(self.storage, self.collection.calendar, now, self.max_age)
+        ends = [(key, min(key.last_period, told - 1) if key.revoked else key.last_period) for key in keys]
+        return [(key.first_period, last) for key, last in ends if key.first_period <= last]
+
+    def _make_room(self, now: float) -> None:
+        """Where ids are scarce, drop revoked keys of closed periods, and keys so far ahead that nobody can have used
+        them: a clock that was wrong has made those.
+        """
+        keys = self.storage.sealing_keys()
+        wanted = 2 * SCARCE - free_ids(keys)
+        if wanted <= SCARCE:
+            return
+        coming, closed = self.collection.calendar.index_at(now) + self.ahead + self.span, self._oldest_open(now)
+        useless = [key for key in keys if key.revoked and key.last_period < closed]
+        useless += sorted((key for key in keys if key.first_period > coming), key=lambda key: -key.first_period)
+        for key in useless[:wanted]:
+            self.storage.drop_key(key.id)
 
     def _oldest_open(self, now: float) -> int:
         calendar = self.collection.calendar
@@ -194,19 +241,11 @@ class KeyRing:
             for key in self.storage.sealing_keys()
         ]
 
-    def _add(self, first: int, last: int, *, instead_of: int | None = None, skip: int = 0) -> StoredKey:
+    def _add(
+        self, first: int, last: int, *, instead_of: int | None = None, restored_at: int | None = None
+    ) -> StoredKey:
         private = new_private_key()
-        key = StoredKey(self._free_id(skip), first, last, public_key_of(private), private)
+        id = free_id(self.storage.sealing_keys(), restored_at)  # noqa: A001  it is an id
+        key = StoredKey(id, first, last, public_key_of(private), private)
         self.storage.add_key(key, instead_of=instead_of)
         return key
-
-    def _free_id(self, skip: int = 0) -> int:
-        """The id that rested longest: the next one after the newest key's that is free, or after so many."""
-        keys = self.storage.sealing_keys()
-        taken = {key.id for key in keys}
-        newest = max(keys, key=lambda key: (key.last_period, not key.revoked), default=None)
-        start = 0 if newest is None else newest.id + 1 + skip
-        for step in range(_IDS):
-            if (start + step) % _IDS not in taken:
-                return (start + step) % _IDS
-        raise InvalidParameter("all 256 key ids are in use; one comes free when the oldest period reaches its horizon")

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from hubbub.canonical import read_json
 from hubbub.problems import InvalidParameter
+from hubbub_service_common.trusted_clock import TOLERANCE
 
 if TYPE_CHECKING:
     from hubbub.period import Calendar
-    from hubbub_aggregator.storage import Storage
+    from hubbub_aggregator.storage import SignedBundle, Storage
 
-__all__ = ["CACHE_LIFETIMES", "cache_lifetime", "soonest"]
+__all__ = ["CACHE_LIFETIMES", "cache_lifetime", "clock_doubt", "soonest"]
 
 CACHE_LIFETIMES = 2
 
@@ -24,13 +25,26 @@ CACHE_LIFETIMES = 2
 def cache_lifetime(storage: Storage, max_age: int) -> int:
     """Seconds for which a bundle is held: as the settings say, or as the newest bundle said, if that is longer."""
     newest = storage.bundle()
-    if newest is None:
-        return max_age
+    return max_age if newest is None else max(max_age, _told(newest, "max_age"))
+
+
+def clock_doubt(storage: Storage, now: float) -> str | None:
+    """What the last bundle says against this clock, in words; None if nothing. For commands, which hear nobody."""
+    newest = storage.bundle()
+    if newest is None or newest.issued - TOLERANCE <= now < _told(newest, "expires"):
+        return None
+    apart = f"{abs(now - newest.issued) / 86_400:.1f} days"
+    if now < newest.issued:
+        return f"this clock is {apart} behind the date of the last bundle: check the time first"
+    return f"the last bundle is {apart} old and has expired: check the time first, if the aggregator ran until now"
+
+
+def _told(newest: SignedBundle, member: str) -> int:
     body = read_json(newest.raw.split(b"\n", 2)[2])
-    told = body.get("max_age") if isinstance(body, dict) else None
+    told = body.get(member) if isinstance(body, dict) else None
     if not isinstance(told, int):
-        raise InvalidParameter("the bundle in the storage is damaged: it does not say how long it may be cached")
-    return max(max_age, told)
+        raise InvalidParameter(f"the bundle in the storage is damaged: its {member} can't be read")
+    return told
 
 
 def soonest(storage: Storage, calendar: Calendar, now: float, max_age: int) -> int:

@@ -6,9 +6,8 @@ import fcntl
 import logging
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,28 +24,38 @@ from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.spool import Spool
 from hubbub_aggregator.storage import Storage, StorageError, open_storage
-from hubbub_service_common.certificate import Certificate
 from hubbub_service_common.files import state_directory
-from hubbub_service_common.logs import configure
+from hubbub_service_common.logs import configure, ends_in_format
 from hubbub_service_common.tokens import Tokens
+from hubbub_service_common.trusted_clock import TrustedClock
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from hubbub_service_common.listeners import Listener
+
 __all__ = ["DATABASE", "build", "only_one", "open_state", "run"]
 
 DATABASE = "aggregator.db"
+_OTHER_FILES = 200
+"""Descriptors that are no connection of the public listener: of the admin listener, the storage, workers, the spool."""
 _LOG = logging.getLogger("hubbub_aggregator")
+_HELD_UP = "no key, nonce or release is erased, and no batch is called too late or of an unknown key or metric"
 
 
-def build(settings: Settings, clock: Callable[[], float] = time.time) -> Aggregator:
-    """The service that these settings describe, with its codebook in force and its bundle signed."""
+def build(settings: Settings, clock: TrustedClock | None = None) -> Aggregator:
+    """The service that these settings describe, with its codebook in force and its bundle signed.
+
+    `clock`: one that is set on purpose; else it is this machine's, and shufflers are asked what they think of it.
+    """
+    clock = clock or TrustedClock(peer="a shuffler's", says=_HELD_UP, log=_LOG)
     directory = state_directory(settings.state_dir)
     written = Codebook.load(settings.codebook)
     identity, storage = open_state(settings)
     try:
         codebooks = Codebooks(storage, settings.bundle_max_age)
-        codebooks.adopt(written, clock(), settings.backfill_periods)
+        if not codebooks:
+            codebooks.adopt(written, clock.now(), settings.backfill_periods)
         ring = KeyRing(storage, codebooks, settings.bundle_max_age)
         service = Aggregator(
             storage=storage,
@@ -58,13 +67,13 @@ def build(settings: Settings, clock: Callable[[], float] = time.time) -> Aggrega
             shufflers=Tokens.of(settings.shuffler_token, settings.shuffler_token_next),
             analysts=Tokens.of(settings.analyst_token, settings.analyst_token_next),
             clock=clock,
+            written=written,
             anchor=anchor_of(identity),
             max_batch_bytes=settings.max_batch_bytes,
             single_operator=settings.single_operator,
             shuffler_address=settings.shuffler_address,
             lease=settings.lease,
             retention=None if settings.retention_days is None else settings.retention_days * 86_400,
-            certificate=None if settings.tls is None else Certificate(*settings.tls, _LOG),
         )
         service.start()
     except BaseException:
@@ -97,37 +106,48 @@ def open_state(settings: Settings) -> tuple[Ed25519PrivateKey, Storage]:
 
 def run(settings: Settings) -> None:
     """Serve until SIGTERM or Ctrl-C; says on stderr where, and which trust anchor devices need."""
-    from hubbub_service_common import serving  # the commands beside a running service need none
+    # the commands beside a running service need none of these
+    from hubbub_service_common import serving
+    from hubbub_service_common.listeners import listening
+    from hubbub_service_common.wait_for_storage import open_when_reachable
 
     configure(settings.log_format, "hubbub_aggregator")
     if names := settings.unknown(os.environ):
         _LOG.warning("no setting is called %s: is it misspelt?", ", ".join(names))
-    with only_one(state_directory(settings.state_dir)):
-        service = build(settings)
-        try:
-            serving.run(_serve(settings, service))
-        finally:
-            service.close()  # also if it could not even listen
+    with (
+        ends_in_format(settings.log_format, _LOG),
+        only_one(state_directory(settings.state_dir)),
+        listening(settings, max_body=settings.max_batch_bytes, other_files=_OTHER_FILES, log=_LOG) as listeners,
+    ):
+        service = open_when_reachable(lambda: build(settings), Aggregator.close, listeners, _LOG)
+        if service is not None:
+            try:
+                serving.run(_serve(settings, service, listeners))
+            finally:
+                service.close()
 
 
-async def _serve(settings: Settings, service: Aggregator) -> None:
+async def _serve(settings: Settings, service: Aggregator, listeners: Sequence[Listener]) -> None:
     """At the signal no connection is taken any more, requests in work get some seconds, then the app's work ends."""
-    from hubbub_service_common.serving import Server, listen, serve_together, server_config
+    from hubbub_service_common.serving import Server, serve_together
 
-    certificate, timeout = service.certificate, settings.shutdown_timeout
-    public = server_config(create_app(service), lifespan="on", shutdown_timeout=timeout, certificate=certificate)
-    with ExitStack() as open_:
-        listener = open_.enter_context(listen(settings.host, settings.port))
-        servers = [Server(public, listener, lambda address: _announce(address, service.anchor))]
-        if settings.admin_port is not None:
-            admin = create_admin(service, Tokens.of(settings.admin_token, settings.admin_token_next))
-            listener = open_.enter_context(listen(settings.admin_host, settings.admin_port))
-            servers.append(Server(server_config(admin, shutdown_timeout=timeout), listener))
-        await serve_together(servers, *([] if certificate is None else [certificate.renewal.watch()]))
+    public, timeout = listeners[0], settings.shutdown_timeout
+    service.connections, service.certificate = public.limits, public.certificate
+    config = public.config(create_app(service), lifespan="on", shutdown_timeout=timeout)
+    servers = [Server(config, public.socket, lambda address: _announce(settings, address, service.anchor))]
+    for admin in listeners[1:]:
+        app = create_admin(service, admin.tokens or Tokens([]))
+        servers.append(Server(admin.config(app, shutdown_timeout=timeout), admin.socket))
+    renewals = [] if service.certificate is None else [service.certificate.renewal.watch()]
+    await serve_together(servers, *(each.limits.run() for each in listeners), *renewals)
 
 
-def _announce(address: str, anchor: str) -> None:
-    sys.stderr.write(f"aggregator ready at {address}\ntrust anchor {anchor}\n")
+def _announce(settings: Settings, address: str, anchor: str) -> None:
+    for said in (f"aggregator ready at {address}", f"trust anchor {anchor}"):
+        if settings.log_format == "json":
+            _LOG.info(said)  # so that every line is an object
+        else:
+            sys.stderr.write(f"{said}\n")
     sys.stderr.flush()
 
 

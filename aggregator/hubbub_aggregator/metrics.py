@@ -31,7 +31,6 @@ FAMILIES = Families(
         "worked_batches": Family("counter", "Batches given a verdict by this process.", ("verdict",)),
         "opened_reports": Family("counter", "Reports in batches opened by this process.", ("result",)),
         "batch_failures": Family("counter", "Attempts of this process to work on a batch that failed."),
-        "storage_errors": Family("counter", "Failures of the storage that this process met."),
         "housekeeping_ok": Family("gauge", "Whether keys and bundle were brought up to date."),
         "last_batch_age_seconds": Family("gauge", "Time since this process gave its last verdict."),
         **COMMON,
@@ -42,6 +41,9 @@ FAMILIES = Families(
         "discarded_buckets": Family("counter", "Buckets that shufflers discarded."),
         "open_queue": Family("gauge", "Batches that wait to be opened."),
         "key_age_seconds": Family("gauge", "Time since the first period of a key began.", ("key", "state")),
+        "erasure_overdue_seconds": Family(
+            "gauge", "Time since the oldest private key should have been erased: an hour after its horizon; 0 if none."
+        ),
         "bundle_age_seconds": Family("gauge", "Time since the bundle was signed."),
         "bundle_sequence": Family("gauge", "Sequence of the bundle."),
     },
@@ -62,8 +64,11 @@ class Stored:
 
     tallied: Mapping[str, int]
     keys: list[tuple[SealingKey, float]]
+    overdue: float
     sequence: int
     bundle_age: float
+    writable: bool
+    """As for /readyz."""
 
 
 def exposition(service: Aggregator, stored: Stored | None) -> bytes:
@@ -74,21 +79,31 @@ def exposition(service: Aggregator, stored: Stored | None) -> bytes:
 def snapshot(service: Aggregator, stored: Stored | None) -> Iterator[Metric]:
     """The same, one by one."""
     yield from _of_the_process(service)
-    yield from FAMILIES.common(certificate=service.certificate, up=stored is not None, durable=service.storage.durable)
+    yield from FAMILIES.common(
+        connections=service.connections,
+        certificate=service.certificate,
+        up=stored is not None,
+        writable=stored is not None and stored.writable,
+        durable=service.storage.durable,
+        errors=service.storage_errors,
+        skew=service.clock.skew,
+    )
     if stored is not None:
         yield from _of_the_storage(stored)
 
 
 def stored_now(service: Aggregator) -> Stored | None:
     """What the storage says now; None if it can't be read."""
-    now = service.clock()
+    now = service.clock.now()
     try:
         bundle = service.storage.bundle()
         return Stored(
             service.storage.tallied(),
             key_ages(service, now),
+            service.ring.overdue(now),
             0 if bundle is None else bundle.sequence,
             0.0 if bundle is None else max(0.0, now - bundle.issued),
+            service.storage_fault() is None,
         )
     except StorageError:
         service.storage_errors += 1
@@ -101,10 +116,9 @@ def _of_the_process(service: Aggregator) -> Iterator[Metric]:
     yield FAMILIES.by("worked_batches", progress.batches)
     yield FAMILIES.by("opened_reports", progress.reports)
     yield FAMILIES.one("batch_failures", progress.failures)
-    yield FAMILIES.one("storage_errors", service.storage_errors)
     yield FAMILIES.one("housekeeping_ok", float(service.healthy))
     if progress.last is not None:
-        yield FAMILIES.one("last_batch_age_seconds", max(0.0, service.clock() - progress.last))
+        yield FAMILIES.one("last_batch_age_seconds", max(0.0, service.clock.now() - progress.last))
 
 
 def _of_the_storage(stored: Stored) -> Iterator[Metric]:
@@ -115,6 +129,7 @@ def _of_the_storage(stored: Stored) -> Iterator[Metric]:
     yield FAMILIES.one("discarded_buckets", tallied.get("discard:accepted", 0))
     yield FAMILIES.one("open_queue", tallied.get("batch:pending", 0))
     yield FAMILIES.many("key_age_seconds", [((str(key.id), key.state), age) for key, age in stored.keys])
+    yield FAMILIES.one("erasure_overdue_seconds", stored.overdue)
     yield FAMILIES.one("bundle_age_seconds", stored.bundle_age)
     yield FAMILIES.one("bundle_sequence", stored.sequence)
 

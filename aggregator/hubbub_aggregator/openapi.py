@@ -9,6 +9,7 @@ from typing import Any, Literal
 from fastapi import FastAPI
 
 from hubbub_aggregator import examples
+from hubbub_service_common.health import READY
 from hubbub_service_common.problem_documents import problem_answers
 
 __all__ = ["DOCUMENTED", "Documented", "DocumentedAPI"]
@@ -80,6 +81,7 @@ DOCUMENTED: dict[tuple[str, str], Documented] = {
             "unsupported-media-type",
             *_UNFIT,
             "overloaded",
+            "clock-in-doubt",
         ),
         examples.VERDICT,
         _BATCH,
@@ -88,8 +90,8 @@ DOCUMENTED: dict[tuple[str, str], Documented] = {
         "shuffler", ("unauthorized", "not-found", "overloaded"), examples.VERDICT, _BATCH
     ),
     ("get", "/v1/bundle"): Documented("anyone", ("overloaded",), tagged=True, text="application/vnd.hubbub.bundle"),
-    ("get", "/healthz"): Documented("anyone", (), "ok\n", text="text/plain"),
-    ("get", "/readyz"): Documented("anyone", ("no-bundle", "overloaded"), "ready\n", text="text/plain"),
+    ("get", "/healthz"): Documented("anyone", (), READY),
+    ("get", "/readyz"): Documented("anyone", ("not-ready",), READY),
     ("get", "/v1/status"): Documented("analyst", ("unauthorized", "overloaded"), examples.STATUS),
     ("get", "/v1/metrics"): _query(examples.METRICS),
     ("get", "/v1/metrics/{name}/estimate"): _query(examples.ESTIMATE, "not-found", "nothing-released", asked=_RANGE),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,16 +13,20 @@ from typing import TYPE_CHECKING
 from hubbub.refusals import REFUSALS, Refused
 from hubbub_aggregator.accumulate import Accumulator
 from hubbub_aggregator.storage import StorageError
+from hubbub_service_common.episodes import Episode
 
 if TYPE_CHECKING:
+    from hubbub.codebook import Codebook
     from hubbub_aggregator.bundles import Publisher
     from hubbub_aggregator.codebooks import Codebooks
     from hubbub_aggregator.keys import KeyRing
     from hubbub_aggregator.opening import Pool
     from hubbub_aggregator.spool import Spool
-    from hubbub_aggregator.storage import Storage
+    from hubbub_aggregator.storage import SignedBundle, Storage
     from hubbub_service_common.certificate import Certificate
+    from hubbub_service_common.connection_limits import ConnectionLimits
     from hubbub_service_common.tokens import Tokens
+    from hubbub_service_common.trusted_clock import TrustedClock
 
 __all__ = ["Aggregator"]
 
@@ -49,9 +53,11 @@ class Aggregator:
     pool: Pool
     shufflers: Tokens
     analysts: Tokens
-    clock: Callable[[], float]
+    clock: TrustedClock
     anchor: str
     max_batch_bytes: int
+    written: Codebook | None = None
+    """The codebook of the settings, until it was seen whether it is an edit."""
     single_operator: bool = False
     shuffler_address: str | None = None
     """Where devices report to, as the operator says; shown, never used."""
@@ -60,17 +66,22 @@ class Aggregator:
     """Seconds after the end of its period for which a release is kept; None: for ever."""
     certificate: Certificate | None = None
     """What it speaks TLS with; None where it does not."""
+    connections: ConnectionLimits | None = None
+    """The limits of its public listener; None where it has none."""
     refused: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(REFUSALS, 0)))
     """Refused requests by problem, since the start; from zero, so that the first is seen as a rise."""
     storage_errors: int = 0
     """How often the storage failed, since the start."""
     healthy: bool = False
     accumulator: Accumulator = field(init=False)
+    _failing: Episode = field(default_factory=lambda: Episode(_LOG, "the storage answers again"))
+    _housekeeping: Episode = field(default_factory=lambda: Episode(_LOG, "housekeeping is done again"))
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _swept: float = 0.0
     _checked: float = float("-inf")
     _inspected: float = float("-inf")
     _kept_from: int = 0
+    _hesitates: bool = False
 
     def __post_init__(self) -> None:
         self.accumulator = Accumulator(
@@ -84,14 +95,15 @@ class Aggregator:
 
     def tick(self) -> None:
         """What time brings: keys that must be published, a bundle that aged, secrets and releases to be erased."""
-        now = self.clock()
         if self.codebooks.refresh():
             _LOG.info("a codebook was added: %s", self.codebooks.newest.id.hex())
-        self.ring.ensure(now)
-        self.publisher.current(now)
-        if self.ring.forget(now):
+        self._adopt()
+        now, past = self.clock.now(), self.past
+        self.ring.ensure(now, sure=self.sure)
+        self.bundle()
+        if self.ring.forget(past):
             _LOG.info("keys and nonces past their horizon were erased")
-        self._expire(now)
+        self._expire(past)
         self.storage.scrub()
         if not 0 <= now - self._inspected < _INSPECT:
             self._inspected = now
@@ -100,16 +112,40 @@ class Aggregator:
             self._sweep()
         self.healthy = True
 
+    def _adopt(self) -> None:
+        """Put an edited codebook in force. A wrong clock would let it start in a year, and no other one before it."""
+        now = self.clock.now()
+        if self.written is not None and (self.sure or self.publisher.plausible(now)):
+            self.codebooks.adopt(self.written, now)
+            self.written = None
+        elif self.written is not None and not self._hesitates:
+            _LOG.warning("this clock is far from the last bundle's date: an edited codebook waits until it is believed")
+            self._hesitates = True
+
+    @property
+    def past(self) -> float:
+        """A time that is past for sure: what can't be undone rests on it, and not on what the clock says."""
+        return self.clock.past(self.codebooks.wait)
+
+    @property
+    def sure(self) -> bool:
+        """Whether the clock can be believed."""
+        return self.clock.believable(self.codebooks.wait)
+
+    def bundle(self) -> SignedBundle:
+        """The bundle to serve now."""
+        return self.publisher.current(self.clock.now(), sure=self.sure)
+
     def _sweep(self) -> None:
-        self._swept = self.clock()
+        self._swept = self.clock.now()
         self.spool.sweep(lambda: {batch.spool for batch in self.storage.pending()})
 
-    def _expire(self, now: float) -> None:
+    def _expire(self, past: float) -> None:
         """Delete releases past their retention, none before its horizon: until then its nonces keep others out."""
         if self.retention is None:
             return
-        longest = max(c.grace + c.forward_horizon for c in (version.codebook.collection for version in self.codebooks))
-        first = self.codebooks.collection.calendar.index_at(max(0.0, now - max(self.retention, longest)))
+        kept = max(self.retention, self.codebooks.longest)
+        first = self.codebooks.collection.calendar.index_at(max(0.0, past - kept))
         if first > self._kept_from and (deleted := self.storage.expire(first)):
             _LOG.info("%d releases past their retention were deleted", deleted)
         self._kept_from = first
@@ -119,18 +155,23 @@ class Aggregator:
         """A storage that fails is no fault of the caller, who is told to come back."""
         try:
             yield
+            self._failing.none()
         except StorageError as error:
             self.storage_errors += 1
-            _LOG.error("the storage failed: %s", error)
+            self._failing.fault(f"the storage failed: {error}")
             raise Refused("overloaded", "the storage can't be read or written now", retry_after=_RETRY) from error
 
-    def check_storage(self) -> None:
-        """Refused unless the storage could be written a moment ago: whoever may ask must not make it write all day."""
-        with self.storage_faults():
-            if not 0 <= (now := self.clock()) - self._checked < _TICK:
-                self._checked = float("-inf")
-                self.storage.check()
-                self._checked = now
+    def storage_fault(self) -> str | None:
+        """What is wrong, unless the storage could be written a moment ago: asking must not make it write all day."""
+        try:
+            with self.storage_faults():
+                if not 0 <= (now := self.clock.now()) - self._checked < _TICK:
+                    self._checked = float("-inf")
+                    self.storage.check()
+                    self._checked = now
+        except Refused as refused:
+            return refused.detail
+        return None
 
     def wake(self) -> None:
         """There is a batch to work on."""
@@ -156,10 +197,11 @@ class Aggregator:
         while True:
             try:
                 await asyncio.to_thread(self.tick)
+                self._housekeeping.none()
             except Exception as error:  # noqa: BLE001  a full disk may be emptied; until then /readyz says no
                 self.healthy = False
                 self.storage_errors += isinstance(error, StorageError)
-                _LOG.error("housekeeping failed and is tried again: %s: %s", type(error).__name__, error)
+                self._housekeeping.fault(f"housekeeping failed and is tried again: {type(error).__name__}: {error}")
             await asyncio.sleep(_TICK)
 
     async def _accumulate(self) -> None:

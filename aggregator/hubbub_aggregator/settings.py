@@ -72,6 +72,11 @@ class Settings(ServiceSettings):
     )
     processes: int | None = Field(default=None, ge=1, description="Processes that open reports. Unset: one per core.")
     max_batch_bytes: int = Field(default=256 * 2**20, ge=64, description="Largest batch that is taken, in bytes.")
+    body_timeout: float = Field(
+        default=3_600.0,
+        gt=0,
+        description="Seconds in which a batch must arrive, and an answer be read.",
+    )
     lease: float = Field(
         default=30.0,
         ge=1,

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from errno import ENOSPC
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from hubbub_service_common.files import create, sync
+from hubbub_service_common.room import disk_of, headroom
 
 if TYPE_CHECKING:
     from hubbub_aggregator.storage import Bodies
@@ -52,6 +54,22 @@ class Spool:
         directory.mkdir(mode=0o700, exist_ok=True)
         self._directory, self._shared = directory, shared
         self._incoming: set[str] = set()
+
+    def make_sure_of_room(self, size: int) -> None:
+        """OSError or StorageError unless a body of this size leaves room for the work on all that wait.
+
+        What stays of a batch is less than half of its body, also while it is in a log and in the file behind that. A
+        disk full of bodies could not settle one of them, and would never be empty again.
+        """
+        if self._shared is not None:
+            self._shared.make_sure_of_room(size)
+        disk = disk_of(self._directory)
+        waiting = 0
+        for path in self._directory.iterdir():
+            with suppress(FileNotFoundError):  # worked on meanwhile
+                waiting += path.stat().st_size
+        if disk.free - size < headroom(disk.total) + (waiting + size) // 2:
+            raise OSError(ENOSPC, "too little room for the body and for the work on it")
 
     @contextmanager
     def upload(self) -> Iterator[Upload]:

@@ -58,7 +58,7 @@ class FullStatus(Status):
 def status_of(service: Aggregator) -> FullStatus:
     """Batches by state, what was refused and why, keys with their ages, codebooks."""
     found, spans = service.storage.tallied(), service.storage.spans()
-    now, calendar = service.clock(), service.codebooks.collection.calendar
+    now, calendar = service.clock.now(), service.codebooks.collection.calendar
     last = service.accumulator.progress.last
     return FullStatus(
         batches={state: found.get(f"batch:{state}", 0) for state in ("pending", "accepted", "refused")},
@@ -81,7 +81,7 @@ def status_of(service: Aggregator) -> FullStatus:
             for version in service.codebooks
         ],
         trust_anchor=service.anchor,
-        bundle_sequence=service.publisher.current(now).sequence,
+        bundle_sequence=service.bundle().sequence,
         software=f"hubbub {hubbub.__version__}",
         last_batch_seconds=None if last is None else int(max(0.0, now - last)),
         last_release=calendar.period(max(last for _, _, last in spans.values())).label if spans else None,

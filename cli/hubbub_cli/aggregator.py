@@ -102,10 +102,10 @@ def restore(file: Path, state_dir: Path, bundle: Path | None) -> None:
     from hubbub_aggregator.main import DATABASE, only_one
     from hubbub_service_common.files import state_directory
 
-    _embedded(state_dir)
+    max_age = _embedded(state_dir).bundle_max_age
     with only_one(state_directory(state_dir)):
         relayed = None if bundle is None else bundle.read_bytes()
-        revoked = bring_back(file, state_dir, DATABASE, time.time(), relayed)
+        revoked = bring_back(file, state_dir, DATABASE, time.time(), relayed, max_age=max_age)
     click.echo(f"{file} is in {state_dir}; {revoked} sealing keys were revoked", err=True)
 
 

@@ -83,7 +83,6 @@ def _only(certificate: str) -> ssl.SSLContext:
 
 def _words(body: bytes) -> str:
     try:
-        problem = json.loads(body)
-        return f"is not ready: {problem['title']} {problem['detail']}"
+        return f"is not ready: {json.loads(body)['detail']}"
     except (ValueError, KeyError, TypeError):
         return ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hubbub_cli.beside import STATE, beside, settings_beside
+from hubbub_cli.beside import STATE, beside, settings_beside, warn_of_clock
 from hubbub_cli.outfile import write
 from hubbub_cli.table import table
 
@@ -109,7 +109,8 @@ def list_command(state_dir: Path, as_json: bool) -> None:
 def rotate(state_dir: Path, as_json: bool) -> None:
     """Make a new key for the next periods that have none yet. A running aggregator publishes it at once."""
     with _ring(state_dir) as (ring, _):
-        key = ring.rotate()
+        warn_of_clock(ring.storage, now := time.time())
+        key = ring.rotate(now)
         click.echo(json.dumps(_periods(ring, key)) if as_json else _sentence(ring, key))
 
 
@@ -125,7 +126,8 @@ def revoke(key_id: int, state_dir: Path, as_json: bool) -> None:
     split their crowd. A new key seals the rest of its periods.
     """
     with _ring(state_dir) as (ring, _):
-        done = ring.revoke(key_id, time.time())
+        warn_of_clock(ring.storage, now := time.time())
+        done = ring.revoke(key_id, now)
         label = ring.collection.calendar.period
         lost = [label(period).label for period in done.lost]
         again = None if done.again is None else label(done.again).label

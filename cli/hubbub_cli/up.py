@@ -15,7 +15,7 @@ from hubbub.codebook import Codebook
 from hubbub_cli.services import Services
 
 if TYPE_CHECKING:
-    from hubbub.codebook import Metric
+    pass
 
 _NO_CODEBOOK = """there is no {path}. Write one, for example:
 
@@ -82,7 +82,7 @@ def welcome(codebook: Codebook, services: Services, now: float) -> str:
     collection = codebook.collection
     period = collection.calendar.at(now)
     first = datetime.fromtimestamp(period.closes_at(collection.grace), UTC)
-    records = "\n".join(f"    client.record({m.name!r}, {_example(m)!r})" for m in codebook.metrics if m.enabled)
+    records = "\n".join(f"    client.record({m.name!r}, {m.values.example()!r})" for m in codebook.metrics if m.enabled)
     return f"""
 devices report to   {services.shuffler}
 dashboard           {services.aggregator}/     (open it in a browser)
@@ -104,11 +104,3 @@ then each device's local epsilon is the promise.
 
 Ctrl-C stops both.
 """
-
-
-def _example(metric: Metric) -> object:
-    if metric.type == "boolean":
-        return True
-    if metric.type == "category":
-        return metric.label_of(0)
-    return float(metric.mechanism.domain.lower)  # type: ignore[union-attr]  # a mean has bounds

@@ -26,6 +26,12 @@ class Server(Protocol):
     def files(self) -> bytes: ...
 
 
+def counted(storage: Storage, metric: bytes, period: int) -> list[bytes]:
+    """The nonces of each batch that was accepted for a pair, as far as they are kept, in order."""
+    marks = storage.accepted(metric, period)
+    return [nonces for mark in marks if (nonces := storage.nonces(metric, period, mark))]
+
+
 @dataclass(frozen=True)
 class Backend:
     """One storage: handles on it, as many processes have, and all that it has on disk."""

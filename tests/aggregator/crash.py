@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 POINTS = {
-    "opening": "SELECT nonces",
+    "opening": "SELECT id FROM batches WHERE metric",
     "begin": "INSERT INTO releases",
-    "counted": "INSERT INTO pairs",
+    "counted": "INSERT INTO nonces",
     "settling": "UPDATE batches",
     "commit": "COMMIT",
     "committed": "",
@@ -29,6 +29,7 @@ def main(root: Path, point: str) -> None:
     from hubbub_aggregator.settings import Settings
     from hubbub_aggregator.spool import Spool
     from hubbub_aggregator.storage import SqliteStorage
+    from hubbub_service_common.trusted_clock import TrustedClock
     from tests.aggregator.fleet import START
 
     class LastSpool(Spool):
@@ -38,7 +39,7 @@ def main(root: Path, point: str) -> None:
             die()
 
     settings = Settings(codebook=root / "metrics.toml", state_dir=root / "state", processes=1)
-    service = build(settings, lambda: START + 3600)
+    service = build(settings, TrustedClock.set_by(lambda: START + 3600))
     storage = service.storage
     assert isinstance(storage, SqliteStorage)
     if point == "committed":

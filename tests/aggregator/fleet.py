@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -29,10 +29,13 @@ from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.storage.redis import RedisStorage
 from hubbub_service_common.redis.calls import command
+from hubbub_service_common.trusted_clock import TrustedClock
 
 START = 1_800_000_000 // 86_400 * 86_400
 """A midnight; the first period of every test starts here."""
 DAY = 86_400
+WAIT = 3_600
+"""Seconds past the horizon after which keys are erased and a batch is too late."""
 
 ANSWERS: dict[str, int] = {}
 """Batch sizes that the accountant has worked out in this run: new sites remember them, as a restarted one does."""
@@ -83,6 +86,8 @@ class Site:
     clock: Clock
     settings: Settings
     pool: Pool
+    trusted: Callable[[], TrustedClock] | None = None
+    """What it goes by, from each start on; else `clock`, which is its own measure."""
     service: Aggregator = field(init=False)
     app: FastAPI = field(init=False)
 
@@ -90,16 +95,25 @@ class Site:
         self.start()
 
     @classmethod
-    def open(cls, root: Path, pool: Pool, text: str = CODEBOOK, **settings: Any) -> Site:
+    def open(
+        cls,
+        root: Path,
+        pool: Pool,
+        text: str = CODEBOOK,
+        *,
+        clock: Clock | None = None,
+        trusted: Callable[[], TrustedClock] | None = None,
+        **settings: Any,
+    ) -> Site:
         codebook = root / "metrics.toml"
         codebook.write_text(text)
         chosen = Settings(codebook=codebook, state_dir=root / "state", **settings)
-        return cls(root / "state", codebook, Clock(START + 3600), chosen, pool)
+        return cls(root / "state", codebook, clock or Clock(START + 3600), chosen, pool, trusted)
 
     def start(self) -> None:
         if not self.state_dir.exists() or self.settings.storage is not None:
             remember(self.settings)
-        self.service = build(self.settings, self.clock)
+        self.service = build(self.settings, TrustedClock.set_by(self.clock) if self.trusted is None else self.trusted())
         if self.settings.storage is None:
             with closing(sqlite3.connect(self.state_dir / DATABASE)) as database:
                 ANSWERS.update(database.execute("SELECT question, answer FROM remembered").fetchall())

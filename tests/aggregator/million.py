@@ -51,8 +51,8 @@ async def main(root: Path, count: int) -> None:
     (root / "metrics.toml").write_text(CODEBOOK)
     service = build(Settings(codebook=root / "metrics.toml", state_dir=root / "state", processes=2))
     metric = service.codebooks.newest.metric("flag")
-    period = service.codebooks.collection.calendar.index_at(service.clock())
-    key = next(key for key in service.ring.published(service.clock()) if key.covers(period))
+    period = service.codebooks.collection.calendar.index_at(service.clock.now())
+    key = next(key for key in service.ring.published(service.clock.now()) if key.covers(period))
     header = BatchHeader(metric.id, period, key.id, count, 69)
     work = [
         (key.public_key, ReportHeader(metric.id, period, key.id), min(CHUNK, count - at))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,18 +17,22 @@ ROOT = Path(__file__).parent.parent.parent
 class Served:
     """One process that can be killed and started again; the log goes on."""
 
+    open_files: int | None = None
+    """How many it may have from the next start on; None: as many as this process."""
+
     def __init__(self, log: Path, **settings: object) -> None:
         self._log = log
         self._environment = {name: value for name, value in os.environ.items() if not name.startswith("HUBBUB_")}
         self._environment |= {f"HUBBUB_AGGREGATOR_{name.upper()}": str(value) for name, value in settings.items()}
         self.process: subprocess.Popen[bytes] | None = None
-        self.address = ""
+        self.address = self.admin = ""
 
     def start(self) -> None:
         before = self._log.stat().st_size if self._log.exists() else 0
+        limit = [] if self.open_files is None else ["sh", "-c", f'ulimit -n {self.open_files}; exec "$@"', "sh"]
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.aggregator.served"],
+                [*limit, sys.executable, "-m", "tests.aggregator.served"],
                 stdout=log,
                 stderr=log,
                 env=self._environment,
@@ -37,8 +42,7 @@ class Served:
 
         def announced() -> bool:
             assert process.poll() is None, self._log.read_text()
-            lines = self._log.read_bytes()[before:].decode().splitlines()
-            found = [line.split()[3] for line in lines if line.startswith("aggregator ready at ")]
+            found = re.findall(r"aggregator ready at ([^\s\"]+)", self._log.read_bytes()[before:].decode())
             self.address = found[0] if found else ""
             return bool(found)
 

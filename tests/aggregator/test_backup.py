@@ -202,7 +202,7 @@ def test_a_restored_aggregator_can_not_roll_the_bundle_back(filled: Site, restor
     command("backup", tmp_path / "copy", "--state-dir", filled.state_dir, "--with-keys")
     for hours in (1, 24):  # devices get newer bundles before the disk is lost
         filled.clock.now += hours * 3600
-        filled.service.ring.rotate()
+        filled.service.ring.rotate(filled.clock())
         filled.service.tick()
     seen = filled.bundle().seen
     command("restore", tmp_path / "copy", "--state-dir", tmp_path / "new" / "state")
@@ -246,7 +246,7 @@ def test_a_restore_that_fails_half_way_leaves_no_database_and_can_be_done_again(
         raise OSError(errno.ENOSPC, "no space is left")
 
     with monkeypatch.context() as broken:
-        broken.setattr(KeyRing, "rotate", fail)
+        broken.setattr(KeyRing, "ensure", fail)
         assert isinstance(command("restore", file, "--state-dir", state).exception, OSError)
     assert sorted(path.name for path in state.iterdir()) == [IDENTITY, "lock"]
     assert command("restore", file, "--state-dir", state).exit_code == 0
@@ -297,8 +297,9 @@ def test_a_copy_made_while_it_works_is_whole(site: Site, tmp_path: Path) -> None
         with closing(sqlite3.connect(file)) as database:
             accepted = database.execute("SELECT id FROM batches WHERE state = 'accepted' ORDER BY id").fetchall()
             released = database.execute("SELECT id FROM releases ORDER BY id").fetchall()
-            (version,) = database.execute("SELECT coalesce(max(version), 0) FROM pairs").fetchone()
-        assert accepted == released
+            (version,) = database.execute("SELECT coalesce(max(version), 0) FROM batches").fetchone()
+            counted = database.execute("SELECT DISTINCT batch FROM nonces ORDER BY batch").fetchall()
+        assert accepted == released == counted
         assert version == len(released)
 
 

@@ -22,7 +22,7 @@ from hubbub.sealing import new_private_key, public_key_of
 from hubbub.wire import BATCH_HEADER_BYTES, BATCH_TYPE, BatchHeader, Plaintext
 from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.storage import Batch, SqliteStorage
-from tests.aggregator.fleet import CODEBOOK, DAY, START, Site, needed, whole
+from tests.aggregator.fleet import CODEBOOK, DAY, START, WAIT, Site, needed, whole
 
 SHUFFLER = "a-secret-of-a-shuffler"
 SUCCESSOR = "its-successor-while-rotating"
@@ -340,7 +340,7 @@ def test_unknown_metrics_keys_and_periods_are_refused(site: Site) -> None:
 
 def test_a_batch_past_its_horizon_is_gone(site: Site) -> None:
     body = site.batch("dark_mode", [True] * 200)
-    site.clock.now = START + (1 + 1 + 7) * DAY - 1
+    site.clock.now = START + (1 + 1 + 7) * DAY + WAIT - 1
     assert site.put(body).status_code == 202
     site.clock.now += 1
     problem(site.put(body), "batch-too-late")
@@ -361,7 +361,7 @@ def test_a_batch_that_can_not_be_worked_on_waits_until_its_horizon_and_holds_bac
     name = os.urandom(16)
     site.put(site.batch("dark_mode", [True] * 200), name)
     site.service.accumulator.pool = Failing(1)
-    for days, state, unsettled in [(8.9, "pending", 1), (9, "refused", 0)]:
+    for days, state, unsettled in [(9, "pending", 1), (9 + WAIT / DAY, "refused", 0)]:
         site.clock.now = START + days * DAY
         site.service.tick()
         assert site.service.ring.find(START // DAY, 0) is not None

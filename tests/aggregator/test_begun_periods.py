@@ -97,7 +97,7 @@ class Desk:
             live = [key.id for key in self.storage.sealing_keys() if not key.revoked]
             self.ring.revoke(rng.choice(live[-5:]), self.now)
         elif what < 0.1:
-            self.ring.rotate()
+            self.ring.rotate(self.now)
 
 
 @pytest.mark.parametrize("seed", range(3))

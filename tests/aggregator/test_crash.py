@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hubbub_aggregator.opening import Pool
+from tests.aggregator.backends import counted
 from tests.aggregator.crash import POINTS
 from tests.aggregator.fleet import Site
 from tests.patience import PATIENCE
@@ -31,12 +32,13 @@ def all_or_nothing(root: Path, pool: Pool, name: bytes) -> str:
     batch, release = site.service.storage.batch(name), site.service.storage.release(name)
     assert batch is not None
     found = batch.state
-    pair = site.service.storage.pair(batch.header.metric, batch.header.period)
+    pair = site.service.storage, batch.header.metric, batch.header.period
+    marks, nonces = site.service.storage.accepted(*pair[1:]), counted(*pair)
     if found == "pending":
-        assert (release, pair.version, pair.nonces) == (None, 0, ())
+        assert (release, marks, nonces) == (None, [], [])
     else:
         assert release is not None
-        assert (pair.version, [len(nonces) for nonces in pair.nonces]) == (1, [150 * 16])
+        assert (marks, [len(each) for each in nonces]) == ([name], [150 * 16])
     site.work()
     verdict = site.json(f"/v1/batches/{name.hex()}")
     assert (verdict["state"], verdict["valid"]) == ("accepted", 150)

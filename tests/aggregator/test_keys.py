@@ -6,6 +6,7 @@ import json
 import logging
 import sqlite3
 import stat
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,19 @@ from hubbub.codebook import Codebook
 from hubbub.problems import InvalidParameter, UntrustedBundle
 from hubbub.trust import anchor_of
 from hubbub_aggregator.codebooks import Codebooks
+from hubbub_aggregator.key_ids import free_id
 from hubbub_aggregator.keys import IDENTITY, KeyRing, load_identity, new_identity
 from hubbub_aggregator.main import DATABASE, build
 from hubbub_aggregator.opening import Pool, Slice
 from hubbub_aggregator.settings import Settings
-from hubbub_aggregator.storage import SqliteStorage, StoredCodebook
+from hubbub_aggregator.storage import SqliteStorage, StoredCodebook, StoredKey
 from hubbub_cli.aggregator import aggregator
 from hubbub_cli.commands import hubbub
 from hubbub_cli.keys import keys
 from hubbub_service_common.tokens import Tokens
-from tests.aggregator.fleet import CODEBOOK, DAY, START, Site
+from hubbub_service_common.trusted_clock import TrustedClock
+from tests.aggregator.backends import counted
+from tests.aggregator.fleet import CODEBOOK, DAY, START, WAIT, Site
 
 
 def ring(tmp_path: Path, period: str, max_age: int = 3600) -> KeyRing:
@@ -115,7 +119,7 @@ def test_everything_in_the_state_directory_is_for_its_owner_only(site: Site) -> 
 def test_private_keys_are_in_no_log_nor_representation(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         assert site.settle(site.batch("dark_mode", [True] * 200))["state"] == "accepted"
-        site.service.ring.rotate()
+        site.service.ring.rotate(site.clock())
         site.service.tick()
     secrets = [key.private_key for key in site.service.storage.sealing_keys() if key.private_key is not None]
     secrets.append(load_identity(site.state_dir).private_bytes_raw())
@@ -157,7 +161,7 @@ def test_after_a_long_silence_keys_start_at_the_oldest_open_period(tmp_path: Pat
 
 def test_rotation_adds_a_key_after_the_published_ones(site: Site) -> None:
     before = site.bundle().body
-    key = site.service.ring.rotate()
+    key = site.service.ring.rotate(site.clock())
     after = site.bundle().body
     assert key.first_period == before.keys[-1].last_period + 1
     assert after.keys[:-1] == before.keys
@@ -216,13 +220,13 @@ def test_a_period_that_never_had_a_key_gets_one_even_when_it_has_begun(tmp_path:
 def test_private_key_and_nonces_of_a_period_go_together_after_the_horizon(site: Site) -> None:
     site.settle(site.batch("dark_mode", [True] * 200))
     period, metric = site.period, site.metric("dark_mode").id
-    site.clock.now = START + 9 * DAY - 1
+    site.clock.now = START + 9 * DAY + WAIT - 1
     site.service.tick()
-    assert len(site.service.storage.pair(metric, period).nonces) == 1
+    assert len(counted(site.service.storage, metric, period)) == 1
     assert site.service.ring.find(period, 0) is not None
     site.clock.now += 1
     site.service.tick()
-    assert site.service.storage.pair(metric, period).nonces == ()
+    assert counted(site.service.storage, metric, period) == []
     assert site.service.ring.find(period, 0) is None
     assert site.json("/v1/metrics/dark_mode/estimate")["segments"][0]["reports"] == 200
 
@@ -232,9 +236,9 @@ def test_an_edit_that_shortens_grace_and_horizon_takes_nothing_from_the_periods_
     site.settle(early)
     site.clock.now = START + 5 * DAY
     site.reopen(CODEBOOK.replace('grace = "1d"', 'grace = "1h"\nforward_horizon = "1h"'))
-    site.clock.now = START + 9 * DAY - 1
+    site.clock.now = START + 9 * DAY + WAIT - 1
     site.service.tick()
-    assert len(site.service.storage.pair(site.metric("dark_mode").id, period).nonces) == 1
+    assert len(counted(site.service.storage, site.metric("dark_mode").id, period)) == 1
     assert site.settle(late)["state"] == "accepted"
     site.clock.now += 1
     site.service.tick()
@@ -244,14 +248,14 @@ def test_an_edit_that_shortens_grace_and_horizon_takes_nothing_from_the_periods_
 def test_a_key_that_a_command_adds_meanwhile_leaves_one_live_key_for_each_period(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    choose, other = KeyRing._free_id, SqliteStorage(site.state_dir / DATABASE)
+    choose, other = free_id, SqliteStorage(site.state_dir / DATABASE)
 
-    def slowly(ring: KeyRing, skip: int) -> int:
-        monkeypatch.setattr(KeyRing, "_free_id", choose)
-        KeyRing(other, ring.codebooks).rotate()
-        return choose(ring, skip)
+    def slowly(keys: Sequence[StoredKey], restored_at: int | None = None) -> int:
+        monkeypatch.setattr("hubbub_aggregator.keys.free_id", choose)
+        KeyRing(other, site.service.codebooks).rotate(site.clock())
+        return choose(keys, restored_at)
 
-    monkeypatch.setattr(KeyRing, "_free_id", slowly)
+    monkeypatch.setattr("hubbub_aggregator.keys.free_id", slowly)
     site.clock.now += 2 * DAY
     site.service.tick()
     site.service.tick()
@@ -300,7 +304,7 @@ def test_the_bundle_is_cached_by_tag_and_signed_again_when_it_ages(site: Site) -
 def test_a_sequence_never_falls_even_if_the_clock_does(site: Site) -> None:
     before = site.bundle().body.sequence
     site.clock.now -= 1800
-    site.service.ring.rotate()
+    site.service.ring.rotate(site.clock())
     raw = site.get("/v1/bundle").content
     assert verify(raw, [site.service.anchor], site.clock(), Seen(before, b"")).body.sequence > before
 
@@ -409,13 +413,17 @@ def test_keys_are_made_listed_rotated_and_revoked_by_command(tmp_path: Path, mon
     assert isinstance(run.invoke(keys, ["list", *option]).exception, InvalidParameter)
 
     (tmp_path / "metrics.toml").write_text(CODEBOOK)
-    service = build(Settings(codebook=tmp_path / "metrics.toml", state_dir=state), lambda: now)
+    service = build(Settings(codebook=tmp_path / "metrics.toml", state_dir=state), TrustedClock.set_by(lambda: now))
     assert service.anchor == anchor
     listed = json.loads(run.invoke(keys, ["list", "--json", *option]).output)
     assert listed["trust_anchor"] == anchor
     assert [key["state"] for key in listed["keys"]] == ["active", "pending", "pending"]
 
-    before = service.publisher.current(service.clock())
+    before = service.bundle()
+    for off, word in ((400, "has expired: check the time"), (-400, "400.0 days behind the date of the last bundle")):
+        with monkeypatch.context() as wrong:
+            wrong.setattr("time.time", lambda off=off: now + off * DAY)
+            assert word in run.invoke(keys, ["revoke", "99", *option]).stderr
     assert run.invoke(keys, ["rotate", *option]).output.startswith("key 3 seals the periods ")
     days = [key["first_period"] for key in listed["keys"]]
     revoked = json.loads(run.invoke(keys, ["revoke", "0", "--json", *option]).output)
@@ -428,5 +436,5 @@ def test_keys_are_made_listed_rotated_and_revoked_by_command(tmp_path: Path, mon
     assert (found[0], found[2], found[4]) == (("revoked", days[:1]), ("revoked", []), ("pending", []))
     shown = run.invoke(keys, ["list", *option]).output.splitlines()
     assert shown[1].split() == ["0", "revoked", days[0], days[0], days[0]]
-    assert service.publisher.current(service.clock()).sequence > before.sequence  # a running service notices
+    assert service.bundle().sequence > before.sequence  # a running service notices
     service.close()

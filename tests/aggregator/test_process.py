@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -17,10 +16,9 @@ import pytest
 
 from hubbub.bundle import verify
 from hubbub.problems import InvalidParameter
-from hubbub_aggregator.main import _serve, only_one
+from hubbub_aggregator.main import only_one
 from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.settings import Settings
-from hubbub_service_common.serving import listen
 from tests.aggregator.fleet import CODEBOOK, Clock, Site, remember
 from tests.patience import PATIENCE, wait_for
 from tests.ports import reserved_port
@@ -94,15 +92,6 @@ def test_it_serves_survives_kill_9_and_stops_on_sigterm(tmp_path: Path, pool: Po
         for secret in (CANARY, "203.0.113.77"):
             assert secret.encode() not in everything
         assert "Traceback" not in log.read_text()
-
-
-def test_an_address_that_is_taken_is_named_instead_of_a_traceback(site: Site) -> None:
-    with listen("127.0.0.1", 0) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(InvalidParameter, match=f"can't listen on 127.0.0.1 port {port}: "):
-            asyncio.run(_serve(Settings(port=port), site.service))
-        with pytest.raises(InvalidParameter, match=f"can't listen on 127.0.0.1 port {port}: "):
-            asyncio.run(_serve(Settings(port=0, admin_port=port), site.service))
 
 
 def test_two_processes_never_share_a_state_directory(tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from pydantic import SecretStr
 
 from hubbub.problems import InvalidParameter
 from hubbub.wire import BatchHeader
+from hubbub_aggregator.duplicates import Duplicates, distinct
 from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.spool import Spool
 from hubbub_aggregator.storage import (
@@ -26,9 +29,11 @@ from hubbub_aggregator.storage import (
     StoredCodebook,
     StoredKey,
 )
+from hubbub_aggregator.storage._redis_batches import _encode
 from hubbub_aggregator.storage.redis import RedisStorage
-from hubbub_service_common.redis.calls import Call, command
-from tests.aggregator.backends import ANCHOR, SECRET
+from hubbub_service_common.redis.calls import Call, Script, command
+from tests.aggregator.backends import ANCHOR, SECRET, counted
+from tests.aggregator.earlier_storages import COMMIT_2
 from tests.aggregator.fleet import Site
 from tests.aggregator.test_metrics import metrics
 from tests.patience import PATIENCE, wait_for
@@ -99,7 +104,8 @@ def everything(storage: Storage) -> dict[str, Any]:
         found = {
             "batches": [storage.batch(name) for name in (ONE, TWO)],
             "pending": storage.pending(),
-            "pairs": [storage.pair(METRIC, period) for period in (6, 7)],
+            "accepted": [[mark[:16] for mark in storage.accepted(METRIC, period)] for period in (6, 7)],
+            "nonces": [counted(storage, METRIC, period) for period in (6, 7)],
             "releases": [storage.releases(), storage.page(None, None, 9), storage.spans()],
             "release": [storage.release(name) for name in (ONE, TWO)],
             "keys": storage.sealing_keys(),
@@ -114,7 +120,7 @@ def everything(storage: Storage) -> dict[str, Any]:
 
 
 def accept_two(storage: Storage) -> None:
-    assert storage.accept(TWO, storage.pair(METRIC, 7).version, accepted(b"2" * 16))
+    assert storage.accept(TWO, len(storage.accepted(METRIC, 7)), accepted(b"2" * 16)) != "outdated"
 
 
 def publish(storage: Storage) -> None:
@@ -128,8 +134,9 @@ STEPS: dict[str, Callable[[Storage], object]] = {
     "accept": accept_two,
     "refuse": lambda storage: storage.refuse(TWO, "batch-too-small", 3, {"cannot-open": 4}),
     "refuse what was opened": lambda storage: storage.refuse(TWO, "batch-too-small", 3, {"cannot-open": 4}, "{}"),
+    "drop a key": lambda storage: storage.drop_key(1),
     "revoke only": lambda storage: storage.revoke_key(1),
-    "drop": lambda storage: storage.drop(TWO),
+    "drop": lambda storage: storage.drop(TWO, "file-2"),
     "discard": lambda storage: storage.admit(
         Batch((4).to_bytes(16), BatchHeader(METRIC, 7, 3, kind="discard"), b"d" * 32, "accepted")
     ),
@@ -197,7 +204,7 @@ def test_counts_of_a_verdict_that_never_came_go_by_themselves(opening: Callable[
     open_ = opening()
     prepare(open_())
     dying = open_()
-    cut_after(dying, 6)  # the version, the batches and their nonces, where the batch is; then two blobs
+    cut_after(dying, 5)  # what was accepted, where the batch is and what is there; then two blobs
     with pytest.raises(PowerCut):
         accept_two(dying)
     storage = open_()
@@ -364,6 +371,89 @@ def test_a_redis_of_another_layout_is_refused_and_not_read(redis_server: RedisSe
         RedisStorage(redis_server.url, anchor=ANCHOR, secret=SECRET, prefix=prefix)
 
 
+def accepted_by_the_version_before(storage: RedisStorage, name: bytes, nonces: bytes) -> None:
+    """A batch that a process of the version before accepts: it keeps no order."""
+    waiting = storage.admit(batch(name))
+    pair, token = storage._keys.pair(METRIC, 7), os.urandom(8)
+    blobs = (pair.counts(token), pair.nonces(token))
+    storage._client.run([command("SET", blobs[0], (2).to_bytes(4) + b"{}tally"), command("SET", blobs[1], nonces)])
+    entry = json.loads(_encode(replace(waiting, state="accepted", spool=None, valid=9), token)[1:])
+    del entry["call"]  # it came later
+    version = storage._client.one(command("GET", pair.version), write=False) or 0
+    call = Script(COMMIT_2)((pair.batches, pair.version, *blobs), name, version, b"a" + json.dumps(entry).encode())
+    assert storage._client.one(call) == b"accepted"
+
+
+def test_what_the_version_before_accepted_is_taken_over_also_while_it_still_runs(opening: Callable[[], Open]) -> None:
+    open_ = opening()
+    storage, three = open_(), (3).to_bytes(16)
+    for name in (ONE, TWO):
+        accepted_by_the_version_before(storage, name, name)
+    known = Duplicates(storage)
+    assert known.counted(METRIC, 7, distinct([ONE + TWO + three])[0])[1].tolist() == [True, True, False]
+    assert [mark[:16] for mark in storage.accepted(METRIC, 7)] == [ONE, TWO]
+    before = storage.accepted(METRIC, 7)
+
+    storage.admit(batch(three))
+    assert storage.accept(three, 2, accepted(three)) == "accepted"
+    known.add(METRIC, 7, 2, three, three)
+    four = bytes(16)  # its id comes before all others
+    accepted_by_the_version_before(open_(), four, b"4" * 16)
+    assert storage.accepted(METRIC, 7)[:2] == before  # what has its place keeps it
+    assert [mark[:16] for mark in storage.accepted(METRIC, 7)] == [ONE, TWO, three, four]
+    version, repeated = known.counted(METRIC, 7, distinct([ONE + three + b"4" * 16 + b"5" * 16])[0])
+    assert (version, repeated.tolist()) == (4, [True, True, True, False])
+    assert [release.id for release in storage.releases()] == [four, ONE, TWO, three]
+
+
+def test_what_died_half_way_makes_no_nonce_of_its_retry_a_duplicate(opening: Callable[[], Open]) -> None:
+    """Wherever it dies: a new process finds all nonces new, or the batch accepted and all of them counted once."""
+    nonces, _ = distinct([b"a" * 16 + b"b" * 16])
+    for commands in itertools.count():
+        open_ = opening()
+        prepare(open_())
+        dying = open_()
+        cut_after(dying, commands)
+        try:
+            version, _ = Duplicates(dying).counted(METRIC, 7, nonces)
+            dying.accept(TWO, version, accepted(nonces.tobytes()))
+        except PowerCut:
+            storage = open_()
+            found = storage.batch(TWO)
+            assert found is not None
+            version, repeated = Duplicates(storage).counted(METRIC, 7, nonces)
+            assert (version, repeated.tolist()) == ((1, [True] * 2) if found.state == "accepted" else (0, [False] * 2))
+            if found.state == "pending":
+                assert storage.accept(TWO, version, accepted(nonces.tobytes())) == "accepted"
+            assert counted(storage, METRIC, 7) == [nonces.tobytes()]
+        else:
+            assert commands > 5
+            return
+
+
+def test_a_verdict_that_was_sent_twice_is_still_its_senders_and_nobody_elses(opening: Callable[[], Open]) -> None:
+    """A connection breaks before the answer, and the script is sent again."""
+    for step in ("accept", "refuse"):
+        open_ = opening()
+        storage = open_()
+        storage.admit(batch(ONE))
+        one = storage._client.one
+
+        def twice(call: Call, *, write: bool = True, again: bool = True, one: Any = one) -> Any:
+            one(call, write=write, again=again)
+            return one(call, write=write, again=again)
+
+        storage._client.one = twice  # type: ignore[method-assign]  # as if every answer was lost once
+        if step == "accept":
+            assert storage.accept(ONE, 0, accepted(b"1" * 16)) == "accepted"
+            assert open_().accept(ONE, 1, accepted(b"1" * 16)) == "settled"
+        else:
+            assert storage.refuse(ONE, "batch-too-small", 3, {})
+            assert not open_().refuse(ONE, "batch-too-small", 3, {})
+        assert len(open_().accepted(METRIC, 7)) == (step == "accept")
+        assert open_().tallied()["batch:accepted" if step == "accept" else "batch:refused"] == 1
+
+
 def test_private_keys_are_stored_encrypted_and_what_was_erased_leaves_the_files(tmp_path: Path) -> None:
     secret, nonces = os.urandom(32), os.urandom(16)
     with one_server(tmp_path / "redis") as server:
@@ -386,3 +476,46 @@ def test_private_keys_are_stored_encrypted_and_what_was_erased_leaves_the_files(
         assert encrypted not in server.files()
         assert storage.release(ONE) is not None
         storage.close()
+
+
+def test_what_was_set_under_a_clock_of_the_server_that_was_ahead_holds_nobody_up(redis_server: RedisServer) -> None:
+    """A time to live is kept as the time at which it ends: set a year ahead, it would last for a year."""
+    prefix = os.urandom(8).hex()
+    storage = RedisStorage(redis_server.url, anchor=ANCHOR, secret=SECRET, prefix=prefix)
+    name, client, year = os.urandom(16), redis_server.client(), 400 * 86_400_000
+    assert storage.lease(name, "one who died", 30.0)
+    assert not storage.lease(name, "another", 30.0)
+    client.pexpire(storage._keys.lease(name), year)
+    assert storage.lease(name, "another", 30.0)
+    assert client.pttl(storage._keys.lease(name)) <= 30_000
+
+    storage.add_key(StoredKey(1, 5, 6, b"p" * 32, b"SECRET-C" * 4))
+    client.set(storage._keys.rewriting, "one who died", px=year)
+    client.set(storage._keys.rewritten, "", px=year)
+    assert storage.forget(6)
+    wait_for(storage.scrub)
+    assert storage.bodies is not None
+    storage.bodies.keep("body", [b"sealed"])
+    storage.bodies.remove("body")
+    client.set(storage._keys.rewritten, "", px=year)
+    wait_for(storage.scrub)
+    storage.close()
+
+
+def test_no_name_that_matters_ends_by_the_clock_of_the_server(redis_server: RedisServer) -> None:
+    """Bodies do: the shuffler holds every batch until its verdict, and sends again what is gone. So do leases."""
+    prefix = os.urandom(8).hex()
+    storage = RedisStorage(redis_server.url, anchor=ANCHOR, secret=SECRET, prefix=prefix)
+    storage.add_codebook(StoredCodebook(5, b"one"))
+    storage.add_key(StoredKey(1, 5, 9, b"p" * 32, b"s" * 32))
+    storage.publish(SignedBundle(10, 1, b"c", b"bundle"), None)
+    storage.remember("question", 1)
+    storage.admit(batch(ONE))
+    storage.admit(batch(TWO))
+    accepted = Accepted(5, {}, b"tally", b"".join(bytes([i]) * 16 for i in range(5)), "{}")
+    assert storage.accept(ONE, 0, accepted) == "accepted"
+    storage.lease(TWO, "holder", 30.0)
+    client = redis_server.client()
+    names = [name for name in client.scan_iter(f"{prefix}:*") if client.pttl(name) != -1]
+    assert names == [storage._keys.lease(TWO)]
+    storage.close()

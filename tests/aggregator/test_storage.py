@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hubbub.wire import BatchHeader
+from hubbub_aggregator.duplicates import Duplicates, distinct
 from hubbub_aggregator.storage import (
     Accepted,
     Batch,
@@ -24,7 +27,9 @@ from hubbub_aggregator.storage import (
     StoredCodebook,
     StoredKey,
 )
-from tests.aggregator.backends import BACKENDS, Backend, Make
+from tests.aggregator.backends import BACKENDS, Backend, Make, counted
+from tests.aggregator.earlier_storages import NONCES, WAITING, file_of_schema_3
+from tests.aggregator.earlier_storages import OTHER as OTHER_ID
 from tests.patience import wait_for
 
 METRIC, OTHER = b"m" * 16, b"o" * 16
@@ -62,17 +67,44 @@ def test_a_batch_is_admitted_once_and_what_was_kept_first_stays(storage: Storage
 
 def test_accepting_writes_verdict_release_and_nonces_together(storage: Storage) -> None:
     kept = storage.admit(batch(1))
-    assert storage.accept(kept.id, 0, accepted(1))
+    assert storage.accept(kept.id, 0, accepted(1)) == "accepted"
 
     after = storage.batch(kept.id)
     assert after is not None
     assert (after.state, after.valid, after.invalid, after.spool) == ("accepted", 9, {"cannot-open": 1}, None)
-    assert storage.pair(METRIC, 7).nonces == (b"n" * 16,)
-    assert storage.pair(METRIC, 7).version == 1
+    assert counted(storage, METRIC, 7) == [b"n" * 16]
+    (mark,) = storage.accepted(METRIC, 7)
+    assert mark.startswith(kept.id)
     release = storage.release(kept.id)
     assert release is not None
     assert (release.metric, release.period, release.tally, release.record) == (METRIC, 7, b"tally", '{"id":1}')
     assert storage.pending() == []
+
+
+@pytest.mark.parametrize("spread", ["evenly", "unevenly"])
+def test_a_few_nonces_are_found_among_many(storage: Storage, spread: str) -> None:
+    rng = random.Random(spread)
+    prefix = b"" if spread == "evenly" else bytes(14)
+    many = sorted({(prefix + rng.randbytes(16))[:16] for _ in range(5_000)} | {rng.randbytes(16) for _ in range(50)})
+    kept, absent = many[::2], many[1::2]
+    storage.accept(storage.admit(batch(1)).id, 0, accepted(1, b"".join(kept)))
+    (mark,) = storage.accepted(METRIC, 7)
+    assert storage.nonces(METRIC, 7, mark) == b"".join(kept)
+    for some in ([], kept[:1], kept[-1:], rng.sample(kept, 300), absent[:1], absent[-1:], rng.sample(many, 700)):
+        found = storage.among(METRIC, 7, mark, b"".join(sorted(some)))
+        assert found == b"".join(sorted(set(some) & set(kept)))
+    edges = [bytes(16), b"\xff" * 16]
+    assert storage.among(METRIC, 7, mark, b"".join(edges)) == b"".join(edge for edge in edges if edge in kept)
+
+
+def test_nothing_is_found_of_what_was_forgotten(storage: Storage) -> None:
+    storage.add_key(StoredKey(0, 5, 8, b"p" * 32, b"s" * 32))
+    storage.accept(storage.admit(batch(1)).id, 0, accepted(1))
+    (mark,) = storage.accepted(METRIC, 7)
+    assert storage.among(METRIC, 7, mark, b"n" * 16) == b"n" * 16
+    storage.forget(8)
+    assert storage.accepted(METRIC, 7) == [mark]
+    assert storage.nonces(METRIC, 7, mark) == storage.among(METRIC, 7, mark, b"n" * 16) == b""
 
 
 def test_it_says_how_much_room_it_takes(storage: Storage) -> None:
@@ -83,28 +115,33 @@ def test_it_says_how_much_room_it_takes(storage: Storage) -> None:
 
 def test_of_two_workers_that_read_the_same_pair_only_one_is_accepted(storage: Storage) -> None:
     one, two = storage.admit(batch(1)), storage.admit(batch(2))
-    seen = storage.pair(METRIC, 7).version
-
-    assert storage.accept(one.id, seen, accepted(1))
-    assert not storage.accept(two.id, seen, accepted(2))
+    assert storage.accept(one.id, 0, accepted(1)) == "accepted"
+    assert storage.accept(two.id, 0, accepted(2)) == "outdated"
 
     assert storage.release(two.id) is None
     assert [b.id for b in storage.pending()] == [two.id]
-    assert storage.accept(two.id, storage.pair(METRIC, 7).version, accepted(2))
+    assert storage.accept(two.id, 2, accepted(2)) == "outdated"  # a version that was never there
+    assert storage.accept(two.id, 1, accepted(2)) == "accepted"
+    assert [mark[:16] for mark in storage.accepted(METRIC, 7)] == [one.id, two.id]
+    assert [mark[:16] for mark in storage.accepted(METRIC, 7, 1)] == [two.id]
+    assert storage.accepted(METRIC, 7, 2) == []
 
 
 def test_other_pairs_do_not_disturb(storage: Storage) -> None:
     one, two, three = (storage.admit(b) for b in (batch(1), batch(2, OTHER), batch(3, period=8)))
-    assert all(storage.accept(b.id, 0, accepted(1)) for b in (one, two, three))
+    assert {storage.accept(b.id, 0, accepted(1)) for b in (one, two, three)} == {"accepted"}
 
 
 def test_a_verdict_never_changes(storage: Storage) -> None:
     one, two = storage.admit(batch(1)), storage.admit(batch(2))
-    storage.refuse(one.id, "batch-too-small", 3, {})
+    assert storage.refuse(one.id, "batch-too-small", 3, {})
     storage.accept(two.id, 0, accepted(2))
 
-    assert storage.accept(one.id, 1, accepted(1))  # nothing to do: settled meanwhile
-    storage.refuse(two.id, "batch-too-small", 3, {})
+    assert storage.accept(one.id, 1, accepted(1)) == "settled"
+    assert storage.accept(two.id, 1, accepted(2)) == "settled"
+    assert storage.accept((9).to_bytes(16), 1, accepted(2)) == "settled"  # nobody knows it
+    for name in (one.id, two.id, (9).to_bytes(16)):
+        assert not storage.refuse(name, "batch-too-small", 3, {})
 
     refused, released = storage.batch(one.id), storage.batch(two.id)
     assert refused is not None
@@ -137,18 +174,28 @@ def test_what_reading_a_refused_batch_cost_is_kept_with_its_verdict(backend: Bac
 def test_only_a_pending_batch_can_be_dropped_and_then_sent_again(storage: Storage) -> None:
     one, two = storage.admit(batch(1)), storage.admit(batch(2))
     storage.accept(two.id, 0, accepted(2))
-    storage.drop(one.id)
-    storage.drop(two.id)
+    assert storage.drop(one.id, "file-1")
+    assert not storage.drop(one.id, "file-1")
+    assert not storage.drop(two.id, "file-2")
 
     assert storage.batch(one.id) is None
     assert storage.batch(two.id) is not None
     assert storage.admit(batch(1, content=b"another")).digest == b"another"
 
 
+def test_a_batch_that_was_sent_again_is_not_dropped_for_the_body_that_it_had_before(storage: Storage) -> None:
+    old = storage.admit(batch(1))
+    assert storage.drop(old.id, "file-1")
+    again = storage.admit(replace(old, spool="another-file"))
+    assert not storage.drop(old.id, "file-1")  # by a process that stood still since
+    assert storage.batch(old.id) == again
+    assert storage.pending() == [again]
+
+
 def test_releases_come_by_period_and_in_pages(storage: Storage) -> None:
     for number, period in [(1, 9), (2, 7), (3, 8), (4, 7)]:
         kept = storage.admit(batch(number, period=period))
-        storage.accept(kept.id, storage.pair(METRIC, period).version, accepted(number))
+        storage.accept(kept.id, len(storage.accepted(METRIC, period)), accepted(number))
     other = storage.admit(batch(5, OTHER))
     storage.accept(other.id, 0, accepted(5))
 
@@ -182,6 +229,19 @@ def test_a_key_can_be_revoked_with_nothing_in_its_place(backend: Backend, storag
     assert b"SECRET-A" not in backend.files()
 
 
+def test_a_key_that_is_dropped_leaves_no_trace_and_frees_its_id(backend: Backend, storage: Storage) -> None:
+    for number, secret in enumerate([b"SECRET-A" * 4, b"SECRET-B" * 4]):
+        storage.add_key(StoredKey(number, 5 + number, 5 + number, b"p" * 32, secret))
+    storage.drop_key(0)
+    storage.drop_key(99)
+
+    assert [key.id for key in storage.sealing_keys()] == [1]
+    wait_for(storage.scrub)
+    assert b"SECRET-A" not in backend.files()
+    storage.add_key(StoredKey(0, 5, 5, b"q" * 32, b"u" * 32))
+    assert [key.private_key for key in storage.sealing_keys()] == [b"u" * 32, b"SECRET-B" * 4]
+
+
 @pytest.mark.parametrize(("id", "first", "last"), [(2, 6, 6), (2, 4, 5), (2, 8, 9), (2, 1, 20), (1, 20, 20)])
 def test_a_key_whose_id_or_periods_are_taken_is_refused_and_changes_nothing(
     storage: Storage,
@@ -209,7 +269,8 @@ def test_keys_and_nonces_are_forgotten_together_and_batch_ids_stay(storage: Stor
     assert storage.forget(8)
 
     assert [key.first_period for key in storage.sealing_keys()] == [9]
-    assert [len(storage.pair(METRIC, period).nonces) for period in (6, 7, 9)] == [0, 0, 1]
+    assert [len(counted(storage, METRIC, period)) for period in (6, 7, 9)] == [0, 0, 1]
+    assert [len(storage.accepted(METRIC, period)) for period in (6, 7, 9)] == [1, 1, 1]
     assert storage.batch((1).to_bytes(16)) is not None
     assert storage.release((1).to_bytes(16)) is not None
     assert not storage.forget(8)
@@ -321,7 +382,8 @@ def test_everything_is_seen_by_another_handle(backend: Backend, storage: Storage
 
     other = backend.open()
     assert [b.id for b in other.pending()] == [three.id]
-    assert other.pair(METRIC, 7) == storage.pair(METRIC, 7)
+    assert other.accepted(METRIC, 7) == storage.accepted(METRIC, 7)
+    assert counted(other, METRIC, 7) == counted(storage, METRIC, 7)
     assert other.releases() == storage.releases()
     assert other.sealing_keys() == storage.sealing_keys()
     assert other.tallied() == storage.tallied()
@@ -335,13 +397,13 @@ def test_of_many_threads_that_accept_at_once_each_succeeds_once(storage: Storage
     names = [storage.admit(batch(number)).id for number in range(8)]
 
     def settle(name: bytes) -> None:
-        while not storage.accept(name, storage.pair(METRIC, 7).version, accepted(0, name)):
+        while storage.accept(name, len(storage.accepted(METRIC, 7)), accepted(0, name)) == "outdated":
             pass
 
     with ThreadPoolExecutor(16) as threads:
         list(threads.map(settle, names * 2))
-    pair = storage.pair(METRIC, 7)
-    assert (pair.version, sorted(pair.nonces)) == (8, sorted(names))
+    assert [mark[:16] for mark in storage.accepted(METRIC, 7)] == counted(storage, METRIC, 7)
+    assert sorted(counted(storage, METRIC, 7)) == sorted(names)
     assert len(storage.releases(METRIC)) == 8
     assert storage.tallied()["batch:accepted"] == 8
 
@@ -414,13 +476,40 @@ def test_what_another_process_erased_and_could_not_wipe_is_wiped(tmp_path: Path)
     storage.close()
 
 
-def test_a_file_of_the_schema_before_is_brought_up_to_date(tmp_path: Path) -> None:
+def test_a_file_of_the_version_before_is_taken_over_with_all_its_nonces(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
+    file_of_schema_3(path)
     storage = SqliteStorage(path)
-    settled = storage.admit(batch(1))
-    storage.accept(settled.id, 0, accepted(1))
-    waiting = storage.admit(batch(2))
+    assert storage.accepted(METRIC, 7) == [(1).to_bytes(16), (2).to_bytes(16)]
+    assert (storage.accepted(METRIC, 5), counted(storage, METRIC, 5)) == ([OTHER_ID], [])
+    assert counted(storage, METRIC, 7) == NONCES
+    asked = NONCES[1][16 * 100 : 16 * 103] + b"\xff" * 16
+    assert storage.among(METRIC, 7, (2).to_bytes(16), asked) == asked[:48]
+    nonces, _ = distinct([NONCES[0][:160] + NONCES[1][-160:] + b"n" * 16])
+    version, repeated = Duplicates(storage).counted(METRIC, 7, nonces)
+    assert (version, int(repeated.sum())) == (2, 20)
+    assert [(one.period, one.tally, one.record) for one in storage.releases()] == [
+        (5, b"tally-3", '{"id":3}'),
+        (7, b"tally-1", '{"id":1}'),
+        (7, b"tally-2", '{"id":2}'),
+    ]
+    assert [one.id for one in storage.pending()] == [WAITING]
+    assert storage.discarded(METRIC, 0, 9) == {7}
+    assert storage.accept(WAITING, 1, accepted(4)) == "outdated"
+    assert storage.accept(WAITING, 2, accepted(4)) == "accepted"
+    assert storage.accepted(METRIC, 7, 2) == [WAITING]
+    assert storage.forget(8)
+    assert storage.scrub()
+    assert not any(b"NONCE-" in file.read_bytes() for file in tmp_path.iterdir())
     storage.close()
+    again = SqliteStorage(path)
+    assert (len(again.accepted(METRIC, 7)), counted(again, METRIC, 7)) == (3, [])
+    again.close()
+
+
+def test_an_older_file_is_brought_up_to_date_and_a_newer_one_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    file_of_schema_3(path)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("DROP TABLE expired")
         database.execute("DROP TABLE opened_and_refused")
@@ -428,9 +517,11 @@ def test_a_file_of_the_schema_before_is_brought_up_to_date(tmp_path: Path) -> No
         database.execute("PRAGMA user_version = 1")
 
     again = SqliteStorage(path)
-    assert again.expire(8) == 1
-    assert [release.id for release in again.expired()] == [settled.id]
-    assert again.pending() == [waiting]
+    assert again.expire(8) == 3
+    assert [release.id for release in again.expired()] == [OTHER_ID, (1).to_bytes(16), (2).to_bytes(16)]
+    assert counted(again, METRIC, 7) == []  # what is deleted takes its nonces along
+    (waiting,) = again.pending()
+    assert waiting.header == BatchHeader(METRIC, 7, 3, 10, 70)
     again.refuse(waiting.id, "batch-too-small", 3, {}, "{}")
     assert [one.id for one in again.opened_and_refused()] == [waiting.id]
     again.close()

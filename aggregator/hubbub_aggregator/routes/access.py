@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, Request
@@ -15,7 +16,7 @@ from hubbub_aggregator.service import Aggregator
 if TYPE_CHECKING:
     from fastapi.dependencies.models import Dependant
 
-__all__ = ["PROBLEMS", "Analyst", "Service", "Shuffler", "only_known_parameters"]
+__all__ = ["PROBLEMS", "Analyst", "Anyone", "Service", "Shuffler", "only_known_parameters"]
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {"description": "A problem (RFC 9457).", "model": Problem, "content": {"application/problem+json": {}}}
@@ -30,7 +31,15 @@ def _service(request: Request) -> Aggregator:
 def _shuffler(request: Request) -> Aggregator:
     service = _service(request)
     service.shufflers.require(request.headers.get("authorization"))
+    service.clock.hear(request.headers.get("date"))
     return service
+
+
+def _anyone(request: Request) -> Aggregator:
+    """Whoever may send batches is heard about the time, here too; what others say changes nothing."""
+    with suppress(Refused):
+        return _shuffler(request)
+    return _service(request)
 
 
 def _analyst(request: Request) -> Aggregator:
@@ -40,6 +49,8 @@ def _analyst(request: Request) -> Aggregator:
 
 
 Service = Annotated[Aggregator, Depends(_service)]
+Anyone = Annotated[Aggregator, Depends(_anyone)]
+"""The service, for a caller who may have a shuffler's token and need not."""
 Shuffler = Annotated[Aggregator, Depends(_shuffler)]
 """The service, for a caller with a shuffler's token."""
 Analyst = Annotated[Aggregator, Depends(_analyst)]

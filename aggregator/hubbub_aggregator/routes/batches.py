@@ -26,6 +26,8 @@ router = APIRouter(tags=["shuffler"], responses=PROBLEMS)
 _BatchId: TypeAlias = Annotated[str, Path(description="The batch's id, drawn by the shuffler: 32 hexadecimal digits.")]
 
 _ID = re.compile(r"[0-9a-f]{32}")
+_RETRY = 60
+"""Seconds after which a shuffler asks again whose clock and ours disagree."""
 _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -157,6 +159,7 @@ async def _keep(
         digest = await _digest(header, rest, stream)
         return await asyncio.to_thread(_admit, service, Batch(name, header, digest, "accepted"))
     try:
+        await asyncio.to_thread(service.spool.make_sure_of_room, header.body_bytes)
         with service.spool.upload() as upload:
             digest = await _digest(header, rest, stream, upload)
             batch = Batch(name, header, digest, "pending", upload.name)
@@ -189,22 +192,35 @@ def _refuse_unfit(service: Aggregator, header: BatchHeader) -> None:
         raise Refused("too-large", f"a batch has at most {service.max_batch_bytes} bytes")
     governed = service.codebooks.governing(header.metric, header.period)
     if governed is None:
-        raise Refused("unknown-metric", f"no codebook in force in period {header.period} has a metric of this id")
-    collection, now = governed.collection, service.clock()
+        raise _final(service, "unknown-metric", f"no codebook in force in period {header.period} has this metric's id")
+    collection, now = governed.collection, service.clock.now()
     try:
         period = collection.calendar.period(header.period)
     except InvalidParameter as error:
         raise Refused("period-in-future", str(error)) from error
     if period.start > now:
         raise Refused("period-in-future", f"the period {period.label} has not begun; check both clocks")
-    if period.horizon(collection.grace, collection.forward_horizon) <= now:
-        raise Refused("batch-too-late", f"the period {period.label} is past its horizon")
+    horizon = period.horizon(collection.grace, collection.forward_horizon)
+    if horizon <= service.past:
+        raise _final(service, "batch-too-late", f"the period {period.label} is past its horizon")
     if header.kind == "discard":
         return
     if header.size != (size := sealed_bytes(governed.metric.mechanism.report_bytes)):
         raise Refused("wrong-length", f"a sealed report of {governed.metric.name} has {size} bytes, not {header.size}")
     key = service.ring.find(header.period, header.key)
+    if key is None and horizon <= now:  # another process, which runs for longer, has erased it
+        raise _final(service, "batch-too-late", f"the period {period.label} is past its horizon")
     if key is None:
-        raise Refused("unknown-key", f"key {header.key} never sealed the period {period.label}")
+        raise _final(service, "unknown-key", f"key {header.key} never sealed the period {period.label}")
     if key.revoked:
         raise Refused("revoked-key", f"key {header.key} was revoked")
+
+
+def _final(service: Aggregator, name: str, detail: str) -> Refused:
+    """A refusal that makes the shuffler drop the batch, and that rests on a clock: ours, or the one under which keys
+    and codebooks were made. While a shuffler's clock speaks against ours it is asked to come back.
+    """
+    if not service.clock.disagrees:
+        return Refused(name, detail)
+    said = f"this would be {name}, but the clocks of shuffler and aggregator disagree: set them right"
+    return Refused("clock-in-doubt", said, retry_after=_RETRY)

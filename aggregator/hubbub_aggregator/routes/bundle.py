@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from hubbub_aggregator.routes.access import PROBLEMS, Service
+from hubbub_aggregator.routes.access import PROBLEMS, Anyone
 from hubbub_service_common.entity_tags import is_known, tag_of_bytes
 
 __all__ = ["BUNDLE_TYPE", "router"]
@@ -19,10 +19,10 @@ router = APIRouter(tags=["devices"], responses=PROBLEMS)
     response_class=Response,
     responses={200: {"content": {BUNDLE_TYPE: {}}}, 304: {"description": "It has not changed."}},
 )
-def bundle(request: Request, service: Service) -> Response:
+def bundle(request: Request, service: Anyone) -> Response:
     """Codebooks and sealing keys, signed by the aggregator's identity."""
     with service.storage_faults():
-        raw = service.publisher.current(service.clock()).raw
+        raw = service.bundle().raw
     tag = tag_of_bytes(raw)
     headers = {"ETag": tag, "Cache-Control": f"public, max-age={service.publisher.max_age}"}
     if is_known(tag, request.headers.get("if-none-match")):

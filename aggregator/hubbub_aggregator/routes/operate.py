@@ -6,12 +6,12 @@ import asyncio
 
 from fastapi import APIRouter
 
-from hubbub.refusals import Refused
 from hubbub_aggregator.routes.access import PROBLEMS, Analyst
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.status import FullStatus, status_of
-from hubbub_service_common.health import AS_TEXT, Health
-from hubbub_service_common.one_question import PATIENCE, OneQuestion
+from hubbub_aggregator.storage import StorageError
+from hubbub_service_common.health import Health
+from hubbub_service_common.one_question import PATIENCE
 
 __all__ = ["health_of", "router"]
 
@@ -27,17 +27,23 @@ def status(service: Analyst) -> FullStatus:
 
 def health_of(service: Aggregator, patience: float = PATIENCE) -> Health:
     """Ready when batches would be taken and devices served."""
-    asked: OneQuestion[None] = OneQuestion(patience)
 
-    def look() -> None:
-        service.check_storage()
-        with service.storage_faults():
-            missing = not service.healthy or service.storage.bundle() is None
-        if missing:
-            raise Refused("no-bundle", "keys and bundle are not up to date yet; the log says why", retry_after=1)
+    async def storage() -> str | None:
+        return await asyncio.to_thread(service.storage_fault)
 
-    async def refuse_unless_ready() -> None:
-        with service.storage_faults():
-            await asked.answer(lambda: asyncio.to_thread(look))
+    async def bundle() -> str | None:
+        try:
+            missing = not service.healthy or await asyncio.to_thread(service.storage.bundle) is None
+        except StorageError:  # the check of the storage says so
+            return None
+        return "keys and bundle are not up to date yet; the log says why" if missing else None
 
-    return Health(AS_TEXT, refuse_unless_ready, "Storage can be written, and the bundle that devices need is at hand.")
+    def clock() -> str | None:
+        return service.clock.warning()
+
+    return Health(
+        "The storage can be written, and the bundle that devices need is at hand.",
+        {"storage": storage, "bundle": bundle},
+        warnings={"clock": clock},
+        patience=patience,
+    )

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hubbub.wire import BatchHeader
+from hubbub_aggregator.storage import _redis_nonces as redis_nonces
 from hubbub_aggregator.storage._redis_keys import Keys, Member
-from hubbub_aggregator.storage.protocol import Accepted, Batch, Pair, State
+from hubbub_aggregator.storage.protocol import Accepted, Batch, Outcome, State
 from hubbub_service_common.redis.calls import Part, Script, command, script_text
 from hubbub_service_common.redis.client import RedisClient
 
@@ -23,8 +24,9 @@ __all__ = ["RedisBatches", "lua"]
 _STATES: dict[str, State] = {"p": "pending", "a": "accepted", "r": "refused"}
 _UNCOMMITTED = 86_400
 """Seconds after which blobs are gone that no verdict named."""
-_TOKEN = 8
-_SCRIPTS = ("place", "admit", "commit", "refuse", "drop", "unplace", "note", "lease")
+_ID, _TOKEN = 16, 8
+"""Bytes of a batch's id, and of what names its blobs. A mark is the one and then the other, in hexadecimal."""
+_SCRIPTS = ("place", "admit", "accepted", "commit", "refuse", "drop", "unplace", "note", "lease")
 
 
 def lua(name: str) -> Script:
@@ -99,35 +101,42 @@ class RedisBatches:
                 found.append((member, batch))
         return found
 
-    def pair(self, metric: bytes, period: int) -> Pair:
+    def accepted(self, metric: bytes, period: int, start: int = 0) -> list[bytes]:
         names = self._keys.pair(metric, period)
-        # the version first: what is accepted between the two makes the next step fail, and never counts twice
-        version = int(self._client.one(command("GET", names.version), write=False) or 0)
-        entries = self._client.one(command("HVALS", names.batches), write=False)
-        tokens = sorted(token for entry in entries if (token := _token(entry)))
-        blobs = self._client.run([command("GET", names.nonces(token)) for token in tokens], write=False)
-        return Pair(version, tuple(blob for blob in blobs if blob is not None))
+        call = self._lua["accepted"]((names.accepted, names.version, names.batches), start)
+        found: list[bytes] = self._client.one(call, write=False)
+        return found
 
-    def accept(self, id: bytes, version: int, accepted: Accepted) -> bool:  # noqa: A002  it is an id
+    def nonces(self, metric: bytes, period: int, mark: bytes) -> bytes:
+        return redis_nonces.read(self._client, self._blob(metric, period, mark))
+
+    def among(self, metric: bytes, period: int, mark: bytes, nonces: bytes) -> bytes:
+        return redis_nonces.among(self._client, self._blob(metric, period, mark), nonces)
+
+    def _blob(self, metric: bytes, period: int, mark: bytes) -> bytes:
+        return self._keys.pair(metric, period).nonces(bytes.fromhex(mark[_ID:].decode()))
+
+    def accept(self, id: bytes, version: int, accepted: Accepted) -> Outcome:  # noqa: A002  it is an id
         batch = self.batch(id)
         if batch is None or batch.state != "pending":
-            return True  # settled meanwhile; a verdict is never changed
+            return "settled"  # a verdict is never changed
         names, token = self._keys.pair(batch.header.metric, batch.header.period), os.urandom(_TOKEN)
         counts, nonces = names.counts(token), names.nonces(token)
         record = accepted.record.encode()
         settled = Batch(id, batch.header, batch.digest, "accepted", None, None, accepted.valid, accepted.invalid)
         blobs = {counts: len(record).to_bytes(4) + record + accepted.tally, nonces: accepted.nonces}
         self._client.run([command("SET", name, blob, "EX", _UNCOMMITTED) for name, blob in blobs.items()])
-        keys = (names.batches, names.version, counts, nonces)
+        keys = (names.batches, names.version, names.accepted, counts, nonces)
         entry = _encode(settled, token)
-        said = self._client.one(self._lua["commit"](keys, id, version, entry))
+        said = self._client.one(self._lua["commit"](keys, id, version, entry, id + token.hex().encode()))
         if said == b"accepted":
             self._note(settled, entry)
-        elif said == b"settled":
-            self._note_entered(batch)  # by another, or by this call before its answer was lost
-        else:
-            self._client.one(command("UNLINK", counts, nonces))
-        return said in (b"accepted", b"settled")
+            return "accepted"
+        self._client.one(command("UNLINK", counts, nonces))
+        if said == b"settled":
+            self._note_entered(batch)
+            return "settled"
+        return "outdated"
 
     def refuse(
         self,
@@ -136,26 +145,30 @@ class RedisBatches:
         valid: int | None,
         invalid: Mapping[str, int],
         record: str | None = None,
-    ) -> None:
+    ) -> bool:
         batch = self.batch(id)
         if batch is None or batch.state != "pending":
-            return
+            return False
         pair = self._keys.pair(batch.header.metric, batch.header.period)
         settled = Batch(id, batch.header, batch.digest, "refused", None, reason, valid, invalid)
         # the record stands in the entry too: who finds the verdict and no note of it can make the note
-        self._client.one(self._lua["refuse"]((pair.batches,), id, _encode(settled, record=record)))
+        entry = _encode(settled, record=record, call=os.urandom(_TOKEN))
+        said = self._client.one(self._lua["refuse"]((pair.batches,), id, entry))
         self._note_entered(batch)
+        return bool(said == b"refused")
 
-    def drop(self, id: bytes) -> None:  # noqa: A002  it is an id
+    def drop(self, id: bytes, spool: str) -> bool:  # noqa: A002  it is an id
         placed = self._client.one(command("GET", self._keys.place(id)), write=False)
         if placed is None:
-            return
+            return False
         header = BatchHeader.decode(placed)
         pair = self._keys.pair(header.metric, header.period)
         # it stays in the pending list, where only its next verdict or its horizon may take it off: it may be sent
         # again at this very moment
-        if self._client.one(self._lua["drop"]((pair.batches,), id)):
+        dropped = bool(self._client.one(self._lua["drop"]((pair.batches,), id, spool)))
+        if dropped:
             self._client.one(self._lua["unplace"]((self._keys.place(id),), placed))
+        return dropped
 
     def lease(self, id: bytes, holder: str, seconds: float) -> bool:  # noqa: A002  it is an id
         call = self._lua["lease"]((self._keys.lease(id),), holder, int(seconds * 1000))
@@ -192,8 +205,11 @@ def _member(batch: Batch) -> Member:
     return Member(batch.header.period, batch.id, batch.header.metric)
 
 
-def _encode(batch: Batch, token: bytes = b"", record: str | None = None) -> bytes:
-    """An entry: the first letter of its state, which scripts look at, then everything else."""
+def _encode(batch: Batch, token: bytes = b"", record: str | None = None, call: bytes = b"") -> bytes:
+    """An entry: the first letter of its state, which scripts look at, then everything else.
+
+    `call`: tells an entry from one that says the same, so that a script that is sent twice knows its own work.
+    """
     rest: dict[str, Any] = {
         "header": batch.header.encode().hex(),
         "digest": batch.digest.hex(),
@@ -203,6 +219,7 @@ def _encode(batch: Batch, token: bytes = b"", record: str | None = None) -> byte
         "invalid": dict(batch.invalid),
         "blobs": token.hex(),
         "record": record,
+        "call": call.hex(),
     }
     return batch.state[0].encode() + json.dumps(rest, separators=(",", ":")).encode()
 

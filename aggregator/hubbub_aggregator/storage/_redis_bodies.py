@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hubbub_aggregator.storage._redis_keys import Keys
-from hubbub_service_common.redis.calls import command
+from hubbub_service_common.redis.calls import Script, command, script_text
 from hubbub_service_common.redis.client import RedisClient
+from hubbub_service_common.redis.memory import memory_of
+from hubbub_service_common.room import headroom
+from hubbub_service_common.storage import StorageError
 
 __all__ = ["RedisBodies"]
 
@@ -19,6 +22,12 @@ class RedisBodies:
 
     def __init__(self, client: RedisClient, keys: Keys) -> None:
         self._client, self._keys = client, keys
+        self._count_removal = Script(script_text(__package__, "count_removal"))
+
+    def make_sure_of_room(self, size: int) -> None:
+        for used, limit in memory_of(self._client):
+            if limit and limit - used - size < headroom(limit, 8) + size // 2:
+                raise StorageError("Redis has too little memory for a batch and the work on it: raise maxmemory")
 
     def keep(self, name: str, pieces: Iterable[bytes]) -> None:
         key, number = self._keys.body(name), 0
@@ -42,7 +51,7 @@ class RedisBodies:
             yield piece
 
     def remove(self, name: str) -> None:
-        key, noted = self._keys.body(name), command("HINCRBY", self._keys.marks, "removed", 1)
+        key, noted = self._keys.body(name), self._count_removal((self._keys.marks,))
         if self._client.one(command("EXISTS", key), write=False):
             # Counted before and after: a rewrite in between still has the body, and a crash may skip the second count.
             self._client.one(noted)

@@ -41,6 +41,7 @@ class Pairs(NamedTuple):
 
     batches: bytes
     version: bytes
+    accepted: bytes
     seen: bytes
     tag: bytes
 
@@ -81,7 +82,7 @@ class Keys:
 
     def pair(self, metric: bytes, period: int) -> Pairs:
         tag = f"{self._prefix}:{{{metric.hex()}:{period}}}".encode()
-        return Pairs(tag + b":batches", tag + b":version", tag + b":seen", tag)
+        return Pairs(tag + b":batches", tag + b":version", tag + b":accepted", tag + b":seen", tag)
 
     def body(self, name: str) -> bytes:
         return f"{self._prefix}:{{body:{name}}}".encode()

@@ -25,7 +25,7 @@ class RedisRegistry:
 
     def __init__(self, client: RedisClient, keys: Keys, secret: bytes) -> None:
         self._client, self._keys, self._secret = client, keys, secret
-        self._lua = {name: lua(name) for name in ("add_codebook", "add_key", "publish", "revoke_key")}
+        self._lua = {name: lua(name) for name in ("add_codebook", "add_key", "drop_key", "publish", "revoke_key")}
 
     def codebooks(self) -> list[StoredCodebook]:
         flat = self._client.one(command("HGETALL", self._keys.codebooks), write=False)
@@ -63,6 +63,9 @@ class RedisRegistry:
 
     def revoke_key(self, id: int) -> None:  # noqa: A002  it is an id
         self._client.one(self._lua["revoke_key"]((self._keys.keys, self._keys.marks), id))
+
+    def drop_key(self, id: int) -> None:  # noqa: A002  it is an id
+        self._client.one(self._lua["drop_key"]((self._keys.keys, self._keys.marks), id))
 
     def bundle(self) -> SignedBundle | None:
         fields = ("sequence", "issued", "content", "raw")

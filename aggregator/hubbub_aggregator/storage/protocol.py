@@ -15,7 +15,7 @@ __all__ = [
     "Batch",
     "Bodies",
     "KeyTaken",
-    "Pair",
+    "Outcome",
     "Release",
     "SignedBundle",
     "State",
@@ -26,6 +26,9 @@ __all__ = [
 ]
 
 State: TypeAlias = Literal["pending", "accepted", "refused"]
+Outcome: TypeAlias = Literal["accepted", "settled", "outdated"]
+"""What came of accepting a batch: it is done, by this call; another gave the verdict before, or the batch is gone; or
+others were accepted for its pair since that was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +45,6 @@ class Batch:
     reason: str | None = None
     valid: int | None = None
     invalid: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """What one (metric, period) has counted so far. `version` changes with every batch that is accepted."""
-
-    version: int
-    nonces: tuple[bytes, ...]
-    """One blob per accepted batch: its nonces, sorted, 16 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +111,9 @@ class KeyTaken(InvalidParameter):
 class Bodies(Protocol):
     """Spooled bodies where every process finds them. They are copies: each process works on a file of its own."""
 
+    def make_sure_of_room(self, size: int) -> None:
+        """StorageError unless a body of this size leaves room for the work on it."""
+
     def keep(self, name: str, pieces: Iterable[bytes]) -> None:
         """Keep a body durably. It is forgotten after a month, or after a day unless `hold` was called."""
 
@@ -159,11 +156,21 @@ class Storage(Protocol):
     def pending(self) -> list[Batch]:
         """Batches without a verdict."""
 
-    def pair(self, metric: bytes, period: int) -> Pair:
-        """What was accepted for a metric and period."""
+    def accepted(self, metric: bytes, period: int, start: int = 0) -> list[bytes]:
+        """A mark of each batch that was accepted for a pair of metric and period, in order, from the start-th on.
 
-    def accept(self, id: bytes, version: int, accepted: Accepted) -> bool:  # noqa: A002  it is an id
-        """Settle a pending batch as released. False, and no change, if the pair's version is another by now."""
+        Their number from 0 on is the pair's version. A mark begins with the batch's id, and names this one acceptance:
+        where a failover lost it and the batch is accepted again, it may be another.
+        """
+
+    def nonces(self, metric: bytes, period: int, mark: bytes) -> bytes:
+        """What was counted then: 16 bytes each, sorted. None of them when they were forgotten."""
+
+    def among(self, metric: bytes, period: int, mark: bytes, nonces: bytes) -> bytes:
+        """Those of these few nonces, sorted, that were counted then, without reading all that were."""
+
+    def accept(self, id: bytes, version: int, accepted: Accepted) -> Outcome:  # noqa: A002  it is an id
+        """Settle a pending batch as released. No change if the pair's version is another by now."""
 
     def refuse(
         self,
@@ -172,14 +179,17 @@ class Storage(Protocol):
         valid: int | None,
         invalid: Mapping[str, int],
         record: str | None = None,
-    ) -> None:
-        """Settle a pending batch as never to be released.
+    ) -> bool:
+        """Settle a pending batch as never to be released. False, and no change, if it is not pending any more.
 
         `record`: what it cost to have opened it, as JSON, if it was; kept with the verdict, and as long as that.
         """
 
-    def drop(self, id: bytes) -> None:  # noqa: A002  it is an id
-        """Forget a pending batch, as if it had never been sent: its body is gone."""
+    def drop(self, id: bytes, spool: str) -> bool:  # noqa: A002  it is an id
+        """Forget a pending batch, as if it had never been sent: its body, of this name, is gone.
+
+        False, and no change, if it has its verdict, or was sent again since and has another body.
+        """
 
     def lease(self, id: bytes, holder: str, seconds: float) -> bool:  # noqa: A002  it is an id
         """Whether a pending batch is this holder's to work on for so long; asked again, it is longer.
@@ -238,6 +248,9 @@ class Storage(Protocol):
     def revoke_key(self, id: int) -> None:  # noqa: A002  it is an id
         """Revoke a key and erase its private part, without another in its place; no change if it is not there."""
 
+    def drop_key(self, id: int) -> None:  # noqa: A002  it is an id
+        """Erase a key that nobody needs, so that its id is free; no change if it is not there."""
+
     def forget(self, through: int) -> bool:
         """Erase the keys that end at or before this period and the nonces of their periods, together.
 
@@ -247,8 +260,8 @@ class Storage(Protocol):
     def scrub(self) -> bool:
         """Wipe the traces of what was erased, also by another process or before a crash. Whether none is left.
 
-        `add_key`, `revoke_key` and `forget` do it too; what stands in the way, such as a long reader, makes another
-        call necessary.
+        `add_key`, `revoke_key`, `drop_key` and `forget` do it too; what stands in the way, such as a long reader, makes
+        another call necessary.
         """
 
     def bundle(self) -> SignedBundle | None:

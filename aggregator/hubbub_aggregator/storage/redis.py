@@ -43,7 +43,8 @@ class RedisStorage(RedisReleases):
         super().__init__(RedisClient(url, replicas=replicas, timeout=timeout), Keys(prefix))
         registry, eraser = RedisRegistry(self._client, self._keys, secret), Eraser(self._client, self._keys, self)
         self.codebooks, self.starts, self.add_codebook = registry.codebooks, registry.starts, registry.add_codebook
-        self.sealing_keys, self.add_key, self.revoke_key = registry.sealing_keys, registry.add_key, registry.revoke_key
+        self.sealing_keys, self.add_key = registry.sealing_keys, registry.add_key
+        self.revoke_key, self.drop_key = registry.revoke_key, registry.drop_key
         self.bundle, self.publish = registry.bundle, registry.publish
         self.remembered, self.remember = registry.remembered, registry.remember
         self.forget, self.scrub = eraser.forget, eraser.scrub

@@ -11,15 +11,17 @@ from threading import RLock
 from typing import Any
 
 from hubbub.wire import BatchHeader
+from hubbub_aggregator.storage import _sqlite_nonces as sqlite_nonces
 from hubbub_aggregator.storage._sqlite_schema import OTHERWISE, SCHEMA, UPGRADES, VERSION
 from hubbub_aggregator.storage.protocol import (
     Accepted,
     Batch,
     Bodies,
     KeyTaken,
-    Pair,
+    Outcome,
     Release,
     SignedBundle,
+    State,
     StoredCodebook,
     StoredKey,
 )
@@ -79,7 +81,7 @@ class SqliteStorage:
             if known is not None:
                 return known
             self._connection.execute(
-                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
                 (
                     batch.id,
                     batch.header.encode(),
@@ -104,36 +106,38 @@ class SqliteStorage:
         rows = self._all(f"SELECT {_BATCH} FROM batches WHERE state = 'pending' ORDER BY period, id")  # noqa: S608  as above
         return [_batch(row) for row in rows]
 
-    def pair(self, metric: bytes, period: int) -> Pair:
-        with self._lock:
-            version = self._version(metric, period)  # first: what is accepted between the two fails the next step
-            rows = self._all(
-                "SELECT nonces FROM releases WHERE metric = ? AND period = ? AND nonces IS NOT NULL", metric, period
-            )
-            return Pair(version, tuple(nonces for (nonces,) in rows))
+    def accepted(self, metric: bytes, period: int, start: int = 0) -> list[bytes]:
+        rows = self._all(
+            "SELECT id FROM batches WHERE metric = ? AND period = ? AND version > ? ORDER BY version",
+            metric,
+            period,
+            start,
+        )
+        return [id for (id,) in rows]  # noqa: A001  it is an id
 
-    def _version(self, metric: bytes, period: int) -> int:
-        row = self._one("SELECT version FROM pairs WHERE metric = ? AND period = ?", metric, period)
-        return 0 if row is None else row[0]
+    def nonces(self, metric: bytes, period: int, mark: bytes) -> bytes:  # noqa: ARG002  an id has one metric
+        with self._lock, as_storage_error():
+            return sqlite_nonces.read(self._connection, period, mark)
 
-    def accept(self, id: bytes, version: int, accepted: Accepted) -> bool:  # noqa: A002  it is an id
+    def among(self, metric: bytes, period: int, mark: bytes, nonces: bytes) -> bytes:  # noqa: ARG002  as above
+        with self._lock, as_storage_error():
+            return sqlite_nonces.among(self._connection, period, mark, nonces)
+
+    def accept(self, id: bytes, version: int, accepted: Accepted) -> Outcome:  # noqa: A002  it is an id
         with self._transaction():
             batch = self.batch(id)
             if batch is None or batch.state != "pending":
-                return True  # settled meanwhile; a verdict is never changed
+                return "settled"  # a verdict is never changed
             metric, period = batch.header.metric, batch.header.period
-            if self._version(metric, period) != version:
-                return False
+            (newest,) = self._one("SELECT max(version) FROM batches WHERE metric = ? AND period = ?", metric, period)
+            if (newest or 0) != version:
+                return "outdated"
             self._connection.execute(
-                "INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?)",
-                (id, metric, period, accepted.tally, accepted.nonces, accepted.record),
+                "INSERT INTO releases VALUES (?, ?, ?, ?, ?)", (id, metric, period, accepted.tally, accepted.record)
             )
-            self._connection.execute(
-                "INSERT INTO pairs VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET version = excluded.version",
-                (metric, period, version + 1),
-            )
-            self._settle(id, "accepted", None, accepted.valid, accepted.invalid)
-        return True
+            sqlite_nonces.write(self._connection, period, id, accepted.nonces)
+            self._settle(id, "accepted", None, accepted.valid, accepted.invalid, version + 1)
+        return "accepted"
 
     def refuse(
         self,
@@ -142,26 +146,38 @@ class SqliteStorage:
         valid: int | None,
         invalid: Mapping[str, int],
         record: str | None = None,
-    ) -> None:
+    ) -> bool:
         with self._transaction():
-            if self._settle(id, "refused", reason, valid, invalid) and record is not None:
+            settled = self._settle(id, "refused", reason, valid, invalid)
+            if settled and record is not None:
                 self._connection.execute(
                     "INSERT INTO opened_and_refused SELECT id, metric, period, ? FROM batches WHERE id = ?",
                     (record, id),
                 )
+        return settled
 
-    def _settle(self, id: bytes, *verdict: object) -> bool:  # noqa: A002  it is an id
-        *plain, invalid = verdict
+    def _settle(
+        self,
+        id: bytes,  # noqa: A002  it is an id
+        state: State,
+        reason: str | None,
+        valid: int | None,
+        invalid: Mapping[str, int],
+        version: int | None = None,
+    ) -> bool:
         done = self._connection.execute(
-            "UPDATE batches SET state = ?, reason = ?, valid = ?, invalid = ?, spool = NULL "
+            "UPDATE batches SET state = ?, reason = ?, valid = ?, invalid = ?, version = ?, spool = NULL "
             "WHERE id = ? AND state = 'pending'",
-            (*plain, json.dumps(invalid), id),
+            (state, reason, valid, json.dumps(dict(invalid)), version, id),
         )
         return done.rowcount > 0
 
-    def drop(self, id: bytes) -> None:  # noqa: A002  it is an id
+    def drop(self, id: bytes, spool: str) -> bool:  # noqa: A002  it is an id
         with self._transaction():
-            self._connection.execute("DELETE FROM batches WHERE id = ? AND state = 'pending'", (id,))
+            done = self._connection.execute(
+                "DELETE FROM batches WHERE id = ? AND state = 'pending' AND spool = ?", (id, spool)
+            )
+        return done.rowcount > 0
 
     def lease(self, id: bytes, holder: str, seconds: float) -> bool:  # noqa: A002, ARG002  there is one process only
         return True
@@ -206,6 +222,7 @@ class SqliteStorage:
                 "INSERT INTO expired SELECT id, metric, period, record FROM releases WHERE period < ?", (before,)
             )
             deleted = self._connection.execute("DELETE FROM releases WHERE period < ?", (before,)).rowcount
+            sqlite_nonces.erase(self._connection, before - 1)
             self._traces |= deleted > 0
         if deleted:
             self.scrub()
@@ -274,6 +291,12 @@ class SqliteStorage:
             self._traces = True
         self.scrub()
 
+    def drop_key(self, id: int) -> None:  # noqa: A002  it is an id
+        with self._transaction():
+            self._connection.execute("DELETE FROM keys WHERE id = ?", (id,))
+            self._traces = True
+        self.scrub()
+
     def forget(self, through: int) -> bool:
         with self._transaction():
             (waiting,) = self._one("SELECT min(period) FROM batches WHERE state = 'pending'")
@@ -281,9 +304,7 @@ class SqliteStorage:
             (last,) = self._one("SELECT max(last_period) FROM keys WHERE last_period <= ?", limit)
             if last is not None:
                 self._connection.execute("DELETE FROM keys WHERE last_period <= ?", (last,))
-                self._connection.execute(
-                    "UPDATE releases SET nonces = NULL WHERE period <= ? AND nonces IS NOT NULL", (last,)
-                )
+                sqlite_nonces.erase(self._connection, last)
                 self._traces = True
         self.scrub()
         return last is not None

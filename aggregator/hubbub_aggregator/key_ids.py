@@ -1,0 +1,86 @@
+"""Which of the 256 key ids a new sealing key gets, so that they never run out and none means two keys in one period.
+
+Reports name their key by one byte. An id may come back once the periods of its key are past their horizon. Three things
+could use ids up: short periods, clocks that were wrong, and restores of a backup.
+
+- A key covers several periods where they are short, so that about `LIVE` keys are alive at once; where ids are scarce
+  all the same, say because nothing could be erased for days, it covers more.
+- What one look at the clock asks for takes `AT_ONCE` keys at most, however many periods that is.
+- A backup does not know which ids were given out after it was made, and devices may have sealed with those. Keys that
+  a restore makes have ids of their own, from `REGULAR` on, which no other key for the same periods can have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from hubbub.problems import InvalidParameter
+
+if TYPE_CHECKING:
+    from hubbub_aggregator.storage import StoredKey
+
+__all__ = ["AT_ONCE", "IDS", "LIVE", "REGULAR", "SCARCE", "free_id", "free_ids", "gaps", "longer_where_scarce"]
+
+IDS = 256
+REGULAR = 160
+"""Ids below this one are for keys that are made as time goes on."""
+LIVE = 128
+"""Keys that may be alive at once, about; the other regular ids are for rotation, revocation and wrong clocks."""
+AT_ONCE = 4
+SCARCE = 32
+"""So few ids are left that each key covers twice as many periods as the one before."""
+
+
+def free_ids(keys: Sequence[StoredKey]) -> int:
+    """How many ids are free."""
+    return IDS - len(keys)
+
+
+def longer_where_scarce(span: int, keys: Sequence[StoredKey], longest: int) -> int:
+    """Periods that the next key covers: `span`, and up to `longest` of them where few ids are left."""
+    return min(span << max(0, SCARCE - free_ids(keys)), max(span, longest))
+
+
+def free_id(keys: Sequence[StoredKey], restored_at: int | None = None) -> int:
+    """The id for the next key; InvalidParameter if there is none.
+
+    As time goes on: the regular id that rested longest, which is the next one after the newest key's. `restored_at`:
+    Unix time of a restore. Two restores of one copy, in which neither knows of the other, start at other ids.
+    """
+    taken = {key.id for key in keys}
+    regular = [key for key in keys if key.id < REGULAR]
+    newest = max(regular, key=lambda key: (key.last_period, not key.revoked), default=None)
+    ours = list(_ring(0, REGULAR, 0 if newest is None else newest.id + 1))
+    reserved = IDS - REGULAR
+    theirs = list(_ring(REGULAR, IDS, AT_ONCE * (restored_at or 0) % reserved))
+    order = ours + theirs if restored_at is None else theirs + ours
+    found = next((id for id in order if id not in taken), None)  # noqa: A001  it is an id
+    if found is None:
+        revoked = sum(key.revoked for key in keys)
+        raise InvalidParameter(
+            f"all {IDS} key ids are in use, {len(keys) - revoked} by keys that seal or open a period and {revoked} by "
+            "revoked ones, which are listed until the horizon of their periods (`hubbub keys list`). Rotate and revoke "
+            "no more keys until the oldest is past its horizon and erased. If the metric erasure_overdue_seconds is "
+            "above 0, nothing is erased: set the clocks right, and let the aggregator run for an hour. A shorter "
+            "forward_horizon in the codebook makes ids come free sooner"
+        )
+    return found
+
+
+def _ring(first: int, after: int, start: int) -> Iterator[int]:
+    size = after - first
+    return (first + (start + step) % size for step in range(size))
+
+
+def gaps(taken: Sequence[tuple[int, int]], low: int, high: int) -> Iterator[tuple[int, int, int | None]]:
+    """Stretches of periods from `low` to `high` that none of these (first, last) covers, each with the first period
+    after it that is covered, if there is one.
+    """
+    start = low
+    for first, last in sorted(taken):
+        if start <= min(first - 1, high):
+            yield start, min(first - 1, high), first
+        start = max(start, last + 1)
+    if start <= high:
+        yield start, high, None

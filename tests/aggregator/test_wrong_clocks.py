@@ -1,0 +1,393 @@
+"""A clock that is wrong for a while, the aggregator's or the other one, costs no report, no key and no nonce."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from pydantic import SecretStr
+
+from hubbub.bundle import Bundle, verify
+from hubbub_aggregator.key_ids import IDS
+from hubbub_aggregator.keys import IDENTITY, new_identity
+from hubbub_aggregator.metrics import snapshot, stored_now
+from hubbub_aggregator.opening import Pool
+from hubbub_service_common.trusted_clock import TrustedClock
+from tests.aggregator.backends import counted
+from tests.aggregator.fleet import CODEBOOK, DAY, START, WAIT, Clock, Site, whole
+from tests.aggregator.test_batches import problem
+from tests.redis_server import RedisServer
+
+HOUR = 3_600
+OFFSETS = [sign * far for far in (8, 2 * HOUR, 5 * DAY, 20 * DAY, 400 * DAY) for sign in (1, -1)]
+SHUFFLER, ANALYST = "a-token-of-the-shuffler", "a-token-of-an-analyst"
+FINAL = {"batch-too-late", "unknown-key", "unknown-metric", "revoked-key", "malformed-batch", "wrong-length"}
+
+
+@dataclass
+class Machine(Clock):
+    """The right time, as the test and the shuffler have it, and this machine's clock, which may be wrong."""
+
+    offset: float = 0.0
+
+    def wall(self) -> float:
+        return self.now + self.offset
+
+    def monotonic(self) -> float:
+        return self.now - START
+
+    def trusted(self) -> TrustedClock:
+        return TrustedClock(self.wall, self.monotonic, peer="a shuffler's", says="nothing is erased")
+
+    def date(self) -> dict[str, str]:
+        """What a shuffler with the right time sends."""
+        return {"Date": formatdate(self.now, usegmt=True)}
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine(START + HOUR)
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, pool: Pool, machine: Machine) -> Iterator[Site]:
+    """An aggregator on each storage that goes by a real clock and hears a shuffler."""
+    settings: dict[str, Any] = {}
+    if request.param == "redis":
+        server: RedisServer = request.getfixturevalue("redis_server")
+        server.client().flushall()
+        new_identity(tmp_path)
+        settings = {"storage": SecretStr(server.url), "identity": tmp_path / IDENTITY}
+    site = Site.open(tmp_path, pool, clock=machine, trusted=machine.trusted, **settings)
+    yield site
+    site.close()
+
+
+def secrets(site: Site) -> dict[int, bytes]:
+    """Private keys by period; each of these tests has one for each."""
+    return {key.first_period: key.private_key for key in site.service.storage.sealing_keys() if key.private_key}
+
+
+def look(site: Site, machine: Machine, times: int = 3) -> None:
+    """What happens in a minute."""
+    for _ in range(times):
+        site.service.tick()
+        machine.now += 60 / times
+
+
+def right(site: Site, before: Bundle) -> Bundle:
+    """The bundle as a device or a shuffler with the right time takes it that has seen the one before."""
+    return verify(site.get("/v1/bundle").content, [site.service.anchor], site.clock(), before.seen)
+
+
+def name_of(response: httpx2.Response) -> str:
+    return "" if response.status_code < 400 else str(response.json()["type"]).rpartition(":")[2]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("offset", OFFSETS)
+def test_a_minute_under_a_wrong_clock_costs_nothing(
+    place: Site, machine: Machine, offset: float, restarts: bool
+) -> None:
+    plaintexts = place.plaintexts("dark_mode", [True] * 250)
+    header = place.header("dark_mode", 250)
+    sealed, again = (whole(header, place.seal(header, plaintexts)) for _ in range(2))
+    on_its_way, name = place.batch("dark_mode", [False] * 250, seed=2), os.urandom(16)
+    place.settle(sealed)
+    before, held, first = place.bundle(), secrets(place), place.period
+    place.put(on_its_way[:200], os.urandom(16), headers=machine.date())  # heard, if nothing else comes of it
+
+    machine.offset = offset
+    if restarts:
+        place.reopen()
+    look(place, machine)
+    answer = place.put(on_its_way, name, headers=machine.date())
+    assert name_of(answer) not in FINAL, answer.text
+    look(place, machine)
+    place.service._sweep()
+    assert secrets(place).items() >= held.items()
+    right(place, before)
+
+    machine.offset = 0.0
+    if restarts:
+        place.reopen()
+    look(place, machine)
+    after = right(place, before)
+    assert secrets(place).items() >= held.items()
+    for period in range(first, first + 3):
+        assert after.body.key_for(period) is not None, period - first
+    assert len(after.body.keys) <= 3 + 2 * 4
+    assert place.put(on_its_way, name, headers=machine.date()).status_code in (200, 202)
+    place.work()
+    assert place.json(f"/v1/batches/{name.hex()}")["valid"] == 250
+    assert place.settle(again)["invalid"] == {"duplicate": 250}  # the nonces are there, too
+
+
+def test_keys_are_complete_after_one_start_under_each_clock(place: Site, machine: Machine) -> None:
+    """Also day 3, which comes after the keys that were made under a clock that was five days ahead."""
+    for days in (20, 400, 5, -400):
+        held, before = secrets(place), place.bundle()
+        machine.offset = days * DAY
+        place.reopen()
+        look(place, machine)
+        machine.offset = 0.0
+        place.reopen()
+        look(place, machine)
+        assert secrets(place).items() >= held.items()
+        assert [right(place, before).body.key_for(place.period + day) is None for day in range(3)] == [False] * 3
+    for _ in range(25):
+        machine.now += DAY
+        place.call("GET", "/v1/bundle", headers=machine.date())
+        place.service.tick()
+        for day in range(3):
+            assert place.bundle().body.key_for(place.period + day) is not None
+    assert len(place.service.storage.sealing_keys()) < IDS / 4
+
+
+def test_a_process_that_starts_under_a_wrong_clock_erases_nothing_if_a_shuffler_says_so_in_time(
+    place: Site, machine: Machine
+) -> None:
+    place.settle(place.batch("dark_mode", [True] * 250))
+    period, held = place.period, secrets(place)
+    machine.offset = 20 * DAY
+    place.reopen()
+    for _ in range(10):
+        machine.now += WAIT - 60
+        place.service.tick()
+        place.call("GET", "/v1/bundle", headers=machine.date())
+        place.service.tick()
+    assert secrets(place).items() >= held.items()
+    assert len(counted(place.service.storage, place.metric("dark_mode").id, period)) == 1
+
+
+def test_what_is_due_is_erased_an_hour_later_and_a_restart_begins_that_anew(place: Site, machine: Machine) -> None:
+    place.settle(place.batch("dark_mode", [True] * 250))
+    period = place.period
+    machine.now = START + 9 * DAY - 60
+    place.reopen()
+    for minutes in range(0, 60, 10):
+        machine.now = START + 9 * DAY + minutes * 60
+        place.service.tick()
+        assert period in secrets(place)
+    place.reopen()
+    machine.now += WAIT - 1
+    place.service.tick()
+    assert period in secrets(place)
+    assert of(place, "erasure_overdue_seconds") == machine.now - (START + 9 * DAY + WAIT) > 0
+    machine.now += 1
+    place.service.tick()
+    assert period not in secrets(place)
+    assert of(place, "erasure_overdue_seconds") == 0
+    assert counted(place.service.storage, place.metric("dark_mode").id, period) == []
+    problem(place.put(place.batch("dark_mode", [True] * 200)[:0] + late(place, period)), "batch-too-late")
+
+
+def late(site: Site, period: int) -> bytes:
+    header = site.header("dark_mode", 1, period=period, key=0)
+    return header.encode() + bytes(header.size)
+
+
+def of(site: Site, name: str) -> float | None:
+    found = {family.name: family.samples for family in snapshot(site.service, stored_now(site.service))}
+    samples = found[f"hubbub_aggregator_{name}"]
+    return samples[0].value if samples else None
+
+
+@pytest.mark.parametrize("offset", [-2 * HOUR, 2 * HOUR, 30 * DAY])
+def test_while_clocks_disagree_no_verdict_that_rests_on_one_is_final(
+    place: Site, machine: Machine, offset: float
+) -> None:
+    machine.now = START + 12 * DAY
+    place.service.tick()
+    look(place, machine)
+    machine.now += WAIT
+    old, strange = START // DAY, os.urandom(16)
+    unknown = [
+        ("batch-too-late", late(place, old)),
+        ("unknown-key", place.header("dark_mode", 1, key=99).encode() + bytes(69)),
+        ("unknown-metric", place.header("dark_mode", 1, metric=strange).encode() + bytes(69)),
+    ]
+    for reason, body in unknown:
+        problem(place.put(body, headers=machine.date()), reason)
+    machine.offset = offset
+    for _, body in unknown:
+        answer = place.put(body, headers=machine.date())
+        assert name_of(answer) in ("clock-in-doubt", "period-in-future"), answer.text
+        assert answer.status_code in (503, 409)
+    doubted = place.put(unknown[2][1], headers=machine.date())
+    assert (name_of(doubted), doubted.headers["Retry-After"]) == ("clock-in-doubt", "60")
+    machine.offset = 0.0
+    look(place, machine)
+    for reason, body in unknown[1:]:
+        problem(place.put(body, headers=machine.date()), reason)
+
+
+def test_a_batch_that_waits_is_not_refused_while_clocks_disagree(place: Site, machine: Machine) -> None:
+    name = os.urandom(16)
+    place.put(place.batch("dark_mode", [True] * 250), name)
+    storage, key = place.service.storage, place.service.storage.sealing_keys()[0]
+    storage.drop_key(key.id)
+    machine.offset = 2 * HOUR
+    place.get(f"/v1/batches/{name.hex()}", headers=machine.date())
+    place.work()
+    assert place.json(f"/v1/batches/{name.hex()}")["state"] == "pending"
+    assert place.service.accumulator.progress.failures == 0
+    machine.offset = 0.0
+    storage.add_key(key)
+    place.work()
+    assert place.json(f"/v1/batches/{name.hex()}")["state"] == "accepted"
+
+
+# -- who is heard -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def guarded(tmp_path: Path, pool: Pool, machine: Machine) -> Iterator[Site]:
+    site = Site.open(
+        tmp_path,
+        pool,
+        clock=machine,
+        trusted=machine.trusted,
+        shuffler_token=SecretStr(SHUFFLER),
+        analyst_token=SecretStr(ANALYST),
+    )
+    yield site
+    site.close()
+
+
+def test_only_who_has_a_shuffler_token_is_heard_about_the_time(guarded: Site, machine: Machine) -> None:
+    wrong = {"Date": formatdate(machine.now + 5 * DAY, usegmt=True)}
+    for token in (None, "a-wrong-token-of-nobody", ANALYST):
+        shown = wrong if token is None else wrong | {"Authorization": f"Bearer {token}"}
+        bundle = guarded.get("/v1/bundle", headers=shown)
+        assert bundle.status_code == 200
+        assert bundle.content == guarded.get("/v1/bundle").content
+        guarded.get(f"/v1/batches/{os.urandom(16).hex()}", headers=shown)
+        assert guarded.service.clock.skew is None
+    for path in ("/v1/bundle", f"/v1/batches/{os.urandom(16).hex()}"):
+        guarded.get(path, headers=machine.date() | {"Authorization": f"Bearer {SHUFFLER}"})
+        assert guarded.service.clock.skew == pytest.approx(0, abs=1)
+    guarded.get("/v1/bundle", headers=wrong | {"Authorization": f"Bearer {SHUFFLER}"})
+    assert guarded.service.clock.disagrees
+
+
+def test_a_disagreement_is_warned_of_and_measured(
+    guarded: Site, machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    shown = {"Authorization": f"Bearer {SHUFFLER}"}
+    assert of(guarded, "clock_skew_seconds") is None
+    guarded.get("/v1/bundle", headers=machine.date() | shown)
+    assert guarded.get("/readyz").json() == {"ok": True}
+    machine.offset = 2 * HOUR
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            guarded.get("/v1/bundle", headers=machine.date() | shown)
+            guarded.service.tick()
+    assert of(guarded, "clock_skew_seconds") == pytest.approx(2 * HOUR, abs=1)
+    ready = guarded.get("/readyz")
+    assert ready.status_code == 200  # it takes batches all the same
+    (warning,) = ready.json()["warnings"]
+    assert warning["name"] == "clock"
+    assert "7200 s ahead of a shuffler's" in warning["detail"]
+    assert sum("7200 s ahead" in record.getMessage() for record in caplog.records) == 1
+
+
+# -- what is published ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [400 * DAY, -400 * DAY])
+def test_a_bundle_is_not_dated_by_a_clock_that_can_not_be_believed(
+    place: Site, machine: Machine, offset: float
+) -> None:
+    before = place.bundle()
+    machine.offset = offset
+    place.reopen()
+    look(place, machine)
+    assert place.service.storage.bundle().issued == before.body.issued  # type: ignore[union-attr]  # there is one
+    revoked = before.body.keys[2].id
+    place.service.ring.revoke(revoked, machine.now)
+    place.service.tick()
+    told = right(place, before)  # what must be told is told at once, in a bundle that has not expired
+    assert next(key for key in told.body.keys if key.id == revoked).state == "revoked"
+    assert told.body.sequence < machine.now + DAY
+    machine.offset = 0.0
+    place.reopen()
+    place.get("/v1/bundle", headers=machine.date())
+    machine.now += DAY
+    after = right(place, told)
+    assert machine.now <= after.body.expires <= machine.now + 7 * DAY
+
+
+def test_a_bundle_from_a_time_to_come_is_signed_again_once_the_clock_is_believed(
+    tmp_path: Path, pool: Pool, machine: Machine
+) -> None:
+    machine.offset = 400 * DAY  # at the first start nothing is known
+    site = Site.open(tmp_path, pool, clock=machine, trusted=machine.trusted)
+    first = site.bundle()
+    assert first.body.issued > machine.now + 300 * DAY
+    machine.offset = 0.0
+    site.reopen()
+    site.get("/v1/bundle", headers=machine.date())
+    after = right(site, first)
+    assert after.body.sequence == first.body.sequence + 1
+    assert after.body.expires == int(machine.now) + 7 * DAY
+    site.close()
+
+
+def test_an_edited_codebook_waits_for_a_clock_that_can_be_believed(
+    place: Site, machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would start in a year, and no other one before it."""
+    edited = CODEBOOK.replace("Whether the dark theme is on", "Whether it is dark")
+    machine.offset = 400 * DAY
+    place.reopen(edited)
+    look(place, machine)
+    assert len(list(place.service.codebooks)) == 1
+    assert caplog.text.count("an edited codebook waits") == 1
+    machine.offset = 0.0
+    place.get("/v1/bundle", headers=machine.date())
+    look(place, machine)
+    assert [version.first_period - place.period for version in place.service.codebooks] == [0, 1]
+
+
+def test_a_release_is_complete_only_when_no_batch_is_taken_any_more(place: Site, machine: Machine) -> None:
+    path = "/v1/metrics/dark_mode/estimate"
+    late_one = place.batch("dark_mode", [False] * 250, seed=2)
+    place.settle(place.batch("dark_mode", [True] * 250))
+    machine.now = START + 9 * DAY + 1
+    place.service.tick()
+    assert not place.json(path)["complete"]
+    assert place.settle(late_one)["state"] == "accepted"
+    machine.now += WAIT
+    place.service.tick()
+    assert place.json(path)["complete"]
+    place.reopen()  # what is erased stays so
+    assert place.json(path)["complete"]
+    problem(place.put(late_one), "batch-too-late")
+
+
+def test_a_batch_is_worked_on_while_the_horizon_is_over_by_the_clock_alone(place: Site, machine: Machine) -> None:
+    """A failure of ours is not final then."""
+    name = os.urandom(16)
+    place.put(place.batch("dark_mode", [True] * 250), name)
+    good = place.service.accumulator.pool
+    place.service.accumulator.pool = _Failing(1)
+    machine.offset = 20 * DAY
+    assert asyncio.run(place.service.accumulator.drain()) == 1
+    machine.offset = 0.0
+    place.service.accumulator.pool = good
+    place.work()
+    assert place.json(f"/v1/batches/{name.hex()}")["valid"] == 250
+
+
+class _Failing(Pool):
+    async def map(self, *_: Any) -> Any:
+        raise RuntimeError("no worker comes up")

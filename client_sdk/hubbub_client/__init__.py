@@ -23,7 +23,10 @@ __all__ = ["Client", "HttpTransport", "Outcome", "Transport", "UnknownMetric", "
 def __getattr__(name: str) -> object:
     """The transport when it is asked for: importing the package does not load an HTTP client."""
     if name in ("HttpTransport", "Transport"):
-        from hubbub_client import transport
+        from hubbub_client._fork import no_fork
+
+        with no_fork():
+            from hubbub_client import transport
 
         return getattr(transport, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

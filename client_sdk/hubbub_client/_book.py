@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.problems import HubbubError, InvalidParameter
+from hubbub_client._fork import no_fork
 from hubbub_client._limits import NO_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -74,15 +75,16 @@ class Book:
 
     @classmethod
     def read(cls, bundle: Bundle, limits: Limits | None) -> Book:
-        from hubbub.codebook import Codebook  # and with it all mechanisms: not before there is something to read
-
         pages: list[Page] = []
         for bundled in bundle.body.codebooks:
-            try:
-                codebook = Codebook.from_compiled(bundled.document)
-            except HubbubError:
-                pages.append(Page(bundled.first_period, None))
-                continue
+            with no_fork():
+                from hubbub.codebook import Codebook  # with all mechanisms: not before there is something to read
+
+                try:
+                    codebook = Codebook.from_compiled(bundled.document)
+                except HubbubError:
+                    pages.append(Page(bundled.first_period, None))
+                    continue
             pages.append(Page(bundled.first_period, codebook, (limits or NO_LIMITS).refusal(codebook)))
         return cls(bundle, tuple(pages))
 
@@ -129,17 +131,18 @@ class Book:
 
 def packaged(codebook: Codebook | Path | str) -> Codebook:
     """The codebook that an app ships: a metrics.toml, or a compiled one. CodebookError says what is wrong with it."""
-    from hubbub.codebook import Codebook
+    with no_fork():
+        from hubbub.codebook import Codebook
 
-    if isinstance(codebook, Codebook):
-        return codebook
-    path = Path(codebook)
-    if path.suffix == ".toml":
-        return Codebook.load(path)
-    try:
-        return Codebook.from_compiled(path.read_bytes())
-    except OSError as error:
-        raise InvalidParameter(f"codebook={str(path)!r} cannot be read: {error.strerror}") from error
+        if isinstance(codebook, Codebook):
+            return codebook
+        path = Path(codebook)
+        if path.suffix == ".toml":
+            return Codebook.load(path)
+        try:
+            return Codebook.from_compiled(path.read_bytes())
+        except OSError as error:
+            raise InvalidParameter(f"codebook={str(path)!r} cannot be read: {error.strerror}") from error
 
 
 def is_expired(metric: Metric, now: float) -> bool:

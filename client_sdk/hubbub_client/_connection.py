@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import http.client
 import io
+import selectors
 import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from hubbub_client._dial import dial
+from hubbub_client._fork import no_fork
 from hubbub_client._lookup import Lookup, addresses_of
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
     from hubbub_client._proxy import Proxy
+
+_T = TypeVar("_T")
 
 __all__ = ["Connection", "TimeLimit", "Way", "authority", "trusting"]
 
@@ -92,17 +97,40 @@ class BoundedSocket:
         """Whether the other side was seen to say no more."""
 
     def secure(self, context: ssl.SSLContext, host: str) -> None:
-        """Begin TLS. The handshake as a whole is one operation to the socket's timeout."""
-        self._socket.settimeout(self.limit.left())
+        """Begin TLS."""
+        self._socket.setblocking(False)
         # An end that TLS did not announce is an error: anyone on the way could have cut the answer off.
-        self._socket = context.wrap_socket(self._socket, server_hostname=host, suppress_ragged_eofs=False)
+        self._socket = secured = context.wrap_socket(
+            self._socket, server_hostname=host, suppress_ragged_eofs=False, do_handshake_on_connect=False
+        )
+        self.in_time(secured.do_handshake)
+
+    def in_time(self, step: Callable[[], _T]) -> _T:
+        """Do what may have to wait for the other side. OpenSSL has locks of its own, so of TLS nothing but the waiting
+        happens while a fork may."""
+        if not isinstance(self._socket, ssl.SSLSocket):
+            self._socket.settimeout(self.limit.left())
+            return step()
+        while True:
+            left = self.limit.left()
+            try:
+                with no_fork():
+                    return step()
+            except ssl.SSLWantReadError:
+                event = selectors.EVENT_READ
+            except ssl.SSLWantWriteError:
+                event = selectors.EVENT_WRITE
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._socket, event)
+                selector.select(left)
 
     def is_quiet(self) -> bool:
         """Whether nothing came in that nobody has asked for: the end, or an answer too many, which would be taken for
         that to the next request. If there was something, the connection is of no use any more."""
         self._socket.settimeout(0)
         try:
-            self._socket.recv(1)
+            with no_fork():
+                self._socket.recv(1)
         except (BlockingIOError, ssl.SSLWantReadError):
             return True
         except OSError:
@@ -112,8 +140,7 @@ class BoundedSocket:
     def sendall(self, data: ReadableBuffer) -> None:
         rest = memoryview(data).cast("B")
         while rest:
-            self._socket.settimeout(self.limit.left())
-            rest = rest[self._socket.send(rest) :]
+            rest = rest[self.in_time(partial(self._socket.send, rest)) :]
 
     def makefile(self, _mode: str) -> io.BufferedReader:
         return io.BufferedReader(_Received(self, self._socket))
@@ -134,8 +161,7 @@ class _Received(io.RawIOBase):
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int | None:
-        self._socket.settimeout(self._bounded.limit.left())
-        count = self._file.readinto(buffer)
+        count = self._bounded.in_time(partial(self._socket.recv_into, buffer))
         self._bounded.ended |= not count
         return count
 
@@ -147,7 +173,8 @@ class _Received(io.RawIOBase):
 def trusting(ca_file: str | None) -> ssl.SSLContext:
     """TLS 1.2 or later with a proved name, always. By the authorities in this file, else by the system's, among which
     OpenSSL counts what SSL_CERT_FILE names."""
-    context = ssl.create_default_context(cafile=ca_file)
+    with no_fork():
+        context = ssl.create_default_context(cafile=ca_file)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 

@@ -41,7 +41,7 @@ class Counts:
             if text in self._said or len(self._said) >= 1_000:
                 return
             self._said.add(text)
-        import logging  # here, as most runs have nothing to say
+        import logging  # here, as an app imports us faster than it starts us: a client has it loaded
 
         logger = logging.getLogger(LOGGER)
         if not logger.handlers:

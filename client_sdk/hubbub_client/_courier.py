@@ -307,7 +307,7 @@ class Courier:
         if book is not None and book.calendar is not None:
             waits.append(book.calendar.at(now).end - now)
         with self.state.reading() as connection:
-            soonest = Outbox.next_at(connection, Lane.STEADY)
+            soonest = Outbox.next_at(connection, Lane.STEADY, now)
         if soonest is not None:
             waits.append(max(soonest - now, rest.left()))
         soon = min(waits)

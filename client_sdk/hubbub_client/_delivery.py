@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hubbub_client._loading import load
 from hubbub_client.consent import Asking
 from hubbub_client.transport import HttpTransport
 
@@ -43,6 +44,7 @@ class Delivery:
     start: Callable[[], None]
     """Reads what is kept, if that has not been done."""
     busy: threading.Lock = field(default_factory=threading.Lock)
+    _is_forked: bool = False
 
     def __post_init__(self) -> None:
         if self.transport is None and (self.ca_file is not None or self.proxy is not None):
@@ -50,25 +52,36 @@ class Delivery:
 
     def flush(self, timeout: float, *, hurry: bool) -> bool:
         """Insist, for so long."""
-        deadline = self.pace.monotonic() + timeout
-        if not self.busy.acquire(timeout=max(timeout, _A_TRY)):
+        deadline, busy = self.pace.monotonic() + timeout, self.busy
+        if not busy.acquire(timeout=max(timeout, _A_TRY)):
             return False  # the sender, or another flush, is in the middle of a request
         try:
             with self.counts.guarding():
+                if not self._loaded(timeout):
+                    return False
                 self.start()
                 with self._carrier(deadline) as transport:
                     return self.courier.flush(transport, deadline, hurry=hurry, aside=self._aside)
             return False
         finally:
-            self.busy.release()
+            busy.release()
+
+    def _loaded(self, timeout: float) -> bool:
+        """Have loaded what a pass needs. In a forked child not for ever: a thread of the app's may have been importing
+        one of these modules when it forked."""
+        if not self._is_forked:
+            load()
+            return True
+        return in_time(_load, max(timeout, _A_TRY), None)
 
     def _aside(self, seconds: float) -> None:
         """Sleep, and let the sender make its passes meanwhile."""
-        self.busy.release()
+        busy = self.busy
+        busy.release()
         try:
             self.pace.sleep(seconds)
         finally:
-            self.busy.acquire()
+            busy.acquire()
 
     def flush_in_time(self, timeout: float, *, hurry: bool) -> bool:
         """The same, and not a moment longer, whatever it is that hangs."""
@@ -81,6 +94,7 @@ class Delivery:
     def work(self) -> float:
         """The sender's pass; the seconds until the next."""
         with self.busy, self.counts.guarding():
+            load()
             self.start()
             with self._carrier(self.pace.monotonic() + _A_PASS) as transport:
                 return self.courier.background(transport)
@@ -93,28 +107,32 @@ class Delivery:
             here = partial(self._last_pass, timeout - _A_TRY) if self._is_bounded else None
             if in_time(partial(self._last_pass, timeout), timeout, here):
                 return
-        left = max(deadline - time.monotonic(), 0.0)
-        if self.busy.acquire(timeout=left):
+        left, busy = max(deadline - time.monotonic(), 0.0), self.busy
+        if busy.acquire(timeout=left):
             try:
+                if self._is_forked and not self._loaded(left):
+                    return
                 with self.counts.guarding(), self.courier.state.alone(left):
                     self.start()
                     if self.courier.attend():
                         self.courier.steady(_Nowhere(), rested=False)
                         self.courier.occasional(_Nowhere(), rested=False)
             finally:
-                self.busy.release()
+                busy.release()
 
     def _last_pass(self, within: float) -> bool:
         """A pass like the timer's. False: someone else's is not over in time."""
-        if not self.busy.acquire(timeout=max(within, 0.0)):
+        busy = self.busy
+        if not busy.acquire(timeout=max(within, 0.0)):
             return False
         try:
             with self.counts.guarding():
+                load()
                 self.start()
                 with self._carrier(self.pace.monotonic() + _A_TRY) as transport:
                     self.courier.background(transport)
         finally:
-            self.busy.release()
+            busy.release()
         return True
 
     @property
@@ -125,6 +143,7 @@ class Delivery:
     def forked(self) -> None:
         """In a child: whoever was busy is not there any more."""
         self.busy = threading.Lock()
+        self._is_forked = True
 
     @contextmanager
     def _carrier(self, deadline: float) -> Iterator[Transport]:
@@ -151,6 +170,11 @@ class _Nowhere:
 
     def request(self, *_: object) -> Answer:
         raise AssertionError("a pass that is not rested sends nothing")
+
+
+def _load() -> bool:
+    load()
+    return True
 
 
 def in_time(work: Callable[[], bool], timeout: float, here: Callable[[], bool] | None) -> bool:

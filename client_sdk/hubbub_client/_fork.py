@@ -1,12 +1,26 @@
-"""Forks: a child gets locks of its own, as whoever held its parent's is not there to release them."""
+"""Forks: a child gets locks of its own, as whoever held its parent's is not there to release them.
+
+Some locks nobody can replace: those of modules that are being imported, of OpenSSL, of what `cryptography` makes at
+its first use, of `cached_property` before Python 3.12. What takes one of them runs inside `no_fork`, which a fork of
+another thread waits for; SQLite is seen to by `_state` in the same way. The lookup of a name may hold locks of the
+system's library: it runs in a thread of its own, which nobody waits for without a limit.
+"""
 
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from weakref import WeakSet
 
-__all__ = ["Forkable"]
+from hubbub_client._errors import NoDurableState
+
+__all__ = ["Forkable", "no_fork"]
+
+_LONGEST_WAIT = 10.0
+"""Seconds for which a fork waits for what must not be cut in two: the longest of it is the first import."""
 
 
 class Forkable:
@@ -23,6 +37,42 @@ class Forkable:
         _forkable.add(self)
 
 
+@contextmanager
+def no_fork() -> Iterator[None]:
+    """A fork of another thread waits until this is over. For what is short, and takes locks that a child could not
+    replace. NoDurableState in a child that was forked all the same: it would wait for ever."""
+    _register()
+    with _gate.lock:
+        if _gate.is_broken:
+            raise NoDurableState("forked in the middle of an import or a handshake")
+        yield
+
+
+class _Gate(Forkable):
+    """One for the process. Re-entrant, as who forks may be inside itself, and goes on in the child."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.is_broken = False
+        self._held: set[int] = set()
+        """Threads that hold it for their fork."""
+
+    def _before_fork(self) -> None:
+        if self.lock.acquire(timeout=_LONGEST_WAIT):
+            self._held.add(threading.get_ident())
+
+    def _after_fork(self, *, in_child: bool) -> None:
+        held = threading.get_ident() in self._held
+        if in_child:
+            self._held.clear()
+            self.lock = threading.RLock()
+            self.is_broken = self.is_broken or not held
+        elif held:
+            self._held.remove(threading.get_ident())
+            self.lock.release()
+
+
+_gate = _Gate()
 _forkable: WeakSet[Forkable] = WeakSet()
 
 
@@ -33,10 +83,19 @@ def _register() -> None:
 
 
 def _before() -> None:
-    for thing in tuple(_forkable):
+    for thing in _all():
         thing._before_fork()
 
 
 def _after(in_child: bool) -> None:
-    for thing in tuple(_forkable):
+    for thing in _all():
         thing._after_fork(in_child=in_child)
+
+
+def _all() -> tuple[Forkable, ...]:
+    """The gate last: who is inside takes no lock of the others, but those may have to wait for it."""
+    while True:
+        try:
+            return (*_forkable, _gate)
+        except RuntimeError:  # another thread makes a client at this moment
+            continue

@@ -12,7 +12,7 @@ from hubbub.problems import HubbubError, did_you_mean
 from hubbub_client._attendance import enabled_since
 from hubbub_client._book import Book, Page, is_expired
 from hubbub_client._errors import Busy
-from hubbub_client._waiting import Early, WaitingRoom
+from hubbub_client._waiting import Early, WaitingRoom, small_copy
 from hubbub_client.ledger import Decision, Ledger
 from hubbub_client.outcome import Outcome, UnknownMetric, WrongValue
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hubbub.codebook import Codebook, Metric
     from hubbub.period import Period
     from hubbub.randomness import Randomness
+    from hubbub.reduce import Value
     from hubbub_client._counts import Counts
     from hubbub_client._state import State
 
@@ -74,7 +75,8 @@ class Intake:
 
     def empty(self, book: Book, now: float, may: Callable[[], bool], most: int | None = None) -> None:
         """Write what waits, each value at its own time and in order, as long as one may. One thread at a time."""
-        if not self._emptying.acquire(blocking=False):
+        emptying = self._emptying
+        if not emptying.acquire(blocking=False):
             return
         try:
             while (early := self._waiting.first()) and may() and most != 0:
@@ -88,7 +90,7 @@ class Intake:
                 self._counts.add(f"late:{outcome}")
                 most = most if most is None else most - 1
         finally:
-            self._emptying.release()
+            emptying.release()
 
     def waiting(self) -> int:
         return len(self._waiting)
@@ -109,9 +111,9 @@ class Intake:
     # -- one value ------------------------------------------------------------------------------
 
     def _wait(self, name: str, value: object, now: float, outcome: Outcome) -> Outcome:
-        if not isinstance(value, bool | str | int | float) or not isinstance(name, str):
+        if not isinstance(name, str) or (small := small_copy(value)) is None:
             return Outcome.INVALID
-        if not self._waiting.put(Early(now, name, value)):
+        if not self._waiting.put(Early(now, name, small)):
             self._counts.add("lost:no-room")
             return Outcome.EXPIRED
         return outcome
@@ -169,10 +171,10 @@ class Intake:
         self._counts.say(text)
         raise UnknownMetric(text)
 
-    def _recorded(self, metric: Metric, value: object) -> bool | str | float:
+    def _recorded(self, metric: Metric, value: object) -> Value:
         if metric.values.takes(value):
             return metric.recorded(value)
-        text = f"metric {metric.name!r} {_takes(metric)}, and not every {type(value).__name__}"
+        text = f"metric {metric.name!r} takes {metric.values.takes_in_words()}, and not every {type(value).__name__}"
         self._counts.say(text)
         raise WrongValue(text)
 
@@ -182,7 +184,7 @@ class Intake:
         codebook: Codebook,
         metric: Metric,
         period: Period,
-        value: bool | str | float,
+        value: Value,
         at: float,
     ) -> None:
         key = metric.name, period.index
@@ -205,14 +207,3 @@ def _final(metric: Metric, decision: Decision | None) -> Outcome:
     if decision is Decision.SPENT and metric.reduce == "first":
         return Outcome.RECORDED
     return _FINAL[decision]
-
-
-def _takes(metric: Metric) -> str:
-    match metric.type:
-        case "boolean":
-            return "takes True or False"
-        case "category":
-            other = "" if getattr(metric.values, "other", None) is None else " (any string)"
-            return f"takes its declared values as strings{other}"
-        case _:
-            return "takes numbers other than NaN"

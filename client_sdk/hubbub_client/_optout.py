@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["OptOut"]
+__all__ = ["OptOut", "sync_directory"]
 
 _FILE_NAME = "hubbub.disabled"
 _TEXT = b"Telemetry is switched off here. `python -m hubbub_client enable DIRECTORY` switches it on again.\n"
@@ -32,7 +32,7 @@ class OptOut:
                 file.write(_TEXT)
                 file.flush()
                 os.fsync(file.fileno())
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
         except OSError:
             return False
         self._until_the_end = False
@@ -50,7 +50,7 @@ class OptOut:
         return True
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
     """So that a power cut does not bring back what was switched off."""
     with suppress(OSError):  # not every system can open a directory
         handle = os.open(directory, os.O_RDONLY)

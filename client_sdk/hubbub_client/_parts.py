@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging  # noqa: F401  before threads have something to say: see `_loading`
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -8,12 +8,13 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from hubbub.period import DAY
 from hubbub.problems import HubbubError
 from hubbub_client._attendance import enabled_since
 from hubbub_client._book import Book, Pin
 from hubbub_client._draw import draw
 from hubbub_client._pins import Pins, read_pins
+from hubbub_client._sweep import sweep
+from hubbub_client._witness import count_draw
 from hubbub_client.ledger import Decision, Ledger
 from hubbub_client.outbox import Lane, Outbox, Waiting
 
@@ -31,8 +32,6 @@ __all__ = ["Reports", "at_once"]
 
 _PERIODS_TO_CATCH_UP = 64
 """Whether anything was recorded in them or not: else it could be seen."""
-_IMPLAUSIBLE = 60 * DAY
-"""So far in the future, a moment that was written down is one of a clock that was wrong."""
 _LOST = {
     None: "metric-disabled",  # it was not collected when the page was pinned
     Decision.OUT_OF_SHARE: "not-in-share",
@@ -64,7 +63,8 @@ class Reports:
             enabled = enabled_since(connection)
         if enabled is None or now >= book.expires:
             return book, False
-        periods = [period for period in _open_periods(book, now) if enabled < period.end]
+        since = min(enabled, now)  # a clock that was ahead when consent was given does not keep out the current period
+        periods = [period for period in _open_periods(book, now) if since < period.end]
         if self._pins.are_made(book, periods) or not fresh:
             return book, self._pins.are_made(book, periods)
         with self._state.transaction() as connection:
@@ -106,27 +106,8 @@ class Reports:
         return counts
 
     def sweep(self, now: float) -> Counter[str]:
-        """Delete what is too late for any shuffler, with or without a book to say so; and what a wrong clock left."""
-        swept: Counter[str] = Counter()
-        with self._state.reading() as connection:
-            if not self._is_dirty(connection, now):
-                return swept
-        with self._state.transaction() as connection:
-            for table, name in (("reductions", "lost"), ("outbox", "dropped")):
-                late = connection.execute(f"DELETE FROM {table} WHERE closes_at <= ?", (now,)).rowcount  # noqa: S608  ours
-                if late:
-                    swept[f"{name}:period-closed"] = late
-            early = connection.execute("DELETE FROM reductions WHERE at > ?", (now + DAY,)).rowcount
-            if early:
-                swept["lost:clock"] = early
-            # `missing` must not wait for a time that a wrong clock wrote down.
-            since = "UPDATE facts SET value = :now WHERE name = 'enabled_since' AND value > :now"
-            connection.execute(since, {"now": now})
-            implausible = now, now + _IMPLAUSIBLE
-            connection.execute("UPDATE facts SET value = ? WHERE name = 'closed_before' AND value > ?", implausible)
-            self._pins.sweep(connection, now)
-            self._ledger.compact(connection, now)
-        return swept
+        """Delete what is over, and what a wrong clock left. What was lost so, by reason."""
+        return sweep(self._state, self._ledger, now)
 
     def _has_work(self, connection: sqlite3.Connection, book: Book, lane: Lane, now: float) -> bool:
         """Whether an ended period still owes what metrics with `missing` report; of the others, whether anything was
@@ -156,16 +137,6 @@ class Reports:
                 yield (name, index), "unknown-metric"
             elif (decision := self._ledger.decision(connection, name, period)) in _LOST:
                 yield (name, index), _LOST[decision]
-
-    def _is_dirty(self, connection: sqlite3.Connection, now: float) -> bool:
-        """Whether there is anything to sweep."""
-        (dirty,) = connection.execute(
-            "SELECT EXISTS (SELECT 1 FROM reductions WHERE closes_at <= :now OR at > :tomorrow)"
-            " OR EXISTS (SELECT 1 FROM outbox WHERE closes_at <= :now)"
-            " OR EXISTS (SELECT 1 FROM facts WHERE name IN ('enabled_since', 'closed_before') AND value > :now)",
-            {"now": now, "tomorrow": now + DAY},
-        ).fetchone()
-        return bool(dirty) or self._pins.are_old(connection, now) or self._ledger.is_long(connection, now)
 
     # -- inside a transaction -------------------------------------------------------------------
 
@@ -228,6 +199,7 @@ class Reports:
         value, problem = (metric.missing, None) if found is None else _reduced(metric, found)
         if value is None or not self._ledger.spend(connection, metric.name, period):
             return problem
+        count_draw(connection, lane_of(metric).value)
         due: float = period.end
         if found is not None and at_once(metric):
             due = min(max(found.at, period.start), now)

@@ -13,9 +13,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from hubbub_client import _checksum, _witness
+
 __all__ = ["VERSION", "NewerVersion", "create", "upgrade"]
 
-VERSION = 4
+VERSION = 5
 _OLDEST = 2
 
 _FACTS = """
@@ -64,6 +66,7 @@ def create(path: Path, begin: Callable[[sqlite3.Connection], None]) -> None:
             connection.execute("BEGIN IMMEDIATE")
             _run(connection, _FACTS + _TOTALS + _PINS)
             begin(connection)
+            _checksum.renew(connection)
             connection.execute(f"PRAGMA user_version={VERSION}")
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode=WAL")
@@ -91,6 +94,16 @@ def upgrade(connection: sqlite3.Connection, version: int) -> None:
         raise NewerVersion(f"the state file has version {version}, this SDK reads {_OLDEST} to {VERSION}")
     if version < 3:
         _add_totals(connection)
+    if version < 4:
+        _add_pins(connection)
+    connection.execute("INSERT INTO facts SELECT 'closed_surely', 0 FROM facts WHERE name = 'closed_before'")
+    _witness.begin(connection, None, is_successor=False)
+    _checksum.renew(connection)
+    connection.execute(f"PRAGMA user_version={VERSION}")
+
+
+def _add_pins(connection: sqlite3.Connection) -> None:
+    """Version 4 keeps values under the names of metrics, and what was settled on for each period."""
     metrics = _bundled_metrics(connection)
     kept = connection.execute("SELECT id, period, state, closes_at, at FROM reductions").fetchall()
     waiting = connection.execute("SELECT * FROM outbox").fetchall()
@@ -102,7 +115,6 @@ def upgrade(connection: sqlite3.Connection, version: int) -> None:
     reports = [(nonce, _lane(metrics.get(id_)), id_, *rest) for nonce, id_, *rest in waiting]
     connection.executemany("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", reports)
     connection.execute("DELETE FROM ledger WHERE decision = 'in share'")  # charged when their period is pinned
-    connection.execute(f"PRAGMA user_version={VERSION}")
 
 
 def _bundled_metrics(connection: sqlite3.Connection) -> dict[bytes, dict[str, Any]]:

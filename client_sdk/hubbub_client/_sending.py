@@ -9,6 +9,7 @@ from hubbub.refusals import Action
 from hubbub.sealing import Sealer
 from hubbub.wire import ReportHeader
 from hubbub_client._draw import seal
+from hubbub_client._fork import no_fork
 from hubbub_client._upload import chunks, upload
 from hubbub_client.outbox import Lane, Outbox, Waiting
 
@@ -78,6 +79,7 @@ class Sending:
         for some in _slices(waiting, MOST_REPORTS):
             ready = self._ready(some, book, now, hurry=hurry)
             for part in chunks([sealed for _, sealed in ready], MOST_REPORTS, MOST_BYTES):
+                self._state.attest(lane.value)  # on disk, too, before the first byte leaves
                 answer = upload(transport, [sealed for _, sealed in ready[part]])
                 done: list[bytes] = []
                 for (report, _), verdict in zip(ready[part], answer.verdicts, strict=True):
@@ -109,7 +111,10 @@ class Sending:
             if report.period not in keys:
                 continue
             key, public_key = keys[report.period]
-            sealer = sealers.setdefault(key, Sealer(public_key))
+            if key not in sealers:
+                with no_fork():
+                    sealers[key] = Sealer(public_key)
+            sealer = sealers[key]
             made.append((report, key, seal(ReportHeader(report.id, report.period, key), report.drawn, sealer)))
         if made:
             with self._state.transaction() as connection:  # on disk before the first byte leaves

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from hubbub.bundle import Bundle, Seen, verify
 from hubbub.problems import InvalidParameter, MalformedBundle
 from hubbub.trust import parse_anchor
+from hubbub_client._fork import no_fork
+from hubbub_client._loading import load
 from hubbub_client._state import State
 from hubbub_client._upload import retry_after
 from hubbub_client.transport import CannotReach, Transport, is_loopback
@@ -72,7 +74,10 @@ class BundleSource:
         """What is kept, verified again as the trust anchors may have changed. It may be past its expiry."""
         with self._state.reading() as connection:
             facts, raw = _facts(connection), _long_fact(connection, "bundle")
-        return None if raw is None else verify(raw, self._trusted(facts, raw), _BEGINNING_OF_TIME, _seen(facts))
+        if raw is None:
+            return None
+        load()
+        return self._verified(raw, facts, _BEGINNING_OF_TIME)
 
     def package(self, codebook: Codebook) -> None:
         """Keep the codebook that came with the app, for whoever inspects the file. It pins nothing."""
@@ -118,7 +123,7 @@ class BundleSource:
             return usable
         raw = raw or b""
         while True:
-            bundle = verify(raw, self._trusted(facts, raw), now, _seen(facts))  # long, so before anyone has to wait
+            bundle = self._verified(raw, facts, now)  # long, so before anyone has to wait
             with self._state.transaction() as connection:
                 judged_by, facts = facts, _facts(connection)
                 if all(facts.get(name) == judged_by.get(name) for name in ("sequence", "digest", "pin")):
@@ -132,6 +137,10 @@ class BundleSource:
         graces = [metric.grace for codebook in bundle.body.codebooks for metric in codebook.metrics]
         most = min([_LONGEST_SPREAD, *(250 * grace for grace in graces)])
         return self._coins.of("refresh", "", int(now)).below(most + 1) / 1000
+
+    def _verified(self, raw: bytes, facts: dict[str, Any], now: float) -> Bundle:
+        with no_fork():
+            return verify(raw, self._trusted(facts, raw), now, _seen(facts))
 
     def _trusted(self, facts: dict[str, Any], raw: bytes) -> tuple[str, ...]:
         return self._anchors or (facts.get("pin") or signer_of(raw),)

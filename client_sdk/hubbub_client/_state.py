@@ -16,8 +16,10 @@ from pathlib import Path
 from hubbub_client._counts import Counts
 from hubbub_client._errors import Busy, NoDurableState
 from hubbub_client._fork import Forkable
-from hubbub_client._quarantine import Emptied, Salvaged, damaged_path, is_damage, put_aside, start_closed
+from hubbub_client._guard import Guard
+from hubbub_client._quarantine import Emptied, is_damage
 from hubbub_client._schema import VERSION, NewerVersion, create, upgrade
+from hubbub_client._sqlite import be_patient, identity, transaction, version_of
 
 __all__ = ["FILE_NAME", "Busy", "NoDurableState", "State"]
 
@@ -52,13 +54,14 @@ class State(Forkable):
         self, directory: Path | str, clock: Callable[[], float] = time.time, counts: Counts | None = None
     ) -> None:
         self._path = Path(directory) / FILE_NAME
-        self._clock, self._counts = clock, counts or Counts()
+        self._counts = counts or Counts()
+        self._guard = Guard(self._path, clock)
         self._durable, self._quick = _Link(durable=True), _Link(durable=False)
         self._closed = self._had_file = self._lost_in_fork = False
-        self._salvaged: Salvaged | None = None
         self.generation = 0
         """Goes up when another file has taken the place of the one that was open."""
-        self._held: list[_Link] = []
+        self._held: dict[int, list[_Link]] = {}
+        """What each thread holds for its fork."""
         self._patience = _BUSY_SECONDS
         self._survive_forks()
 
@@ -75,13 +78,13 @@ class State(Forkable):
         """A look without a promise; NoDurableState when there is nothing to look at."""
         with self._durable.lock, self._judging():
             connection = self._open(self._durable)
-            _be_patient(connection, self._patience)
+            be_patient(connection, self._patience)
             yield connection
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All or nothing, alone among threads and processes, on disk when it ends; NoDurableState if that fails."""
-        with self.reading() as connection, _transaction(connection):
+        with self.reading() as connection, transaction(connection):
             yield connection
 
     @contextmanager
@@ -121,7 +124,7 @@ class State(Forkable):
         with self.glancing() as connection:
             if connection.in_transaction:  # a signal handler, in the middle of a note
                 raise Busy("this thread is writing")
-            with _transaction(connection):
+            with transaction(connection):
                 yield connection
 
     def scrub(self, *, patient: bool = False) -> bool:
@@ -130,7 +133,7 @@ class State(Forkable):
         Ends with a small write: the first one into an empty log waits for the disk, and no `record` should.
         """
         with suppress(NoDurableState), self.reading() as connection:
-            _be_patient(connection, self._patience if patient else 0.0)
+            be_patient(connection, self._patience if patient else 0.0)
             (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self.warm()
             return not busy
@@ -142,6 +145,11 @@ class State(Forkable):
             connection.execute(
                 "INSERT INTO facts VALUES ('writes', 1) ON CONFLICT DO UPDATE SET value = (value + 1) % 1000"
             )
+
+    def attest(self, lane: str) -> None:
+        """Let the witness know of every draw of this lane; NoDurableState if it cannot be written."""
+        with self.reading() as connection:
+            self._guard.attest(connection, lane)
 
     def log_pages(self) -> int:
         """How long the log has become, roughly."""
@@ -163,7 +171,7 @@ class State(Forkable):
             try:
                 if link.durable and link.connection is not None:
                     with suppress(sqlite3.Error):  # another process is using it: the last one to close does this
-                        _be_patient(link.connection, 0.0)
+                        be_patient(link.connection, 0.0)
                         link.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 link.close()
             finally:
@@ -174,16 +182,18 @@ class State(Forkable):
     def _before_fork(self) -> None:
         """Close the file. SQLite's own notes about locks would go along to the child, who holds none of them: it
         would write into a log that its parent deletes."""
-        self._held = [link for link in (self._durable, self._quick) if link.lock.acquire(timeout=_BUSY_SECONDS)]
-        for link in self._held:
+        held = [link for link in (self._durable, self._quick) if link.lock.acquire(timeout=_BUSY_SECONDS)]
+        for link in held:
             link.close()
+        self._held[threading.get_ident()] = held
 
     def _after_fork(self, *, in_child: bool) -> None:
-        held, self._held = self._held, []
+        held = self._held.pop(threading.get_ident(), [])
         if not in_child:
             for link in held:
                 link.lock.release()
             return
+        self._held.clear()
         self._patience = _BUSY_SECONDS
         # A connection that could not be closed in time makes the file unusable here, for as long as this child lives.
         self._lost_in_fork = self._lost_in_fork or any(
@@ -216,7 +226,7 @@ class State(Forkable):
     def _open_quick(self) -> sqlite3.Connection:
         """The connection for notes, to the file that a pass has seen last."""
         if not self._closed and not self._lost_in_fork:
-            here = _identity(self._path)
+            here = identity(self._path)
             if here is None or here != self._durable.file:
                 raise Busy("no pass has seen this file yet")
             if self._quick.connection is not None and self._quick.file != here:
@@ -228,7 +238,7 @@ class State(Forkable):
             raise NoDurableState("closed")
         if self._lost_in_fork:
             raise NoDurableState("forked while another thread was writing")
-        if link.connection is not None and link.file != _identity(self._path):
+        if link.connection is not None and link.file != identity(self._path):
             link.close()  # another process has put the file aside, or someone has deleted it
             self.generation += 1
         if link.connection is not None:
@@ -250,16 +260,18 @@ class State(Forkable):
             if link.lock.acquire(timeout=_A_MOMENT):
                 link.close()
                 link.lock.release()
-        with suppress(OSError):  # another process was faster
-            self._salvaged = put_aside(self._path)
+        if self._durable.file not in (None, identity(self._path)):
+            return  # another process was faster
+        with suppress(OSError):  # or is, at this moment
+            self._guard.put_aside()
 
     def _connect(self, link: _Link) -> sqlite3.Connection:
         if not self._path.exists():
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            create(self._path, self._begin)
+            create(self._path, lambda connection: self._guard.begin(connection, had_file=self._had_file))
         connection = sqlite3.connect(self._path, timeout=self._patience, isolation_level=None, check_same_thread=False)
         try:
-            version = _version(connection)
+            version = version_of(connection)
             if version == 0:
                 raise Emptied("the file holds nothing, and none was ever made so")
             synchronous = "FULL" if link.durable else "NORMAL"
@@ -268,50 +280,17 @@ class State(Forkable):
             if not link.durable:
                 connection.execute(f"PRAGMA wal_autocheckpoint={_LONGEST_LOG}")
             if version != VERSION:
-                with _transaction(connection):
-                    version = _version(connection)
+                with transaction(connection):
+                    version = version_of(connection)
                     if version != VERSION:  # another process may have been faster
                         upgrade(connection, version)
-            if not link.durable:
-                _be_patient(connection, 0.0)
-            link.file = _identity(self._path)
+            link.file = identity(self._path)
+            if link.durable:
+                self._guard.examine(connection)
+            else:
+                be_patient(connection, 0.0)
         except BaseException:
             connection.close()
             raise
         link.connection, self._had_file = connection, True
         return connection
-
-    def _begin(self, connection: sqlite3.Connection) -> None:
-        """What a new file holds besides its tables, if it is not the first one here."""
-        if self._had_file or damaged_path(self._path).exists():
-            salvaged, self._salvaged = self._salvaged, None  # of that damage, and not of a later loss
-            start_closed(connection, self._clock(), salvaged)
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _be_patient(connection: sqlite3.Connection, seconds: float) -> None:
-    connection.execute(f"PRAGMA busy_timeout={int(1000 * seconds)}")
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    return int(version)
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-__all__ = ["MOST_VALUES", "Early", "WaitingRoom"]
+__all__ = ["MOST_VALUES", "Early", "WaitingRoom", "small_copy"]
 
 MOST_VALUES = 1_000
 _LONGEST_TEXT = 2_000
 """Characters. No category and no name of a metric is as long, so what is cut off here is unknown either way."""
+_MOST_ATTRIBUTES = 16
+"""Of a value that has several. No metric has as many."""
 _LONGEST_INTEGER = 1024
 """Bits. What has more is no float, and so infinite to a metric."""
+
+
+Plain: TypeAlias = "bool | str | float | list[Plain] | dict[str, Plain]"
 
 
 class Early(NamedTuple):
@@ -20,7 +26,7 @@ class Early(NamedTuple):
 
     at: float
     name: str
-    value: bool | str | float
+    value: Plain
 
     def __repr__(self) -> str:
         return f"Early(at={self.at}, name={self.name!r})"  # the value is nobody's business
@@ -39,7 +45,7 @@ class WaitingRoom:
         """False: no room."""
         if len(self._values) >= MOST_VALUES:
             return False
-        self._values.append(Early(early.at, early.name[:_LONGEST_TEXT], _small(early.value)))
+        self._values.append(Early(early.at, early.name[:_LONGEST_TEXT], early.value))
         return True
 
     def first(self) -> Early | None:
@@ -60,10 +66,17 @@ class WaitingRoom:
         self._values.clear()
 
 
-def _small(value: bool | str | float) -> bool | str | float:
-    """The same to any metric, in little memory."""
+def small_copy(value: object) -> Plain | None:
+    """The same to any metric, in little memory, and the app can't change it any more; None: no metric takes it."""
     if isinstance(value, str):
         return value[:_LONGEST_TEXT]
     if isinstance(value, int) and value.bit_length() > _LONGEST_INTEGER:
         return inf if value > 0 else -inf
-    return value
+    if isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Mapping) and len(value) <= _MOST_ATTRIBUTES:
+        attributes = {key: small_copy(one) for key, one in value.items() if isinstance(key, str)}
+        return {key: one for key, one in attributes.items() if one is not None}
+    if isinstance(value, list | tuple) and len(value) <= _MOST_ATTRIBUTES:
+        return [one for one in map(small_copy, value) if one is not None]
+    return None

@@ -7,9 +7,6 @@ from fractions import Fraction
 from math import ceil, exp
 from typing import TYPE_CHECKING
 
-from hubbub.mechanisms import Bounds, GridMean
-from hubbub.randomness import ones
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -20,9 +17,6 @@ _SHOWN = 32
 
 _LISTED = 8
 """Values that are named, of those a report says yes to."""
-_NAMES_A_VALUE = ("rr", "krr", "matrix")
-_HAS_A_BIT_FOR_EACH = ("sue", "oue")
-"""Mechanisms whose reports say something on their face; a hashed one is a number that stands for many values."""
 
 __all__ = ["deniability", "input_in_words", "moment", "number", "report_in_words"]
 
@@ -46,34 +40,25 @@ def probability(value: float) -> str:
 
 def input_in_words(metric: Metric, value: int | Fraction) -> str:
     """A value of the metric, as the mechanism knows it."""
-    return number(float(value)) if isinstance(metric.mechanism.domain, Bounds) else repr(metric.label_of(int(value)))
+    return metric.values.input_in_words(value)
 
 
 def report_in_words(metric: Metric, payload: bytes) -> str:
     """What a randomized report says, on its face."""
-    mechanism = metric.mechanism
-    report = mechanism.decode(payload)
-    domain = mechanism.domain
-    if mechanism.name == "laplace" and isinstance(domain, Bounds) and isinstance(report, int):
-        steps = mechanism.parameters()["steps"]
-        return number(float(domain.lower + domain.width * Fraction(report, int(str(steps)))))
-    if isinstance(mechanism, GridMean):
-        return number(float(mechanism.bounds.lower + mechanism.bounds.width * mechanism.places[report]))
-    if isinstance(domain, Bounds) and report in (0, 1):
-        return number(float(domain.upper if report else domain.lower))
-    if mechanism.name in _NAMES_A_VALUE and isinstance(report, int) and report in mechanism.inputs():
-        return repr(metric.label_of(report))
-    if mechanism.name in _HAS_A_BIT_FOR_EACH:
-        return _listed(metric.values.labels(), ones(int.from_bytes(payload, "little")))
+    match metric.mechanism.face(metric.mechanism.decode(payload)):
+        case int() | Fraction() as value:
+            return metric.values.input_in_words(value)
+        case tuple(told):
+            return _listed(metric, told)
     shown = payload.hex() if len(payload) <= _SHOWN else f"{payload[:_SHOWN].hex()}… ({len(payload)} in all)"
     return f"the bytes {shown}"
 
 
-def _listed(labels: Sequence[str], told: list[int]) -> str:
+def _listed(metric: Metric, told: Sequence[int]) -> str:
     """What a report with a bit for each value says yes to."""
     if not told:
         return "no to every value"
-    named = ", ".join(repr(labels[place]) for place in told[:_LISTED])
+    named = ", ".join(metric.values.input_in_words(place) for place in told[:_LISTED])
     more = f" and {len(told) - _LISTED} more" if len(told) > _LISTED else ""
     return f"yes to {named}{more}, no to all others"
 

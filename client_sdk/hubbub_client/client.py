@@ -13,7 +13,7 @@ from hubbub.problems import HubbubError
 from hubbub_client._counts import Counts
 from hubbub_client._errors import Busy, NoDurableState
 from hubbub_client._exit import close_at_exit
-from hubbub_client._fork import Forkable
+from hubbub_client._fork import Forkable, no_fork
 from hubbub_client._sender import Sender
 from hubbub_client.outcome import Outcome, UnknownMetric, WrongValue
 
@@ -72,7 +72,8 @@ class Client(Forkable):
         transport: Transport | None = None,
         pace: Pace | None = None,
     ) -> None:
-        from hubbub_client._parts import assemble  # here: an app imports us faster than it starts us
+        with no_fork():
+            from hubbub_client._parts import assemble  # here: an app imports us faster than it starts us
 
         self._clock, self._counts = clock, Counts()
         parts = assemble(
@@ -207,14 +208,16 @@ class Client(Forkable):
 
     def preview(self) -> Preview:
         """Exactly what will be sent, when, and why nobody can tell from it what was recorded."""
-        from hubbub_client.preview import preview_of
+        with no_fork():
+            from hubbub_client.preview import preview_of
 
         taking_part = not self._closing and self._consent.given()
         return preview_of(self._state, self._courier.book, taking_part=taking_part)
 
     def ledger(self) -> Account:
         """What was spent, on what, and what is left."""
-        from hubbub_client.account import account_of
+        with no_fork():
+            from hubbub_client.account import account_of
 
         return account_of(self._state, self._limits, self._clock())
 

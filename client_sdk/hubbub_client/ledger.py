@@ -17,9 +17,10 @@ import sqlite3
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hubbub.period import DAY
+from hubbub_client import _checksum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,24 +103,26 @@ class Ledger:
             return decision
         today = int(now // DAY)
         _write(connection, metric, period, Decision.CHARGED, str(epsilon), today)
-        on_day = spent_on(connection, today) + epsilon
-        connection.execute("INSERT OR REPLACE INTO days VALUES (?, ?)", (today, str(on_day)))
+        _replace(connection, "days", (today, str(spent_on(connection, today) + epsilon)))
         before = connection.execute("SELECT epsilon, reports FROM totals WHERE metric = ?", (metric,)).fetchone()
         total, reports = (Fraction(before[0]), before[1]) if before else (Fraction(0), 0)
-        connection.execute("INSERT OR REPLACE INTO totals VALUES (?, ?, ?)", (metric, str(total + epsilon), reports))
+        _replace(connection, "totals", (metric, str(total + epsilon), reports))
         return Decision.CHARGED
 
     def spend(self, connection: sqlite3.Connection, metric: str, period: Period) -> bool:
         """Use up what was charged: True when the one randomization may be made now."""
         if self.decision(connection, metric, period) is not Decision.CHARGED:
             return False
-        written = connection.execute(
-            "UPDATE ledger SET decision = ? WHERE metric = ? AND end = ? AND start = ? AND decision = ?",
-            (Decision.SPENT.value, metric, period.end, period.start, Decision.CHARGED.value),
-        )
-        if written.rowcount != 1:
+        charge = "SELECT * FROM ledger WHERE metric = ? AND end = ? AND start = ? AND decision = ?"
+        key = metric, period.end, period.start, Decision.CHARGED.value
+        before = connection.execute(charge, key).fetchone()
+        total = connection.execute("SELECT * FROM totals WHERE metric = ?", (metric,)).fetchone()
+        if before is None or total is None:
             raise RuntimeError("a charge cannot be used twice")  # a bug of ours: better no report than two
-        connection.execute("UPDATE totals SET reports = reports + 1 WHERE metric = ?", (metric,))
+        after = *before[:3], Decision.SPENT.value, *before[4:]
+        connection.execute("INSERT OR REPLACE INTO ledger VALUES (?, ?, ?, ?, ?, ?)", after)
+        _checksum.change(connection, "ledger", gone=[before], come=[after])
+        _replace(connection, "totals", (*total[:2], total[2] + 1))
         return True
 
     def _affords(
@@ -167,6 +170,7 @@ class Ledger:
             "INSERT INTO ledger VALUES (?, ?, ?, 'closed', NULL, NULL)",
             [(metric, end, start) for metric, start, end in spans],
         )
+        _checksum.renew(connection)
         return len(old) - len(spans)
 
 
@@ -206,10 +210,17 @@ def _write(
     epsilon: str | None,
     day: int | None,
 ) -> None:
-    connection.execute(
-        "INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?)",  # an error where there is one: decided once
-        (metric, period.end, period.start, decision.value, epsilon, day),
-    )
+    row = metric, period.end, period.start, decision.value, epsilon, day
+    connection.execute("INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?)", row)  # an error where there is one: decided once
+    _checksum.change(connection, "ledger", gone=[], come=[row])
+
+
+def _replace(connection: sqlite3.Connection, table: Literal["days", "totals"], row: tuple[Any, ...]) -> None:
+    """Write a row of a table whose first column is its key."""
+    key = {"days": "day", "totals": "metric"}[table]
+    before = connection.execute(f"SELECT * FROM {table} WHERE {key} = ?", row[:1]).fetchall()  # noqa: S608  ours
+    connection.execute(f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608  ours
+    _checksum.change(connection, table, gone=before, come=[row])
 
 
 def _total(rows: Iterable[tuple[str]]) -> Fraction:

@@ -72,17 +72,20 @@ class Outbox:
 
     @staticmethod
     def due(connection: sqlite3.Connection, lane: Lane, now: float, *, hurry: bool = False) -> list[Waiting]:
-        """What may be sent at this time, with `hurry` without its delay. In the order of the random nonces."""
+        """What may be sent at this time and is not too late, with `hurry` without its delay. In the order of the random
+        nonces."""
         rows = connection.execute(
-            f"{_SELECT} WHERE lane = :lane AND CASE WHEN :hurry THEN due_at ELSE send_at END <= :now ORDER BY nonce",
+            f"{_SELECT} WHERE lane = :lane AND CASE WHEN :hurry THEN due_at ELSE send_at END <= :now"
+            " AND closes_at > :now ORDER BY nonce",
             {"lane": lane.value, "now": now, "hurry": hurry},
         )
         return [_waiting(row) for row in rows]
 
     @staticmethod
-    def next_at(connection: sqlite3.Connection, lane: Lane) -> float | None:
+    def next_at(connection: sqlite3.Connection, lane: Lane, now: float) -> float | None:
         """When the next report of this lane may be sent; None when there is none."""
-        (soonest,) = connection.execute("SELECT min(send_at) FROM outbox WHERE lane = ?", (lane.value,)).fetchone()
+        soonest = "SELECT min(send_at) FROM outbox WHERE lane = ? AND closes_at > ?"
+        (soonest,) = connection.execute(soonest, (lane.value, now)).fetchone()
         return None if soonest is None else float(soonest)
 
     @staticmethod

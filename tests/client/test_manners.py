@@ -18,14 +18,17 @@ from pathlib import Path
 import pytest
 
 from hubbub.codebook import Codebook
-from hubbub.codebook._values import Boolean, Category, Number, Values
 from hubbub.mechanisms import Bounds
+from hubbub.metric_types import MetricType
+from hubbub.metric_types.boolean import Boolean
+from hubbub.metric_types.category import Category
+from hubbub.metric_types.mean import Mean
 from hubbub.problems import CodebookError, HubbubError, InvalidParameter, InvalidValue
 from hubbub_client import Outcome, UnknownMetric, WrongValue
 from hubbub_client._waiting import Early
 from tests.client.world import DAY, START, TOML, World, no_network, period_of, reduced, rows, signed
 
-NUMBER = Number(Bounds(Fraction(0), Fraction(5)))
+NUMBER = Mean(Bounds(Fraction(0), Fraction(5)))
 SECRET = "a-very-private-word"  # noqa: S105  a value to look for
 
 
@@ -164,7 +167,7 @@ def test_a_mistake_that_is_made_all_the_time_costs_no_search_each_time(
 
     world.transport.bundle = signed(TOML.replace('other = "other"\n', ""))
     client = world.ready()
-    for module in ("hubbub_client._intake", "hubbub.codebook._values"):
+    for module in ("hubbub_client._intake", "hubbub.metric_types.category"):
         monkeypatch.setattr(f"{module}.did_you_mean", search)
     for count in range(300):
         assert client.record("startup_m", 3) is Outcome.INVALID
@@ -211,7 +214,7 @@ VALUES: tuple[object, ...] = (
 
 @pytest.mark.parametrize("values", [Boolean(), Category(("dark", "s\u00e9pia")), Category(("dark", "x"), "x"), NUMBER])
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
-def test_a_metric_takes_what_it_keeps(values: Values, value: object) -> None:
+def test_a_metric_takes_what_it_keeps(values: MetricType, value: object) -> None:
     try:
         values.recorded(value)
     except InvalidValue:

@@ -153,10 +153,11 @@ def test_a_file_that_is_found_empty_has_lost_what_it_held(world: World, limit: f
     assert client.record("theme", "dark") is (Outcome.RECORDED if limit is None else Outcome.OVER_BUDGET)
 
 
-def test_a_new_file_is_private_and_leaves_nothing_beside_it(world: World) -> None:
+def test_a_new_file_is_private_and_leaves_nothing_but_its_witness_beside_it(world: World) -> None:
     world.ready().close()
-    (path,) = world.directory.iterdir()
-    assert path.stat().st_mode & 0o777 == 0o600
+    files = sorted(world.directory.iterdir())
+    assert [file.name for file in files] == ["hubbub.sqlite3", "hubbub.witness"]
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
 
 
 def test_a_file_system_without_links_will_do(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,7 +139,7 @@ def planted(shares: dict[str, float]) -> Callable[[Metric, object], int | Fracti
     def input_of(metric: Metric, value: object) -> int | Fraction:
         domain = metric.mechanism.domain
         if coins.random() < shares[metric.name]:
-            return domain.upper if isinstance(domain, Bounds) else domain.size - 1
+            return domain.upper if isinstance(domain, Bounds) else domain.estimates - 1
         return metric.values.input_of(value)
 
     return input_of

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.bundle import BundledCodebook, SealingKey, sign
 from hubbub.codebook import Codebook
-from hubbub.mechanisms import Bounds, GridMean
 from hubbub.problems import InvalidParameter
 from hubbub.sealing import Opener, new_private_key, public_key_of
 from hubbub.trust import anchor_of
@@ -30,8 +29,6 @@ __all__ = ["MemoryTransport", "Request", "SentReport", "codebook_of"]
 _LIFETIME = 30 * 86_400
 _MIN_BATCH = 100
 _ALL_PERIODS = (0, 2**31)
-_NAMES_A_VALUE = ("rr", "krr")
-"""Mechanisms whose report is the index of a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +110,12 @@ class _Aggregator:
 
 
 def _on_its_face(metric: Metric, payload: bytes) -> object:
-    mechanism = metric.mechanism
-    report, domain = mechanism.decode(payload), mechanism.domain
-    if mechanism.name in _NAMES_A_VALUE:
-        return bool(report) if metric.type == "boolean" else metric.label_of(report)
-    if mechanism.name == "laplace" and isinstance(domain, Bounds):
-        return float(domain.lower + domain.width * Fraction(report, int(str(mechanism.parameters()["steps"]))))
-    if isinstance(mechanism, GridMean):
-        return float(mechanism.bounds.lower + mechanism.bounds.width * mechanism.places[report])
-    if mechanism.name == "duchi" and isinstance(domain, Bounds):
-        return float(domain.upper if report else domain.lower)
-    return report
+    report = metric.mechanism.decode(payload)
+    match metric.mechanism.face(report):
+        case int() | Fraction() as value:
+            return metric.values.value_for(value)
+        case _:
+            return report
 
 
 @dataclass

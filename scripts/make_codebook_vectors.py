@@ -89,6 +89,24 @@ mechanism = { name = "matrix", matrix = [[0.7, 0.4], [0.3, 0.6]] }
 """
 
 
+UNIT = """
+[collection]
+name = "units"
+period = "1d"
+device_epsilon = 1
+release = { epsilon = 0.5, delta = 1e-8 }
+
+[metrics.startup]
+type = "mean"
+bounds = [0, 5000]
+unit = "ms"
+reduce = "median"
+epsilon = 1
+mechanism = "duchi"
+"""
+"""A unit is in the compiled form and not in the identity, so that it is no part of the id."""
+
+
 def vector(toml: str) -> dict[str, object]:
     """One codebook with everything that another implementation must reproduce."""
     codebook = Codebook.from_toml(toml)
@@ -109,6 +127,6 @@ def vector(toml: str) -> dict[str, object]:
 
 if __name__ == "__main__":
     VECTORS.write_text(
-        json.dumps([vector(toml) for toml in (EVERY_TYPE, SMALLEST, MATRIX)], indent=1) + "\n", encoding="ascii"
+        json.dumps([vector(toml) for toml in (EVERY_TYPE, SMALLEST, MATRIX, UNIT)], indent=1) + "\n", encoding="ascii"
     )
     print(f"wrote {VECTORS.name}")

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.codebook import COLLECTION, METRIC, RELEASE, Codebook, Metric
+from hubbub.codebook import COLLECTION, RELEASE, Codebook, Metric, metric_keys
 from hubbub.mechanisms import Categories
+from hubbub.metric_types import metric_type
 from hubbub.problems import CodebookError, Finding, InvalidParameter, InvalidValue
 from hubbub.randomness import WORD, SystemRandomness
 from hubbub.reduce import REDUCERS
@@ -202,7 +203,10 @@ def test_a_mean_metric_refuses_what_is_not_a_number(value: object) -> None:
         metric(MEAN).input_of(value)
 
 
-@given(st.lists(st.integers() | st.floats(allow_nan=False), min_size=1, max_size=8), st.sampled_from(sorted(REDUCERS)))
+@given(
+    st.lists(st.integers() | st.floats(allow_nan=False), min_size=1, max_size=8),
+    st.sampled_from(metric_type("mean").reducers),
+)
 def test_whatever_numbers_are_recorded_one_within_bounds_is_randomized(values: list[float], reduce: str) -> None:
     number, rng, state = metric(MEAN + f'reduce = "{reduce}"'), SystemRandomness(), None
     for value in values:
@@ -311,16 +315,16 @@ def test_every_fault_is_found_in_one_go() -> None:
         (MEAN + 'missing = "9"', "missing", "expected a number", "value of the metric"),
         (MEAN + 'reduce = "avg"', "reduce", "not one of", "mean"),
         (MEAN + "reduce = 1", "reduce", "not one of", "mean"),
-        (BOOLEAN + 'reduce = "sum"', "reduce", "means nothing for a boolean", "first, last, max, reservoir"),
-        (THEME + 'reduce = "max"', "reduce", "means nothing for a category", "first, last, reservoir"),
+        (BOOLEAN + 'reduce = "sum"', "reduce", "means nothing for a boolean", "first, last, max, min, most_common"),
+        (THEME + 'reduce = "max"', "reduce", "means nothing for a category", "first, last, most_common, reservoir"),
         (BOOLEAN + "share = 0", "share", "above 0", "at most 1"),
         (BOOLEAN + "share = 1.01", "share", "at most 1", "at most 1"),
-        (MEAN + 'mechanism = "laplce"', "mechanism", "did you mean 'laplace'", "such as"),
+        (MEAN + 'mechanism = "laplce"', "mechanism", "is named 'laplce'", "did you mean 'laplace'"),
         (MEAN + "mechanism = 3", "mechanism", "name or a table", "such as"),
         (MEAN + "mechanism = { steps = 3 }", "mechanism", "expected text", "such as"),
         (MEAN + 'mechanism = "rr"', "mechanism", "does not fit", "such as"),
         (MEAN + 'mechanism = { name = "laplace", steps = "x" }', "mechanism", "steps", "such as"),
-        (MEAN + 'mechanism = { name = "laplace", stepz = 3 }', "mechanism", "no option stepz", "such as"),
+        (MEAN + 'mechanism = { name = "laplace", stepz = 3 }', "mechanism", "no option stepz", "leave it out"),
         (BOOLEAN + 'mechanism = { name = "matrix", matrix = 3 }', "mechanism", "wrong kind", "such as"),
         (BOOLEAN + 'mechanism = { name = "matrix", matrix = [[1, 0], [0, 1]] }', "mechanism", ".", "such as"),
         (MEAN + 'mechanism = "laplace"\nreport_bytes = 1', "mechanism", "above `report_bytes`", "such as"),
@@ -413,7 +417,9 @@ def test_a_file_that_cannot_be_read_is_a_codebook_error(tmp_path: Path) -> None:
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
         max_leaves=5,
     ),
-    st.sampled_from([*(("metric", key.name) for key in METRIC), *(("collection", key.name) for key in COLLECTION)]),
+    st.sampled_from(
+        [*(("metric", key.name) for key in metric_keys()), *(("collection", key.name) for key in COLLECTION)]
+    ),
 )
 def test_no_value_of_any_key_raises_anything_but_a_codebook_error(value: Any, place: tuple[str, str]) -> None:
     """Reading is total: whatever TOML can hold under a key is used, or refused with findings."""
@@ -437,7 +443,7 @@ def test_no_value_of_any_key_raises_anything_but_a_codebook_error(value: Any, pl
 # -- documentation --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", [*COLLECTION, *RELEASE, *METRIC], ids=lambda key: key.name)
+@pytest.mark.parametrize("key", [*COLLECTION, *RELEASE, *metric_keys()], ids=lambda key: key.name)
 def test_every_key_is_documented_as_it_is_read(key: Any) -> None:
     page = (ROOT / "docs" / "reference" / "codebook.md").read_text(encoding="utf-8")
 
@@ -449,3 +455,23 @@ def test_every_reducer_is_documented(reducer: Any) -> None:
     page = (ROOT / "docs" / "reference" / "codebook.md").read_text(encoding="utf-8")
 
     assert f"| `{reducer.name}` | {reducer.meaning} |" in page
+
+
+def test_a_unit_is_shown_and_changes_no_id() -> None:
+    plain, shown = metric(MEAN), metric(MEAN + 'unit = "ms"')
+
+    assert shown.id == plain.id
+    assert shown.values.shape.unit == "ms"
+    assert "unit" not in plain.document(), "a codebook without one is compiled to the same bytes as ever"
+    assert shown.document()["unit"] == "ms"
+    assert metric_findings(MEAN + 'unit = " "')["unit"].fix.startswith("write text in quotes")
+    assert metric_findings(BOOLEAN + 'unit = "ms"')["unit"].problem == "a boolean metric has no such key"
+
+
+def test_a_finding_does_not_contradict_itself() -> None:
+    """What is said to be wrong and what is said to mend it are about the same thing."""
+    found = metric_findings(BOOLEAN + 'mechanism = { name = "matrix", rows = 3 }')["mechanism"]
+    assert (found.problem, found.fix) == ("matrix has no option rows", "leave it out")
+    found = metric_findings(BOOLEAN + 'mechanism = "zzzzzz"')["mechanism"]
+    assert found.problem == "no mechanism is named 'zzzzzz'"
+    assert found.fix.startswith("use one of duchi, ")

@@ -27,7 +27,7 @@ EXAMPLE = ROOT / "examples" / "metrics.toml"
 FULL = VECTORS[0]["toml"]
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=["every-type", "smallest", "matrix"])
+@pytest.mark.parametrize("vector", VECTORS, ids=["every-type", "smallest", "matrix", "unit"])
 def test_the_ids_of_version_1_never_change(vector: dict[str, Any]) -> None:
     codebook = Codebook.from_toml(vector["toml"])
 
@@ -36,12 +36,18 @@ def test_the_ids_of_version_1_never_change(vector: dict[str, Any]) -> None:
     assert [m.id.hex() for m in codebook.metrics] == [m["id"] for m in vector["metrics"]]
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=["every-type", "smallest", "matrix"])
+@pytest.mark.parametrize("vector", VECTORS, ids=["every-type", "smallest", "matrix", "unit"])
 def test_an_id_is_sixteen_bytes_of_the_hash_of_a_label_and_the_identity(vector: dict[str, Any]) -> None:
     """With hashlib alone: what another implementation has to do."""
     for metric in vector["metrics"]:
         hashed = hashlib.sha256(b"hubbub-01 metric\0" + metric["identity"].encode("ascii")).hexdigest()
         assert metric["id"] == hashed[:32]
+
+
+def test_a_unit_is_compiled_and_is_no_part_of_an_id() -> None:
+    vector = VECTORS[-1]
+    assert '"unit":"ms"' in vector["compiled"]
+    assert "unit" not in json.loads(vector["metrics"][0]["identity"])
 
 
 def recompiled(python: str, **environment: str) -> list[str]:

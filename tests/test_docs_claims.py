@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-NO_MODULES = re.compile(r"hubbub\.(sqlite3|disabled|recorded|device|client)\b")
+NO_MODULES = re.compile(r"hubbub\.(sqlite3|witness|disabled|recorded|device|client)\b")
 """Files of the SDK, and the fixture `hubbub` of its pytest plugin."""
 ROOMS = [ROOT / room for room in ("core", "client_sdk", "service_common", "shuffler", "aggregator", "audit", "cli")]
 

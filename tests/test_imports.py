@@ -62,7 +62,7 @@ def test_a_whole_report_is_made_without_numpy() -> None:
         "from hubbub.mechanisms import registered, Bounds, Categories\n"
         "from hubbub.randomness import SystemRandomness\n"
         "for name, cls in registered().items():\n"
-        "    if not cls.automatic: continue\n"
+        "    if cls.needs_options: continue\n"
         "    domain = Categories(2) if cls.kind == 'frequency' else Bounds(0, 1)\n"
         "    built = cls.calibrate(1, domain)\n"
         "    built = cls.from_parameters(1, domain, built.parameters())\n"

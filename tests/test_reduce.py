@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub.metric_types import metric_type, registered
 from hubbub.problems import InvalidParameter, InvalidValue
 from hubbub.randomness import Randomness, SystemRandomness
-from hubbub.reduce import REDUCERS, State, Value, reducer
+from hubbub.reduce import MOST_REMEMBERED, REDUCERS, State, Value, reducer
 
 numbers = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20)
-NUMERIC = [name for name, each in REDUCERS.items() if "number" in each.fits]
+NUMERIC = list(metric_type("mean").reducers)
 
 
 class Script(Randomness):
@@ -30,6 +31,14 @@ class Script(Randomness):
     def coin(self, numerator: int, denominator: int) -> bool:
         self.odds.append((numerator, denominator))
         return self.answers.pop(0)
+
+
+class Place(Script):
+    """Draws the fourth place, too."""
+
+    def bits(self, count: int) -> int:
+        assert count == 8
+        return 3
 
 
 def reduced(name: str, values: list[Value], rng: Randomness | None = None) -> Value:
@@ -53,6 +62,16 @@ def reduced(name: str, values: list[Value], rng: Randomness | None = None) -> Va
         ("sum", [3, 7.5, -1], 9.5),
         ("mean", [1, 2, 3, 6], 3.0),
         ("mean", [5], 5.0),
+        ("min", [3, 7.5, -1], -1),
+        ("min", [True, False], False),
+        ("median", [9, 1, 5], 5),
+        ("median", [9, 1, 5, 6], 5.5),
+        ("median", [1e308, 1.7e308], 1.35e308),
+        ("most_common", ["a", "b", "b", "c"], "b"),
+        ("most_common", ["b", "a", "a", "b"], "b"),
+        ("most_common", [True, False, False], False),
+        ("most_common", [["a", "x"], ["b", "x"], ["b", "x"]], ["b", "x"]),
+        ("count", ["a", 3, True], 3),
     ],
 )
 def test_a_reducer_does_what_its_name_says(name: str, values: list[Value], expected: Value) -> None:
@@ -114,7 +133,7 @@ def test_adding_does_not_change_the_state_it_was_given(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REDUCERS)
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 10**400, None, [1], b"x"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 10**400, None, [math.nan], {"a": 1}, b"x"])
 def test_what_is_no_value_is_refused_by_every_reducer(name: str, value: Value) -> None:
     with pytest.raises(InvalidValue):
         reducer(name).add(None, value, SystemRandomness())
@@ -130,5 +149,33 @@ def test_strings_are_refused_where_only_numbers_can_be_reduced() -> None:
 def test_an_unknown_reducer_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(InvalidParameter, match="did you mean 'mean'"):
         reducer("meen")
-    with pytest.raises(InvalidParameter, match="use one of first, last, sum, max, mean, reservoir"):
+    with pytest.raises(InvalidParameter, match="use one of first, last, sum, max, min, mean, median"):
         reducer("xyz")
+
+
+def test_a_median_of_very_many_is_that_of_a_fair_sample() -> None:
+    """Each later value takes the place of one that was kept with a chance of those kept in all: as in a reservoir."""
+    rng = Place([False, True])
+    state: State | None = None
+    for value in [*range(MOST_REMEMBERED), 1e6, -1e6]:
+        state = reducer("median").add(state, value, rng)
+    assert state is not None
+    assert rng.odds == [(MOST_REMEMBERED, MOST_REMEMBERED + 1), (MOST_REMEMBERED, MOST_REMEMBERED + 2)]
+    assert len(state["seen"]) == MOST_REMEMBERED
+    assert -1e6 in state["seen"]
+
+
+def test_what_is_recorded_most_often_is_never_forgotten_however_many_others_come() -> None:
+    """Also where more different values come than are remembered; what a device keeps stays bounded."""
+    state: State | None = None
+    for number in range(2_000):
+        state = reducer("most_common").add(state, "usual" if number % 5 == 0 else f"rare {number}", SystemRandomness())
+    assert state is not None
+    assert reducer("most_common").result(state) == "usual"
+    assert len(state["seen"]) == MOST_REMEMBERED
+
+
+def test_every_type_names_reducers_that_there_are() -> None:
+    for name, found in registered().items():
+        assert set(found.reducers) <= set(REDUCERS), name
+    assert {name for found in registered().values() for name in found.reducers} == set(REDUCERS)

@@ -89,7 +89,7 @@ def test_the_lowest_variance_wins_and_within_two_per_cent_the_smaller_report(
 
 def test_what_only_a_person_may_choose_is_never_chosen_but_named() -> None:
     fitting = {name: cls for name, cls in registered().items() if cls.fits(Categories(60))}
-    by_hand = {name for name, cls in fitting.items() if cls.reserved or not cls.automatic}
+    by_hand = {name for name, cls in fitting.items() if cls.reserved or cls.needs_options}
     assert "matrix" in by_hand
     for epsilon in EPSILONS:
         made = select(Categories(60), epsilon, None)

@@ -16,6 +16,7 @@ from hubbub_aggregator.models import (
     PeriodRange,
     Postprocess,
     Privacy,
+    Shaped,
     ValueModel,
 )
 
@@ -62,7 +63,7 @@ class Side(Answer):
     complete: bool
 
 
-class Comparison(Answer):
+class Comparison(Shaped):
     """Range b against range a, over releases that both do not share."""
 
     metric: str
@@ -95,7 +96,7 @@ class Point(Answer):
     privacy: PeriodPrivacy | None = Field(description="This period's own guarantee.")
 
 
-class SeriesSegment(Answer):
+class SeriesSegment(Shaped):
     """What holds for all points of one metric id."""
 
     metric_id: str

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hubbub.refusals import Refused
 from hubbub_aggregator.answers import Comparison, DifferenceModel, Side
-from hubbub_aggregator.estimate import label_of, largest, manipulation, mechanism_model, period_range
+from hubbub_aggregator.estimate import largest, manipulation, mechanism_model, period_range, shaped
 from hubbub_aggregator.guarantees import privacy
 from hubbub_aggregator.models import IntervalKind
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hubbub.codebook import Metric
-    from hubbub.mechanisms import Mechanism, Tally
+    from hubbub.mechanisms import Estimate, Interval, Tally
     from hubbub_aggregator.reading import Crowd
 
 __all__ = ["Difference", "Range", "comparison", "difference", "refuse_different_questions", "refuse_overlap"]
@@ -60,8 +60,18 @@ class Difference:
     kind: str
 
 
+class Estimator(Protocol):
+    """What a difference is made from: a metric, or a mechanism by itself."""
+
+    def estimate(self, tally: Tally, /) -> Estimate: ...
+
+    def interval(self, tally: Tally, confidence: float = 0.95, /) -> Interval: ...
+
+    def step(self) -> float: ...
+
+
 def difference(
-    a: tuple[Mechanism[Any], Tally], b: tuple[Mechanism[Any], Tally], confidence: float, together: int = 1
+    a: tuple[Estimator, Tally], b: tuple[Estimator, Tally], confidence: float, together: int = 1
 ) -> Difference:
     """How b differs from a; limits hold for `together` values at once (Bonferroni), p-values for each alone."""
     import numpy as np
@@ -85,7 +95,7 @@ def _deviations(miss: float) -> float:
 
 
 def _limits(
-    a: tuple[Mechanism[Any], Tally], b: tuple[Mechanism[Any], Tally], confidence: float
+    a: tuple[Estimator, Tally], b: tuple[Estimator, Tally], confidence: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
     import numpy as np
 
@@ -97,7 +107,7 @@ def _limits(
     down_b, up_b = (np.maximum(arm, z * second.stderr) for arm in (second.values - two.low, two.high - second.values))
     change = second.values - first.values
     # a mean is a sum on a fine grid, or has limits that allow for steps already
-    half_step = max(m.influence() / tally.reports if m.kind == "frequency" else 0.0 for m, tally in (a, b)) / 2
+    half_step = max(one.step() / tally.reports for one, tally in (a, b)) / 2
     low, high = change - np.hypot(down_b, up_a) - half_step, change + np.hypot(up_b, down_a) + half_step
     sides = one.kind if one.kind == two.kind else f"{one.kind}; {two.kind}"
     return low, high, f"difference, MOVER of ({sides})"
@@ -148,12 +158,13 @@ def comparison(
     complementary = old.mechanism.complementary and metric.mechanism.complementary
     together = 1 if size == 1 or (size == 2 and complementary) else size  # of complements one interval is both
     found = difference(
-        (old.mechanism, a.crowd.tally),
-        (metric.mechanism, b.crowd.tally),
+        (old, a.crowd.tally),
+        (metric, b.crowd.tally),
         confidence,
         together if simultaneous else 1,
     )
     return Comparison(
+        **shaped(metric),
         metric=metric.name,
         type=metric.type,
         estimand=ESTIMAND,
@@ -176,9 +187,9 @@ def comparison(
 
 def _rows(a: Range, b: Range, found: Difference, chosen: Any, together: int) -> list[DifferenceModel]:
     metric = b.crowd.metric
-    labels, value_of = metric.values.labels(), label_of(metric)
-    before = a.crowd.metric.mechanism.estimate(a.crowd.tally).values.tolist()
-    after = metric.mechanism.estimate(b.crowd.tally).values.tolist()
+    labels, value_of = metric.values.labels(), metric.values.value_of
+    before = a.crowd.metric.estimate(a.crowd.tally).values.tolist()
+    after = metric.estimate(b.crowd.tally).values.tolist()
     change, errors = found.values.tolist(), found.stderr.tolist()
     low, high, p = found.low.tolist(), found.high.tolist(), found.p_values.tolist()
     return [

@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from hubbub.mechanisms import Bounds
 from hubbub.postprocess import base_cut, clip, norm_sub
 from hubbub.refusals import Refused
 from hubbub_aggregator.guarantees import privacy
 from hubbub_aggregator.models import (
+    AxisModel,
+    HeadlineModel,
     IntervalKind,
     Manipulation,
     MechanismModel,
@@ -34,12 +35,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Query",
     "Shown",
-    "label_of",
     "largest",
     "manipulation",
     "mechanism_model",
     "period_range",
     "segment",
+    "shaped",
     "shown",
 ]
 
@@ -91,6 +92,7 @@ def segment(crowd: Crowd, periods: range, query: Query, *, is_complete: bool, si
     metric = crowd.metric
     found = shown(metric, crowd.tally, query)
     return Segment(
+        **shaped(metric),
         metric_id=metric.id.hex(),
         type=metric.type,
         mechanism=mechanism_model(metric),
@@ -106,6 +108,30 @@ def segment(crowd: Crowd, periods: range, query: Query, *, is_complete: bool, si
     )
 
 
+def shaped(metric: Metric) -> dict[str, Any]:
+    """How the values of a metric are to be shown: the members of `Shaped`."""
+    shape = metric.values.shape
+    return {
+        "shape": shape.kind,
+        "measure": shape.measure,
+        "unit": shape.unit or None,
+        "order": shape.order,
+        "headline": HeadlineModel(
+            label=None if shape.leading is None else shape.labels[shape.leading], name=shape.leading_name or None
+        ),
+        "axes": [
+            AxisModel(
+                name=axis.name,
+                labels=list(axis.labels),
+                places=list(axis.places) or None,
+                unit=axis.unit or None,
+            )
+            for axis in shape.axes
+        ],
+        "postprocessing": ["none", *(["norm_sub", "base_cut"] if shape.sums_to_one else []), "clip"],
+    }
+
+
 def mechanism_model(metric: Metric) -> MechanismModel:
     mechanism = metric.mechanism
     return MechanismModel(name=mechanism.name, epsilon=float(mechanism.epsilon), parameters=mechanism.parameters())
@@ -113,7 +139,8 @@ def mechanism_model(metric: Metric) -> MechanismModel:
 
 def manipulation(*metrics: Metric) -> Manipulation:
     """Of one estimate, or of a difference of several: each may be shifted in the worse direction."""
-    return Manipulation(per_thousand_fakes=math.fsum(metric.mechanism.influence() for metric in metrics) / 1000)
+    shifts = (metric.values.influence(metric.mechanism) for metric in metrics)
+    return Manipulation(per_thousand_fakes=math.fsum(shifts) / 1000)
 
 
 def period_range(metric: Metric, periods: range, released: int) -> PeriodRange:
@@ -128,11 +155,9 @@ def period_range(metric: Metric, periods: range, released: int) -> PeriodRange:
 
 def shown(metric: Metric, tally: Tally, query: Query, chosen: Sequence[int] | None = None) -> Shown:
     """Estimates of a tally: the `chosen` values, else the largest if there is a `top`, else all."""
-    found = metric.mechanism.interval(
-        tally, query.confidence, population=query.population, simultaneous=query.simultaneous
-    )
+    found = metric.interval(tally, query.confidence, population=query.population, simultaneous=query.simultaneous)
     size = len(metric.values.labels())
-    estimate = metric.mechanism.estimate(tally)
+    estimate = metric.estimate(tally)
     if chosen is None:
         chosen = range(size) if query.top is None else largest(estimate.values, query.top)
     return Shown(
@@ -166,7 +191,7 @@ def _values(
     best = raw if done is None else done[picked]
     low, high = interval.low[picked], interval.high[picked]
     nothing = [None] * len(picked)
-    labels, value_of = metric.values.labels(), label_of(metric)
+    labels, value_of = metric.values.labels(), metric.values.value_of
     return [
         {
             "value": value,
@@ -196,27 +221,16 @@ def _values(
     ]
 
 
-def label_of(metric: Metric) -> Any:
-    """A function from the index of an estimated value to the value itself: a boolean, a name, or None for a mean."""
-    labels = metric.values.labels()
-    match metric.type:
-        case "boolean":
-            return bool
-        case "category":
-            return labels.__getitem__
-        case _:
-            return lambda _index: None
-
-
 def _postprocessed(metric: Metric, estimate: Estimated, method: Postprocess) -> NDArray[np.float64] | None:
-    domain = metric.mechanism.domain
+    shape = metric.values.shape
     if method == "none":
         return None
     if method == "clip":
-        limits = (float(domain.lower), float(domain.upper)) if isinstance(domain, Bounds) else (0.0, 1.0)
-        return clip(estimate.values, *limits).values
-    if isinstance(domain, Bounds):
-        raise Refused("invalid-query", f"{method} is for frequencies; {metric.name} is a mean: use clip or none")
+        return clip(estimate.values, *shape.limits).values
+    if not shape.sums_to_one:
+        raise Refused(
+            "invalid-query", f"{method} is for shares of a whole; {metric.name} is a {metric.type}: use clip or none"
+        )
     done = norm_sub(estimate.values) if method == "norm_sub" else base_cut(estimate.values, estimate.stderr)
     return done.values
 

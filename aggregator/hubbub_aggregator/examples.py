@@ -11,6 +11,15 @@ __all__ = ["COMPARISON", "ESTIMATE", "LEDGER", "METRICS", "RELEASE", "RELEASES",
 
 _ID = "355fb28aadc93afc563ad3b9bf86182a"
 _BATCH = "9f2c1e0b7a5d4c3f8e6b2a1d0c9f8e7d"
+_SHAPED = {
+    "shape": "shares",
+    "measure": "share",
+    "unit": None,
+    "order": "listed",
+    "headline": {"label": "true", "name": "yes"},
+    "axes": [],
+    "postprocessing": ["none", "norm_sub", "base_cut", "clip"],
+}
 _MECHANISM = {"name": "rr", "epsilon": 1.0, "parameters": {"keep": "13485676098029928448"}}
 _RANGE = {"from": "2027-01-15", "to": "2027-01-16", "length": "1d", "released": 1}
 _LATER = {"from": "2027-01-16", "to": "2027-01-17", "length": "1d", "released": 1}
@@ -94,6 +103,7 @@ ESTIMATE = {
     "complete": True,
     "segments": [
         {
+            **_SHAPED,
             "metric_id": _ID,
             "type": "boolean",
             "mechanism": _MECHANISM,
@@ -118,6 +128,7 @@ SERIES = {
     "postprocess": "none",
     "segments": [
         {
+            **_SHAPED,
             "metric_id": _ID,
             "type": "boolean",
             "mechanism": _MECHANISM,
@@ -151,6 +162,7 @@ SERIES = {
     "privacy": _PRIVACY,
 }
 COMPARISON = {
+    **_SHAPED,
     "metric": "dark_mode",
     "type": "boolean",
     "estimand": "the devices that reported in b against those that reported in a: noise is the only randomness",
@@ -174,11 +186,13 @@ METRICS = {
             "in_force": True,
             "versions": [
                 {
+                    **_SHAPED,
                     "id": _ID,
                     "type": "boolean",
                     "mechanism": _MECHANISM,
                     "value_count": 2,
                     "bounds": None,
+                    "inputs": 2,
                     "min_batch": 1250,
                     "enabled": True,
                     "released_periods": 2,

@@ -7,12 +7,15 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict  # pydantic's own, which it asks for before Python 3.12
 
+from hubbub.shapes import Measure, Order, ShapeName
 from hubbub_aggregator.storage import State
 
 __all__ = [
     "Answer",
+    "AxisModel",
     "Collusion",
     "Estimate",
+    "HeadlineModel",
     "IntervalKind",
     "KeyStatus",
     "Manipulation",
@@ -29,6 +32,7 @@ __all__ = [
     "ReleaseList",
     "ReleaseModel",
     "Segment",
+    "Shaped",
     "Status",
     "ValueModel",
     "Verdict",
@@ -211,7 +215,41 @@ class Manipulation(Answer):
     )
 
 
-class Segment(Answer):
+class AxisModel(Answer):
+    """What the values of a result run along."""
+
+    name: str
+    labels: list[str]
+    places: list[float] | None = Field(description="Where each label stands on a scale; null where there is none.")
+    unit: str | None = Field(description="Of the places.")
+
+
+class HeadlineModel(Answer):
+    """Which of the values stands for all, where there is room for one."""
+
+    label: str | None = Field(description="Its label; null: that of the largest estimate.")
+    name: str | None = Field(description="What to call it instead of by its label, such as `yes`.")
+
+
+class Shaped(Answer):
+    """How values are to be shown. It says all that is needed: nobody has to know the metric's type for that."""
+
+    shape: ShapeName = Field(
+        description="`shares` of a list of values, one `number`, a `curve` over an axis, a `grid` of cells over two "
+        "axes (row by row), or `numbers` by group."
+    )
+    measure: Measure = Field(description="Whether values are shares of the devices, or numbers with their own unit.")
+    unit: str | None = Field(description="Of the values; null for shares, and where the codebook names none.")
+    order: Order = Field(description="Whether values are best shown by `size`, the largest first, or as `listed`.")
+    headline: HeadlineModel
+    axes: list[AxisModel] = Field(
+        description="Of a curve and of groups one, of a grid its rows and columns, else none. The values of an answer "
+        "without `top` stand in this order."
+    )
+    postprocessing: list[Postprocess] = Field(description="What `postprocess` may be for this metric.")
+
+
+class Segment(Shaped):
     """The estimate for one metric id. An edit gives a name a new id, and ids are never merged."""
 
     metric_id: str
@@ -241,12 +279,15 @@ class Estimate(Answer):
     privacy: Privacy
 
 
-class MetricVersion(Answer):
+class MetricVersion(Shaped):
     id: str
     type: str
     mechanism: MechanismModel
     value_count: int = Field(description="How many values are estimated: one for a mean.")
     bounds: tuple[float, float] | None = Field(default=None, description="Between which the numbers of a mean lie.")
+    inputs: int | None = Field(
+        default=None, description="How many different inputs the mechanism has; null for a range of numbers."
+    )
     min_batch: int | None
     enabled: bool
     released_periods: int

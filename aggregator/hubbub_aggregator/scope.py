@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from hubbub.codebook import Metric
     from hubbub_aggregator.service import Aggregator
+    from hubbub_aggregator.storage import StoredKey
 
 __all__ = ["complete_periods", "is_complete", "recent", "released_periods", "versions"]
 
@@ -51,7 +52,7 @@ def recent(service: Aggregator, since: str | None, until: str | None) -> range:
     """
     codebooks = service.codebooks
     calendar = codebooks.collection.calendar
-    present = calendar.index_at(service.clock())
+    present = calendar.index_at(service.clock.now())
     if since is not None and until is not None:
         calendar.range(since, until)  # refuses one that ends before it starts
     end = present + 1 if until is None else min(calendar.boundary(until), present + 1)
@@ -73,7 +74,11 @@ def is_complete(service: Aggregator, ids: Collection[bytes], periods: range) -> 
 
     Before the horizon nobody here knows: the shuffler may have cut a crowd into several batches.
     """
-    if service.codebooks.horizon(periods[-1]) > service.clock():
+    horizon, past = service.codebooks.horizon, service.past
+    if horizon(periods[-1]) > service.clock.now():
+        return False
+    held = (key for key in _held(service, horizon(periods[-1])) if key.last_period >= periods[0])
+    if any(horizon(min(key.last_period, periods[-1])) > past for key in held if key.first_period <= periods[-1]):
         return False
     waiting = (batch.header for batch in service.storage.pending())
     return not any(header.metric in ids and header.period in periods for header in waiting)
@@ -81,6 +86,19 @@ def is_complete(service: Aggregator, ids: Collection[bytes], periods: range) -> 
 
 def complete_periods(service: Aggregator, ids: Collection[bytes], periods: range) -> set[int]:
     """Those periods of a range of which nothing more can come."""
-    now, codebooks = service.clock(), service.codebooks
+    now, past = service.clock.now(), service.past
+    over = {period: horizon for period in periods if (horizon := service.codebooks.horizon(period)) <= now}
+    held = _held(service, max(over.values(), default=0))
     waiting = {batch.header.period for batch in service.storage.pending() if batch.header.metric in ids}
-    return {period for period in periods if codebooks.horizon(period) <= now} - waiting
+    return {
+        period for period, horizon in over.items() if horizon <= past or not any(key.covers(period) for key in held)
+    } - waiting
+
+
+def _held(service: Aggregator, horizon: int) -> list[StoredKey]:
+    """The keys that could open what comes past its horizon: batches are taken until it is past for sure, or until the
+    key is erased, which a restart does not undo.
+    """
+    if horizon <= service.past:
+        return []
+    return [key for key in service.storage.sealing_keys() if key.private_key is not None]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hubbub.problems import InvalidParameter
 from hubbub_aggregator.answers import Point, Series, SeriesSegment, State
-from hubbub_aggregator.estimate import Query, largest, manipulation, mechanism_model, period_range, shown
+from hubbub_aggregator.estimate import Query, largest, manipulation, mechanism_model, period_range, shaped, shown
 from hubbub_aggregator.guarantees import Released, privacy
 from hubbub_aggregator.reading import Crowd, by_period, over
 
@@ -106,7 +106,7 @@ def _chosen(course: Course, metric: Metric, query: Query) -> Sequence[int]:
     if query.top is None or query.top >= size:
         return range(size)
     whole = over(course.storage, metric, course.periods, course.ids)
-    return [] if whole is None else largest(metric.mechanism.estimate(whole.tally).values, query.top)
+    return [] if whole is None else largest(metric.estimate(whole.tally).values, query.top)
 
 
 def _refuse_too_many(course: Course, chosen: dict[bytes, Sequence[int]]) -> None:
@@ -120,6 +120,7 @@ def _refuse_too_many(course: Course, chosen: dict[bytes, Sequence[int]]) -> None
 
 def _segment(metric: Metric, released: int) -> SeriesSegment:
     return SeriesSegment(
+        **shaped(metric),
         metric_id=metric.id.hex(),
         type=metric.type,
         mechanism=mechanism_model(metric),

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hubbub.shapes import cell_label
 from hubbub_aggregator.answers import Comparison, LedgerAnswer, LedgerEntry, Series
 from hubbub_aggregator.models import Estimate, MetricList, ReleaseList, ReleaseModel
 
 if TYPE_CHECKING:
-    from hubbub_aggregator.models import Answer, IntervalKind, PeriodPrivacy, Privacy
+    from hubbub_aggregator.models import Answer, IntervalKind, PeriodPrivacy, Privacy, Shaped, ValueModel
 
 __all__ = ["CSV_TYPE", "to_csv"]
 
@@ -88,7 +90,9 @@ def _plain(row: Row) -> Block:
 
 def _of_estimate(answer: Estimate) -> Iterator[Block]:
     guarantee = _guarantee(answer.privacy)
+    names = _names(answer.segments)
     for segment in answer.segments:
+        places = _places(segment)
         fixed = {
             "metric": answer.metric,
             "metric_id": segment.metric_id,
@@ -107,12 +111,14 @@ def _of_estimate(answer: Estimate) -> Iterator[Block]:
             **guarantee,
             "per_thousand_fakes": segment.manipulation.per_thousand_fakes,
         }
-        yield Block(fixed, _VALUE, (_values(value) for value in segment.values), after)
+        yield Block(fixed, names, _placed(segment.values, places, names), {**after, **_shape(segment)})
 
 
 def _of_series(answer: Series) -> Iterator[Block]:
     guarantee = _guarantee(answer.privacy)
     segments = {segment.metric_id: segment for segment in answer.segments}
+    places = {segment.metric_id: _places(segment) for segment in answer.segments}
+    names = _names(answer.segments)
     for point in answer.points:
         segment = segments.get(point.metric_id or "")
         fixed = {
@@ -133,8 +139,8 @@ def _of_series(answer: Series) -> Iterator[Block]:
             **guarantee,
             "per_thousand_fakes": None if segment is None else segment.manipulation.per_thousand_fakes,
         }
-        gap = [[None] * len(_VALUE)]
-        yield Block(fixed, _VALUE, map(_values, point.values) if point.values else gap, after)
+        rows = _placed(point.values, places.get(point.metric_id or "", {}), names)
+        yield Block(fixed, names, rows if point.values else [[None] * len(names)], {**after, **_shape(segment)})
 
 
 def _of_comparison(answer: Comparison) -> Iterator[Row]:
@@ -156,6 +162,7 @@ def _of_comparison(answer: Comparison) -> Iterator[Row]:
             "estimand": answer.estimand,
             **_guarantee(answer.privacy),
             "per_thousand_fakes": answer.manipulation.per_thousand_fakes,
+            **_shape(answer),
         }
 
 
@@ -205,7 +212,38 @@ def _of_metrics(answer: MetricList) -> Iterator[Row]:
                 "released_periods": version.released_periods,
                 "first": version.first,
                 "last": version.last,
+                **_shape(version),
             }
+
+
+def _shape(shown: Shaped | None) -> Row:
+    return {"shape": shown.shape if shown else None, "value_unit": shown.unit if shown else None}
+
+
+def _names(segments: Iterable[Shaped]) -> tuple[str, ...]:
+    """Columns of a value: where some values run along axes, also where on them each stands."""
+    return (*_VALUE, *_PLACE) if any(segment.axes for segment in segments) else _VALUE
+
+
+def _places(shown: Shaped) -> dict[str, tuple[object, ...]]:
+    """By label, the cells of `_PLACE`: the row, the column, and where on the scale of a curve."""
+    match shown.axes:
+        case [axis]:
+            places: Sequence[float | None] = axis.places or [None] * len(axis.labels)
+            return {label: (label, None, at) for label, at in zip(axis.labels, places, strict=True)}
+        case [rows, columns]:
+            cells = product(rows.labels, columns.labels)
+            return {cell_label(row, column): (row, column, None) for row, column in cells}
+    return {}
+
+
+def _placed(
+    values: Iterable[ValueModel], places: Mapping[str, tuple[object, ...]], names: Sequence[str]
+) -> Iterable[Iterable[Any]]:
+    if len(names) == len(_VALUE):
+        return map(_values, values)
+    nowhere = (None,) * len(_PLACE)
+    return ((*_values(value), *places.get(value["label"], nowhere)) for value in values)
 
 
 def _interval(interval: IntervalKind | None) -> Row:
@@ -242,6 +280,7 @@ def _own(privacy: PeriodPrivacy | None) -> Row:
 
 
 _VALUE = ("value", "estimate", "stderr", "low", "high", "raw_estimate", "total", "total_low", "total_high")
+_PLACE = ("row", "column", "place")
 _values = itemgetter("label", *_VALUE[1:])
 """The cells of a value, from its model: the name stands for it, also where it is a boolean or a mean."""
 _GUARANTEE = (

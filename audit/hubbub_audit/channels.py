@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hubbub.mechanisms import Bounds
 from hubbub.randomness import SystemRandomness
 from hubbub_audit.bounds import share_below
 from hubbub_audit.crowd import POWER
@@ -80,9 +79,8 @@ def lengths(subjects: Sequence[Subject]) -> Attack:
 
 
 def _all_values(subject: Subject) -> list[object]:
-    if isinstance(subject.mechanism.domain, Bounds):
-        return [subject.value_of(value) for value in subject.probes()] + [-1e300, 1e-9, 1e300, 7]
-    return [subject.value_of(value) for value in spread(list(subject.mechanism.inputs()), 64)]
+    inputs = [*spread(list(subject.mechanism.inputs()), 64), *subject.mechanism.domain.between()]
+    return [*map(subject.value_of, inputs), *subject.metric.values.unusual()]
 
 
 class _Seen(NamedTuple):

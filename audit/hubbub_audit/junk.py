@@ -29,6 +29,7 @@ from hubbub_aggregator.settings import Settings
 from hubbub_audit.device import fast_folder
 from hubbub_audit.findings import Attack, Finding
 from hubbub_client._draw import draw
+from hubbub_service_common.trusted_clock import TrustedClock
 
 __all__ = ["junk"]
 
@@ -178,7 +179,7 @@ def _an_aggregator() -> Iterator[_Aggregator]:
         # constructed, not read: no variable of the environment may change an audit
         settings = Settings.model_construct(codebook=codebook, state_dir=Path(folder) / "state")
         clock = _Clock()
-        service = build(settings, clock)
+        service = build(settings, TrustedClock.set_by(clock))
         service.pool = service.accumulator.pool = _Here()  # type: ignore[assignment]  # what is used of a pool
         try:
             yield _Aggregator(service, clock)

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubbub.mechanisms import Categories
 from hubbub_audit.bounds import bernstein, empirical_bernstein
 from hubbub_audit.events import best_event, by_bits, by_cell, by_number, by_score, halves, lost
 from hubbub_audit.findings import Attack, Finding, judged
@@ -99,8 +98,7 @@ def _shown(value: Any) -> str:
 def law(subject: Subject, trials: int) -> Attack:
     """Hold the reports to the law that the mechanism declares."""
     probes = subject.probes()
-    domain = subject.mechanism.domain
-    items = domain.size if isinstance(domain, Categories) else 1
+    items = subject.mechanism.domain.estimates
 
     def run(alpha: float) -> list[Finding]:
         off: list[tuple[float, str]] = []
@@ -151,10 +149,9 @@ def _bias(
     """How far the mean estimate of devices that all hold `value` is off, by what chance explains; and that in the
     estimate's own scale."""
     mechanism, count = subject.mechanism, len(payloads)
-    domain = mechanism.domain
     found = mechanism.estimate(mechanism.tally(mechanism.decode_many(payloads)[0])).values
     truth = truth_of(mechanism, value)
-    scale = 1.0 if isinstance(domain, Categories) else float(domain.width)
+    scale = mechanism.domain.span
     declared = np.broadcast_to(mechanism.variance(truth), truth.shape)
     span = mechanism.influence()
     results = []

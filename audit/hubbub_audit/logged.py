@@ -15,9 +15,10 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from fractions import Fraction
 
 from hubbub.codebook import Codebook, Collection, Metric
-from hubbub.codebook._values import Category, Number
 from hubbub.mechanisms import Bounds, Categories, KaryRandomizedResponse
 from hubbub.mechanisms import DiscreteLaplaceMean as Laplace
+from hubbub.metric_types.category import Category
+from hubbub.metric_types.mean import Mean
 from hubbub.period import Calendar
 from hubbub.problems import HubbubError
 from hubbub.randomness import SystemRandomness
@@ -132,6 +133,6 @@ def _codebook() -> Codebook:
     collection = Collection("audit", calendar, week, week, Fraction(16), Fraction(1), Fraction(1, 10**8), Fraction(1))
     bounds = Bounds(Fraction(0), Fraction(147_039))
     words = Category((_WORD, "other", "third"), other="other")
-    number = Metric("audit", calendar, "number", Number(bounds), Laplace.calibrate(8, bounds), "first", min_batch=2)
+    number = Metric("audit", calendar, "number", Mean(bounds), Laplace.calibrate(8, bounds), "first", min_batch=2)
     krr = KaryRandomizedResponse.calibrate(8, Categories(3))
     return Codebook(collection, (number, Metric("audit", calendar, "word", words, krr, "first", min_batch=2)))

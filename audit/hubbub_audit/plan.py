@@ -9,7 +9,7 @@ from functools import lru_cache
 from multiprocessing import get_context
 
 from hubbub.codebook import Codebook
-from hubbub.mechanisms import Categories, mechanism, registered
+from hubbub.mechanisms import mechanism, registered
 from hubbub.problems import InvalidParameter
 from hubbub_audit.channels import lengths, recording, sending
 from hubbub_audit.crowd import crowd
@@ -200,7 +200,6 @@ def _one_of_each_kind(subjects: Sequence[Subject]) -> list[Subject]:
 
 def _short(subject: Subject) -> Subject:
     """The same mechanism on a short list, where the list is long: to what a client does with it, it is all one."""
-    domain = subject.mechanism.domain
-    if isinstance(domain, Categories) and domain.size > _LONGEST_LIST:
+    if subject.mechanism.domain.estimates > _LONGEST_LIST:
         return usual(subject.mechanism.name, subject.epsilon)
     return subject

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubbub.mechanisms import Categories
 from hubbub.problems import MalformedReport
 from hubbub_aggregator.opening import tally_payloads
 from hubbub_audit.findings import Attack, Finding
@@ -44,7 +43,7 @@ def poisoning(subject: Subject) -> Attack:
         after = mechanism.estimate(_tally(mechanism, honest + [best] * _FAKES)).values
         observed, bound = float(np.abs(after - before).max()), mechanism.manipulation(_FAKES, _REPORTS)
         beaten = observed > bound * (1 + _ROUND_OFF)
-        what = f"of value {item}" if isinstance(mechanism.domain, Categories) else "of the mean"
+        what = f"of value {item}" if mechanism.domain.estimates > 1 else "of the mean"
         return [
             Finding(
                 "poisoning",

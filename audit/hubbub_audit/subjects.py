@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hubbub.codebook import Codebook, Collection, Metric
-from hubbub.codebook._values import Category, Number, Values
-from hubbub.mechanisms import Bounds, Categories, Domain, Mechanism, registered
+from hubbub.mechanisms import Bounds, Mechanism, registered
+from hubbub.metric_types import registered as registered_types
 from hubbub.period import Calendar
 from hubbub.randomness import Randomness, SystemRandomness
 from hubbub_client._draw import draw
@@ -44,19 +44,14 @@ class Subject:
 
     @property
     def label(self) -> str:
-        domain = self.mechanism.domain
-        shape = f"{domain.size} values" if isinstance(domain, Categories) else "a number"
         name = (
             self.mechanism.name if self.metric.collection == "audit" else f"{self.metric.name}, {self.mechanism.name}"
         )
-        return f"{name}, epsilon {self.epsilon:g}, {shape}"
+        return f"{name}, epsilon {self.epsilon:g}, {self.mechanism.domain.in_words}"
 
     def value_of(self, held: Any) -> object:
         """What an app records, so that the mechanism's input is `held`."""
-        values = self.metric.values
-        if isinstance(values, Number):
-            return float(held)
-        return bool(held) if values.type == "boolean" else values.labels()[held]
+        return self.metric.values.value_for(held)
 
     def payloads(self, held: Any, count: int, rng: Randomness | None = None) -> NDArray[np.uint8]:
         """Encoded reports of one input, one a row, by the SDK's own draw from the operating system's generator."""
@@ -99,10 +94,7 @@ class Subject:
         """Inputs whose law is checked: both ends, and for numbers two between that must be rounded."""
         inputs = list(self.mechanism.inputs())
         found = [inputs[0], inputs[-1]]
-        if isinstance(self.mechanism.domain, Bounds):
-            low, width = self.mechanism.domain.lower, self.mechanism.domain.width
-            found += [Fraction(float(low + width * part)) for part in (Fraction(3, 14), Fraction(5, 8))]
-        return found
+        return [*found, *self.mechanism.domain.between()]
 
 
 def spread(items: Sequence[Any], most: int) -> list[Any]:
@@ -114,22 +106,16 @@ def spread(items: Sequence[Any], most: int) -> list[Any]:
 
 def truth_of(mechanism: AnyMechanism, held: Any) -> NDArray[np.float64]:
     """What the estimates are to come out as where every device holds this input."""
-    domain = mechanism.domain
-    if not isinstance(domain, Categories):
-        return np.array([float(held)])
-    truth = np.zeros(domain.size)
-    truth[held] = 1
-    return truth
+    return mechanism.domain.truth(mechanism.domain.inputs([held]), [1])
 
 
 def usual(name: str, epsilon: float, size: int = 16) -> Subject:
     """A mechanism at a usual size; one that needs options only a person can give, by the last of its examples."""
     cls = registered()[name]
-    domains: list[Domain] = [Categories(size), Categories(2), _RANGE]
-    for domain in domains:
-        if cls.automatic and cls.fits(domain):
-            return subject_of(cls.calibrate(epsilon, domain))
-    return subject_of(cls.examples(epsilon)[-1])
+    if cls.needs_options:
+        return subject_of(cls.examples(epsilon)[-1])
+    domain = cls.usual_domain(size)
+    return subject_of(cls.calibrate(epsilon, _RANGE if cls.fits(_RANGE) else domain))
 
 
 def codebook_of(subjects: Sequence[Subject], period: str = _PERIOD, grace: int = _GRACE) -> Codebook:
@@ -146,10 +132,5 @@ def codebook_of(subjects: Sequence[Subject], period: str = _PERIOD, grace: int =
 
 def subject_of(mechanism: AnyMechanism) -> Subject:
     """A metric around a mechanism, with made-up values."""
-    domain = mechanism.domain
-    values: Values = (
-        Category(tuple(f"value {index}" for index in range(domain.size)))
-        if isinstance(domain, Categories)
-        else Number(domain)
-    )
+    values = next(found for cls in registered_types().values() if (found := cls.around(mechanism.domain)) is not None)
     return Subject(Metric("audit", Calendar.parse(_PERIOD), "m000", values, mechanism, "first", min_batch=2))

@@ -36,13 +36,13 @@ def estimate(answer: Any) -> str:
 
 
 def _segment(answer: Any, segment: Any) -> Iterator[str]:
-    periods, share = segment["periods"], segment["type"] != "mean"
+    periods, share = segment["periods"], segment["measure"] == "share"
     more = "" if segment["complete"] else " (more may still come)"
     yield _title(
         answer["metric"],
         f"{periods['from']} to {periods['to']}: {segment['reports']:,} reports by {segment['mechanism']['name']}{more}",
     )
-    yield drawing.estimates(segment["values"], share=share)
+    yield shaped(segment)
     if (left := segment["value_count"] - len(segment["values"])) > 0:
         yield f"and {left:,} smaller ones"
     yield ""
@@ -51,16 +51,29 @@ def _segment(answer: Any, segment: Any) -> Iterator[str]:
     yield from _cost(segment["privacy"], segment["manipulation"], share=share, what="an estimate")
 
 
+def shaped(segment: Any) -> str:
+    """The values of a segment in the form that goes with their shape."""
+    share, values = segment["measure"] == "share", segment["values"]
+    labels = [row["label"] for row in values]
+    axes = segment["axes"]
+    is_whole = len(values) == segment["value_count"]
+    if segment["shape"] == "grid" and is_whole:
+        return drawing.grid(values, axes[0], axes[1])
+    first = axes[0]["name"] if axes else "value"
+    told = drawing.estimates(values, labels, share=share, first=drawing.short(first, drawing.signs()))
+    return f"{told}\nin {segment['unit']}" if segment["unit"] else told
+
+
 def course(answer: Any) -> str:
-    """One row per period, one block per value; of a boolean, `true` says all."""
+    """One row per period, one block per value; where one value says all, of that one."""
     found = [point for point in answer["points"] if point["values"]]
-    kinds = {segment["metric_id"]: segment["type"] for segment in answer["segments"]}
-    share, drawn = "mean" not in kinds.values(), drawing.signs()
+    leading = {segment["headline"]["label"] for segment in answer["segments"]}
+    share, drawn = all(segment["measure"] == "share" for segment in answer["segments"]), drawing.signs()
     periods = answer["periods"]
     lines = [_title(answer["metric"], f"{periods['from']} to {periods['to']} by periods of {periods['length']}")]
     labels = list(dict.fromkeys(row["label"] for point in found for row in point["values"]))
-    if set(kinds.values()) == {"boolean"}:
-        labels = ["true"]
+    if labels and None not in leading:
+        labels = [label for label in labels if label in leading]
     for label in labels:
         rows: list[Mapping[str, Any]] = [
             next((row for row in point["values"] if row["label"] == label), {}) for point in answer["points"]
@@ -68,7 +81,7 @@ def course(answer: Any) -> str:
         names = [_period(point) for point in answer["points"]]
         lines += [
             f"{drawing.short(label, drawn)}:",
-            drawing.estimates(rows, share=share, names=names, first="period"),
+            drawing.estimates(rows, names, share=share, first="period"),
             "",
         ]
     if not labels:
@@ -95,12 +108,12 @@ def _period(point: Mapping[str, Any]) -> str:
 
 def comparison(answer: Any) -> str:
     """A row for each value: before, after, the difference, and how surprising it would be by noise alone."""
-    share, a, b = answer["type"] != "mean", answer["a"], answer["b"]
+    share, a, b = answer["measure"] == "share", answer["a"], answer["b"]
     drawn = drawing.signs()
     head = ["value", "a", "b", "b - a", "low", "high", "p"]
     rows = [
         [
-            drawing.short(drawing.name_of(row["value"]), drawn),
+            drawing.short(row["label"], drawn),
             *(drawing.number(row[key], share=share) for key in ("a", "b", "difference", "low", "high")),
             _p_value(row["adjusted_p_value"]),
         ]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hubbub_aggregator.settings import Settings
     from hubbub_aggregator.storage import Storage
 
-__all__ = ["STATE", "Beside", "beside", "settings_beside", "settings_of"]
+__all__ = ["STATE", "Beside", "beside", "settings_beside", "settings_of", "warn_of_clock"]
 
 STATE = click.option(
     "--state-dir",
@@ -77,3 +77,11 @@ def beside(state_dir: Path) -> Iterator[Beside]:
         raise InvalidParameter(f"the storage failed, and what was asked may or may not be done: {error}") from error
     finally:
         storage.close()
+
+
+def warn_of_clock(storage: Storage, now: float) -> None:
+    """Say so if the last bundle speaks against this clock: what a command is about to do goes by it, for good."""
+    from hubbub_aggregator.lead import clock_doubt
+
+    if (doubt := clock_doubt(storage, now)) is not None:
+        click.echo(f"warning: {doubt}", err=True)

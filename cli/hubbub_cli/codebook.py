@@ -16,7 +16,7 @@ import click
 from hubbub.codebook import Codebook, decimal_text, diff, lint
 from hubbub.period import duration_text
 from hubbub.problems import CodebookError, InvalidParameter
-from hubbub_cli.beside import STATE, beside
+from hubbub_cli.beside import STATE, beside, warn_of_clock
 from hubbub_cli.table import table
 
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ def publish(file: str, state_dir: Path, start: str | None, as_json: bool) -> Non
     with beside(state_dir) as state:
         before = state.codebooks.newest
         calendar = state.codebooks.collection.calendar
-        version = state.codebooks.publish(written, time.time(), None if start is None else calendar.boundary(start))
+        warn_of_clock(state.storage, now := time.time())
+        version = state.codebooks.publish(written, now, None if start is None else calendar.boundary(start))
         ahead = duration_text(CACHE_LIFETIMES * cache_lifetime(state.storage, state.max_age))
         period = calendar.period(version.first_period)
         label, begins = period.label, datetime.fromtimestamp(period.start, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

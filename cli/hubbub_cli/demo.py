@@ -213,16 +213,17 @@ _ROW = ("value", "truth", "estimate", "stderr", "low", "high")
 
 
 def _render(metric: Metric, answer: Mapping[str, Any]) -> str:
-    share = answer["type"] != "mean"
+    shape = metric.values.shape
+    share = shape.measure == "share"
     lines = [
         f"{metric.name}: {metric.description or metric.type}",
         f"{answer['reports']:,} reports by {answer['mechanism']}; {drawing.promise(answer['privacy'])}",
-        drawing.estimates(answer["values"], share=share, truth=True),
+        drawing.estimates(answer["values"], shape.labels, share=share, truth=True),
     ]
-    item = 1 if metric.type == "boolean" else 0
+    item = shape.leading or 0
     course = " → ".join(drawing.number(one["values"][item]["estimate"], share=share) for one in answer["series"])
     truth = " → ".join(drawing.number(one["values"][item]["truth"], share=share) for one in answer["series"])
-    name = "mean" if not share else metric.label_of(item)
+    name = metric.label_of(item)
     lines.append(f"over {len(answer['series'])} periods, {name}: {course}   (truth {truth})")
     return "\n".join(lines)
 

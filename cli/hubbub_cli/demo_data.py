@@ -6,12 +6,10 @@ import csv
 import gzip
 import random
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from importlib import resources
 from typing import TYPE_CHECKING, Any
-
-from hubbub.mechanisms import Bounds, Categories
 
 if TYPE_CHECKING:
     from hubbub.codebook import Metric
@@ -52,20 +50,13 @@ def crowd(rows: Sequence[Mapping[str, Any]], devices: int, age: int) -> list[Map
 
 
 def made_up(metric: Metric, devices: int, age: int) -> list[Any]:
-    """Values for a metric that the flights know nothing of: a falling list, or a hump between the bounds."""
+    """Values for a metric that the flights know nothing of."""
     generator = random.Random(f"{metric.name} {age}")  # noqa: S311  made up, as it says
-    domain = metric.mechanism.domain
-    if isinstance(domain, Bounds):
-        return [float(domain.lower) + float(domain.width) * generator.betavariate(2, 4 + age) for _ in range(devices)]
-    assert isinstance(domain, Categories)  # noqa: S101  there are no other domains; for the type checker
-    drawn = generator.choices(range(domain.size), [1 / (i + 1 + age / 2) for i in range(domain.size)], k=devices)
-    return [bool(i) for i in drawn] if metric.type == "boolean" else [metric.label_of(i) for i in drawn]
+    return [metric.values.made_up(generator.random(), age) for _ in range(devices)]
 
 
 def truth(metric: Metric, values: Sequence[Any]) -> list[float]:
     """What an estimate should come out as: the share of each value, or the mean of the clamped numbers."""
-    inputs = [metric.input_of(metric.recorded(value)) for value in values]
-    if isinstance(metric.mechanism.domain, Bounds):
-        low, high = metric.mechanism.domain.lower, metric.mechanism.domain.upper
-        return [float(sum((min(max(Fraction(i), low), high) for i in inputs), Fraction(0)) / len(inputs))]
-    return [sum(i == item for i in inputs) / len(inputs) for item in range(metric.mechanism.domain.size)]
+    held = Counter(metric.input_of(metric.recorded(value)) for value in values)
+    found: list[float] = metric.values.truth(metric.mechanism.domain.inputs(list(held)), list(held.values())).tolist()
+    return found

@@ -89,17 +89,16 @@ def number(value: float | None, *, share: bool) -> str:
 
 def estimates(
     values: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
     *,
     share: bool,
     truth: bool = False,
-    names: Sequence[str] | None = None,
     first: str = "value",
 ) -> str:
     """A row for each value: estimate, interval and, where it is known, the truth; bars fill what is left of a line."""
     drawn = signs()
     shown = ["estimate", "low", "high"]
     head = [first, *(["truth"] if truth else []), *shown]
-    names = [name_of(row["value"]) for row in values] if names is None else names
     rows = [
         [short(name, drawn), *(number(row.get(column), share=share) for column in head[1:])]
         for name, row in zip(names, values, strict=True)
@@ -120,14 +119,26 @@ def estimates(
     return table([*head, ""], [[*row, draw(limit)] for row, limit in zip(rows, limits, strict=True)])
 
 
+def grid(values: Sequence[Mapping[str, Any]], rows: Mapping[str, Any], columns: Mapping[str, Any]) -> str:
+    """Cells as a table: each estimate with half the width of its interval."""
+    drawn, wide = signs(), len(columns["labels"])
+    cells = [f"{number(cell['estimate'], share=True)} ±{_half(cell)}" for cell in values]
+    head = [short(f"{rows['name']} / {columns['name']}", drawn), *(short(name, drawn) for name in columns["labels"])]
+    return table(
+        head, [[short(name, drawn), *cells[place * wide :][:wide]] for place, name in enumerate(rows["labels"])]
+    )
+
+
+def _half(cell: Mapping[str, Any]) -> str:
+    if cell["low"] is None or cell["high"] is None:
+        return "?"
+    return f"{50 * (cell['high'] - cell['low']):.1f}"
+
+
 def room(head: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     """What a line has left for a bar beside these columns."""
     taken = sum(max(map(len, column)) + 2 for column in zip(head, *rows, strict=True))
     return min(max(columns() - taken, _NARROWEST), _WIDEST)
-
-
-def name_of(value: object) -> str:
-    return "mean" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def short(name: str, drawn: Signs) -> str:

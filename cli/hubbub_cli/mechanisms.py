@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from fractions import Fraction
 from typing import Any
 
 import click
 
-from hubbub.mechanisms import Bounds, Categories, Mechanism, registered
+from hubbub.mechanisms import Mechanism, registered
 from hubbub_cli.table import table
 
 
@@ -50,8 +49,8 @@ def mechanisms(epsilon: float, size: int, as_json: bool) -> None:
 
 
 def _describe(name: str, cls: type[Mechanism[Any]], epsilon: float, size: int) -> dict[str, Any]:
-    domain = Categories(size) if cls.kind == "frequency" else Bounds(Fraction(-1), Fraction(1))
-    built = cls.calibrate(epsilon, domain) if cls.automatic and cls.fits(domain) else None
+    domain = cls.usual_domain(size)
+    built = None if cls.needs_options or domain.estimates not in (1, size) else cls.calibrate(epsilon, domain)
     return {
         "name": name,
         "kind": cls.kind,

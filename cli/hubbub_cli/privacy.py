@@ -106,9 +106,10 @@ def _build(
         size = size or (
             len(options["matrix"][0]) if options["matrix"] and isinstance(options["matrix"][0], list) else None
         )
-    if cls.kind == "mean":
-        return cls.calibrate(epsilon, Bounds(Fraction(0), Fraction(1)), **options)
-    if name == "rr":
+    numbers = Bounds(Fraction(0), Fraction(1))
+    if cls.fits(numbers):
+        return cls.calibrate(epsilon, numbers, **options)
+    if not cls.fits(Categories(3)):
         size = 2
     if size is None:
         raise click.UsageError(f"{name} needs --size, the number of values")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import click
 
-from hubbub.mechanisms import REPORT_BYTES, Bounds, Categories
+from hubbub.mechanisms import REPORT_BYTES
 from hubbub.mechanisms import select as choice_for
+from hubbub.metric_types import metric_type, names
+from hubbub.problems import InvalidParameter
 from hubbub_cli.table import table
 
 if TYPE_CHECKING:
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--type", "kind", type=click.Choice(["boolean", "category", "mean"]), required=True, help="As in a codebook."
-)
+@click.option("--type", "kind", required=True, help=f"As in a codebook: {', '.join(names())}.")
 @click.option("--size", type=int, help="Number of values of a category.")
 @click.option("--epsilon", required=True, help="Local epsilon of one report.")
 @click.option(
@@ -47,13 +46,16 @@ def select(kind: str, size: int | None, epsilon: str, report_bytes: int, as_json
 
 
 def _domain(kind: str, size: int | None) -> Domain:
-    if kind != "category":
-        if size is not None and (kind, size) != ("boolean", 2):
-            raise click.BadParameter(f"leave it out: a {kind} has no list of values", param_hint="--size")
-        return Categories(2) if kind == "boolean" else Bounds(Fraction(-1), Fraction(1))
-    if size is None:
-        raise click.UsageError("a category needs --size, the number of its values, such as --size 16")
-    return Categories(size)
+    try:
+        found = metric_type(kind)
+    except InvalidParameter as error:
+        raise click.BadParameter(str(error), param_hint="--type") from error
+    try:
+        return found.of_size(size).domain
+    except InvalidParameter as error:
+        if size is None:
+            raise click.UsageError(str(error)) from error
+        raise click.BadParameter(str(error), param_hint="--size") from error
 
 
 def _document(made: Choice) -> dict[str, object]:

@@ -180,7 +180,7 @@ def _remarks(crowd: Crowd, data: Data, devices: int | None) -> Iterator[str]:
         metric, silent = column.metric, int((column.places < 0).sum())
         if column.refused:
             instead = "they report `missing`" if metric.missing is not None else "they stay silent"
-            cure = "; add them to `values`, or name an `other`" if metric.type == "category" else ""
+            cure = "; add them to `values`, or name an `other`" if metric.values.listed() else ""
             yield f"{metric.name}: {column.refused:,} devices hold what the SDK refuses, so {instead}{cure}"
         if column.clamped:
             yield f"{metric.name}: {column.clamped:,} of {crowd.rows:,} values are out of bounds and clamped"

@@ -13,6 +13,7 @@ __all__ = ["mechanisms", "undocumented"]
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 SIZES = (2, 16, 1_024)
+RANGE = Bounds(Fraction(-1), Fraction(1))
 
 
 def mechanisms(part: str) -> str:
@@ -23,23 +24,22 @@ def mechanisms(part: str) -> str:
             [
                 (
                     anchored(code(name), "mechanism", name),
-                    {"frequency": "shares", "mean": "a mean"}[cls.kind],
+                    "a mean" if cls.fits(RANGE) else "shares",
                     _options(cls),
                     cls.regime,
-                    cls.reserved or ("" if cls.automatic else "it needs what only a person can give"),
+                    cls.reserved or (cls.needs_options and f"it needs {cls.needs_options}, which only you can give"),
                 )
                 for name, cls in registered().items()
             ],
         )
     if part == "means":
-        domain = Bounds(Fraction(-1), Fraction(1))
-        rows = [[code(name), *(_cell(cls, e, domain) for e in EPSILONS)] for name, cls in _of("mean")]
+        rows = [[code(name), *(_cell(cls, e, RANGE) for e in EPSILONS)] for name, cls in _of(numbers=True)]
         return table(["on [−1, 1]", *(f"ε = {e:g}" for e in EPSILONS)], rows)
     return table(
         ["", *(f"{d:,} values, ε = {e:g}" for d in SIZES for e in (1.0, 4.0))],
         [
             [code(name), *(_cell(cls, e, Categories(d)) for d in SIZES for e in (1.0, 4.0))]
-            for name, cls in _of("frequency")
+            for name, cls in _of(numbers=False)
         ],
     )
 
@@ -49,8 +49,9 @@ def undocumented() -> list[str]:
     return [name for name, cls in registered().items() if not getattr(cls, "regime", "") or not cls.__doc__]
 
 
-def _of(kind: str) -> list[tuple[str, type[Mechanism[Any]]]]:
-    return [(name, cls) for name, cls in registered().items() if cls.kind == kind]
+def _of(*, numbers: bool) -> list[tuple[str, type[Mechanism[Any]]]]:
+    """Those of numbers, or those of lists."""
+    return [(name, cls) for name, cls in registered().items() if cls.fits(RANGE) is numbers]
 
 
 def _options(cls: type[Mechanism[Any]]) -> str:
@@ -60,7 +61,7 @@ def _options(cls: type[Mechanism[Any]]) -> str:
 
 
 def _cell(cls: type[Mechanism[Any]], epsilon: float, domain: Categories | Bounds) -> str:
-    if not cls.automatic or not cls.fits(domain):
+    if cls.needs_options or not cls.fits(domain):
         return ""
     made = cls.calibrate(epsilon, domain)
     bytes_ = made.report_bytes

@@ -81,10 +81,10 @@ class Crowd:
         valid = tally.reports
         batch = self._batch(name, period, valid + sum(invalid.values()))
         record = release_record(batch, found, self._promise(found, batch.header, valid), invalid)
-        version = self.storage.pair(found.metric.id, period).version
+        version = len(self.storage.accepted(found.metric.id, period))
         self.storage.admit(batch)
         accepted = Accepted(valid, invalid, tally.to_bytes(), self.rng.bytes(16), record)
-        assert self.storage.accept(batch.id, version, accepted)
+        assert self.storage.accept(batch.id, version, accepted) == "accepted"
         return batch.id
 
     def refusal(self, name: str, period: int, reason: str, reports: int, **invalid: int) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from hubbub_aggregator.main import build
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.settings import Settings
+from hubbub_service_common.trusted_clock import TrustedClock
 from tests.browser.crowd import Crowd
 from tests.browser.serve import TOKEN
 
@@ -97,7 +98,7 @@ def start(root: Path, text: str, now: float = NOW, **settings: Any) -> Aggregato
     root.mkdir(parents=True, exist_ok=True)
     codebook.write_text(text)
     chosen = Settings(codebook=codebook, state_dir=root / "state", processes=1, **settings)
-    return build(chosen, lambda: now)
+    return build(chosen, TrustedClock.set_by(lambda: now))
 
 
 def _leave(service: Aggregator) -> None:

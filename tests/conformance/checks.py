@@ -171,7 +171,7 @@ def population(mechanism: AnyMechanism, size: int, seed: int) -> tuple[NDArray[A
         weights = np.arange(1, mechanism.domain.size + 1)
         held = rng.choice(mechanism.domain.size, size, p=weights / weights.sum())
         return held, np.bincount(held, minlength=mechanism.domain.size) / size
-    low, width = float(mechanism.domain.lower), float(mechanism.domain.width)
+    low, width = mechanism.domain.limits[0], mechanism.domain.span
     values = low + width * rng.beta(2, 5, size)
     return values, values
 

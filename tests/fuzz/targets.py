@@ -145,7 +145,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 def _mechanisms() -> list[Mechanism[Any]]:
     built: list[Mechanism[Any]] = []
     for cls in registered().values():
-        if cls.automatic:
+        if not cls.needs_options:
             domain = Categories(5) if cls.fits(Categories(5)) else Categories(2)
             built.append(cls.calibrate(1, domain if cls.kind == "frequency" else Bounds(Fraction(0), Fraction(100))))
         else:

@@ -10,14 +10,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
-from hubbub_aggregator.dashboard.palette import INK, LINES, MUTED
-from hubbub_aggregator.dashboard.vega import Spec, axis, chart, percent, plain, rows_of, rule, times
+from hubbub_aggregator.dashboard.palette import GRID, INK, LINES, MUTED
+from hubbub_aggregator.dashboard.vega import WIDTH, Spec, axis, chart, percent, plain, rows_of, rule, times
 
-__all__ = ["Bar", "Moment", "bars", "course", "differences", "number_line"]
+__all__ = ["Bar", "Moment", "bars", "course", "curve", "differences", "dots", "grid", "number_line"]
 
 _FEW = 31
 """Periods up to which every one has a whisker and a point to be aimed at; beyond, they would hide the band."""
+_SIDE_BY_SIDE = 32
+"""Letters, with a space each, of names of columns that stand side by side; beyond, the names stand upright."""
+_CELL = 30
+"""Height of a cell of a grid."""
+_NUMBERED = 5
+"""Columns of a grid up to which every cell has room for its number."""
 _MARGIN = 46
 """Left of each of several charts, for the numbers of its axis."""
 
@@ -192,7 +199,7 @@ def differences(rows: Sequence[Bar], *, share: bool) -> Spec:
     x = {
         "type": "quantitative",
         "title": None,
-        "axis": axis(format="+" + (percent(data) if share else plain(data))),
+        "axis": axis(format="+" + (percent(data) if share else plain(data)), labelSeparation=14),
         "scale": {"zero": True, "nice": True},
     }
     layers = [
@@ -210,16 +217,103 @@ def differences(rows: Sequence[Bar], *, share: bool) -> Spec:
     return chart({"values": data}, layers, height={"step": 26})
 
 
-def _names(rows: Sequence[Bar]) -> Spec:
-    """Room by the number of letters: the browser's font may be wider than the one that vl-convert measures with."""
-    longest = max((len(row.label) for row in rows), default=1)
-    return {
-        "labelLimit": 120,
-        "minExtent": min(155, 16 + 8 * longest),
-        "domain": False,
-        "ticks": False,
-        "labelPadding": 8,
+def dots(rows: Sequence[Bar]) -> Spec:
+    """A number for each group, with whiskers, on one scale."""
+    data = [_datum(row) for row in rows]
+    y = {"field": "label", "type": "nominal", "sort": None, "title": None, "axis": _names(rows)}
+    scale: Spec = {"zero": False, "nice": True}
+    x = {"type": "quantitative", "title": None, "axis": axis(format=plain(data)), "scale": scale}
+    point = {"type": "point", "filled": True, "size": 60, "color": LINES[0], "opacity": 1}
+    layers: list[Spec] = [
+        *_whiskers("y", y, x),
+        {"mark": point, "encoding": {"x": {"field": "v", **x}, "y": y, "description": {"field": "text"}}},
+    ]
+    return chart({"values": data}, layers, height={"step": 26})
+
+
+def curve(rows: Sequence[Bar], places: Sequence[float] | None, title: str, *, share: bool) -> Spec:
+    """Values over an axis with the band of their intervals; without places, one step for each."""
+    data = [{**_datum(row), "at": at} for row, at in zip(rows, places or range(len(rows)), strict=True)]
+    scale: Spec = {"zero": False, "nice": False}
+    along = axis(format=plain([{"v": row["at"]} for row in data]), grid=False, title=title)
+    if places is None:
+        along = axis(labels=False, grid=False, title=title)
+    x = {"field": "at", "type": "quantitative", "scale": scale, "axis": along}
+    y = {
+        "type": "quantitative",
+        "title": None,
+        "axis": axis(format=percent(data) if share else plain(data)),
+        "scale": {"zero": share, "nice": True},
     }
+    line = {"type": "line", "color": LINES[0], "strokeWidth": 1.8, "aria": False}
+    point = {"type": "point", "filled": True, "size": 26 if len(rows) <= _FEW else 6, "color": LINES[0], "opacity": 1}
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "area", "opacity": 0.3, "color": LINES[0], "aria": False},
+            "encoding": {"x": x, "y": {"field": "lo", **y}, "y2": {"field": "hi"}},
+        },
+        {"mark": line, "encoding": {"x": x, "y": {"field": "v", **y}}},
+        {"mark": point, "encoding": {"x": x, "y": {"field": "v", **y}, "description": {"field": "text"}}},
+    ]
+    return chart({"values": data}, layers, height=210)
+
+
+def grid(cells: Sequence[Bar], down: Sequence[str], across: Sequence[str], names: tuple[str, str]) -> Spec:
+    """The share in each cell: the stronger the colour, the larger; in small grids with its number."""
+    data = [
+        {**_datum(cell), "row": row, "column": column, "shown": max(0.0, cell.estimate)}
+        for cell, (row, column) in zip(cells, product(down, across), strict=True)
+    ]
+    largest = max((float(row["shown"]) for row in data), default=0.0) or 1.0
+    digits = percent(data)
+    tidy: Spec = {"domain": False, "ticks": False, "labelPadding": 6, "labelLimit": 120}
+    letters = max(map(len, across), default=1)
+    upright = len(across) * (letters + 1) > _SIDE_BY_SIDE
+    x = {
+        "field": "column",
+        "type": "nominal",
+        "sort": None,
+        "title": names[1],
+        "axis": {**tidy, "orient": "top", "labelAngle": -90 if upright else 0, "titleLimit": WIDTH / 2},
+    }
+    beside = {**tidy, "minExtent": _extent(down), "titleLimit": _CELL * max(len(down), 3) * 2 / 3}
+    y = {"field": "row", "type": "nominal", "sort": None, "title": names[0], "axis": beside}
+    # by opacity, so that a style sheet can exchange the colour for the dark
+    shade = {"field": "shown", "type": "quantitative", "scale": {"domain": [0, largest], "range": [0.03, 0.6]}}
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "rect", "fill": LINES[0], "stroke": GRID, "strokeWidth": 1},
+            "encoding": {"x": x, "y": y, "fillOpacity": {**shade, "legend": None}, "description": {"field": "text"}},
+        }
+    ]
+    if len(across) <= _NUMBERED:
+        layers.append(
+            {
+                "mark": {"type": "text", "fontSize": 12, "color": INK, "aria": False},
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    "text": {"field": "v", "type": "quantitative", "format": digits},
+                },
+            }
+        )
+    return chart({"values": data}, layers, height={"step": _CELL})
+
+
+def _datum(row: Bar) -> Spec:
+    low, high = (limit if limit is not None else row.estimate for limit in (row.low, row.high))
+    return {"label": row.label, "v": row.estimate, "lo": low, "hi": high, "text": row.text}
+
+
+def _names(rows: Sequence[Bar]) -> Spec:
+    """Values down the side of a chart."""
+    labels = [row.label for row in rows]
+    return {"labelLimit": 120, "minExtent": _extent(labels), "domain": False, "ticks": False, "labelPadding": 8}
+
+
+def _extent(labels: Sequence[str]) -> int:
+    """Room by the number of letters: the browser's font may be wider than the one that vl-convert measures with."""
+    return min(155, 16 + 8 * max(map(len, labels), default=1))
 
 
 def _whiskers(across: str, place: Spec, along: Spec, *, width: float = 1.5, color: str = INK) -> list[Spec]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
+from hubbub.in_words import amount, count, probability, raised
 from hubbub.period import duration_seconds
 
 __all__ = [
@@ -44,19 +45,8 @@ def share(number: float | None, digits: int = 1) -> str:
     return f"{sign}{text}{_THIN}%"
 
 
-def amount(number: float | None) -> str:
-    """A mean: three or four significant digits, thousands set apart."""
-    if number is None:
-        return "–"
-    if number and not 1e-3 <= abs(number) < 1e9:
-        front, _, power = f"{number:.2e}".partition("e")
-        return f"{front} × 10{_raised(int(power))}".replace("-", _MINUS)
-    digits = 0 if abs(number) >= 100 else max(0, 2 - (math.floor(math.log10(abs(number))) if number else 2))
-    return f"{number:,.{digits}f}".replace("-", _MINUS).replace(",", _THIN)
-
-
-def value(number: float | None, *, is_share: bool) -> str:
-    return share(number) if is_share else amount(number)
+def value(number: float | None, *, is_share: bool, unit: str | None = None) -> str:
+    return share(number) if is_share else amount(number) + (f"{_THIN}{unit}" if unit and number is not None else "")
 
 
 def change(number: float | None, *, is_share: bool) -> str:
@@ -67,13 +57,9 @@ def change(number: float | None, *, is_share: bool) -> str:
     return f"{sign}{100 * number:.1f} pp".replace("-", _MINUS) if is_share else f"{sign}{amount(number)}"
 
 
-def interval(low: float | None, high: float | None, *, is_share: bool) -> str:
+def interval(low: float | None, high: float | None, *, is_share: bool, unit: str | None = None) -> str:
     """From the lower to the upper limit."""
-    return f"{value(low, is_share=is_share)} to {value(high, is_share=is_share)}"
-
-
-def count(number: int | float | None) -> str:
-    return "–" if number is None else f"{round(number):,}".replace(",", _THIN).replace("-", _MINUS)
+    return f"{value(low, is_share=is_share)} to {value(high, is_share=is_share, unit=unit)}"
 
 
 def epsilon(number: float) -> str:
@@ -101,19 +87,8 @@ def delta(number: float) -> str:
     front = math.ceil(number / 10**exponent * 100 - 1e-6) / 100
     if front >= 10:
         front, exponent = front / 10, exponent + 1
-    power = f"10{_raised(exponent)}"
+    power = f"10{raised(exponent)}"
     return power if front == 1 else f"{front:g} × {power}"
-
-
-def _raised(exponent: int) -> str:
-    return "".join("⁻" if c == "-" else "⁰¹²³⁴⁵⁶⁷⁸⁹"[int(c)] for c in str(exponent))
-
-
-def probability(number: float) -> str:
-    """Two digits, and never 0 or 1 for what is not."""
-    if 0.005 <= number <= 0.995:
-        return f"{number:.2f}"
-    return f"{number:.2g}" if number < 0.005 else f"{number:.6f}".rstrip("0")
 
 
 def length(text: str) -> str:

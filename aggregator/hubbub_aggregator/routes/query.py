@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import astuple
 from functools import partial
 from typing import Annotated, Literal, TypeAlias
@@ -9,14 +10,13 @@ from typing import Annotated, Literal, TypeAlias
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from hubbub.codebook import Metric
-from hubbub.mechanisms import Bounds
 from hubbub.refusals import Refused
 from hubbub_aggregator import compare as comparing
 from hubbub_aggregator import scope
 from hubbub_aggregator import series as courses
 from hubbub_aggregator.answers import Comparison, Series
 from hubbub_aggregator.estimate import Query as Asked
-from hubbub_aggregator.estimate import mechanism_model, segment
+from hubbub_aggregator.estimate import mechanism_model, segment, shaped
 from hubbub_aggregator.guarantees import privacy
 from hubbub_aggregator.models import Estimate, MetricList, MetricVersion, NamedMetric, Postprocess
 from hubbub_aggregator.reading import Crowd, over
@@ -63,19 +63,26 @@ def metrics(request: Request, service: Analyst, format: Format = None) -> Respon
     return reply(request, format, basis, partial(_listing, service, spans), name="metrics")
 
 
+def _remarks(versions: Sequence[Metric]) -> list[object]:
+    """What may be edited under the same id and is shown: an answer with another unit is another answer."""
+    return [metric.values.remarks() for metric in versions]
+
+
 def _listing(service: Aggregator, spans: dict[bytes, tuple[int, int, int]]) -> MetricList:
     calendar = service.codebooks.collection.calendar
     in_force = {metric.id for metric in service.codebooks.newest.metrics}
 
     def version(metric: Metric) -> MetricVersion:
         count, first, last = spans.get(metric.id, (0, None, None))
-        domain = metric.mechanism.domain
+        shape, domain = metric.values.shape, metric.mechanism.domain
         return MetricVersion(
+            **shaped(metric),
             id=metric.id.hex(),
             type=metric.type,
             mechanism=mechanism_model(metric),
             value_count=len(metric.values.labels()),
-            bounds=(float(domain.lower), float(domain.upper)) if isinstance(domain, Bounds) else None,
+            bounds=shape.limits if shape.measure == "number" else None,
+            inputs=domain.estimates if domain.estimates > 1 else None,
             min_batch=metric.min_batch,
             enabled=metric.enabled,
             released_periods=count,
@@ -121,7 +128,7 @@ def estimate(
     found = [crowd for metric in versions if (crowd := over(service.storage, metric, periods)) is not None]
     if not found:
         raise _nothing(name)
-    basis = [astuple(asked), [crowd.ids for crowd in found], (periods.start, periods.stop)]
+    basis = [astuple(asked), [crowd.ids for crowd in found], (periods.start, periods.stop), _remarks(versions)]
     build = partial(_estimate, service, name, found, periods, asked, is_complete=is_complete)
     return reply(request, format, [*basis, is_complete, service.single_operator], build, name=f"{name}-estimate")
 
@@ -183,6 +190,7 @@ def series(
         sorted(course.complete),
         service.single_operator,
         composed,
+        _remarks(versions),
     ]
     build = partial(courses.series, course, asked, single_operator=service.single_operator, composed=composed)
     return reply(request, format, basis, build, name=f"{name}-series")
@@ -217,6 +225,7 @@ def compare(
     basis = [
         [confidence, simultaneous, top, service.single_operator],
         [[side.crowd.ids, side.periods.start, side.periods.stop, side.is_complete] for side in (before, after)],
+        _remarks(versions),
     ]
     build = partial(
         comparing.comparison,

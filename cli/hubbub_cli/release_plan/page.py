@@ -10,7 +10,6 @@ import hubbub
 from hubbub.codebook import decimal_text
 from hubbub.period import duration_text
 from hubbub_cli.markdown import plain
-from hubbub_cli.release_plan.domain import domain_of
 from hubbub_cli.release_plan.figures import group, near
 from hubbub_cli.release_plan.question import Question
 from hubbub_cli.release_plan.questions import release_target, sections
@@ -111,7 +110,7 @@ def _figures(found: Review, file: str) -> Iterator[str]:
         [
             [
                 f"`{one.metric.name}`",
-                plain(domain_of(one.metric)),
+                plain(one.metric.values.holds_in_words()),
                 one.metric.mechanism.name,
                 f"{one.min_batch:,} reports" if one.min_batch else "never",
                 near(one.stderr) if one.reports else "-",

@@ -11,7 +11,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from hubbub.codebook import decimal_text
-from hubbub_cli.release_plan.domain import domain_of
 from hubbub_cli.release_plan.limits import LIMITS
 from hubbub_cli.release_plan.question import Answer, Question, Section
 
@@ -133,19 +132,19 @@ def _metrics(codebook: Codebook) -> Section:
         questions.append(
             Question(
                 f"metrics.{metric.name}.purpose",
-                f"{metric.name} ({domain_of(metric)}): what will be decided with it?",
+                f"{metric.name} ({metric.values.holds_in_words()}): what will be decided with it?",
                 "A metric that no decision waits for costs privacy for nothing: leave it out."
                 + (f" The codebook says: {metric.description}." if metric.description else ""),
                 basis=about,
             )
         )
-        if metric.type != "boolean":
-            listed = metric.type == "category"
-            come = "does its list of values come" if listed else "do its bounds come"
+        if chosen := metric.values.chosen:
+            plural = chosen.endswith("s") and " " not in chosen
+            come = f"do its {chosen} come" if plural else f"does its {chosen} come"
             questions += [
                 Question(
                     f"metrics.{metric.name}.origin",
-                    f"{metric.name} ({domain_of(metric)}): where {come} from?",
+                    f"{metric.name} ({metric.values.holds_in_words()}): where {come} from?",
                     "What was read off the data that is to be protected is outside every guarantee: a bound may be one "
                     "person's value, and a value in the list someone's secret.",
                     "choice",
@@ -154,7 +153,7 @@ def _metrics(codebook: Codebook) -> Section:
                 ),
                 Question(
                     f"metrics.{metric.name}.reason",
-                    f"{metric.name}: why {'this list of values' if listed else 'these bounds'}?",
+                    f"{metric.name}: why {'these' if plural else 'this'} {chosen}?",
                     "Name the source, so that it can be looked up when it is questioned.",
                     basis=about,
                 ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,12 +14,10 @@ from hubbub.problems import InvalidParameter, did_you_mean
 
 if TYPE_CHECKING:
     from hubbub.codebook import Metric
-    from hubbub.reduce import ValueKind
 
 __all__ = ["Data", "read"]
 
 _GZIP = b"\x1f\x8b"
-_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +88,16 @@ class _Cells:
 
     def __init__(self, path: Path, metric: Metric) -> None:
         self._path, self._metric = path, metric
-        self._read = _READERS[metric.values.kind]
         self._known: dict[str, object] = {"": None}
 
     def value(self, text: str, line: int) -> object:
         if text not in self._known:
             try:
-                self._known[text] = self._read(text)
+                self._known[text] = self._metric.values.from_text(text)
             except ValueError:
-                expected = "true or false" if self._metric.values.kind == "boolean" else "a number"
+                expected = self._metric.values.cell_in_words
                 raise InvalidParameter(
                     f"{self._path}, line {line}: {text!r} in column {self._metric.name!r} is not {expected}; "
                     "correct it, or leave the cell empty where nothing was recorded"
                 ) from None
         return self._known[text]
-
-
-def _boolean(text: str) -> bool:
-    found = _BOOLEANS.get(text.strip().lower())
-    if found is None:
-        raise ValueError(text)
-    return found
-
-
-_READERS: Mapping[ValueKind, Callable[[str], object]] = {"boolean": _boolean, "category": str, "number": float}

@@ -45,7 +45,7 @@ class Outcome:
     @property
     def share(self) -> bool:
         """Whether the values are shares, and not a number with a unit of its own."""
-        return self.metric.mechanism.kind == "frequency"
+        return self.metric.values.shape.measure == "share"
 
     def document(self) -> dict[str, Any]:
         """The metric in the JSON answer."""
@@ -77,7 +77,9 @@ class Outcome:
         columns = (trial.truth, trial.estimate, trial.stderr, trial.low, trial.high)
         return [
             dict(zip(("value", "truth", "estimate", "stderr", "low", "high"), row, strict=True))
-            for row in zip(map(self._value, picked.tolist()), *(_finite(c[picked]) for c in columns), strict=True)
+            for row in zip(
+                map(self.metric.values.value_of, picked.tolist()), *(_finite(c[picked]) for c in columns), strict=True
+            )
         ]
 
     def largest(self, most: int) -> list[int]:
@@ -87,15 +89,6 @@ class Outcome:
             return list(range(size))
         found: list[int] = np.argsort(-self.first.truth, kind="stable")[:most].tolist()
         return found
-
-    def _value(self, index: int) -> bool | str | None:
-        match self.metric.type:
-            case "boolean":
-                return bool(index)
-            case "category":
-                return self.metric.label_of(index)
-            case _:
-                return None
 
     # -- as text --------------------------------------------------------------------------------
 
@@ -111,7 +104,8 @@ class Outcome:
         if not self.verdict.released:
             yield from map(_wrapped, self._unreleased())
         chosen = self.largest(FEW if len(self.first.truth) <= FEW else scores.top)
-        yield drawing.estimates(self.rows(chosen), share=self.share, truth=True)
+        names = [metric.label_of(index) for index in chosen]
+        yield drawing.estimates(self.rows(chosen), names, share=self.share, truth=True)
         if (left := len(self.first.truth) - len(chosen)) > 0:
             yield f"and {left:,} values that are rarer in truth; --json lists all"
         yield ""

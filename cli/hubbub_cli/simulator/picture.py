@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hubbub_cli import drawing, plotting
+from hubbub_cli import plotting
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,12 +36,13 @@ def _panel(outcome: Outcome) -> Any:
     import altair as alt
 
     chosen = outcome.largest(MOST)
-    rows = [{**row, "name": drawing.name_of(row["value"]), **_LEGEND} for row in outcome.rows(chosen)]
+    names = [outcome.metric.label_of(index) for index in chosen]
+    rows = [{**row, "name": name, **_LEGEND} for row, name in zip(outcome.rows(chosen), names, strict=True)]
     marks = alt.Scale(domain=list(_LEGEND.values()), range=["#d6604d", "#2166ac"])
     y = alt.Y("name:N", sort=None, title=None)
     format_ = "~%" if outcome.share else "~g"
     base = alt.Chart(plotting.as_data(rows)).encode(y=y)
-    axis = alt.Axis(format=format_, title="share of devices" if outcome.share else "mean")
+    axis = alt.Axis(format=format_, title="share of devices" if outcome.share else outcome.metric.label_of(0))
     scale = alt.Scale(zero=outcome.share, nice=True)
     bars = base.mark_rule(strokeWidth=2).encode(
         x=alt.X("low:Q", axis=axis, scale=scale), x2="high:Q", color=alt.Color("found:N", scale=marks, title=None)

@@ -21,6 +21,7 @@ from hubbub_aggregator.app import create_app
 from hubbub_aggregator.main import build as build_aggregator
 from hubbub_aggregator.settings import Settings as AggregatorSettings
 from hubbub_client.testing import Fleet
+from hubbub_service_common.trusted_clock import TrustedClock
 from hubbub_shuffler.in_process import in_process
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class Pipeline:
         collecting = AggregatorSettings.model_construct(
             codebook=self._codebook, state_dir=self._home / "aggregator", single_operator=True
         )
-        self._service = build_aggregator(collecting, self._clock)
+        self._service = build_aggregator(collecting, TrustedClock.set_by(self._clock))
         self._open.callback(self._service.close)
         collected = create_app(self._service)
         inside = httpx2.ASGITransport(collected)

@@ -17,7 +17,7 @@ from hubbub.accounting.exact import MOST_DATA_SETS, Census
 from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
-    from hubbub.mechanisms._frame import Amplification
+    from hubbub.mechanisms.amplification import Amplification
 
 Method: TypeAlias = Literal["blanket", "exact-binary", "extremal-pair", "clone-fmt21", "local"]
 

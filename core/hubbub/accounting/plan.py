@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hubbub.accounting.compose import Composition, compose
 from hubbub.accounting.guarantee import Guarantee, guarantee, min_reports
 from hubbub.accounting.honest import honest_reports
-from hubbub.mechanisms import Bounds, explain
+from hubbub.mechanisms import explain
 from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
@@ -90,13 +90,8 @@ def min_batch(metric: Metric, codebook: Codebook) -> int:
 
 def expected_error(mechanism: Mechanism[Any], reports: int) -> float:
     """Standard error of an estimate from so many reports: typical for shares, the worst case for a mean."""
-    unit = span(mechanism) / 2 if isinstance(mechanism.domain, Bounds) else 1.0  # a mean's variance is on [-1, 1]
+    unit = mechanism.domain.unit_of_variance
     return math.sqrt(mechanism.typical_variance() / reports) * unit if reports else math.inf
-
-
-def span(mechanism: Mechanism[Any]) -> float:
-    """What an error is compared with: the width of the bounds, or one."""
-    return float(mechanism.domain.width) if isinstance(mechanism.domain, Bounds) else 1.0
 
 
 def _plan_metric(codebook: Codebook, metric: Metric, devices: int, periods: int) -> MetricPlan:
@@ -138,9 +133,8 @@ def _advice(codebook: Codebook, metric: Metric, reports: int, needed: int | None
             found.append(
                 f"share = {float(metric.share):g} leaves out devices; 1 would give {int(reports / metric.share):,}"
             )
-    if stderr / span(metric.mechanism) > _LARGE_ERROR:
-        remedy = "fewer values" if metric.type == "category" else "tighter bounds" if metric.type == "mean" else ""
-        more = f", {remedy}" if remedy else ""
+    if stderr / metric.mechanism.domain.span > _LARGE_ERROR:
+        more = f", {metric.values.remedy}" if metric.values.remedy else ""
         found.append(
             f"expect a standard error of {stderr:.2g}: more devices, a longer period{more} or a larger epsilon help"
         )
@@ -151,7 +145,7 @@ def _largest_epsilon_that_fits(codebook: Codebook, metric: Metric, reports: int)
     """The largest two-digit epsilon below the metric's own at which the expected reports are enough."""
     collection = codebook.collection
     honest = honest_reports(reports, collection.honest_fraction)
-    if not honest or metric.mechanism.name == "matrix":  # a matrix is its own epsilon
+    if not honest or metric.mechanism.needs_options:  # what a person gave has an epsilon of its own
         return None
     low, high = 0, int(metric.epsilon * 100)
     while high - low > 1:

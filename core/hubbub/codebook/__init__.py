@@ -10,18 +10,14 @@
 
 from hubbub.codebook._codebook import Codebook
 from hubbub.codebook._diff import Change, Diff, MetricDiff, diff
-from hubbub.codebook._keys import COLLECTION, METRIC, RELEASE, Key
+from hubbub.codebook._keys import COLLECTION, RELEASE, Key, metric_keys
 from hubbub.codebook._lint import lint
 from hubbub.codebook._metric import Collection, Metric
-from hubbub.codebook._numbers import decimal_text
-from hubbub.codebook._values import Boolean, Category, Number, Values
+from hubbub.metric_types._numbers import decimal_text
 
 __all__ = [
     "COLLECTION",
-    "METRIC",
     "RELEASE",
-    "Boolean",
-    "Category",
     "Change",
     "Codebook",
     "Collection",
@@ -29,9 +25,8 @@ __all__ = [
     "Key",
     "Metric",
     "MetricDiff",
-    "Number",
-    "Values",
     "decimal_text",
     "diff",
     "lint",
+    "metric_keys",
 ]

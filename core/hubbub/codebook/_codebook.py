@@ -15,6 +15,7 @@ from hubbub.canonical import Json, canonical_bytes, digest, read_json
 from hubbub.codebook._metric import ID_BYTES, Collection, Metric, total_epsilon
 from hubbub.codebook._read import read, resolve
 from hubbub.mechanisms import Domain, Mechanism, mechanism
+from hubbub.metric_types import metric_type, names
 from hubbub.period import duration_text
 from hubbub.problems import CodebookError, Finding, InvalidParameter, did_you_mean
 
@@ -126,13 +127,9 @@ def _tables(document: Any) -> dict[str, object]:
 def _metric_table(metric: Any) -> dict[str, object]:
     table = {name: value for name, value in metric.items() if value is not None and name not in _DERIVED}
     table["epsilon"], table["share"] = Decimal(table["epsilon"]), Decimal(table["share"])
-    if "bounds" in table:
-        table["bounds"] = [Decimal(text) for text in table["bounds"]]
     if "expires" in table:
         table["expires"] = date.fromisoformat(table["expires"])
-    if "bounds" in table and "missing" in table:
-        table["missing"] = Decimal(table["missing"])
-    return table
+    return metric_type(table["type"]).restored(table) if table.get("type") in names() else table
 
 
 def _rebuild(written: Any, epsilon: Fraction, domain: Domain, _report_bytes: int | None) -> Mechanism[Any]:

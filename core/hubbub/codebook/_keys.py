@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
 
-__all__ = ["COLLECTION", "METRIC", "RELEASE", "Key"]
+from hubbub.metric_types import LATER, metric_type, names
+from hubbub.metric_types.base import Key
+from hubbub.reduce import REDUCERS
+
+__all__ = ["COLLECTION", "METRIC", "RELEASE", "Key", "metric_keys"]
 
 
-class Key(NamedTuple):
-    """One key. `form` completes "write ..." in an error."""
-
-    name: str
-    form: str
-    default: str
-    meaning: str
+def one_of_these(words: Iterable[str]) -> str:
+    """a, b or c."""
+    *most, last = words
+    return f"{', '.join(most)} or {last}"
 
 
 _NAME = "a lower-case name: a letter, then letters, digits, `_`"
@@ -59,24 +60,16 @@ RELEASE = (
 )
 
 METRIC = (
-    Key("type", '"boolean", "category" or "mean"', "required", 'What is measured. "distribution", "strings": not yet.'),
+    Key(
+        "type",
+        one_of_these(f'"{name}"' for name in names()),
+        "required",
+        "What is measured. " + ", ".join(f'"{name}"' for name in LATER) + ": not yet.",
+    ),
     Key("epsilon", "a number from 0.0001 to 30, such as 1.0", "required", "Local epsilon of one report."),
     Key(
-        "values",
-        'a list of 2 to 65,536 strings, such as ["light", "dark", "other"]',
-        "required for category",
-        "The closed list. From domain knowledge, never from the data.",
-    ),
-    Key("other", "one of `values`", "none", "Category only: where values that are not in the list go."),
-    Key(
-        "bounds",
-        "two numbers, lower and upper, such as [0, 5000]",
-        "required for mean",
-        "Reported numbers outside are clamped. From domain knowledge, never from the data.",
-    ),
-    Key(
         "reduce",
-        "first, last, sum, max, mean or reservoir, in quotes",
+        f"{one_of_these(REDUCERS)}, in quotes",
         "`mean` for mean, else `first`",
         "How the values of a period become one.",
     ),
@@ -113,3 +106,10 @@ METRIC = (
     Key("owner", "text in quotes, such as an address", "none", "Who answers for this metric."),
     Key("expires", "a date without quotes, such as 2027-06-30", "none", "When to remove the metric, or to renew it."),
 )
+"""Keys that metrics of every type may have; each type adds its own."""
+
+
+def metric_keys() -> tuple[Key, ...]:
+    """Every key that a metric of some type may have, those of the types behind type and epsilon."""
+    own = {key.name: key for name in names() for key in metric_type(name).keys}
+    return (*METRIC[:2], *own.values(), *METRIC[2:])

@@ -8,8 +8,7 @@ from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hubbub.codebook._numbers import decimal_text
-from hubbub.codebook._values import Category
+from hubbub.metric_types._numbers import decimal_text
 from hubbub.period import DAY
 from hubbub.problems import Finding
 
@@ -81,13 +80,7 @@ def _people(metric: Metric, today: date) -> Iterator[tuple[str, str, str]]:
 
 def _privacy(metric: Metric) -> Iterator[tuple[str, str, str]]:
     """Taking part should say nothing, and a report little."""
-    if isinstance(metric.values, Category) and metric.values.other is None:
-        known = "other" in metric.values.values
-        yield (
-            "other",
-            "a device with a value that is not in the list stays silent, which can be seen",
-            'add other = "other"' if known else 'add "other" to values, and other = "other"',
-        )
+    yield from metric.values.lint()
     if metric.missing is None:
         yield (
             "missing",

@@ -10,13 +10,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hubbub.canonical import Json, digest
-from hubbub.codebook._numbers import decimal_text
+from hubbub.metric_types._numbers import decimal_text
 from hubbub.randomness import WORD
 from hubbub.reduce import REDUCERS, Reducer
 
 if TYPE_CHECKING:
-    from hubbub.codebook._values import Declared, Values
-    from hubbub.mechanisms import Mechanism
+    from hubbub.mechanisms import Estimate, Interval, Mechanism, Tally
+    from hubbub.mechanisms.base import Population
+    from hubbub.metric_types import Declared, MetricType
     from hubbub.period import Calendar
     from hubbub.reduce import Value
 
@@ -61,7 +62,8 @@ class Metric:
     collection: str
     calendar: Calendar
     name: str
-    values: Values
+    values: MetricType
+    """What it may hold, and all that is particular to its type."""
     mechanism: Mechanism[Any]
     reduce: str
     share: Fraction = Fraction(1)
@@ -103,6 +105,25 @@ class Metric:
         """The mechanism's input for a recorded or reduced value, or for `missing`."""
         return self.values.input_of(value)
 
+    def estimate(self, tally: Tally) -> Estimate:
+        """The values of the result, unbiased, with their variances; `values.shape` says what each is about."""
+        return self.values.estimate(self.mechanism, tally)
+
+    def interval(
+        self,
+        tally: Tally,
+        confidence: float = 0.95,
+        *,
+        population: Population = "reports",
+        simultaneous: bool = False,
+    ) -> Interval:
+        """Limits for each value of the result."""
+        return self.values.interval(self.mechanism, tally, confidence, population=population, simultaneous=simultaneous)
+
+    def step(self) -> float:
+        """As `Mechanism.step`, of the values of the result."""
+        return self.values.influence(self.mechanism) if self.mechanism.step() else 0.0
+
     def label_of(self, index: int) -> str:
         """Name of the estimated value of this index."""
         return self.values.labels()[index]
@@ -122,13 +143,14 @@ class Metric:
             "reduce": self.reduce,
             "share": decimal_text(self.share),
             "share_threshold": str(self.share_threshold),
-            "missing": decimal_text(self.missing) if isinstance(self.missing, Fraction) else self.missing,
+            "missing": _plain(self.missing),
             "memoize": False,
         }
 
     def remarks(self) -> dict[str, Json]:
         """What may be edited under the same id."""
         return {
+            **self.values.remarks(),
             "min_batch": self.min_batch,
             "enabled": self.enabled,
             "description": self.description,
@@ -141,6 +163,13 @@ class Metric:
         identity = self.identity()
         del identity["collection"], identity["period"]
         return {"id": self.id.hex(), **identity, **self.remarks()}
+
+
+def _plain(declared: Declared | None) -> Json:
+    """As JSON: numbers as their shortest decimal text."""
+    if isinstance(declared, list):
+        return [_plain(one) for one in declared]
+    return decimal_text(declared) if isinstance(declared, Fraction) else declared
 
 
 def total_epsilon(metrics: Iterable[Metric]) -> Fraction:

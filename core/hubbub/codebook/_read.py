@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hubbub.codebook._keys import COLLECTION, METRIC, RELEASE
+from hubbub.codebook._keys import COLLECTION, METRIC, RELEASE, metric_keys
 from hubbub.codebook._metric import Collection, Metric, total_epsilon
-from hubbub.codebook._numbers import decimal_text, exact
 from hubbub.codebook._table import (
     Findings,
     Table,
@@ -21,15 +20,16 @@ from hubbub.codebook._table import (
     one_of,
     whole_number,
 )
-from hubbub.codebook._values import Boolean, Category, Number, Values, label_faults
-from hubbub.mechanisms import REPORT_BYTES, Bounds, Domain, Mechanism, choose, mechanism
+from hubbub.mechanisms import REPORT_BYTES, Domain, Mechanism, choose, mechanism
 from hubbub.mechanisms._exact import exact_epsilon
+from hubbub.metric_types import LATER, metric_type, names
+from hubbub.metric_types._numbers import decimal_text, exact
 from hubbub.period import Calendar, duration_seconds
 from hubbub.problems import CodebookError, HubbubError, InvalidParameter, did_you_mean
 from hubbub.reduce import REDUCERS
 
 if TYPE_CHECKING:
-    from hubbub.codebook._values import Declared
+    from hubbub.metric_types import Declared, MetricType
 
 __all__ = ["Build", "read", "resolve"]
 
@@ -39,10 +39,6 @@ Build: TypeAlias = Callable[[object, Fraction, Domain, int | None], Mechanism[An
 LARGEST_BATCH = 1_000_000
 DEFAULT_HONEST = Fraction(9, 10)
 DEFAULT_FORWARD_HORIZON = duration_seconds("7d")
-
-_TYPES = (Boolean.type, Category.type, Number.type)
-_LATER = ("distribution", "strings")
-_DOMAIN_KEYS = {Boolean.type: (), Category.type: ("values", "other"), Number.type: ("bounds",)}
 
 
 def read(document: Mapping[str, object], file: str, build: Build) -> tuple[Collection, tuple[Metric, ...]]:
@@ -89,7 +85,7 @@ def _table(document: Mapping[str, object], name: str, findings: Findings) -> Map
 
 
 def _collection(content: Mapping[str, object], findings: Findings) -> Collection | None:
-    table = Table(content, "collection", COLLECTION, findings)
+    table = Table(content, "collection", findings, COLLECTION)
     name = table.need("name", _name(r"[a-z][a-z0-9_-]{0,63}"))
     calendar = table.need("period", Calendar.parse)
     grace = table.take("grace", duration_seconds, calendar.seconds if calendar else 0)
@@ -97,7 +93,7 @@ def _collection(content: Mapping[str, object], findings: Findings) -> Collection
     device_epsilon = table.need("device_epsilon", _above_zero)
     honest = table.take("honest_fraction", _fraction, DEFAULT_HONEST)
     release = table.need("release", a_table)
-    inner = Table(release or {}, "collection.release", RELEASE, findings)
+    inner = Table(release or {}, "collection.release", findings, RELEASE)
     epsilon = inner.need("epsilon", _above_zero) if release is not None else None
     delta = inner.need("delta", _below_one) if release is not None else None
     if name is None or calendar is None or device_epsilon is None or epsilon is None or delta is None:
@@ -118,7 +114,7 @@ def _metric(
             "a metric's name is a lower-case letter, then letters, digits or _, 64 in all at most",
             f"rename it, for example to {_tame(name)!r}",
         )
-    table = Table(content, path, METRIC, findings)
+    table = Table(content, path, findings)
     values = _values(table)
     epsilon = table.need("epsilon", lambda value: exact_epsilon(exact(value)))
     share = table.take("share", _fraction, Fraction(1))
@@ -134,10 +130,10 @@ def _metric(
         table.fault("memoize", "memoized metrics are not supported yet", "remove it, or set it to false")
     if values is None:
         return None
-    reduce = table.take("reduce", one_of(list(REDUCERS)), values.default_reduce)
-    if values.kind not in REDUCERS[reduce].fits:
-        fitting = [reducer.name for reducer in REDUCERS.values() if values.kind in reducer.fits]
-        table.fault("reduce", f"{reduce} means nothing for a {values.type} metric", f"use {', '.join(fitting)}")
+    reduce = table.take("reduce", one_of(list(REDUCERS)), values.reducers[0])
+    if reduce not in values.reducers:
+        fix = f"use {', '.join(values.reducers)}"
+        table.fault("reduce", f"{reduce} means nothing for a {values.type} metric", fix)
     missing: Declared | None = table.take("missing", values.declared, None)
     if epsilon is None:
         return None
@@ -147,50 +143,34 @@ def _metric(
     return Metric(collection.name, collection.calendar, name, values, built, reduce, share, missing, **remarks)
 
 
-def _values(table: Table) -> Values | None:
-    """The domain that type, values, other and bounds describe."""
-    kind = table.need("type", one_of((*_TYPES, *_LATER)))
-    if kind in _LATER:
-        fix = f"use {', '.join(_TYPES)}, or wait for a later version"
+def _values(table: Table) -> MetricType | None:
+    """What the metric may hold, as its type reads it."""
+    kind = table.need("type", one_of((*names(), *LATER)))
+    if kind in LATER:
+        fix = f"use {', '.join(names())}, or wait for a later version"
         table.fault("type", f"metrics of type {kind} are not supported yet", fix)
-    if kind not in _TYPES:
+    if kind is None or kind in LATER:
+        table.allow(metric_keys())
         return None
-    for other_kind, keys in _DOMAIN_KEYS.items():
-        if other_kind != kind:
-            table.refuse(keys, f"a {kind} metric has no such key")
-    if kind == Boolean.type:
-        return Boolean()
-    if kind == Number.type:
-        bounds = table.need("bounds", _bounds)
-        return None if bounds is None else Number(bounds)
-    return _category(table)
-
-
-def _category(table: Table) -> Category | None:
-    written = table.need("values", _list)
-    faults = label_faults(written or [])
-    for position, problem, fix in faults:
-        table.findings.add(f"{key_path(table.path, 'values')}[{position}]", problem, fix)
-    if written is None or faults:
-        return None
-    closed = table.take("values", lambda values: Category(tuple(_list(values))), None)
-    if closed is None:
-        return None
-    return Category(closed.values, table.take("other", closed.declared, None))
+    found = metric_type(kind)
+    table.allow((*METRIC, *found.keys), lambda: {key.name: f"a {kind} metric has no such key" for key in metric_keys()})
+    return found.read(table)
 
 
 def _mechanism(
-    table: Table, values: Values, epsilon: Fraction, report_bytes: int | None, build: Build
+    table: Table, values: MetricType, epsilon: Fraction, report_bytes: int | None, build: Build
 ) -> Mechanism[Any] | None:
-    written = table.content.get("mechanism")
+    written, fix = table.content.get("mechanism"), ""
     try:
         return build(written, epsilon, values.domain, report_bytes)
+    except InvalidParameter as error:
+        problem, fix = error.problem, error.fix
     except HubbubError as error:
         problem = str(error)
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
         problem = f"an option is of the wrong kind: {error}"
     at_fault = next((name for name in ("mechanism", "report_bytes") if name in table.content), "epsilon")
-    table.fault(at_fault, problem)
+    table.fault(at_fault, problem, fix or None)
     return None
 
 
@@ -218,19 +198,6 @@ def _tame(name: str) -> str:
     """A usable name near to one that is not."""
     tame = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:60]
     return tame if tame[:1].isalpha() else f"m_{tame}".rstrip("_")
-
-
-def _list(value: object) -> list[Any]:
-    if not isinstance(value, list):
-        raise InvalidParameter(f"expected a list, got {value!r}")
-    return value
-
-
-def _bounds(value: object) -> Bounds:
-    match value:
-        case [lower, upper]:
-            return Bounds(exact(lower), exact(upper))
-    raise InvalidParameter(f"expected two numbers, got {value!r}")
 
 
 def _above_zero(value: object) -> Fraction:

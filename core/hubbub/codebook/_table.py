@@ -32,16 +32,38 @@ class Findings:
 class Table:
     """One table of the file. A key that cannot be read becomes a finding and reading goes on."""
 
-    def __init__(self, content: Mapping[str, object], path: str, keys: Sequence[Key], findings: Findings) -> None:
+    def __init__(
+        self, content: Mapping[str, object], path: str, findings: Findings, keys: Sequence[Key] | None = None
+    ) -> None:
         self.content, self.path, self.findings = content, path, findings
+        self._forms: dict[str, str] = {}
+        if keys is not None:
+            self.allow(keys)
+
+    def allow(self, keys: Sequence[Key], elsewhere: Callable[[], Mapping[str, str]] = dict) -> None:
+        """The keys that the table may have: every other one is a finding. `elsewhere` says why a key that another
+        table may have is wrong in this one."""
         self._forms = {key.name: key.form for key in keys}
-        for name in content:
-            if name not in self._forms:
-                near = did_you_mean(name, self._forms)
-                self.fault(name, "there is no such key", near or f"remove it, or use one of {', '.join(self._forms)}")
+        unknown = [name for name in self.content if name not in self._forms]
+        others = elsewhere() if unknown else {}
+        for name in unknown:
+            if name in others:
+                self.fault(name, others[name], "remove it")
+                continue
+            near = did_you_mean(name, self._forms)
+            self.fault(name, "there is no such key", near or f"remove it, or use one of {', '.join(self._forms)}")
 
     def fault(self, name: str, problem: str, fix: str | None = None) -> None:
-        self.findings.add(key_path(self.path, name), problem, fix or f"write {self._forms[name]}")
+        self.findings.add(key_path(self.path, name), problem, fix or f"write {self._form(name)}")
+
+    def fault_at(self, name: str, position: int, problem: str, fix: str) -> None:
+        """What is wrong with one element of a list."""
+        self.findings.add(f"{key_path(self.path, name)}[{position}]", problem, fix)
+
+    def _form(self, name: str) -> str:
+        from hubbub.codebook._keys import METRIC  # the keys name the metric types, which read tables
+
+        return self._forms.get(name) or next(key.form for key in METRIC if key.name == name)
 
     def take(self, name: str, read: Callable[[object], T], default: T) -> T:
         """The key's value, or the default where it is absent or faulty."""
@@ -49,21 +71,17 @@ class Table:
             return default
         try:
             return read(self.content[name])
-        except (InvalidParameter, InvalidValue) as error:
+        except InvalidParameter as error:
+            self.fault(name, error.problem, error.fix or None)
+        except InvalidValue as error:
             self.fault(name, str(error))
-            return default
+        return default
 
     def need(self, name: str, read: Callable[[object], T]) -> T | None:
         """The value of a key that must be there; None when it is absent or faulty."""
         if name not in self.content:
-            self.fault(name, "the key is missing", f"add {name} = {self._forms[name]}")
+            self.fault(name, "the key is missing", f"add {name} = {self._form(name)}")
         return self.take(name, read, None)
-
-    def refuse(self, names: Sequence[str], why: str) -> None:
-        """Keys that this table cannot have."""
-        for name in names:
-            if name in self.content:
-                self.fault(name, why, "remove it")
 
 
 def key_path(path: str, name: str) -> str:

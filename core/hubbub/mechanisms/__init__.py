@@ -6,22 +6,12 @@ tally = mechanism.tally(reports)                      # at the aggregator
 mechanism.estimate(tally), mechanism.interval(tally)
 """
 
-from hubbub.mechanisms._frame import (
-    Amplification,
-    Atom,
-    Bounds,
-    Categories,
-    Domain,
-    Estimate,
-    Interval,
-    Mechanism,
-    Pair,
-    Table,
-    Tally,
-)
 from hubbub.mechanisms._grid import GridMean
 from hubbub.mechanisms._registry import mechanism, register, registered
 from hubbub.mechanisms._select import REPORT_BYTES, Candidate, Choice, choose, explain, select
+from hubbub.mechanisms.amplification import Amplification, Atom, Pair, Table
+from hubbub.mechanisms.base import Face, Mechanism
+from hubbub.mechanisms.domains import Bounds, Categories, Domain
 from hubbub.mechanisms.duchi import DuchiMean
 from hubbub.mechanisms.hadamard import HadamardResponse
 from hubbub.mechanisms.hybrid import HybridMean
@@ -36,6 +26,7 @@ from hubbub.mechanisms.rr import BinaryRandomizedResponse
 from hubbub.mechanisms.subset import SubsetSelection
 from hubbub.mechanisms.sue import SymmetricUnaryEncoding
 from hubbub.mechanisms.table import TableMean
+from hubbub.mechanisms.tallies import Estimate, Interval, Tally
 
 __all__ = [
     "REPORT_BYTES",
@@ -50,6 +41,7 @@ __all__ = [
     "Domain",
     "DuchiMean",
     "Estimate",
+    "Face",
     "GridMean",
     "HadamardResponse",
     "HybridMean",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from hubbub.mechanisms._frame import Bounds
+    from hubbub.mechanisms.domains import Bounds
 
 AT_ONCE = 2**24
 """Bytes of encoded reports that are in memory at once where reports are drawn one by one."""

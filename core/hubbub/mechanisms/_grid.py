@@ -20,12 +20,16 @@ from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from hubbub.in_words import amount, count
 from hubbub.mechanisms import _intervals, _sums
 from hubbub.mechanisms._exact import log_above
-from hubbub.mechanisms._frame import Amplification, Bounds, Domain, Estimate, Interval, Kind, Population, Table, Tally
 from hubbub.mechanisms._numbers import position, positions, round_many_to_grid, round_to_grid
 from hubbub.mechanisms._oracle import refuse_empty
 from hubbub.mechanisms._symbols import SymbolMechanism
+from hubbub.mechanisms.amplification import Amplification, Table
+from hubbub.mechanisms.base import Kind, Population
+from hubbub.mechanisms.domains import Bounds, Domain
+from hubbub.mechanisms.tallies import Estimate, Interval, Tally
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,6 +113,14 @@ class GridMean(SymbolMechanism):
 
         points = per_grid_point(values, counts, self.bounds, self.steps, self.name, rng)
         return self._simulate_columns(points, self._law.chances, rng)
+
+    def face(self, report: int) -> Fraction:
+        return self.bounds.lower + self.bounds.width * self.places[report]
+
+    def _in_reach(self) -> str:
+        """Among which numbers a report is one."""
+        least, most = (amount(float(self.face(self.places.index(end)))) for end in (min(self.places), max(self.places)))
+        return f"{count(self.symbols)} numbers from {least} to {most}"
 
     # -- the claim ------------------------------------------------------------------------------
 

@@ -14,9 +14,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from fractions import Fraction
 
+from hubbub.in_words import count, probability
 from hubbub.mechanisms._exact import log_above, threshold
-from hubbub.mechanisms._frame import Amplification, Atom, Categories, Domain, Pair, Report
 from hubbub.mechanisms._oracle import PureOracle, at
+from hubbub.mechanisms.amplification import Amplification, Atom, Pair
+from hubbub.mechanisms.base import Report
+from hubbub.mechanisms.domains import Categories, Domain
 from hubbub.problems import InvalidParameter
 from hubbub.randomness import WORD
 
@@ -59,6 +62,14 @@ class LocalHashing(PureOracle[Report]):
     @property
     def q(self) -> Fraction:
         return Fraction(1, self.buckets)
+
+    def in_words(self) -> str:
+        return (
+            f"Each device picks a random hash function that puts all values into {count(self.buckets)} groups, and "
+            "sends the function with a group: that of its own value with probability "
+            f"{probability(float(self.p))}, otherwise one of the others, all equally likely, so that any given other "
+            f"value is in the group that is sent with probability {probability(float(self.q))}."
+        )
 
     def inputs(self) -> range:
         return range(self.size)

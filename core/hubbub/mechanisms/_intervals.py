@@ -20,7 +20,7 @@ from functools import lru_cache, partial
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from hubbub.mechanisms._frame import Interval
+from hubbub.mechanisms.tallies import Interval
 from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:

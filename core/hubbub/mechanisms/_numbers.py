@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hubbub.in_words import amount
 from hubbub.problems import InvalidValue
 from hubbub.randomness import WORD
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from hubbub.mechanisms._frame import Bounds
+    from hubbub.mechanisms.domains import Bounds
     from hubbub.randomness import BulkRandomness, Randomness
 
 
@@ -65,3 +66,9 @@ def round_many_to_grid(
     below = np.floor(scaled)
     threshold = np.minimum(np.ldexp(scaled - below, 64), np.nextafter(WORD, 0)).astype(np.uint64)
     return below.astype(np.int64) + (rng.words(len(threshold)) < threshold)
+
+
+def clamped(bounds: Bounds) -> str:
+    """How a sentence about a mechanism for numbers begins."""
+    low, high = map(amount, bounds.limits)
+    return f"Each device clamps its number to {low} to {high}"

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from hubbub.mechanisms._frame import Categories, Domain
+from hubbub.mechanisms.domains import Categories, Domain
 
 
 def optimum(domain: Domain, epsilon: float) -> float | None:

@@ -14,8 +14,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
+from hubbub.in_words import count, probability
 from hubbub.mechanisms import _intervals
-from hubbub.mechanisms._frame import Categories, Estimate, Interval, Kind, Mechanism, Population, Report, Tally
+from hubbub.mechanisms.base import Kind, Mechanism, Population, Report
+from hubbub.mechanisms.domains import Categories
+from hubbub.mechanisms.tallies import Estimate, Interval, Tally
 from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
@@ -183,3 +186,21 @@ def interval(
         low, high = _intervals.score(values, reports, alpha, at(0.0, p, q), (1 - p - q) / (p - q))
         kind = "devices that reported, score"
     return _intervals.labelled(low, high, confidence, kind, simultaneous)
+
+
+def opposite(p: Fraction, q: Fraction) -> str:
+    """The law of a report that says one of two values."""
+    return (
+        f"Each device tells the truth with probability {probability(float(p))} and says the opposite with probability "
+        f"{probability(float(q))}; it tosses that coin itself, and nobody learns how it fell."
+    )
+
+
+def one_of_many(p: Fraction, q: Fraction, size: int) -> str:
+    """The law of a report that names one value."""
+    if size == 2:
+        return opposite(p, q)
+    return (
+        f"Each device tells the truth with probability {probability(float(p))}, and otherwise names one of the other "
+        f"{count(size - 1)} values, all equally likely; nobody learns which of the two happened."
+    )

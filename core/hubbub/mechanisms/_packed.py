@@ -9,7 +9,8 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from hubbub.mechanisms._frame import Mechanism, Tally
+from hubbub.mechanisms.base import Mechanism
+from hubbub.mechanisms.tallies import Tally
 from hubbub.problems import InvalidParameter, InvalidValue, MalformedReport
 
 if TYPE_CHECKING:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hubbub.mechanisms._frame import Bounds, Categories
+from hubbub.mechanisms.domains import Bounds, Categories
 from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
-    from hubbub.mechanisms._frame import Domain, Mechanism
+    from hubbub.mechanisms.base import Mechanism
+    from hubbub.mechanisms.domains import Domain
 
 
 def refuse_unfit(cls: type[Mechanism[Any]], domain: Domain, options: Mapping[str, Any] | None = None) -> None:
     """InvalidParameter for a domain the mechanism is not made for, or an option it does not have."""
     if not cls.fits(domain):
-        what = f"{domain.size} values" if isinstance(domain, Categories) else "a range of numbers"
-        raise InvalidParameter(f"{cls.name} does not fit {what}; it is for: {cls.regime}")
+        raise InvalidParameter(f"{cls.name} does not fit {domain.in_words}; it is for: {cls.regime}")
     if options:
-        raise InvalidParameter(f"{cls.name} has no option {', '.join(sorted(options))}; leave it out")
+        raise InvalidParameter(f"{cls.name} has no option {', '.join(sorted(options))}", "leave it out")
 
 
 def bounds_of(cls: type[Mechanism[Any]], domain: Domain) -> Bounds:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hubbub.problems import InvalidParameter
+from hubbub.problems import InvalidParameter, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hubbub.mechanisms._frame import Mechanism
+    from hubbub.mechanisms.base import Mechanism
 
     AnyMechanism = Mechanism[Any]
     M = TypeVar("M", bound=type[Mechanism[Any]])
@@ -40,6 +39,5 @@ def mechanism(name: str) -> type[AnyMechanism]:
     """The mechanism of that name, or InvalidParameter that suggests the nearest one."""
     if name in _REGISTRY:
         return _REGISTRY[name]
-    near = get_close_matches(name, _REGISTRY, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise InvalidParameter(f"no mechanism is named {name!r}{hint} Known: {', '.join(_REGISTRY)}")
+    hint = did_you_mean(name, _REGISTRY) or f"use one of {', '.join(_REGISTRY)}"
+    raise InvalidParameter(f"no mechanism is named {name!r}", hint)

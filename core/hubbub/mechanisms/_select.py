@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hubbub.mechanisms._exact import exact_epsilon
-from hubbub.mechanisms._frame import Categories
 from hubbub.mechanisms._optimum import optimum
 from hubbub.mechanisms._registry import registered
+from hubbub.mechanisms.domains import Categories
 from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
-    from hubbub.mechanisms._frame import Domain, Mechanism
+    from hubbub.mechanisms.base import Mechanism
+    from hubbub.mechanisms.domains import Domain
 
     AnyMechanism = Mechanism[Any]
 
@@ -24,8 +25,6 @@ REPORT_BYTES = 32
 
 TIE = 1.02
 """Variances within two per cent count as equal; then the smaller report wins."""
-
-BY_HAND = "needs options that only you can give"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ def select(domain: Domain, epsilon: object, report_bytes: int | None = REPORT_BY
     if report_bytes is not None and (isinstance(report_bytes, bool) or not isinstance(report_bytes, int)):
         raise InvalidParameter(f"report_bytes must be a whole number or None, got {report_bytes!r}")
     fitting = {name: cls for name, cls in registered().items() if cls.fits(domain)}
-    made = [cls.calibrate(exact, domain) for cls in fitting.values() if cls.automatic]
+    made = [cls.calibrate(exact, domain) for cls in fitting.values() if not cls.needs_options]
     if not made:
         raise InvalidParameter(f"no mechanism fits {domain}")
     free = [one for one in made if not one.reserved]
@@ -96,7 +95,11 @@ def select(domain: Domain, epsilon: object, report_bytes: int | None = REPORT_BY
     chosen = min((one for one in small if one.typical_variance() <= TIE * best), key=_merit)
     candidates = [_candidate(one, chosen, report_bytes) for one in made]
     candidates.sort(key=lambda one: (one.variance or 0.0, one.name != chosen.name))
-    by_hand = [Candidate(name, None, None, None, BY_HAND) for name, cls in fitting.items() if not cls.automatic]
+    by_hand = [
+        Candidate(name, None, None, None, f"needs {cls.needs_options}, which only you can give")
+        for name, cls in fitting.items()
+        if cls.needs_options
+    ]
     return Choice(chosen, report_bytes, (*candidates, *by_hand), optimum(domain, float(exact)))
 
 
@@ -128,10 +131,9 @@ def _merit(one: AnyMechanism) -> tuple[int, float, bool]:
 
 def _refuse_all(domain: Domain, made: list[AnyMechanism], limit: int | None) -> NoReturn:
     least = min(made, key=lambda one: one.report_bytes)
-    what = f"{domain.size} values" if isinstance(domain, Categories) else "this range"
-    remedy = ", or shorten the list of values" if isinstance(domain, Categories) else ""
+    remedy = f", or {domain.shorter}" if domain.shorter else ""
     raise InvalidParameter(
-        f"no mechanism sends {what} in {limit} bytes; {least.name} needs {least.report_bytes}: "
+        f"no mechanism sends {domain.in_words} in {limit} bytes; {least.name} needs {least.report_bytes}: "
         f"raise report_bytes{remedy}"
     )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from hubbub.mechanisms._frame import Mechanism, Tally
+from hubbub.mechanisms.base import Mechanism
+from hubbub.mechanisms.tallies import Tally
 from hubbub.problems import InvalidValue, MalformedReport
 
 if TYPE_CHECKING:

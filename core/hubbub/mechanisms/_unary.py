@@ -15,14 +15,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from hubbub.in_words import count, probability
 from hubbub.mechanisms._exact import exact_epsilon, exp_below, log_above, short_threshold_above
-from hubbub.mechanisms._frame import Amplification, Atom, Categories, Domain, Json, Pair, Tally
 from hubbub.mechanisms._oracle import UncorrelatedItems
 from hubbub.mechanisms._packed import PackedMechanism, joined
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
 from hubbub.mechanisms._symbols import index, whole_numbers
+from hubbub.mechanisms.amplification import Amplification, Atom, Pair
+from hubbub.mechanisms.base import Json
+from hubbub.mechanisms.domains import Categories, Domain
+from hubbub.mechanisms.tallies import Tally
 from hubbub.problems import InvalidParameter, MalformedTally
-from hubbub.randomness import WORD
+from hubbub.randomness import WORD, ones
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,6 +134,16 @@ class UnaryEncoding(PackedMechanism, UncorrelatedItems[bytes]):
         reports = int(held.sum())
         ones = rng.binomial(held, float(self.p)) + rng.binomial(reports - held, float(self.q))
         return Tally(self.fingerprint, reports, ones)
+
+    def in_words(self) -> str:
+        return (
+            f"Each device writes one bit for each of the {count(self.size)} values and flips every bit at random: "
+            f"the bit of its own value is 1 with probability {probability(float(self.p))}, every other bit with "
+            f"probability {probability(float(self.q))}."
+        )
+
+    def face(self, report: bytes) -> tuple[int, ...]:
+        return tuple(ones(self.number(report)))
 
     def inputs(self) -> range:
         return range(self.size)

@@ -17,26 +17,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from hubbub.in_words import amount, probability
 from hubbub.mechanisms import _intervals
 from hubbub.mechanisms._exact import exact_epsilon, exp_below, log_above, threshold
-from hubbub.mechanisms._frame import (
-    Amplification,
-    Atom,
-    Bounds,
-    Domain,
-    Estimate,
-    Interval,
-    Json,
-    Kind,
-    Pair,
-    Population,
-    Tally,
-)
 from hubbub.mechanisms._numbers import position, positions, round_many_to_grid, round_to_grid
 from hubbub.mechanisms._oracle import refuse_empty
 from hubbub.mechanisms._parameters import bounds_of, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import SymbolMechanism
+from hubbub.mechanisms.amplification import Amplification, Atom, Pair
+from hubbub.mechanisms.base import Json, Kind, Population
+from hubbub.mechanisms.domains import Bounds, Domain
+from hubbub.mechanisms.tallies import Estimate, Interval, Tally
 from hubbub.problems import InvalidParameter
 from hubbub.randomness import WORD
 
@@ -120,6 +112,17 @@ class DuchiMean(SymbolMechanism):
         ends = per_grid_point(values, counts, self.bounds, 1, "duchi", rng)
         p, q = float(self.p), float(self.q)
         return self._simulate_columns(ends, [[p, q], [q, p]], rng)
+
+    def in_words(self) -> str:
+        low, high = map(amount, self.bounds.limits)
+        return (
+            f"Each device sends only one of the two ends, {low} or {high}: it draws the end that its number is nearer "
+            f"to more often, and then sends that end with probability {probability(float(self.p))}, the other one with "
+            f"probability {probability(float(self.q))}."
+        )
+
+    def face(self, report: int) -> Fraction:
+        return self.bounds.upper if report else self.bounds.lower
 
     def inputs(self) -> tuple[Fraction, Fraction]:
         return self.bounds.lower, self.bounds.upper

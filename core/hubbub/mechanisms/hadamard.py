@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+from hubbub.in_words import probability
 from hubbub.mechanisms._exact import exact_epsilon, exp_below
-from hubbub.mechanisms._frame import Categories, Domain, Json
 from hubbub.mechanisms._hashing import keep_for
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
 from hubbub.mechanisms._parity import ParityHash
 from hubbub.mechanisms._registry import register
+from hubbub.mechanisms.base import Json
+from hubbub.mechanisms.domains import Categories, Domain
 
 
 @register("hadamard")
@@ -58,3 +60,9 @@ class HadamardResponse(ParityHash):
 
     def parameters(self) -> dict[str, Json]:
         return {"keep": str(self.keep)}
+
+    def in_words(self) -> str:
+        return (
+            "Each device draws a row of a Hadamard matrix, which asks one yes-or-no question about its value, and "
+            f"answers with a single bit: truly with probability {probability(float(self.p))}, else with the opposite."
+        )

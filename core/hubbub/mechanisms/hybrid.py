@@ -18,12 +18,15 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
+from hubbub.in_words import probability
 from hubbub.mechanisms._exact import exact_epsilon, exp_below
-from hubbub.mechanisms._frame import Bounds, Domain, Json
 from hubbub.mechanisms._grid import LARGEST_TOTAL, MOST_SYMBOLS, GridMean
+from hubbub.mechanisms._numbers import clamped
 from hubbub.mechanisms._parameters import bounds_of, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._windows import Windows, best_windows, few_windows
+from hubbub.mechanisms.base import Json
+from hubbub.mechanisms.domains import Bounds, Domain
 from hubbub.problems import InvalidParameter
 
 ENDS_ALONE = Fraction(6109, 10_000)
@@ -133,3 +136,19 @@ class HybridMean(GridMean):
             reach = Fraction(self.high + self.low, 2 * (self.high - self.low))
             places += [Fraction(1, 2) - reach, Fraction(1, 2) + reach]
         return places
+
+    def in_words(self) -> str:
+        windows = self.inner * (self.window * self.high + self.steps * self.stride * self.low)
+        ends = self.outer * self.steps * (self.low + self.high)
+        if not windows:
+            truly = probability(float(Fraction(self.high, self.low + self.high)))
+            return (
+                f"{clamped(self.bounds)}, draws one of the two ends, the nearer one more often, and sends with "
+                f"probability {truly} that end, else the other one."
+            )
+        chance = probability(float(Fraction(windows, windows + ends)))
+        return (
+            f"{clamped(self.bounds)} and sends a random one of {self._in_reach()}: with probability {chance} one that "
+            "is drawn more often from a window around its own, otherwise one of two ends, drawn at random with a lean "
+            "to the nearer one."
+        )

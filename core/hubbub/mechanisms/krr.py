@@ -18,11 +18,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub.mechanisms._exact import exact_epsilon, exp_below, log_above, threshold
-from hubbub.mechanisms._frame import Amplification, Atom, Categories, Domain, Json, Pair
-from hubbub.mechanisms._oracle import NamesOneItem
+from hubbub.mechanisms._oracle import NamesOneItem, one_of_many
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import SymbolMechanism, index, whole_numbers
+from hubbub.mechanisms.amplification import Amplification, Atom, Pair
+from hubbub.mechanisms.base import Json
+from hubbub.mechanisms.domains import Categories, Domain
 from hubbub.problems import InvalidParameter
 from hubbub.randomness import WORD
 
@@ -102,6 +104,12 @@ class KaryRandomizedResponse(SymbolMechanism, NamesOneItem[int]):
         truth = whole_numbers(values, self.size, "a value of krr")
         lie = (truth + 1 + rng.below(self.size - 1, len(truth))) % self.size
         return np.where(rng.coin(self.keep, len(truth)), truth, lie)
+
+    def in_words(self) -> str:
+        return one_of_many(self.p, self.q, self.size)
+
+    def face(self, report: int) -> int:
+        return report
 
     def inputs(self) -> range:
         return range(self.size)

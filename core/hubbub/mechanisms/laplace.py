@@ -21,25 +21,17 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from hubbub.in_words import amount
 from hubbub.mechanisms import _intervals
 from hubbub.mechanisms._exact import exact_epsilon, exp_below
-from hubbub.mechanisms._frame import (
-    Amplification,
-    Bounds,
-    Domain,
-    Estimate,
-    Interval,
-    Json,
-    Kind,
-    Mechanism,
-    Population,
-    Table,
-    Tally,
-)
-from hubbub.mechanisms._numbers import position, positions, round_many_to_grid, round_to_grid
+from hubbub.mechanisms._numbers import clamped, position, positions, round_many_to_grid, round_to_grid
 from hubbub.mechanisms._oracle import refuse_empty
 from hubbub.mechanisms._parameters import bounds_of, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
+from hubbub.mechanisms.amplification import Amplification, Table
+from hubbub.mechanisms.base import Json, Kind, Mechanism, Population
+from hubbub.mechanisms.domains import Bounds, Domain
+from hubbub.mechanisms.tallies import Estimate, Interval, Tally
 from hubbub.problems import InvalidParameter, InvalidValue, MalformedReport, MalformedTally
 from hubbub.randomness import discrete_laplace
 
@@ -165,6 +157,17 @@ class DiscreteLaplaceMean(Mechanism[int]):
         if report > self.steps + self.reach:
             raise MalformedReport(f"a laplace report is at most {self.steps + self.reach}, got {report}")
         return report
+
+    def in_words(self) -> str:
+        fall = self.alpha  # from each step of noise to the next
+        spread = math.sqrt(2 * fall) / (1 - fall) / self.steps * float(self.bounds.width)
+        return (
+            f"{clamped(self.bounds)}, rounds it at random to one of {self.steps + 1} steps and adds discrete Laplace "
+            f"noise with a standard deviation of about {amount(spread)}."
+        )
+
+    def face(self, report: int) -> Fraction:
+        return self.bounds.lower + self.bounds.width * Fraction(report, self.steps)
 
     # -- the claim ------------------------------------------------------------------------------
 

@@ -20,23 +20,16 @@ from fractions import Fraction
 from itertools import accumulate, combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from hubbub.in_words import count, probability
 from hubbub.mechanisms import _intervals, _oracle
 from hubbub.mechanisms._exact import exact_epsilon, exact_number, exp_below, float_above, log_above
-from hubbub.mechanisms._frame import (
-    Amplification,
-    Categories,
-    Domain,
-    Estimate,
-    Interval,
-    Json,
-    Kind,
-    Population,
-    Table,
-    Tally,
-)
 from hubbub.mechanisms._parameters import categories_of, integer, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import SymbolMechanism, index, whole_numbers
+from hubbub.mechanisms.amplification import Amplification, Table
+from hubbub.mechanisms.base import Json, Kind, Population
+from hubbub.mechanisms.domains import Categories, Domain
+from hubbub.mechanisms.tallies import Estimate, Interval, Tally
 from hubbub.problems import InvalidParameter, SingularMatrix
 from hubbub.randomness import WORD
 
@@ -60,7 +53,7 @@ class MatrixResponse(SymbolMechanism):
 
     kind: ClassVar[Kind] = "frequency"
     regime: ClassVar[str] = "your own transition matrix: asymmetric secrets, PRAM, legacy designs"
-    automatic: ClassVar[bool] = False
+    needs_options: ClassVar[str] = "a matrix of probabilities"
     complementary: ClassVar[bool] = True
 
     epsilon: Fraction
@@ -155,6 +148,19 @@ class MatrixResponse(SymbolMechanism):
     @property
     def symbols(self) -> int:
         return len(self.columns[0])
+
+    def in_words(self) -> str:
+        stay = [column[x] / WORD for x, column in enumerate(self.columns)]
+        low, high = probability(min(stay)), probability(max(stay))
+        how = low if low == high else f"between {low} and {high}, depending on the value,"
+        return (
+            f"Each device draws one of {count(self.symbols)} answers from a table of probabilities that the codebook "
+            f"states; its true value stands with probability {how} and is exchanged for another answer otherwise."
+        )
+
+    def face(self, report: int) -> int | None:
+        """The value of this index; a matrix may have more reports than there are values."""
+        return report if report < len(self.columns) else None
 
     def randomize(self, value: object, rng: Randomness) -> int:
         column = self.columns[index(value, len(self.columns), "matrix")]

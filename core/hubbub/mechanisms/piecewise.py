@@ -19,12 +19,15 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
+from hubbub.in_words import count, probability
 from hubbub.mechanisms._exact import exact_epsilon, exp_below
-from hubbub.mechanisms._frame import Bounds, Domain, Json
 from hubbub.mechanisms._grid import LARGEST_TOTAL, MOST_SYMBOLS, GridMean
+from hubbub.mechanisms._numbers import clamped
 from hubbub.mechanisms._parameters import bounds_of, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._windows import Windows, best_windows, few_windows
+from hubbub.mechanisms.base import Json
+from hubbub.mechanisms.domains import Bounds, Domain
 from hubbub.problems import InvalidParameter
 
 
@@ -97,3 +100,12 @@ class PiecewiseMean(GridMean):
     @cached_property
     def places(self) -> list[Fraction]:
         return self._windows.places(self.low, self.high)
+
+    def in_words(self) -> str:
+        near = self.window * self.high
+        inside = Fraction(near, near + self.steps * self.stride * self.low)
+        return (
+            f"{clamped(self.bounds)} and sends a random one of {self._in_reach()}: with probability "
+            f"{probability(float(inside))} one of the {count(self.window)} in a window around its own, otherwise any "
+            "other, all equally likely."
+        )

@@ -15,11 +15,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub.mechanisms._exact import exact_epsilon, exp_below, log_above, threshold
-from hubbub.mechanisms._frame import Amplification, Atom, Categories, Domain, Json, Pair
-from hubbub.mechanisms._oracle import NamesOneItem
+from hubbub.mechanisms._oracle import NamesOneItem, opposite
 from hubbub.mechanisms._parameters import integers, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import SymbolMechanism, whole_numbers
+from hubbub.mechanisms.amplification import Amplification, Atom, Pair
+from hubbub.mechanisms.base import Json
+from hubbub.mechanisms.domains import Categories, Domain
 from hubbub.problems import InvalidParameter, InvalidValue
 from hubbub.randomness import WORD
 
@@ -92,6 +94,12 @@ class BinaryRandomizedResponse(SymbolMechanism, NamesOneItem[int]):
     def randomize_many(self, values: ArrayLike, rng: BulkRandomness) -> NDArray[np.int64]:
         truth = whole_numbers(values, 2, "a value of rr")
         return truth ^ ~rng.coin(self.keep, len(truth))
+
+    def in_words(self) -> str:
+        return opposite(self.p, self.q)
+
+    def face(self, report: int) -> int:
+        return report
 
     def inputs(self) -> range:
         return range(2)

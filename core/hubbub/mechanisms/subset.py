@@ -19,13 +19,17 @@ from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from hubbub import in_words
 from hubbub.mechanisms._exact import exact_epsilon, exp_below, log_above, threshold
-from hubbub.mechanisms._frame import Amplification, Atom, Categories, Domain, Json, Pair, Tally
-from hubbub.mechanisms._oracle import PureOracle, at, variance
+from hubbub.mechanisms._oracle import PureOracle, at, one_of_many, variance
 from hubbub.mechanisms._packed import PackedMechanism, bits_of, field, with_spare_bytes
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import index, whole_numbers
+from hubbub.mechanisms.amplification import Amplification, Atom, Pair
+from hubbub.mechanisms.base import Json
+from hubbub.mechanisms.domains import Categories, Domain
+from hubbub.mechanisms.tallies import Tally
 from hubbub.problems import InvalidParameter, MalformedTally
 from hubbub.randomness import WORD, ones, subset_bits
 
@@ -161,6 +165,15 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
     def _numbers(self) -> Iterable[int]:
         for chosen in combinations(range(self.size), self.count):
             yield self.number(self._report(sum(1 << place for place in chosen)))
+
+    def in_words(self) -> str:
+        if self.count == 1:
+            return one_of_many(self.p, self.q, self.size)
+        own, other = (in_words.probability(float(chance)) for chance in (self.p, self.q))
+        return (
+            f"Each device sends a random set of {in_words.count(self.count)} of the {in_words.count(self.size)} "
+            f"values, in which its own value is with probability {own}, any given other value with probability {other}."
+        )
 
     def inputs(self) -> range:
         return range(self.size)

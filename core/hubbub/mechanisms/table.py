@@ -24,10 +24,12 @@ from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
 from hubbub.mechanisms._exact import exact_epsilon, exp_below
-from hubbub.mechanisms._frame import Bounds, Domain, Json
 from hubbub.mechanisms._grid import FINEST_GRID, LARGEST_TOTAL, MOST_SYMBOLS, GridMean
+from hubbub.mechanisms._numbers import clamped
 from hubbub.mechanisms._parameters import bounds_of, integer, refuse_unfit
 from hubbub.mechanisms._registry import register
+from hubbub.mechanisms.base import Json
+from hubbub.mechanisms.domains import Bounds, Domain
 from hubbub.problems import InvalidParameter
 
 LARGEST_MOMENT = 2**53
@@ -153,6 +155,13 @@ class TableMean(GridMean):
         at_the_top = sum(c.moment for c in self._all if c.last == self.steps)  # A steps
         unit = Fraction(sum(self.rows[0]), 2 * at_the_top * (self.high - self.low))
         return [Fraction(1, 2) + unit * c.moment / c.weight for c in self._all]
+
+    def in_words(self) -> str:
+        return (
+            f"{clamped(self.bounds)} and sends one of {self._in_reach()}, drawn from a table of probabilities that the "
+            f"codebook states, in which the row of each of {self.steps + 1} steps between the bounds leans to its own "
+            "step, but may give any of the numbers."
+        )
 
 
 def _with_mirrors(steps: int, columns: tuple[Column, ...]) -> tuple[Column, ...]:

@@ -6,13 +6,12 @@ A row is a device. What it would report is decided by the metric itself, as in t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubbub.mechanisms import Bounds
 from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
@@ -47,13 +46,12 @@ class Column:
         known: dict[tuple[type, object], tuple[int, bool, bool]] = {}  # True and 1 are not the same value
         found = []
         for value in values:
-            key = (type(value), value)
+            key = (type(value), value if isinstance(value, Hashable) else repr(value))
             if (told := known.get(key)) is None:
                 told = known[key] = _told(metric, value, inputs)
             found.append(told)
         places, refused, clamped = np.array(found, np.int64).reshape(-1, 3).T
-        kind = np.float64 if isinstance(metric.mechanism.domain, Bounds) else np.int64
-        return cls(metric, np.array(list(inputs), kind), places, int(refused.sum()), int(clamped.sum()))
+        return cls(metric, metric.mechanism.domain.inputs(list(inputs)), places, int(refused.sum()), int(clamped.sum()))
 
     def held(self, weights: ArrayLike) -> NDArray[np.int64]:
         """How many devices have each input to report, where each row stands for `weights` devices."""
@@ -63,12 +61,7 @@ class Column:
 
     def truth(self, held: NDArray[np.int64]) -> NDArray[np.float64]:
         """What an estimate is to come out as: the share of each value, or the mean, of those devices."""
-        domain = self.metric.mechanism.domain
-        if isinstance(domain, Bounds):
-            return np.array([float(self.inputs @ held) / int(held.sum())])
-        found = np.zeros(domain.size)
-        found[self.inputs] = held / held.sum()
-        return found
+        return self.metric.values.truth(self.inputs, held)
 
 
 def _told(metric: Metric, value: object, inputs: dict[Any, int]) -> tuple[int, bool, bool]:
@@ -78,11 +71,8 @@ def _told(metric: Metric, value: object, inputs: dict[Any, int]) -> tuple[int, b
     if recorded is None:
         return _SILENT, refused, False
     told = metric.input_of(recorded)
-    domain = metric.mechanism.domain
-    if not isinstance(domain, Bounds):
-        return inputs.setdefault(told, len(inputs)), refused, False
-    clamped = value is not None and not refused and told in (domain.lower, domain.upper) and told != value
-    return inputs.setdefault(float(told), len(inputs)), refused, clamped
+    clamped = value is not None and not refused and metric.values.clamps(value)
+    return inputs.setdefault(told, len(inputs)), refused, clamped
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hubbub.mechanisms import Categories
 from hubbub.problems import InvalidParameter
 from hubbub.randomness import WORD
 
@@ -55,7 +54,7 @@ def run(column: Column, held: NDArray[np.int64], rng: CrowdRandomness, confidenc
             "or declare what `missing` stands for"
         )
     tally = metric.mechanism.simulate(column.inputs, held, rng)
-    found, limits = metric.mechanism.estimate(tally), metric.mechanism.interval(tally, confidence)
+    found, limits = metric.estimate(tally), metric.interval(tally, confidence)
     return Trial(reports, column.truth(held), found.values, found.stderr, limits.low, limits.high)
 
 
@@ -90,8 +89,8 @@ class Scores:
     @property
     def asked_top(self) -> int:
         """How many of the largest are looked for; 0 where there is nothing to be ranked."""
-        domain = self.metric.mechanism.domain
-        return min(self.top, domain.size // 2) if isinstance(domain, Categories) and domain.size > 2 else 0
+        size = len(self.metric.values.labels())
+        return min(self.top, size // 2) if size > 2 else 0
 
     @property
     def rms(self) -> float:

@@ -92,6 +92,8 @@ class Asked:
         """How many values to ask for; None: all of a short list."""
         if self.top is not None:
             return min(self.top, STEPS[-1])
+        if any(version.axes for version in metric.versions):
+            return None  # a curve or a grid with holes would mislead
         return STEPS[0] if max(version.value_count for version in metric.versions) > STEPS[0] else None
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hubbub.mechanisms import Bounds
 from hubbub.period import duration_text
 from hubbub_aggregator.dashboard import words
-from hubbub_aggregator.dashboard.mechanism_words import hiding
 
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook, Metric
@@ -18,14 +16,6 @@ __all__ = ["Collected", "CollectedPage", "collected_page", "of_codebook"]
 
 _SHOWN = 12
 _MOST = 1_000
-_REDUCED = {
-    "first": "the first one that is recorded",
-    "last": "the last one that is recorded",
-    "sum": "the sum of all that are recorded",
-    "max": "the largest one that is recorded",
-    "mean": "the average of all that are recorded",
-    "reservoir": "one of those that are recorded, drawn at random",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,38 +69,22 @@ def of_codebook(codebook: Codebook) -> CollectedPage:
 
 
 def _collected(metric: Metric, length: str) -> Collected:
-    labels = list(metric.values.labels()) if metric.type == "category" else []
+    labels = list(metric.values.listed())
     share = float(metric.share)
     return Collected(
         name=metric.name,
         description=metric.description,
-        what=_what(metric),
+        what=metric.values.to_the_person(),
         values=labels[:_SHOWN],
         more=labels[_SHOWN:_MOST],
         rest=max(0, len(labels) - _MOST),
-        often=f"At most {words.every(length)}, {_REDUCED.get(metric.reduce, metric.reduce)}.",
-        hiding=hiding(metric.mechanism),
+        often=f"At most {words.every(length)}, {metric.reducer.to_the_person}.",
+        hiding=metric.mechanism.in_words(),
         odds=words.odds(float(metric.epsilon)),
         epsilon=words.epsilon(float(metric.epsilon)),
-        missing=None if metric.missing is None else _declared(metric),
+        missing=None if metric.missing is None else metric.values.in_words(metric.missing),
         share=None if share == 1 else words.share(share, 0 if share >= 0.01 else 2),
         owner=metric.owner,
         expires=metric.expires.isoformat() if metric.expires else None,
         enabled=metric.enabled,
     )
-
-
-def _what(metric: Metric) -> str:
-    domain = metric.mechanism.domain
-    if metric.type == "boolean":
-        return "Yes or no."
-    if isinstance(domain, Bounds):
-        low, high = words.amount(float(domain.lower)), words.amount(float(domain.upper))
-        return f"A number from {low} to {high}; what lies outside is reported as the nearer end."
-    return f"One of {words.count(len(metric.values.labels()))} values:"
-
-
-def _declared(metric: Metric) -> str:
-    if isinstance(metric.missing, bool):
-        return "yes" if metric.missing else "no"
-    return str(metric.missing) if isinstance(metric.missing, str) else words.amount(float(metric.missing or 0))

@@ -12,8 +12,8 @@ from hubbub_aggregator.dashboard import words
 from hubbub_aggregator.dashboard.api import Problem, metric_path
 from hubbub_aggregator.dashboard.mechanism_words import of_version, paragraph
 from hubbub_aggregator.dashboard.pages.asked import STEPS, Asked, Choice, Span, comparisons, ranges, span_of
-from hubbub_aggregator.dashboard.pages.metric_charts import course, differences, histogram
-from hubbub_aggregator.dashboard.pages.site import Site, is_share, named, together
+from hubbub_aggregator.dashboard.pages.metric_charts import course, differences, picture
+from hubbub_aggregator.dashboard.pages.site import Site, called, follows_one, is_share, leading, named, together
 from hubbub_aggregator.models import Estimate, MetricVersion
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ async def estimate_spec(site: Site, name: str, asked: Asked, part: int) -> Spec:
     metric, asked, _, _ = await _found(site, name, asked)
     estimate = await _estimate(site, metric, asked)
     segment = estimate.segments[max(0, min(part, len(estimate.segments) - 1))]
-    return histogram(segment, _version(metric, segment.metric_id))[0]
+    return picture(segment, _version(metric, segment.metric_id))[0]
 
 
 async def series_spec(site: Site, name: str, asked: Asked) -> Spec:
@@ -198,7 +198,7 @@ def _editions(site: Site, metric: NamedMetric, calendar: Calendar) -> list[Editi
         if version.first is not None and version.last is not None:
             end = calendar.period(calendar.boundary(version.last) + 1).label
             address = site.links.metric(metric.name, since=version.first, to=end)
-        kind = "mean" if version.bounds else f"{words.count(version.value_count)} values"
+        kind = version.type if version.value_count == 1 else f"{words.count(version.value_count)} values"
         mechanism = version.mechanism
         found.append(Edition(version, address, f"{kind}, {mechanism.name}, local ε {words.epsilon(mechanism.epsilon)}"))
     return found
@@ -236,7 +236,7 @@ async def _series(site: Site, metric: NamedMetric, asked: Asked, calendar: Calen
         since=since,
         to=until,
         confidence=asked.confidence,
-        top=_LINES if largest > _LINES + 1 else None,
+        top=None if largest <= _LINES + 1 or follows_one(metric) else _LINES,
         simultaneous=together(metric),
         composed=False,
     )
@@ -258,7 +258,7 @@ async def _change(site: Site, metric: NamedMetric, asked: Asked) -> Change:
         if problem.status in (401, 403) or problem.status >= 500:
             raise
         return Change(None, None, problem.detail)
-    return Change(answer, None, share=is_share(answer.type))
+    return Change(answer, None, share=is_share(answer))
 
 
 async def _gaps(site: Site, metric: NamedMetric, since: str | None, until: str | None) -> list[Gap]:
@@ -297,9 +297,9 @@ def _drawn_page(site: Site, page: MetricPage, estimate: Estimate, series: Series
 def _part(site: Site, page: MetricPage, segment: Segment, number: int) -> Part:
     asked, metric = page.asked, page.metric
     version = _version(metric, segment.metric_id)
-    share = is_share(segment.type)
-    spec, caption = histogram(segment, version)
-    leading = _leading(segment)
+    share, unit = is_share(segment), segment.unit
+    spec, caption = picture(segment, version)
+    first = leading(segment.values, segment)
     shown = len(segment.values)
     following = next((step for step in STEPS if step > shown), None)
     more = None
@@ -310,21 +310,15 @@ def _part(site: Site, page: MetricPage, segment: Segment, number: int) -> Part:
         segment=segment,
         share=share,
         figure=site.figure(spec, "estimate", caption, metric.name, **asked.query(), part=number or None),
-        headline=words.value(leading["estimate"], is_share=share),
-        named="yes" if segment.type == "boolean" else leading["label"],
-        limits=words.interval(leading["low"], leading["high"], is_share=share),
+        headline=words.value(first["estimate"], is_share=share, unit=unit),
+        named=called(first, segment),
+        limits=words.interval(first["low"], first["high"], is_share=share),
         words=paragraph(segment.mechanism, of_version(version)),
-        influence=f"{100 * shift:.2g} percentage points" if share else words.amount(shift),
+        influence=f"{100 * shift:.2g} percentage points" if share else words.value(shift, is_share=False, unit=unit),
         rows=segment.values,
         more=more,
         hidden=segment.value_count - shown,
     )
-
-
-def _leading(segment: Segment) -> ValueModel:
-    if segment.type == "boolean":
-        return next(value for value in segment.values if value["value"] is True)
-    return max(segment.values, key=lambda value: value["estimate"])
 
 
 def _version(metric: NamedMetric, metric_id: str) -> MetricVersion:

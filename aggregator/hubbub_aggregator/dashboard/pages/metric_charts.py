@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub_aggregator.dashboard import charts, words
-from hubbub_aggregator.dashboard.pages.site import is_share
+from hubbub_aggregator.dashboard.pages.site import called, has_one_line, is_share
 from hubbub_aggregator.dashboard.palette import LINES
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hubbub_aggregator.dashboard.vega import Spec
     from hubbub_aggregator.models import MetricVersion, Segment, ValueModel
 
-__all__ = ["Course", "course", "differences", "histogram"]
+__all__ = ["Course", "course", "differences", "picture"]
 
 _DRAWN = 40
 """Values in one chart; the table has more."""
@@ -29,41 +29,63 @@ class Course(NamedTuple):
     labels: list[str]
 
 
-def histogram(segment: Segment, version: MetricVersion) -> tuple[Spec, str]:
-    share, sure = is_share(segment.type), words.share(segment.interval.confidence, 0)
-    processed = segment.postprocess != "none"
-
-    def text(value: ValueModel) -> str:
-        name = value["label"] if share else "mean"
-        limits = words.interval(value["low"], value["high"], is_share=share)
-        estimate = words.value(value["estimate"], is_share=share)
-        if processed:
-            raw = words.value(value["raw_estimate"], is_share=share)
-            return f"{name}: {estimate} after {segment.postprocess}; raw {raw}, {limits} with {sure} confidence"
-        return f"{name}: {estimate}, {limits} with {sure} confidence"
-
-    rows = [
-        charts.Bar(value["label"], value["estimate"], value["low"], value["high"], text(value), value["raw_estimate"])
-        for value in segment.values[:_DRAWN]
-    ]
+def picture(segment: Segment, version: MetricVersion) -> tuple[Spec, str]:
+    """The chart that goes with the shape of the values, and its caption."""
+    sure, processed = words.share(segment.interval.confidence, 0), segment.postprocess != "none"
+    rows = [_bar(value, segment, sure) for value in segment.values]
     when = _when(segment.periods.start, segment.periods.end, segment.periods.released)
-    if not share:
-        low, high = (words.amount(end) for end in version.bounds or (0.0, 0.0))
-        possible = f"; values lie from {low} to {high}" if version.bounds else ""
-        return charts.number_line(rows[0], version.bounds), f"Mean with its {sure} interval, {when}{possible}"
-    drawn = f"the {len(rows)} largest shares" if len(rows) < segment.value_count else "shares"
-    how = "post-processed bars, raw diamonds with" if processed else "raw estimates with"
+    how = "post-processed, raw as diamonds with" if processed else "raw estimates with"
     joint = "; the intervals hold for all values together" if segment.interval.simultaneous else ""
-    return charts.bars(rows, processed=processed), f"{words.sentence(drawn)}: {how} {sure} intervals, {when}{joint}"
+    unit = f" in {segment.unit}" if segment.unit else ""
+    match segment.shape:
+        case "number":
+            low, high = (words.amount(end) for end in version.bounds or (0.0, 0.0))
+            possible = f"; values lie from {low} to {high}{unit}" if version.bounds else ""
+            name = words.sentence(rows[0].label)
+            return charts.number_line(rows[0], version.bounds), f"{name} with its {sure} interval, {when}{possible}"
+        case "curve":
+            axis = segment.axes[0]
+            along = f"{axis.name}, {axis.unit}" if axis.unit else axis.name
+            drawn = charts.curve(rows, axis.places, along, share=is_share(segment))
+            return drawn, f"{words.sentence(axis.name)}: {how} {sure} intervals as a band, {when}{joint}"
+        case "grid":
+            down, across = segment.axes
+            drawn = charts.grid(rows, down.labels, across.labels, (down.name, across.name))
+            said = f"{words.sentence(down.name)} by {across.name}: the stronger the colour, the larger the share"
+            return drawn, f"{said}, {when}{joint}"
+        case "numbers":
+            groups = segment.axes[0].name
+            drawn = charts.dots(rows[:_DRAWN])
+            return drawn, f"By {groups}{unit}: {how} {sure} intervals, {when}{joint}"
+    rows = rows[:_DRAWN]
+    largest = f"the {len(rows)} largest shares" if len(rows) < segment.value_count else "shares"
+    how = "post-processed bars, raw diamonds with" if processed else "raw estimates with"
+    return charts.bars(rows, processed=processed), f"{words.sentence(largest)}: {how} {sure} intervals, {when}{joint}"
+
+
+def _bar(value: ValueModel, segment: Segment, sure: str) -> charts.Bar:
+    share, unit = is_share(segment), segment.unit
+    limits = words.interval(value["low"], value["high"], is_share=share, unit=unit)
+    text = f"{value['label']}: {words.value(value['estimate'], is_share=share, unit=unit)}"
+    if segment.postprocess != "none":
+        text += f" after {segment.postprocess}; raw {words.value(value['raw_estimate'], is_share=share)}"
+    return charts.Bar(
+        value["label"],
+        value["estimate"],
+        value["low"],
+        value["high"],
+        f"{text}, {limits} with {sure} confidence",
+        value["raw_estimate"],
+    )
 
 
 def course(series: Series, confidence: float) -> Course:
     """Over many periods only every so many-th is drawn, and the caption says so: the table has all."""
-    kinds = {segment.type for segment in series.segments}
-    if not kinds:
+    if not series.segments:
         return Course({}, "", [])
-    share = is_share(series.segments[-1].type)
-    boolean = kinds == {"boolean"}
+    newest, shapes = series.segments[-1], {segment.metric_id: segment for segment in series.segments}
+    share = is_share(newest)
+    one_line = all(has_one_line(segment) for segment in series.segments)
     labels: list[str] = []
     rows: list[charts.Moment] = []
     run, before = 0, None
@@ -75,13 +97,14 @@ def course(series: Series, confidence: float) -> Course:
         before = point.metric_id if point.state == "released" else None
         if left % step:  # counted from the newest, which is always drawn
             continue
+        shape = shapes.get(point.metric_id or "", newest)
         for value in point.values:
-            if boolean and value["value"] is not True:
+            if one_line and value["label"] != shape.headline.label:
                 continue
-            label = "yes" if boolean else value["label"]
+            label = called(value, shape) if one_line else value["label"]
             if label not in labels:
                 labels.append(label)
-            estimate = words.value(value["estimate"], is_share=share)
+            estimate = words.value(value["estimate"], is_share=share, unit=newest.unit)
             limits = words.interval(value["low"], value["high"], is_share=share)
             text = f"{point.period}, {label}: {estimate}, {limits}"
             rows.append(
@@ -93,7 +116,7 @@ def course(series: Series, confidence: float) -> Course:
     rows = [row for row in rows if row.label in labels]
     firsts = [_first(series, segment.metric_id) for segment in series.segments[1:]]
     noun = "period" if released == 1 else "periods"
-    largest = f" (the {len(labels)} largest)" if series.segments[-1].value_count > len(labels) and not boolean else ""
+    largest = f" (the {len(labels)} largest)" if newest.value_count > len(labels) and not one_line else ""
     sure = words.share(confidence, 0)
     is_joint = any(point.interval is not None and point.interval.simultaneous for point in series.points)
     joint = "; each interval holds for all values of its period together" if is_joint else ""
@@ -108,7 +131,7 @@ def _first(series: Series, metric_id: str) -> str | None:
 
 
 def differences(answer: Comparison) -> tuple[Spec, str]:
-    share = is_share(answer.type)
+    share = is_share(answer)
     rows = []
     for value in answer.values[:_DRAWN]:
         numbers = (value.difference, value.low, value.high)

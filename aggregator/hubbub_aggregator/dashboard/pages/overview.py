@@ -10,19 +10,28 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
-from hubbub.mechanisms import Bounds
 from hubbub.period import Calendar
 from hubbub_aggregator.answers import Series
 from hubbub_aggregator.dashboard import words
 from hubbub_aggregator.dashboard.api import Problem, metric_path
 from hubbub_aggregator.dashboard.pages.asked import span_of
-from hubbub_aggregator.dashboard.pages.site import Site, is_share, seconds_of, start_of, together
+from hubbub_aggregator.dashboard.pages.site import (
+    Site,
+    called,
+    follows_one,
+    has_one_line,
+    is_share,
+    leading,
+    seconds_of,
+    start_of,
+    together,
+)
 from hubbub_aggregator.dashboard.sparkline import sparkline
 
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook, Metric
     from hubbub_aggregator.answers import Point
-    from hubbub_aggregator.models import MetricList, NamedMetric, PeriodPrivacy, ValueModel
+    from hubbub_aggregator.models import MetricList, NamedMetric, PeriodPrivacy
     from hubbub_aggregator.status import FullStatus
 
 __all__ = ["Card", "Cards", "Overview", "Steps", "first_steps", "overview"]
@@ -187,12 +196,10 @@ def first_steps(codebook: Codebook, status: FullStatus, listing: MetricList) -> 
 
 def _example(metric: Metric) -> str:
     """A value of the metric, as Python."""
-    if metric.type == "boolean":
-        return "True"
-    domain = metric.mechanism.domain
-    if isinstance(domain, Bounds):
-        return f"{float(domain.lower + domain.width / 2):g}"
-    return json.dumps(metric.label_of(0), ensure_ascii=False)
+    value = metric.values.example()
+    if isinstance(value, float):
+        return f"{value:g}"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
 def _card(metric: NamedMetric, drawn: Drawn | None, calendar: Calendar, now: float, *, is_pending: bool) -> Card:
@@ -227,7 +234,7 @@ async def _drawn(site: Site, metric: NamedMetric, calendar: Calendar, periods: i
             _CARD,
             since=calendar.period(first).label,
             to=calendar.period(last + 1).label,
-            top=_SHOWN if largest > _SHOWN else None,
+            top=None if largest <= _SHOWN or follows_one(metric) else _SHOWN,
             simultaneous=together(metric),
             composed=False,
         )
@@ -242,37 +249,30 @@ def _of_series(series: Series, local: dict[str, float]) -> Drawn | None:
     if not released or (newest := released[-1]).privacy is None:
         return None
     segment = next(one for one in series.segments if one.metric_id == newest.metric_id)
-    share = is_share(segment.type)
-    leading = _leading(newest, segment.type)
+    share, unit = is_share(segment), segment.unit
+    first = leading(newest.values, segment)
     values = sorted(newest.values, key=lambda one: -one["estimate"])
-    lines = [leading] if segment.type == "boolean" or not share else values[:_SHOWN]
-    summary = _summary(series.metric, released, leading["label"], share=share)
+    lines = [first] if has_one_line(segment) else values[:_SHOWN]
+    summary = _summary(series.metric, released, first["label"], share=share)
     return Drawn(
         lines=[
             Line(
-                "yes" if segment.type == "boolean" else "mean" if not share else value["label"],
-                words.value(value["estimate"], is_share=share),
+                called(value, segment),
+                words.value(value["estimate"], is_share=share, unit=unit),
                 words.interval(value["low"], value["high"], is_share=share),
             )
             for value in lines
         ],
         is_joint=newest.interval is not None and newest.interval.simultaneous,
-        more=segment.value_count - len(lines) if segment.type == "category" else 0,
+        more=0 if has_one_line(segment) else segment.value_count - len(lines),
         reports=words.count(newest.reports),
         period=newest.period,
         periods=len(released),
-        spark=Markup(sparkline(_dots(series, leading["label"]), summary)),  # noqa: S704  its text is escaped there
+        spark=Markup(sparkline(_dots(series, first["label"]), summary)),  # noqa: S704  its text is escaped there
         span=words.span(released[0].period, newest.period) if len(released) > 1 else newest.period,
         privacy=newest.privacy,
         local_epsilon=local[str(newest.metric_id)],
     )
-
-
-def _leading(point: Point, kind: str) -> ValueModel:
-    """The value that a card follows: yes, the mean, or the largest share."""
-    if kind == "boolean":
-        return next(value for value in point.values if value["value"] is True)
-    return max(point.values, key=lambda value: value["estimate"])
 
 
 def _dots(series: Series, label: str) -> list[tuple[float, float, float, str] | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -14,10 +15,27 @@ from hubbub.period import Calendar
 from hubbub_aggregator.dashboard.api import Api
 from hubbub_aggregator.dashboard.drawing import Drawer, inline
 from hubbub_aggregator.dashboard.vega import Spec
-from hubbub_aggregator.models import MetricList, NamedMetric
+from hubbub_aggregator.models import MetricList, NamedMetric, Shaped, ValueModel
 from hubbub_aggregator.status import FullStatus
 
-__all__ = ["Figure", "Links", "Site", "is_share", "seconds_of", "together"]
+__all__ = [
+    "Figure",
+    "Links",
+    "Site",
+    "called",
+    "follows_one",
+    "has_one_line",
+    "is_share",
+    "leading",
+    "named",
+    "seconds_of",
+    "start_of",
+    "together",
+]
+
+
+_ALL = 64
+"""Values of a curve up to which all are asked for, to follow one of them over time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +100,31 @@ class Site:
         )
 
 
-def is_share(kind: str) -> bool:
-    """Whether a metric of this type is estimated as shares, rather than as a number."""
-    return kind != "mean"
+def is_share(shown: Shaped) -> bool:
+    """Whether values are shares of the devices, rather than numbers with a unit of their own."""
+    return shown.measure == "share"
+
+
+def has_one_line(shown: Shaped) -> bool:
+    """Whether one value says all, or stands for all: the yes of yes and no, a mean, one place of a curve."""
+    return shown.headline.label is not None
+
+
+def follows_one(metric: NamedMetric) -> bool:
+    """Whether a value is followed that need not be among the largest, of a list that is short enough to ask for all."""
+    return all(has_one_line(version) and version.value_count <= _ALL for version in metric.versions)
+
+
+def leading(values: Sequence[ValueModel], shown: Shaped) -> ValueModel:
+    """The value that stands for all: the one that is named, else the largest."""
+    named = next((value for value in values if value["label"] == shown.headline.label), None)
+    return named or max(values, key=lambda value: value["estimate"])
+
+
+def called(value: ValueModel, shown: Shaped) -> str:
+    """The name of a value in a headline."""
+    is_named = shown.headline.name is not None and value["label"] == shown.headline.label
+    return str(shown.headline.name) if is_named else value["label"]
 
 
 def together(metric: NamedMetric) -> bool | None:
@@ -92,7 +132,7 @@ def together(metric: NamedMetric) -> bool | None:
 
     Cards and charts show the largest of a list, which only such intervals allow.
     """
-    return True if any(version.type == "category" for version in metric.versions) else None
+    return True if any(not has_one_line(version) for version in metric.versions) else None
 
 
 def seconds_of(status: FullStatus) -> float:

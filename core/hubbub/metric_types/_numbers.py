@@ -10,11 +10,13 @@ from decimal import Decimal
 from fractions import Fraction
 
 from hubbub.mechanisms._exact import decimal_text
+from hubbub.metric_types.base import Key
 from hubbub.problems import InvalidParameter
 
-__all__ = ["decimal_text", "exact"]
+__all__ = ["UNIT", "a_unit", "decimal_text", "exact"]
 
 _MOST_DIGITS = 50
+_LONGEST_UNIT = 20
 _LARGEST_EXPONENT = 300
 
 
@@ -28,3 +30,19 @@ def exact(value: object) -> Fraction:
     if len(number.as_tuple().digits) > _MOST_DIGITS or abs(number.adjusted()) > _LARGEST_EXPONENT:
         raise InvalidParameter(f"expected at most {_MOST_DIGITS} digits and an exponent within ±{_LARGEST_EXPONENT}")
     return Fraction(number)
+
+
+UNIT = Key(
+    "unit",
+    'text in quotes of 1 to 20 characters, such as "ms" or "km/h"',
+    "none",
+    "What numbers are shown in. Not part of the id: it may be edited at any time.",
+)
+"""For every type whose results are numbers."""
+
+
+def a_unit(value: object) -> str:
+    """A unit as it is read from a codebook."""
+    if isinstance(value, str) and 1 <= len(value) <= _LONGEST_UNIT and value.isprintable() and value == value.strip():
+        return value
+    raise InvalidParameter(f"{value!r} is not a unit")

@@ -1,4 +1,4 @@
-"""The frame that a mechanism fills: one object holds the randomizer and everything that is claimed of it.
+"""The base class of every mechanism: one object holds the randomizer and everything that is claimed of it.
 
 A mechanism cannot be built without its privacy claim: the constructor takes the *integers that run*
 and refuses them when the likelihood ratio they realise is above e^epsilon. `calibrate` finds the best
@@ -14,12 +14,13 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
-from hubbub.mechanisms._exact import decimal_text, exact_number, float_above
+from hubbub.mechanisms._exact import decimal_text, float_above
+from hubbub.mechanisms.domains import Bounds, Categories, Domain
+from hubbub.mechanisms.tallies import Estimate, Interval, Tally
 from hubbub.problems import InvalidParameter, MalformedReport, MalformedTally
 
 if TYPE_CHECKING:
@@ -27,168 +28,19 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from hubbub.mechanisms._crowds import CrowdRandomness
+    from hubbub.mechanisms.amplification import Amplification
     from hubbub.randomness import BulkRandomness, Randomness
 
 Report = TypeVar("Report")
 Kind: TypeAlias = Literal["frequency", "mean"]
 Population: TypeAlias = Literal["reports", "superpopulation"]
 Json: TypeAlias = "str | int | list[Json] | dict[str, Json]"
+Face: TypeAlias = int | Fraction | tuple[int, ...] | None
+"""What a report says as it stands: the index of one value, a number, the indexes it says yes to (and no to all others),
+or None: it names nothing."""
 
-LARGEST_DOMAIN = 65_536
 MOST_TALLIED = 2**40
 """Reports in one tally: sums over a whole domain of counts as large as this stay far within 64 bits."""
-_SMALLEST_SIZE, _LARGEST_SIZE = Fraction(1, 10**100), Fraction(10**100)
-
-
-@dataclass(frozen=True, slots=True)
-class Categories:
-    """A closed list of `size` values, known by their index."""
-
-    size: int
-
-    def __post_init__(self) -> None:
-        if isinstance(self.size, bool) or not isinstance(self.size, int):
-            raise InvalidParameter(f"size must be a whole number, got {self.size!r}")
-        if not 2 <= self.size <= LARGEST_DOMAIN:
-            raise InvalidParameter(f"size must be between 2 and {LARGEST_DOMAIN}, got {self.size}")
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Numbers from `lower` to `upper`; what lies outside is clamped."""
-
-    lower: Fraction
-    upper: Fraction
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "lower", exact_number(self.lower, "the lower bound"))
-        object.__setattr__(self, "upper", exact_number(self.upper, "the upper bound"))
-        for number in (self.lower, self.upper, self.width):
-            if number and not _SMALLEST_SIZE <= abs(number) <= _LARGEST_SIZE:
-                raise InvalidParameter(
-                    f"bounds and their distance must be zero or from 1e-100 to 1e100 in size, got {float(number):g}: "
-                    "their squares must fit a float"
-                )
-        if not self.lower < self.upper:
-            raise InvalidParameter(
-                f"the lower bound must be below the upper bound, got [{float(self.lower):g}, {float(self.upper):g}]"
-            )
-
-    @property
-    def width(self) -> Fraction:
-        return self.upper - self.lower
-
-
-Domain: TypeAlias = Categories | Bounds
-
-
-@dataclass(frozen=True, slots=True)
-class Atom:
-    """One class of outputs y that a pair of inputs makes equally likely or unlikely.
-
-    `mass` is the blanket's, min over inputs x of R_x(y), summed over the class; `first` and `second`
-    are R_x0(y) and R_x1(y) divided by the blanket. What the atoms lack to mass 1 is the blanket's gap.
-    (Balle, Bell, Gascón, Nissim, CRYPTO 2019, arXiv 1903.02837, section 5: G = first - e^eps second.)
-    """
-
-    mass: Fraction
-    first: Fraction
-    second: Fraction
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """The atoms of one pair of inputs; both directions are meant."""
-
-    atoms: tuple[Atom, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Many pairs of inputs over the same classes of outputs.
-
-    `masses[y]` is the blanket's; `ratios[x][y]` is R_x(y) divided by it; `pairs` are rows x0, x1 of `ratios`.
-    """
-
-    masses: tuple[Fraction, ...]
-    ratios: tuple[tuple[Fraction, ...], ...]
-    pairs: tuple[tuple[int, int], ...]
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def __iter__(self) -> Iterator[Pair]:
-        """Each pair written out."""
-        for a, b in self.pairs:
-            yield Pair(tuple(map(Atom, self.masses, self.ratios[a], self.ratios[b])))
-
-
-@dataclass(frozen=True, slots=True)
-class Amplification:
-    """What shuffling needs to know of a mechanism, as data.
-
-    `pairs` holds every pair of inputs that may be the worst one, up to symmetry. `binary` is
-    (P[1 | 0], P[1 | 1]) where a report is one bit and every input acts as a mixture of the inputs 0 and 1.
-    """
-
-    pairs: tuple[Pair, ...] | Table
-    binary: tuple[Fraction, Fraction] | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Estimate:
-    """Unbiased values with the variance of each; not post-processed, so a frequency may be negative.
-
-    `variances` is for the devices that reported (noise is the only randomness). Where the variance
-    depends on what the reports cannot show, it is the largest value that fits them.
-    """
-
-    reports: int
-    values: NDArray[np.float64]
-    variances: NDArray[np.float64]
-
-    @property
-    def stderr(self) -> NDArray[np.float64]:
-        import numpy as np
-
-        return np.sqrt(np.maximum(self.variances, 0))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Interval:
-    """Confidence limits for each value; `kind` says how they were made and for which population."""
-
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    confidence: float
-    kind: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Tally:
-    """Mergeable counts of one mechanism's reports. Adding tallies is adding reports."""
-
-    fingerprint: bytes
-    reports: int
-    cells: NDArray[np.int64]
-
-    def __add__(self, other: Tally) -> Tally:
-        if self.fingerprint != other.fingerprint:
-            raise MalformedTally("these tallies count reports of different mechanisms and cannot be merged")
-        largest = sum(max(int(cells.max()), -int(cells.min())) for cells in (self.cells, other.cells))
-        if largest >= 2**63:
-            raise MalformedTally("the merged counts would exceed 64 bits; merge fewer tallies")
-        return Tally(self.fingerprint, self.reports + other.reports, self.cells + other.cells)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tally) and self.to_bytes() == other.to_bytes()
-
-    def __hash__(self) -> int:
-        return hash(self.to_bytes())
-
-    def to_bytes(self) -> bytes:
-        """Fingerprint, number of reports and cells, each as eight big-endian bytes."""
-        return self.fingerprint + self.reports.to_bytes(8) + self.cells.astype(">i8").tobytes()
 
 
 class Mechanism(ABC, Generic[Report]):
@@ -201,8 +53,8 @@ class Mechanism(ABC, Generic[Report]):
     kind: ClassVar[Kind]
     regime: ClassVar[str]
     """When to choose it, in half a line."""
-    automatic: ClassVar[bool] = True
-    """Whether it can be made for a domain alone; False for one that needs options only a person can give."""
+    needs_options: ClassVar[str] = ""
+    """What only a person can give, such as a matrix. Empty for one that is made from an epsilon and a domain alone."""
     reserved: ClassVar[str] = ""
     """Why `select` never takes it though it could, such as its cost to the server; a person may name it."""
 
@@ -234,6 +86,12 @@ class Mechanism(ABC, Generic[Report]):
     def examples(cls, epsilon: float) -> list[Self]:
         """Small instances whose output law can be enumerated; the conformance suite runs on them."""
 
+    @classmethod
+    def usual_domain(cls, size: int = 4) -> Domain:
+        """A domain to show it on: `size` values or two, or the numbers from -1 to 1."""
+        shown: list[Domain] = [Categories(size), Categories(2), Bounds(Fraction(-1), Fraction(1))]
+        return next(domain for domain in shown if cls.fits(domain))
+
     @abstractmethod
     def parameters(self) -> dict[str, Json]:
         """The integers that run; big ones as decimal strings. With epsilon and domain this is all there is."""
@@ -261,6 +119,16 @@ class Mechanism(ABC, Generic[Report]):
     @abstractmethod
     def decode(self, payload: bytes) -> Report:
         """The report, or MalformedReport. Each report has one encoding."""
+
+    # -- in words -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def in_words(self) -> str:
+        """The law in one sentence that begins with "Each device", with the probabilities that run; for everybody."""
+
+    def face(self, report: Report) -> Face:  # noqa: ARG002  one that names nothing needs no look at the report
+        """What a report says on its face. By default nothing: a hash, say, stands for many values."""
+        return None
 
     # -- the claim ------------------------------------------------------------------------------
 
@@ -300,6 +168,11 @@ class Mechanism(ABC, Generic[Report]):
     @abstractmethod
     def influence(self) -> float:
         """Largest change of any estimated value when one report of n is replaced, times n."""
+
+    def step(self) -> float:
+        """By how much, times n, an estimate moves at once where noise is small: `influence` for counts, 0 for a sum on
+        a fine grid."""
+        return self.influence() if self.domain.estimates > 1 else 0.0
 
     def manipulation(self, fakes: int, reports: int) -> float:
         """Largest shift of any estimated value that `fakes` of `reports` can cause together."""
@@ -362,13 +235,9 @@ class Mechanism(ABC, Generic[Report]):
     @property
     def fingerprint(self) -> bytes:
         """Eight bytes that tell this mechanism with these parameters from any other."""
-        domain = self.domain
-        shape: list[Json] = (
-            [domain.size]
-            if isinstance(domain, Categories)
-            else [decimal_text(domain.lower), decimal_text(domain.upper)]
+        text = json.dumps(
+            [self.name, decimal_text(self.epsilon), self.domain.fingerprint(), self.parameters()], sort_keys=True
         )
-        text = json.dumps([self.name, decimal_text(self.epsilon), shape, self.parameters()], sort_keys=True)
         return hashlib.sha256(text.encode()).digest()[:8]
 
     def tally_from_bytes(self, data: bytes) -> Tally:

@@ -1,0 +1,37 @@
+"""Probabilities, counts and amounts as people read them, for sentences that mechanisms and metric types say."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["amount", "count", "probability", "raised"]
+
+_MINUS = "\N{MINUS SIGN}"
+_THIN = "\N{NARROW NO-BREAK SPACE}"
+
+
+def probability(number: float) -> str:
+    """Two digits, and never 0 or 1 for what is not."""
+    if 0.005 <= number <= 0.995:
+        return f"{number:.2f}"
+    return f"{number:.2g}" if number < 0.005 else f"{number:.6f}".rstrip("0")
+
+
+def count(number: float | None) -> str:
+    return "–" if number is None else f"{round(number):,}".replace(",", _THIN).replace("-", _MINUS)
+
+
+def amount(number: float | None) -> str:
+    """A number with a unit of its own: three or four significant digits, thousands set apart."""
+    if number is None:
+        return "–"
+    if number and not 1e-3 <= abs(number) < 1e9:
+        front, _, power = f"{number:.2e}".partition("e")
+        return f"{front} × 10{raised(int(power))}".replace("-", _MINUS)
+    digits = 0 if abs(number) >= 100 else max(0, 2 - (math.floor(math.log10(abs(number))) if number else 2))
+    return f"{number:,.{digits}f}".replace("-", _MINUS).replace(",", _THIN)
+
+
+def raised(exponent: int) -> str:
+    """As an exponent is written."""
+    return "".join("⁻" if c == "-" else "⁰¹²³⁴⁵⁶⁷⁸⁹"[int(c)] for c in str(exponent))

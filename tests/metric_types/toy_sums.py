@@ -1,0 +1,59 @@
+"""What toys share that publish sums of the shares that a mechanism estimates."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+from hubbub.mechanisms import Estimate, Interval, Tally
+from hubbub.mechanisms._oracle import NamesOneItem
+from hubbub.metric_types import MetricType
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from hubbub.mechanisms import Mechanism
+    from hubbub.mechanisms.base import Population
+
+
+class SumsOfShares(MetricType):
+    """Values that are weighted sums of shares."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def weights(self) -> NDArray[np.float64]:
+        """A row for each value of the result, a column for each input of the mechanism."""
+
+    def estimate(self, mechanism: Mechanism[Any], tally: Tally) -> Estimate:
+        import numpy as np
+
+        assert isinstance(mechanism, NamesOneItem)
+        weights, found = self.weights(), mechanism.estimate(tally)
+        variances = np.diag(weights @ mechanism.covariance(tally) @ weights.T)
+        return Estimate(tally.reports, weights @ found.values, np.asarray(variances))
+
+    def interval(
+        self,
+        mechanism: Mechanism[Any],
+        tally: Tally,
+        confidence: float = 0.95,
+        *,
+        population: Population = "reports",  # noqa: ARG002  a toy
+        simultaneous: bool = False,
+    ) -> Interval:
+        together = len(self.labels()) if simultaneous else 1
+        found = self.estimate(mechanism, tally)
+        far = NormalDist().inv_cdf(1 - (1 - confidence) / 2 / together) * found.stderr
+        return Interval(found.values - far, found.values + far, confidence, "normal")
+
+    def influence(self, mechanism: Mechanism[Any]) -> float:
+        weights = self.weights()
+        return mechanism.influence() * float((weights.max(axis=1) - weights.min(axis=1)).max())
+
+    def truth(self, inputs: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]:
+        import numpy as np
+
+        return np.asarray(self.weights() @ self.domain.truth(inputs, counts))

@@ -1,5 +1,5 @@
 # Every target sets itself up: a fresh clone needs python >= 3.11, pip and make.
-.PHONY: setup demo browser test test-full check docs bench bench-mechanisms screenshots load soak lock sbom dist release-check clean
+.PHONY: setup demo browser libfaketime test test-full check docs bench bench-mechanisms screenshots load soak faults lock sbom dist release-check clean
 
 RUN := .venv/bin/
 
@@ -26,10 +26,13 @@ check: setup  ## ruff, mypy strict, import contracts
 browser:  ## a Chromium for the browser tests, where one may be installed
 	@sh scripts/chromium.sh
 
+libfaketime:  ## what the tests with wrong clocks need, where it may be installed
+	@sh scripts/libfaketime.sh
+
 test: setup browser  ## the checks and the tests, under five minutes
 	@MAKE="$(MAKE)" sh scripts/test.sh
 
-test-full: check browser  ## everything that is claimed, no time limit
+test-full: check browser libfaketime  ## everything that is claimed, no time limit
 	$(RUN)pytest --timeout 1800 --hypothesis-profile explore
 
 bench: setup  ## every benchmark in one table, beside limits and peers, with targets; under ten minutes
@@ -51,6 +54,9 @@ load: setup  ## Locust against both services on loopback, every report counted: 
 
 soak: setup  ## memory of a shuffler under mixed load: make soak MINUTES=10
 	$(RUN)python -m tests.load.soak
+
+faults: setup libfaketime  ## kill, stop, cut off and misdate both services under load, every report counted: tables in Markdown (two hours)
+	$(RUN)python -m tests.faults all
 
 lock: setup  ## renew requirements.lock from pyproject.toml, and the other libraries' lock
 	$(RUN)uv pip compile pyproject.toml --extra server --extra dev --upgrade --generate-hashes --universal --no-emit-index-url --no-emit-package httpx2-jsfetch --no-header --quiet --output-file requirements.lock

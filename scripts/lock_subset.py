@@ -15,8 +15,9 @@ import sys
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
-__all__ = ["entries", "main", "needed"]
+__all__ = ["entries", "main", "needed", "of_extra"]
 
 ROOT = Path(__file__).parent.parent
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -54,10 +55,9 @@ def _via(entry: str) -> set[str]:
     return {normal(who) for who in comments if who != "via" and not who.startswith("hubbub ")}
 
 
-def of_extra(extra: str) -> set[str]:
-    """Packages that hubbub asks for itself, with this extra."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    asked = [*project["dependencies"], *project["optional-dependencies"][extra]]
+def of_extra(extra: str | None, project: Mapping[str, Any]) -> set[str]:
+    """Packages that hubbub asks for itself, with this extra. `project`: that table of pyproject.toml."""
+    asked = [*project["dependencies"], *(project["optional-dependencies"][extra] if extra else ())]
     return {normal(name[0]) for line in asked if (name := _NAME.match(line))}
 
 
@@ -66,7 +66,8 @@ def main(arguments: list[str]) -> str:
     parser.add_argument("--extra", help="All that hubbub needs with this extra.")
     parser.add_argument("packages", nargs="*", help="Packages with all that they need.")
     given = parser.parse_args(arguments)
-    wanted = {normal(name) for name in given.packages} | (of_extra(given.extra) if given.extra else set())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = {normal(name) for name in given.packages} | (of_extra(given.extra, project) if given.extra else set())
     lock = entries((ROOT / "requirements.lock").read_text())
     return "".join(lock[name] for name in needed(lock, wanted))
 

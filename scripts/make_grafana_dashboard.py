@@ -35,7 +35,7 @@ class Panel:
 
 
 def _state(title: str, says: str, expression: str, **limits: Any) -> Panel:
-    return Panel(title, says, [(expression, "{{instance}}")], kind="stat", width=4, **limits)
+    return Panel(title, says, [(expression, "{{instance}}")], kind="stat", width=3, **limits)
 
 
 SHUFFLER = [
@@ -49,10 +49,13 @@ SHUFFLER = [
         bad_below=172_800,
     ),
     _state("Storage answers", "1: it does.", "hubbub_shuffler_storage_up", bad_below=1),
+    _state("Storage writable", "0: full, or read-only.", "hubbub_shuffler_storage_writable", bad_below=1),
     _state("Storage durable", "0: a crash loses reports.", "hubbub_shuffler_storage_durable", bad_below=1),
+    _state("Clock skew", "Against the aggregator.", "abs(hubbub_shuffler_clock_skew_seconds)", unit="s", bad_above=300),
+    _state("Ingest stopped", "1: the storage is full up to its mark.", "hubbub_shuffler_ingest_stopped", bad_above=1),
     _state(
         "Forward lag",
-        "Age of the oldest closed bucket without a verdict.",
+        "Age of the oldest bucket that is due or closed and has no verdict.",
         "hubbub_shuffler_forward_lag_seconds",
         unit="s",
         bad_above=3_600,
@@ -88,12 +91,38 @@ SHUFFLER = [
         [("max by (state) (hubbub_shuffler_batches)", "{{state}}")],
     ),
     Panel(
+        "Batches held",
+        "Refused by the aggregator, and not deleted since the shuffler can't confirm why.",
+        [
+            ("max by (reason) (hubbub_shuffler_held_batches)", "{{reason}}"),
+            ("max by (reason) (hubbub_shuffler_held_reports)", "reports: {{reason}}"),
+        ],
+    ),
+    Panel(
         "What became of buckets, in a day",
         "Verdicts of the aggregator, buckets that were discarded for want of a crowd, crowds that halved.",
         [
             ("sum by (verdict) (increase(hubbub_shuffler_settled_batches_total[1d])) > 0", "{{verdict}}"),
             ("sum by (metric) (increase(hubbub_shuffler_discarded_buckets_total[1d])) > 0", "discarded: {{metric}}"),
             ("sum by (metric) (increase(hubbub_shuffler_crowds_halved_total[1d])) > 0", "halved: {{metric}}"),
+        ],
+    ),
+    Panel(
+        "Storage",
+        "What is in use, and what there is: memory of the fullest Redis primary, disk, or the quota.",
+        [
+            ("hubbub_shuffler_storage_used_bytes", "used at {{instance}}"),
+            ("hubbub_shuffler_storage_limit_bytes", "limit at {{instance}}"),
+        ],
+        unit="bytes",
+    ),
+    Panel(
+        "Faults of the storage",
+        "Failed calls a second; buckets that lost reports to damage, and losses of a log, in a day.",
+        [
+            ("sum by (instance) (rate(hubbub_shuffler_storage_errors_total[10m]))", "errors at {{instance}}"),
+            ("sum by (metric) (increase(hubbub_shuffler_damaged_buckets_total[1d])) > 0", "damaged: {{metric}}"),
+            ("max(increase(hubbub_shuffler_storage_losses_total[1d]))", "losses"),
         ],
     ),
     Panel(
@@ -125,7 +154,9 @@ AGGREGATOR = [
         bad_above=432_000,
     ),
     _state("Storage answers", "1: it does.", "hubbub_aggregator_storage_up", bad_below=1),
+    _state("Storage writable", "0: full, or read-only.", "hubbub_aggregator_storage_writable", bad_below=1),
     _state("Storage durable", "0: a crash loses batches.", "hubbub_aggregator_storage_durable", bad_below=1),
+    _state("Clock skew", "Against a shuffler.", "abs(hubbub_aggregator_clock_skew_seconds)", unit="s", bad_above=300),
     _state("Queue", "Batches that wait to be opened.", "hubbub_aggregator_open_queue", bad_above=100),
     Panel(
         "Batches with a verdict, in a day",
@@ -165,6 +196,14 @@ AGGREGATOR = [
         unit="cps",
     ),
     Panel(
+        "Connections",
+        "Open, and cut a second by reason.",
+        [
+            ("hubbub_aggregator_connections", "open at {{instance}}"),
+            ("sum by (reason) (rate(hubbub_aggregator_connections_cut_total[10m])) > 0", "cut: {{reason}}"),
+        ],
+    ),
+    Panel(
         "Time since the last verdict",
         "Of each process. Batches come when periods close, so it rises in between.",
         [("hubbub_aggregator_last_batch_age_seconds", "{{instance}}")],
@@ -174,6 +213,12 @@ AGGREGATOR = [
         "Keys",
         "Age since the first period of each; below zero for those to come, of which there must be some.",
         [("max by (key, state) (hubbub_aggregator_key_age_seconds)", "key {{key}}, {{state}}")],
+        unit="s",
+    ),
+    Panel(
+        "Erasure overdue",
+        "Since when a private key should have been erased: an hour after its horizon.",
+        [("hubbub_aggregator_erasure_overdue_seconds", "{{instance}}")],
         unit="s",
     ),
     Panel(

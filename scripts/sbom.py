@@ -4,8 +4,9 @@ The SDK's packages have the scope `required`, those that `hubbub[server]` adds `
 left out. A universal lock may hold two versions of a package for two Pythons: both are listed, each with its marker.
 The file has no time, no serial number and no address in it, so that the same lock gives the same bytes.
 
-The lock says which package is there because of which ("via"), but not because of which extra of it. So an edge counts
-only if the metadata of the package, installed here from the same lock, asks for it with the extras that are in use.
+What is listed is what scripts/lock_subset.py takes from the lock for the image. The lock says which package is there
+because of which ("via"), but not because of which extra of it, so some are installed, and listed, that only a
+developer's tool asks for.
 """
 
 from __future__ import annotations
@@ -14,20 +15,19 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from scripts.lock_subset import entries, needed, of_extra
 
 ROOT = Path(__file__).parent.parent
 FILE = ROOT / "sbom.cdx.json"
 LOCK = ROOT / "requirements.lock"
 _CLASSIFIER = "License :: "
-_EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']+)["']""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,45 +67,10 @@ def read_lock(text: str) -> list[Locked]:
     return found
 
 
-class Graph:
-    """Which package of a lock brings in which."""
-
-    def __init__(self, lock: Iterable[Locked]) -> None:
-        self.packages: dict[str, list[Locked]] = {}
-        for one in lock:
-            self.packages.setdefault(one.name, []).append(one)
-
-    def reach(self, roots: Iterable[str]) -> dict[str, set[str]]:
-        """The packages that these requirements bring in, each with the extras of it that are in use."""
-        found: dict[str, set[str]] = {}
-        waiting = [Requirement(text) for text in roots]
-        while waiting:
-            need = waiting.pop()
-            name = canonicalize_name(need.name)
-            if name not in self.packages or (name in found and need.extras <= found[name]):
-                continue
-            found.setdefault(name, set()).update(need.extras)
-            waiting += self.needs(name, found[name])
-        return found
-
-    def needs(self, name: str, extras: Collection[str]) -> Iterator[Requirement]:
-        """What a package asks for with these extras, on whatever platform."""
-        known = {child for child, those in self.packages.items() if any(name in one.via for one in those)}
-        installed = _installed(name)
-        if installed is None:  # it is for another platform: the lock's word is all there is
-            yield from map(Requirement, sorted(known))
-            return
-        for need in map(Requirement, installed.requires or []):
-            wanted = _EXTRA.findall(str(need.marker))
-            if canonicalize_name(need.name) in known and (not wanted or not {*wanted}.isdisjoint(extras)):
-                yield need
-
-
-def runtime(graph: Graph, project: dict[str, Any]) -> tuple[set[str], dict[str, set[str]]]:
-    """Names that the SDK needs, and all that run, each with its extras."""
-    sdk = graph.reach(project["dependencies"])
-    everything = graph.reach([*project["dependencies"], *project["optional-dependencies"]["server"]])
-    return set(sdk), everything
+def names(lock_text: str, project: dict[str, Any]) -> tuple[set[str], set[str]]:
+    """What the SDK needs, and all that an installation with its server has: the same as the image gets."""
+    lock, sdk = entries(lock_text), of_extra(None, project)
+    return set(needed(lock, sdk)), set(needed(lock, of_extra("server", project)))
 
 
 def _installed(name: str) -> Distribution | None:
@@ -139,16 +104,14 @@ def licences(one: Locked) -> list[dict[str, Any]]:
 def document(lock_text: str, pyproject: dict[str, Any], version: str) -> dict[str, Any]:
     """The bill of materials."""
     project = pyproject["project"]
-    graph = Graph(read_lock(lock_text))
-    sdk, used = runtime(graph, project)
+    sdk, used = names(lock_text, project)
     root = f"pkg:pypi/hubbub@{version}"
-    parts = [one for name in sorted(used) for one in graph.packages[name]]
+    parts = [one for one in sorted(read_lock(lock_text), key=lambda one: one.name) if one.name in used]
 
-    def refs(needs: Iterable[Requirement]) -> list[str]:
-        names = {canonicalize_name(need.name) for need in needs} & used.keys()
-        return sorted(one.purl for name in names for one in graph.packages[name])
+    def needs(name: str) -> list[str]:
+        return sorted(one.purl for one in parts if name in one.via)
 
-    direct = map(Requirement, [*project["dependencies"], *project["optional-dependencies"]["server"]])
+    direct = of_extra("server", project)
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
@@ -169,8 +132,8 @@ def document(lock_text: str, pyproject: dict[str, Any], version: str) -> dict[st
         },
         "components": [_component(one, "required" if one.name in sdk else "optional") for one in parts],
         "dependencies": [
-            {"ref": root, "dependsOn": refs(direct)},
-            *({"ref": one.purl, "dependsOn": refs(graph.needs(one.name, used[one.name]))} for one in parts),
+            {"ref": root, "dependsOn": sorted(one.purl for one in parts if one.name in direct)},
+            *({"ref": one.purl, "dependsOn": needs(one.name)} for one in parts),
         ],
     }
 

@@ -62,7 +62,7 @@ def test_nothing_that_runs_is_not_healthy() -> None:
 
 def test_either_service_is_asked_by_the_same_command(monkeypatch: pytest.MonkeyPatch) -> None:
     for service in DEFAULTS:
-        with monkeypatch.context() as set_, running(answers(200, body=b"ready\n")) as server:
+        with monkeypatch.context() as set_, running(answers(200, body=b'{"ok":true}')) as server:
             set_.setenv(f"HUBBUB_{service.upper()}_PORT", str(server.port))
             assert (health().exit_code, health().output) == (0, f"{service}: ready\n")
             assert health(service).exit_code == 0
@@ -75,7 +75,7 @@ def test_a_service_that_is_not_ready_says_why(monkeypatch: pytest.MonkeyPatch) -
         said = health()
     assert (said.exit_code, said.output) == (
         1,
-        "Error: the shuffler is not ready: Not ready. no valid bundle is at hand\n",
+        "Error: the shuffler is not ready: no valid bundle is at hand\n",
     )
 
 

@@ -20,8 +20,8 @@ from prometheus_client.core import Metric
 from hubbub_aggregator import metrics as of_the_aggregator
 from hubbub_aggregator.opening import Pool
 from hubbub_service_common.certificate import Certificate
+from hubbub_service_common.connection_limits import ConnectionLimits
 from hubbub_shuffler import metrics as of_the_shuffler
-from hubbub_shuffler.guard import Guard
 from hubbub_shuffler.lag import Lag
 from scripts import make_grafana_dashboard
 from tests.aggregator.fleet import Site
@@ -45,26 +45,28 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> list[Metric]:
 
     async def shuffler() -> list[Metric]:
         async with World(tmp_path_factory.mktemp("shuffler")) as world:
-            guard = Guard(
-                head_timeout=1,
-                body_timeout=1,
-                body_rate=1,
-                max_body=1,
-                max_connections=1,
-                max_per_address=1,
-                clock=time.monotonic,
-            )
             lag = Lag(world.clock)
-            sources = of_the_shuffler.Sources(world.ingest, world.bundles, lag, guard, world.clock, certificate)
-            return list(of_the_shuffler.snapshot(sources, await world.storage.overview(), durable=True))
+            sources = of_the_shuffler.Sources(world.ingest, world.bundles, lag, connections, world.trusted, certificate)
+            await world.ingest.high_water.look()
+            return list(of_the_shuffler.snapshot(sources, await world.storage.overview(), world.storage, writable=True))
 
     files = Authority(tmp_path_factory.mktemp("tls")).write(["localhost"])
     certificate = Certificate(*files, logging.getLogger("hubbub.test"))
+    connections = ConnectionLimits(
+        head_timeout=1,
+        body_timeout=1,
+        body_rate=1,
+        max_body=1,
+        max_connections=1,
+        max_per_address=1,
+        clock=time.monotonic,
+        log=logging.getLogger("hubbub.test"),
+    )
     pool = Pool(1)
     site = Site.open(tmp_path_factory.mktemp("aggregator"), pool)
-    site.service.certificate = certificate
+    site.service.certificate, site.service.connections = certificate, connections
     try:
-        site.service.accumulator.progress.last = site.service.clock()  # as after the first batch
+        site.service.accumulator.progress.last = site.service.clock.now()  # as after the first batch
         stored = of_the_aggregator.stored_now(site.service)
         aggregator = list(of_the_aggregator.snapshot(site.service, stored))
     finally:

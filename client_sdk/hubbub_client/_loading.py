@@ -32,3 +32,6 @@ def load() -> None:
     with no_fork():
         for name in MODULES:
             import_module(name)
+        from hubbub.metric_types import registered
+
+        registered()  # each type is a module: a codebook that comes later may have any of them

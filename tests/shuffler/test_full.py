@@ -52,7 +52,10 @@ def place(kind: str, directory: Path) -> Iterator[Place]:
         return
     with one_server(directory / "redis") as server:
         yield Place(
-            lambda clock: AsyncStorage(RedisStorage(server.url, clock=clock, entropy=os.urandom)), lambda: _full(server)
+            lambda clock: AsyncStorage(
+                RedisStorage(server.url, clock=clock, lease_clock=clock, entropy=os.urandom)
+            ),
+            lambda: _full(server),
         )
 
 
@@ -144,7 +147,7 @@ def operated(kind: str, directory: Path) -> Iterator[Operated]:
         client = server.client()
         client.config_set("maxmemory", client.info("memory")["used_memory"] + 7 * 2**18)
         client.close()
-        storage = AsyncStorage(RedisStorage(server.url, clock=clock, entropy=os.urandom))
+        storage = AsyncStorage(RedisStorage(server.url, clock=clock, lease_clock=clock, entropy=os.urandom))
         yield Operated(directory, clock=clock, storage=storage)
 
 

@@ -3,7 +3,7 @@
     metric_type("category")                     # the class, or InvalidParameter that suggests the nearest name
     registered()                                # every type by name
 
-A type is loaded when it is first asked for: a device loads those that its codebook has.
+A type is loaded when it is first asked for. A device loads all of them before its first pass, in `hubbub_client._loading`.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def _draw(codebook: Codebook, devices: int, path: Path) -> None:
 def _points(codebook: Codebook, devices: int) -> list[dict[str, Any]]:
     """Error and epsilon of each metric at several numbers of devices."""
     from hubbub.accounting import guarantee, honest_reports
-    from hubbub.accounting.plan import expected_error, min_batch
+    from hubbub.accounting.plan import min_batch
 
     delta = codebook.collection.release_delta
     sizes = sorted({max(2, round(devices * 30 ** (2 * i / (POINTS - 1) - 1))) for i in range(POINTS)})
@@ -165,7 +165,7 @@ def _points(codebook: Codebook, devices: int) -> list[dict[str, Any]]:
                         {
                             "devices": size,
                             "metric": metric.name,
-                            "error": expected_error(metric.mechanism, reports) / metric.mechanism.domain.span,
+                            "error": metric.expected_error(reports) / metric.values.span,
                             "epsilon": guarantee(metric.mechanism, honest, delta).epsilon,
                             "released": "released" if reports >= needed else "discarded",
                         }

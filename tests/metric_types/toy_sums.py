@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,15 @@ class SumsOfShares(MetricType):
     def influence(self, mechanism: Mechanism[Any]) -> float:
         weights = self.weights()
         return mechanism.influence() * float((weights.max(axis=1) - weights.min(axis=1)).max())
+
+    def expected_error(self, mechanism: Mechanism[Any], reports: int) -> float:
+        """Where all inputs are held alike: the root of the mean of the variances of all values."""
+        import numpy as np
+
+        assert isinstance(mechanism, NamesOneItem)
+        weights, alike = self.weights(), mechanism.tally(mechanism.outputs())
+        variances = np.diag(weights @ mechanism.covariance(alike) @ weights.T) * alike.reports
+        return float(np.sqrt(variances.mean() / reports)) if reports else math.inf
 
     def truth(self, inputs: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]:
         import numpy as np

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hubbub.accounting.compose import Composition, compose
 from hubbub.accounting.guarantee import Guarantee, guarantee, min_reports
@@ -19,7 +19,6 @@ from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook, Metric
-    from hubbub.mechanisms import Mechanism
 
 _USUAL_CONFIDENCE = 0.95
 _LARGE_ERROR = 0.05
@@ -88,12 +87,6 @@ def min_batch(metric: Metric, codebook: Codebook) -> int:
     return max(needed, metric.min_batch or 0)
 
 
-def expected_error(mechanism: Mechanism[Any], reports: int) -> float:
-    """Standard error of an estimate from so many reports: typical for shares, the worst case for a mean."""
-    unit = mechanism.domain.unit_of_variance
-    return math.sqrt(mechanism.typical_variance() / reports) * unit if reports else math.inf
-
-
 def _plan_metric(codebook: Codebook, metric: Metric, devices: int, periods: int) -> MetricPlan:
     collection, mechanism = codebook.collection, metric.mechanism
     reports = int(devices * metric.share)
@@ -104,7 +97,7 @@ def _plan_metric(codebook: Codebook, metric: Metric, devices: int, periods: int)
     except InvalidParameter:
         needed = None
     released = needed is not None and reports >= needed
-    stderr = expected_error(mechanism, reports)
+    stderr = metric.expected_error(reports)
     return MetricPlan(
         metric=metric,
         reports=reports,
@@ -133,7 +126,7 @@ def _advice(codebook: Codebook, metric: Metric, reports: int, needed: int | None
             found.append(
                 f"share = {float(metric.share):g} leaves out devices; 1 would give {int(reports / metric.share):,}"
             )
-    if stderr / metric.mechanism.domain.span > _LARGE_ERROR:
+    if stderr / metric.values.span > _LARGE_ERROR:
         more = f", {metric.values.remedy}" if metric.values.remedy else ""
         found.append(
             f"expect a standard error of {stderr:.2g}: more devices, a longer period{more} or a larger epsilon help"

@@ -124,6 +124,10 @@ class Metric:
         """As `Mechanism.step`, of the values of the result."""
         return self.values.influence(self.mechanism) if self.mechanism.step() else 0.0
 
+    def expected_error(self, reports: int) -> float:
+        """Standard error of a value of the result from so many reports, before there are any."""
+        return self.values.expected_error(self.mechanism, reports)
+
     def label_of(self, index: int) -> str:
         """Name of the estimated value of this index."""
         return self.values.labels()[index]

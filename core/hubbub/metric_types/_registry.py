@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 REGISTRY: dict[str, type[MetricType]] = {}
 
+_FOLLOW_ESTIMATE = ("interval", "influence", "truth", "expected_error")
+"""What is wrong as it stands in the base class once a type has an `estimate` of its own."""
+
 
 def register(name: str) -> Callable[[T], T]:
     """Class decorator: make a metric type known by name everywhere."""
@@ -19,8 +22,20 @@ def register(name: str) -> Callable[[T], T]:
     def enter(cls: T) -> T:
         if name in REGISTRY:
             raise ValueError(f"a metric type named {name!r} is registered already")
+        if missing := left_to_the_mechanism(cls):
+            raise ValueError(f"{cls.__name__} has an estimate of its own: it also needs {', '.join(missing)}")
         cls.type = name
         REGISTRY[name] = cls
         return cls
 
     return enter
+
+
+def left_to_the_mechanism(cls: type[MetricType]) -> list[str]:
+    """What a type with an `estimate` of its own must say itself, and does not: it would be about other values."""
+    from hubbub.metric_types.base import MetricType
+
+    def inherits(method: str) -> bool:
+        return getattr(cls, method) is getattr(MetricType, method)
+
+    return [] if inherits("estimate") else [method for method in _FOLLOW_ESTIMATE if inherits(method)]

@@ -9,6 +9,7 @@ Only what estimates loads numpy, inside its methods: the device half is plain Py
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -223,6 +224,19 @@ class MetricType(ABC):
     def influence(self, mechanism: Mechanism[Any]) -> float:
         """Largest change of any value of the result when one report of n is replaced, times n."""
         return mechanism.influence()
+
+    def expected_error(self, mechanism: Mechanism[Any], reports: int) -> float:
+        """Standard error of a value of the result from so many reports: typical for shares, the worst case for a mean.
+
+        For planning, so no data is looked at. A type with an `estimate` of its own has its own error, too.
+        """
+        return math.sqrt(mechanism.typical_variance() / reports) * self.domain.unit_of_variance if reports else math.inf
+
+    @property
+    def span(self) -> float:
+        """What an error is compared with: how far apart the values of a result can lie."""
+        low, high = self.shape.limits
+        return high - low
 
     def truth(self, inputs: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]:
         """What the values of the result are to come out as where `counts[i]` devices hold `inputs[i]`."""

@@ -164,6 +164,10 @@ class Mean(MetricType):
     def shape(self) -> Number:
         return Number("mean", self.bounds.limits, self.unit)
 
+    @property
+    def span(self) -> float:
+        return self.bounds.span  # of exact bounds: as floats, both ends may be the same
+
     def value_of(self, index: int) -> None:  # noqa: ARG002  there is one
         return None
 

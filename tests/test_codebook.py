@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.codebook import COLLECTION, RELEASE, Codebook, Metric, metric_keys
-from hubbub.mechanisms import Categories
-from hubbub.metric_types import metric_type
+from hubbub.mechanisms import Categories, mechanism, registered
+from hubbub.metric_types import LATER, metric_type
 from hubbub.problems import CodebookError, Finding, InvalidParameter, InvalidValue
 from hubbub.randomness import WORD, SystemRandomness
 from hubbub.reduce import REDUCERS
@@ -285,7 +285,7 @@ def test_every_fault_is_found_in_one_go() -> None:
         (BOOLEAN + "zzz = 1", "zzz", "no such key", "use one of type, epsilon"),
         ("epsilon = 1", "type", "missing", "add type"),
         ('type = "boolean"', "epsilon", "missing", "add epsilon"),
-        ('type = "bool"\nepsilon = 1', "type", "did you mean 'boolean'", '"boolean"'),
+        ('type = "bool"\nepsilon = 1', "type", "is not one of", "did you mean 'boolean'"),
         ('type = "distribution"\nepsilon = 1', "type", "not supported yet", "wait"),
         ('type = "strings"\nepsilon = 1', "type", "not supported yet", "wait"),
         (BOOLEAN + "memoize = true", "memoize", "not supported yet", "remove it"),
@@ -303,38 +303,43 @@ def test_every_fault_is_found_in_one_go() -> None:
         (THEME.replace("dark", "se\u0301pia"), "values[2]", "given twice", "NFC"),
         (THEME.replace("dark", "a\\nb"), "values[1]", "control character", "printable"),
         (THEME + 'other = "rest"', "other", "not in `values`", "one of `values`"),
-        (THEME + "missing = 1", "missing", "not in `values`", "value of the metric"),
+        (THEME + "missing = 1", "missing", "not in `values`", "one of `values`"),
         (THEME + "bounds = [0, 1]", "bounds", "no such key", "remove it"),
         (BOOLEAN + 'other = "a"', "other", "no such key", "remove it"),
-        (BOOLEAN + "missing = 1", "missing", "True or False", "value of the metric"),
+        (BOOLEAN + "missing = 1", "missing", "true or false", "true or false"),
         ('type = "mean"\nepsilon = 1', "bounds", "missing", "add bounds"),
         (MEAN.replace("[10, 50]", "[50, 10]"), "bounds", "below the upper", "lower and upper"),
         (MEAN.replace("[10, 50]", "[1, 2, 3]"), "bounds", "two numbers", "lower and upper"),
         (MEAN.replace("[10, 50]", "[-inf, inf]"), "bounds", "finite", "lower and upper"),
-        (MEAN + "missing = 9", "missing", "outside `bounds`", "value of the metric"),
-        (MEAN + 'missing = "9"', "missing", "expected a number", "value of the metric"),
-        (MEAN + 'reduce = "avg"', "reduce", "not one of", "mean"),
-        (MEAN + "reduce = 1", "reduce", "not one of", "mean"),
+        (MEAN + "missing = 9", "missing", "outside `bounds`", "from 10 to 50"),
+        (MEAN + 'missing = "9"', "missing", "expected a number", "from 10 to 50"),
+        (MEAN + 'reduce = "avg"', "reduce", "not one of mean, first", "one of them"),
+        (MEAN + "reduce = 1", "reduce", "not one of mean, first", "one of them"),
         (BOOLEAN + 'reduce = "sum"', "reduce", "means nothing for a boolean", "first, last, max, min, most_common"),
         (THEME + 'reduce = "max"', "reduce", "means nothing for a category", "first, last, most_common, reservoir"),
         (BOOLEAN + "share = 0", "share", "above 0", "at most 1"),
         (BOOLEAN + "share = 1.01", "share", "at most 1", "at most 1"),
         (MEAN + 'mechanism = "laplce"', "mechanism", "is named 'laplce'", "did you mean 'laplace'"),
-        (MEAN + "mechanism = 3", "mechanism", "name or a table", "such as"),
-        (MEAN + "mechanism = { steps = 3 }", "mechanism", "expected text", "such as"),
-        (MEAN + 'mechanism = "rr"', "mechanism", "does not fit", "such as"),
-        (MEAN + 'mechanism = { name = "laplace", steps = "x" }', "mechanism", "steps", "such as"),
+        (MEAN + "mechanism = 3", "mechanism", "name or a table", "use one of duchi"),
+        (MEAN + "mechanism = { steps = 3 }", "mechanism", "names no mechanism", "one of duchi"),
+        (MEAN + 'mechanism = "rr"', "mechanism", "does not fit", "use one of duchi, hybrid"),
+        (MEAN + 'mechanism = { name = "laplace", steps = "x" }', "mechanism", "steps", "leave it out"),
         (MEAN + 'mechanism = { name = "laplace", stepz = 3 }', "mechanism", "no option stepz", "leave it out"),
-        (BOOLEAN + 'mechanism = { name = "matrix", matrix = 3 }', "mechanism", "wrong kind", "such as"),
-        (BOOLEAN + 'mechanism = { name = "matrix", matrix = [[1, 0], [0, 1]] }', "mechanism", ".", "such as"),
-        (MEAN + 'mechanism = "laplace"\nreport_bytes = 1', "mechanism", "above `report_bytes`", "such as"),
+        (BOOLEAN + 'mechanism = { name = "matrix", matrix = 3 }', "mechanism", "list of rows", "rows are reports"),
+        (BOOLEAN + 'mechanism = { name = "matrix", matrix = [[1, 0], [0, 1]] }', "mechanism", "reveals", "positive"),
+        (
+            MEAN + 'mechanism = "laplace"\nreport_bytes = 1',
+            "mechanism",
+            "above `report_bytes`",
+            "raise report_bytes to 2",
+        ),
         (
             f'type = "category"\nvalues = {[f"v{i}" for i in range(300)]}\nepsilon = 1\nreport_bytes = 1',
             "report_bytes",
             "no mechanism sends 300 values in 1 bytes",
-            "1 or more",
+            "raise report_bytes to 2",
         ),
-        (BOOLEAN + "report_bytes = 0", "report_bytes", "whole number", "1 or more"),
+        (BOOLEAN + "report_bytes = 0", "report_bytes", "whole number", "from 1 to 1,048,576"),
         (BOOLEAN + "min_batch = 1", "min_batch", "whole number from 2", "from 2"),
         (BOOLEAN + "min_batch = 2.5", "min_batch", "whole number from 2", "from 2"),
         (BOOLEAN + 'enabled = "no"', "enabled", "true or false", "true or false"),
@@ -357,7 +362,7 @@ def test_a_faulty_metric_is_refused_with_place_problem_and_fix(text: str, key: s
     [
         ('name = "photo-app"', 'name = "Photo"', "collection.name", "usable name"),
         ('name = "photo-app"', "name = 3", "collection.name", "expected text"),
-        ('period = "1d"', 'period = "7h"', "collection.period", 'use "6h"'),
+        ('period = "1d"', 'period = "7h"', "collection.period", "divides a day"),
         ('period = "1d"', 'period = "1d"\ngrace = "soon"', "collection.grace", "duration"),
         ('period = "1d"', 'period = "1d"\nforward_horizon = 7', "collection.forward_horizon", "duration"),
         ('period = "1d"', 'period = "1d"\nhonest_fraction = 1.1', "collection.honest_fraction", "at most 1"),
@@ -472,6 +477,73 @@ def test_a_finding_does_not_contradict_itself() -> None:
     """What is said to be wrong and what is said to mend it are about the same thing."""
     found = metric_findings(BOOLEAN + 'mechanism = { name = "matrix", rows = 3 }')["mechanism"]
     assert (found.problem, found.fix) == ("matrix has no option rows", "leave it out")
-    found = metric_findings(BOOLEAN + 'mechanism = "zzzzzz"')["mechanism"]
-    assert found.problem == "no mechanism is named 'zzzzzz'"
-    assert found.fix.startswith("use one of duchi, ")
+    found = metric_findings(MEAN + 'mechanism = "zzzzzz"')["mechanism"]
+    assert (found.problem, found.fix[:17]) == ("no mechanism is named 'zzzzzz'", "use one of duchi,")
+    found = metric_findings(MEAN + 'reduce = "medan"')["reduce"]
+    assert found.fix == "did you mean 'median'?"
+    found = metric_findings(THEME + 'mechanism = "matrix"')["mechanism"]
+    assert "a row holds 4 probabilities" in found.fix
+    found = findings(COLLECTION_TOML.replace('"1d"', '"7h"') + f"[metrics.m]\n{BOOLEAN}")["collection.period"]
+    assert (found.problem[-11:], found.fix) == ("7h does not", 'use "6h"')
+
+
+WRONG_MECHANISMS = [
+    *(f'"{name}"' for name in [*registered(), "zzz", "laplac", "krrr", "matrx", ""]),
+    *("3", "true", "[1]", "{}", "{ name = 1 }", '{ nam = "krr" }', '{ name = "krr", steps = 3 }'),
+    *(f'{{ name = "laplace", steps = {steps} }}' for steps in ("0", '"a"', "99999999", "1.5")),
+    *(f'{{ name = "{name}", steps = {steps} }}' for name in ("hybrid", "piecewise") for steps in ("0", '"a"')),
+    *('{ name = "table", points = 1 }', '{ name = "table", points = "x" }'),
+    *(
+        f'{{ name = "matrix", matrix = {matrix} }}'
+        for matrix in (
+            *("3", "[]", "[1]", "[[1]]", "[[1, 0], [0, 1]]", "[[0.5, 0.5], [0.5, 0.5]]", '[["a", "b"], ["c", "d"]]'),
+            *("[[0.5, 0.5]]", "[[0.5, 0.6], [0.5, 0.6]]", "[[-1, 1], [2, 0]]", "[[0.99, 0.01], [0.01, 0.99]]"),
+        )
+    ),
+]
+WRONG_REDUCERS = ['"medan"', '"zzz"', '"Mean"', '"avg"', "3", "true", '""', '["first"]', *map('"{}"'.format, REDUCERS)]
+WRONG_TYPES = ['"bolean"', '"distributoin"', '"string"', '"strings"', '"zzz"', "3", '["mean"]', '""']
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z_-]+", text))
+
+
+def is_taken(text: str) -> bool:
+    with suppress(CodebookError):
+        return bool(codebook(text))
+    return False
+
+
+@pytest.mark.parametrize("written", [BOOLEAN, THEME, MEAN])
+@pytest.mark.parametrize("wrong", WRONG_MECHANISMS)
+def test_whatever_is_wrong_with_a_mechanism_only_those_that_fit_are_named(written: str, wrong: str) -> None:
+    if is_taken(f"{written}mechanism = {wrong}"):
+        return
+    found = metric_findings(f"{written}mechanism = {wrong}")["mechanism"]
+    assert not re.search("did you mean|use one|leave|write ", found.problem), "advice stands in the fix"
+    near, listed = re.findall("did you mean '(.*)'", found.fix), found.fix.rpartition("one of ")[2]
+    assert not near or mechanism(near[0]).fits(metric(written).values.domain), found
+    for name in words(listed) & set(registered()) if " one of " in found.fix else ():
+        assert is_taken(f'{written}mechanism = "{name}"'), found
+
+
+@pytest.mark.parametrize("written", [BOOLEAN, THEME, MEAN])
+@pytest.mark.parametrize("wrong", WRONG_REDUCERS)
+def test_whatever_is_wrong_with_a_reducer_only_those_that_fit_are_named(written: str, wrong: str) -> None:
+    if is_taken(f"{written}reduce = {wrong}"):
+        return
+    found = metric_findings(f"{written}reduce = {wrong}")["reduce"]
+    assert "did you mean" not in found.problem
+    listed = found.problem.partition(" is not one of ")[2]
+    for name in words(f"{listed} {found.fix}") & set(REDUCERS):
+        assert is_taken(f'{written}reduce = "{name}"'), found
+
+
+@pytest.mark.parametrize("wrong", WRONG_TYPES)
+def test_whatever_is_wrong_with_a_type_only_those_there_are_are_named(wrong: str) -> None:
+    found = metric_findings(f"type = {wrong}\nepsilon = 1")["type"]
+    assert "did you mean" not in found.problem
+    named = words(f"{found.problem.partition(' is not one of ')[2]} {found.fix}")
+    assert not named & set(LATER)
+    assert named & {"boolean", "category", "mean"}

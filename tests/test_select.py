@@ -112,7 +112,7 @@ def test_a_choice_is_quick_even_over_the_longest_list() -> None:
 
 
 def test_too_short_a_limit_names_the_least() -> None:
-    with pytest.raises(InvalidParameter, match=r"needs \d+: raise report_bytes, or shorten the list"):
+    with pytest.raises(InvalidParameter, match=r"needs 2: raise report_bytes to 2, or shorten the list"):
         select(Categories(65_536), 1, 1)
     with pytest.raises(InvalidParameter, match="whole number"):
         select(Categories(4), 1, 1.5)  # type: ignore[arg-type]  # what a caller without a type checker may do

@@ -65,8 +65,8 @@ class Calendar:
             raise InvalidParameter(f"a period lasts from 1s to {duration_text(_LONGEST)}, got {self.seconds} seconds")
         if DAY % self.seconds and self.seconds % DAY:
             raise InvalidParameter(
-                f"a period divides a day evenly, or is whole days or weeks; {duration_text(self.seconds)} "
-                f'does not: use "{duration_text(_nearest_length(self.seconds))}"'
+                f"a period divides a day evenly, or is whole days or weeks; {duration_text(self.seconds)} does not",
+                f'use "{duration_text(_nearest_length(self.seconds))}"',
             )
 
     @classmethod

@@ -59,19 +59,23 @@ class HubbubError(Exception):
     """Base of every error that a caller can cause."""
 
 
-class InvalidParameter(HubbubError, ValueError):
-    """A mechanism or setting that cannot exist as asked."""
+class _WithFix(HubbubError, ValueError):
+    """What is wrong, and apart from it how to mend it: a finding shows both."""
 
     def __init__(self, problem: str, fix: str = "") -> None:
         super().__init__(f"{problem}: {fix}" if fix else problem)
         self.problem, self.fix = problem, fix
 
 
+class InvalidParameter(_WithFix):
+    """A mechanism or setting that cannot exist as asked."""
+
+
 class SingularMatrix(InvalidParameter):
     """A transition matrix whose inverse does not exist, or would drown every estimate in noise."""
 
 
-class InvalidValue(HubbubError, ValueError):
+class InvalidValue(_WithFix):
     """A value outside the domain of its metric."""
 
 

@@ -91,7 +91,7 @@ METRIC = (
     ),
     Key(
         "report_bytes",
-        "a whole number, 1 or more",
+        "a whole number from 1 to 1,048,576",
         "32; none for a `mechanism` that is named",
         "Longest payload that a report may have.",
     ),

@@ -20,7 +20,7 @@ from hubbub.codebook._table import (
     one_of,
     whole_number,
 )
-from hubbub.mechanisms import REPORT_BYTES, Domain, Mechanism, choose, mechanism
+from hubbub.mechanisms import REPORT_BYTES, Domain, Mechanism, choose, fitting, mechanism
 from hubbub.mechanisms._exact import exact_epsilon
 from hubbub.metric_types import LATER, metric_type, names
 from hubbub.metric_types._numbers import decimal_text, exact
@@ -68,11 +68,19 @@ def resolve(written: object, epsilon: Fraction, domain: Domain, report_bytes: in
     if written is None:
         return choose(domain, epsilon, REPORT_BYTES if report_bytes is None else report_bytes)
     if not isinstance(written, str | Mapping):
-        raise InvalidParameter(f"expected a name or a table, got {written!r}")
+        fix = f"use one of {', '.join(fitting(domain))}, in quotes"
+        raise InvalidParameter(f"expected a name or a table, got {written!r}", fix)
     options = {"name": written} if isinstance(written, str) else dict(written)
-    built = mechanism(a_text(options.pop("name", None))).calibrate(epsilon, domain, **options)
+    name = options.pop("name", None)
+    if not isinstance(name, str):
+        fix = f'add name = "...", one of {", ".join(fitting(domain))}'
+        raise InvalidParameter("the table names no mechanism", fix)
+    built = mechanism(name, domain).calibrate(epsilon, domain, **options)
     if report_bytes is not None and built.report_bytes > report_bytes:
-        raise InvalidParameter(f"a report of {built.name} takes {built.report_bytes} bytes, above `report_bytes`")
+        raise InvalidParameter(
+            f"a report of {built.name} takes {built.report_bytes} bytes, above `report_bytes`",
+            f"raise report_bytes to {built.report_bytes}, or leave the mechanism out",
+        )
     return built
 
 
@@ -130,10 +138,7 @@ def _metric(
         table.fault("memoize", "memoized metrics are not supported yet", "remove it, or set it to false")
     if values is None:
         return None
-    reduce = table.take("reduce", one_of(list(REDUCERS)), values.reducers[0])
-    if reduce not in values.reducers:
-        fix = f"use {', '.join(values.reducers)}"
-        table.fault("reduce", f"{reduce} means nothing for a {values.type} metric", fix)
+    reduce = table.take("reduce", _reducer_of(values), values.reducers[0])
     missing: Declared | None = table.take("missing", values.declared, None)
     if epsilon is None:
         return None
@@ -143,18 +148,32 @@ def _metric(
     return Metric(collection.name, collection.calendar, name, values, built, reduce, share, missing, **remarks)
 
 
+def _reducer_of(values: MetricType) -> Callable[[object], str]:
+    def read_reducer(value: object) -> str:
+        if isinstance(value, str) and value in REDUCERS and value not in values.reducers:
+            problem = f"{value} means nothing for a {values.type} metric"
+            raise InvalidParameter(problem, f"use one of {', '.join(values.reducers)}")
+        return one_of(values.reducers)(value)
+
+    return read_reducer
+
+
 def _values(table: Table) -> MetricType | None:
     """What the metric may hold, as its type reads it."""
-    kind = table.need("type", one_of((*names(), *LATER)))
-    if kind in LATER:
-        fix = f"use {', '.join(names())}, or wait for a later version"
-        table.fault("type", f"metrics of type {kind} are not supported yet", fix)
-    if kind is None or kind in LATER:
+    kind = table.need("type", _type)
+    if kind is None:
         table.allow(metric_keys())
         return None
     found = metric_type(kind)
     table.allow((*METRIC, *found.keys), lambda: {key.name: f"a {kind} metric has no such key" for key in metric_keys()})
     return found.read(table)
+
+
+def _type(value: object) -> str:
+    if value in LATER:
+        fix = f"use one of {', '.join(names())}, or wait for a later version"
+        raise InvalidParameter(f"metrics of type {value} are not supported yet", fix)
+    return one_of(names())(value)
 
 
 def _mechanism(
@@ -170,6 +189,9 @@ def _mechanism(
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
         problem = f"an option is of the wrong kind: {error}"
     at_fault = next((name for name in ("mechanism", "report_bytes") if name in table.content), "epsilon")
+    if at_fault == "mechanism" and not fix:  # the words of the key name one that may not fit
+        fix = f"use one of {', '.join(fitting(values.domain))}" if isinstance(written, str) else "correct its options"
+        fix += ", or leave it out"
     table.fault(at_fault, problem, fix or None)
     return None
 

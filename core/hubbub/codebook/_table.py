@@ -71,10 +71,8 @@ class Table:
             return default
         try:
             return read(self.content[name])
-        except InvalidParameter as error:
+        except (InvalidParameter, InvalidValue) as error:
             self.fault(name, error.problem, error.fix or None)
-        except InvalidValue as error:
-            self.fault(name, str(error))
         return default
 
     def need(self, name: str, read: Callable[[object], T]) -> T | None:
@@ -131,7 +129,8 @@ def one_of(options: Sequence[str]) -> Callable[[object], str]:
     def read(value: object) -> str:
         if not isinstance(value, str) or value not in options:
             near = did_you_mean(value, options) if isinstance(value, str) else ""
-            raise InvalidParameter(f"{value!r} is not one of {', '.join(options)}" + (f": {near}" if near else ""))
+            fix = near or "write one of them, in quotes"
+            raise InvalidParameter(f"{value!r} is not one of {', '.join(options)}", fix)
         return value
 
     return read

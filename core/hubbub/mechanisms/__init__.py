@@ -7,7 +7,7 @@ mechanism.estimate(tally), mechanism.interval(tally)
 """
 
 from hubbub.mechanisms._grid import GridMean
-from hubbub.mechanisms._registry import mechanism, register, registered
+from hubbub.mechanisms._registry import fitting, mechanism, register, registered
 from hubbub.mechanisms._select import REPORT_BYTES, Candidate, Choice, choose, explain, select
 from hubbub.mechanisms.amplification import Amplification, Atom, Pair, Table
 from hubbub.mechanisms.base import Face, Mechanism
@@ -61,6 +61,7 @@ __all__ = [
     "Tally",
     "choose",
     "explain",
+    "fitting",
     "mechanism",
     "register",
     "registered",

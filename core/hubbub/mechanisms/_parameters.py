@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+from hubbub.mechanisms._registry import fitting
 from hubbub.mechanisms.domains import Bounds, Categories
 from hubbub.problems import InvalidParameter
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 def refuse_unfit(cls: type[Mechanism[Any]], domain: Domain, options: Mapping[str, Any] | None = None) -> None:
     """InvalidParameter for a domain the mechanism is not made for, or an option it does not have."""
     if not cls.fits(domain):
-        raise InvalidParameter(f"{cls.name} does not fit {domain.in_words}; it is for: {cls.regime}")
+        raise InvalidParameter(f"{cls.name} does not fit {domain.in_words}", f"use one of {', '.join(fitting(domain))}")
     if options:
         raise InvalidParameter(f"{cls.name} has no option {', '.join(sorted(options))}", "leave it out")
 

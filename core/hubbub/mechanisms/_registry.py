@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hubbub.mechanisms.base import Mechanism
+    from hubbub.mechanisms.domains import Domain
 
     AnyMechanism = Mechanism[Any]
     M = TypeVar("M", bound=type[Mechanism[Any]])
@@ -35,9 +36,15 @@ def registered() -> dict[str, type[AnyMechanism]]:
     return dict(_REGISTRY)
 
 
-def mechanism(name: str) -> type[AnyMechanism]:
-    """The mechanism of that name, or InvalidParameter that suggests the nearest one."""
+def fitting(domain: Domain) -> list[str]:
+    """Names of the mechanisms that can randomize values of this domain, by their name alone."""
+    return [name for name, cls in _REGISTRY.items() if cls.fits(domain) and not cls.needs_options]
+
+
+def mechanism(name: str, domain: Domain | None = None) -> type[AnyMechanism]:
+    """The mechanism of that name, or InvalidParameter that suggests the nearest one, of those that fit the domain."""
     if name in _REGISTRY:
         return _REGISTRY[name]
-    hint = did_you_mean(name, _REGISTRY) or f"use one of {', '.join(_REGISTRY)}"
+    near = [known for known, cls in _REGISTRY.items() if domain is None or cls.fits(domain)]
+    hint = did_you_mean(name, near) or f"use one of {', '.join(near if domain is None else fitting(domain))}"
     raise InvalidParameter(f"no mechanism is named {name!r}", hint)

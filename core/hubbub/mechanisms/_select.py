@@ -133,8 +133,8 @@ def _refuse_all(domain: Domain, made: list[AnyMechanism], limit: int | None) -> 
     least = min(made, key=lambda one: one.report_bytes)
     remedy = f", or {domain.shorter}" if domain.shorter else ""
     raise InvalidParameter(
-        f"no mechanism sends {domain.in_words} in {limit} bytes; {least.name} needs {least.report_bytes}: "
-        f"raise report_bytes{remedy}"
+        f"no mechanism sends {domain.in_words} in {limit} bytes; {least.name} needs {least.report_bytes}",
+        f"raise report_bytes to {least.report_bytes}{remedy}",
     )
 
 

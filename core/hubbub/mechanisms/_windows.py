@@ -65,7 +65,8 @@ def best_windows(name: str, epsilon: Fraction, steps: int | None, symbols: int) 
         stride = -(-travel // min(max(8 * math.ceil(epsilon), 16), FINEST_GRID))
         steps = travel // stride
     elif isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= FINEST_GRID:
-        raise InvalidParameter(f"{name}: steps must be a whole number from 1 to {FINEST_GRID}, got {steps!r}")
+        problem = f"{name}: steps must be a whole number from 1 to {FINEST_GRID}, got {steps!r}"
+        raise InvalidParameter(problem, "correct it, or leave it out")
     else:
         stride = max(min(round(2 * t / steps), (symbols - 1) // steps), 1)
     return Windows(steps, stride, min(max(round(steps * stride / t), 1), symbols - steps * stride))

@@ -88,7 +88,8 @@ class DiscreteLaplaceMean(Mechanism[int]):
         if steps is None:
             steps = min(max(16, 1 << math.ceil(16 * exact - 1).bit_length()), FINEST_GRID)
         if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= FINEST_GRID:
-            raise InvalidParameter(f"laplace: steps must be a whole number from 1 to {FINEST_GRID}, got {steps!r}")
+            problem = f"laplace: steps must be a whole number from 1 to {FINEST_GRID}, got {steps!r}"
+            raise InvalidParameter(problem, "correct it, or leave it out")
         spent = exact if exact.denominator <= FINEST else Fraction(int(exact * FINEST), FINEST)
         ratio = steps / spent
         return cls(

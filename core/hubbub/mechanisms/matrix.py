@@ -62,9 +62,15 @@ class MatrixResponse(SymbolMechanism):
     def __post_init__(self) -> None:
         heights = {len(column) for column in self.columns}
         if not 2 <= len(self.columns) <= LARGEST or len(heights) != 1:
-            raise InvalidParameter(f"matrix: give 2 to {LARGEST} columns of equal length, one for each value")
+            raise InvalidParameter(
+                "matrix: its columns are too few, too many or of different length",
+                f"give 2 to {LARGEST} columns of equal length, one for each value",
+            )
         if heights.pop() < len(self.columns):
-            raise SingularMatrix("matrix: fewer reports than values: the values cannot be told apart")
+            raise SingularMatrix(
+                "matrix: fewer reports than values: the values cannot be told apart",
+                f"give at least {len(self.columns)} rows",
+            )
         if any(min(column) < 0 or sum(column) != WORD for column in self.columns):
             raise InvalidParameter("matrix: the weights of each column must be non-negative and sum to 2**64")
         self._refuse_if_not_private()
@@ -93,8 +99,8 @@ class MatrixResponse(SymbolMechanism):
         columns = _read(matrix, size)
         if any(min(row) == 0 < max(row) for row in zip(*columns, strict=True)):
             raise InvalidParameter(
-                "matrix: a report that is impossible for one value and possible for another reveals it; "
-                "give every value of that row a positive probability"
+                "matrix: a report that is impossible for one value and possible for another reveals it",
+                "give every value of that row a positive probability",
             )
         mean = [sum(row, Fraction(0)) / size for row in zip(*columns, strict=True)]
         asked = exp_below(exact)
@@ -111,7 +117,8 @@ class MatrixResponse(SymbolMechanism):
         worst = max(max(row) / min(row) for row in zip(*columns, strict=True) if max(row))
         raise InvalidParameter(
             f"matrix: these probabilities have epsilon {float_above(log_above(worst)):.6g}, above the stated "
-            f"{float(exact):g}; state at least that, or make the rows more even"
+            f"{float(exact):g}",
+            "state at least that, or make the rows more even",
         )
 
     @classmethod
@@ -340,7 +347,8 @@ def left_inverse(channel: ArrayLike) -> NDArray[np.float64]:
     if not condition < WORST_CONDITION:
         raise SingularMatrix(
             f"matrix: condition number {condition:.3g}: some mixture of values looks like another, so no number "
-            "of reports can tell them apart; make the columns differ more"
+            "of reports can tell them apart",
+            "make the columns differ more",
         )
     weighted = matrix.T / np.maximum(matrix.mean(axis=1), np.finfo(float).tiny)
     return np.asarray(np.linalg.solve(weighted @ matrix, weighted))
@@ -349,13 +357,12 @@ def left_inverse(channel: ArrayLike) -> NDArray[np.float64]:
 def _read(matrix: Sequence[Sequence[object]] | None, size: int) -> list[list[Fraction]]:
     """The columns as exact probabilities that sum to one."""
     if matrix is None:
-        raise InvalidParameter(
-            'matrix: say which, for example {name = "matrix", matrix = [[0.75, 0.5], [0.25, 0.5]]}: '
-            "rows are reports, columns are values, each column sums to 1"
-        )
-    rows = [list(row) if isinstance(row, list | tuple) else [row] for row in matrix]
+        raise InvalidParameter("matrix: nothing says which", _in_full(size))
+    if not isinstance(matrix, list | tuple) or not all(isinstance(row, list | tuple) for row in matrix):
+        raise InvalidParameter(f"matrix: expected a list of rows, got {matrix!r}", _in_full(size))
+    rows = [list(row) for row in matrix]
     if any(len(row) != size for row in rows):
-        raise InvalidParameter(f"matrix: each row needs {size} probabilities, one for each value")
+        raise InvalidParameter(f"matrix: each row needs {size} probabilities, one for each value", _in_full(size))
     columns = [
         [exact_number(entry, f"matrix[{y}][{x}]") for y, entry in enumerate(c)]
         for x, c in enumerate(zip(*rows, strict=True))
@@ -364,10 +371,19 @@ def _read(matrix: Sequence[Sequence[object]] | None, size: int) -> list[list[Fra
         total = sum(column, Fraction(0))
         if min(column) < 0 or abs(total - 1) > Fraction(1, 10**6):
             raise InvalidParameter(
-                f"matrix: column {x} must be probabilities that sum to 1, got a sum of {float(total):g}"
+                f"matrix: column {x} must be probabilities that sum to 1, got a sum of {float(total):g}",
+                "give in each column the probability of every report from one value",
             )
         columns[x] = [p / total for p in column]
     return columns
+
+
+def _in_full(size: int) -> str:
+    """How a matrix is written in a codebook."""
+    return (
+        'write { name = "matrix", matrix = [ROW, ROW, ...] }: rows are reports, columns are values, so a row holds '
+        f"{size} probabilities, and each column sums to 1"
+    )
 
 
 def _integers(column: Sequence[Fraction]) -> tuple[int, ...]:

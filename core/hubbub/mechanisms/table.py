@@ -101,7 +101,8 @@ class TableMean(GridMean):
         refuse_unfit(cls, domain, options)
         exact = exact_epsilon(epsilon)
         if points is not None and (isinstance(points, bool) or not isinstance(points, int) or points < 3):
-            raise InvalidParameter(f"table: points must be a whole number from 3, got {points!r}")
+            problem = f"table: points must be a whole number from 3, got {points!r}"
+            raise InvalidParameter(problem, "correct it, or leave it out")
         return cls._made(exact, bounds_of(cls, domain), _nearest(exact, points))
 
     @classmethod

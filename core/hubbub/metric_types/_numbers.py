@@ -34,7 +34,7 @@ def exact(value: object) -> Fraction:
 
 UNIT = Key(
     "unit",
-    'text in quotes of 1 to 20 characters, such as "ms" or "km/h"',
+    'text in quotes of 1 to 20 characters without space around it, such as "ms" or "km/h"',
     "none",
     "What numbers are shown in. Not part of the id: it may be edited at any time.",
 )

@@ -60,7 +60,9 @@ class Boolean(MetricType):
         return int(self.recorded(value))
 
     def declared(self, value: object) -> bool:
-        return self.recorded(value)
+        if not isinstance(value, bool):
+            raise InvalidValue(f"expected true or false, got {value!r}", "write true or false")
+        return value
 
     def value_for(self, held: int | Fraction) -> bool:
         return bool(held)

@@ -130,7 +130,7 @@ class Category(MetricType):
     def declared(self, value: object) -> str:
         if not isinstance(value, str) or unicodedata.normalize("NFC", value) not in self._index:
             hint = did_you_mean(value, self._index) if isinstance(value, str) else ""
-            raise InvalidValue(f"{value!r} is not in `values`" + (f": {hint}" if hint else ""))
+            raise InvalidValue(f"{value!r} is not in `values`", hint or "write one of `values`, in quotes")
         return unicodedata.normalize("NFC", value)
 
     def value_for(self, held: int | Fraction) -> str:

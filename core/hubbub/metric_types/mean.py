@@ -115,11 +115,14 @@ class Mean(MetricType):
 
     def declared(self, value: object) -> Fraction:
         if isinstance(value, bool) or not isinstance(value, int | Decimal | Fraction):
-            raise InvalidValue(f"expected a number, got {value!r}")
+            raise InvalidValue(f"expected a number, got {value!r}", self._within())
         number = value if isinstance(value, Fraction) else exact(value)
         if not self.bounds.lower <= number <= self.bounds.upper:
-            raise InvalidValue(f"{value} is outside `bounds`")
+            raise InvalidValue(f"{value} is outside `bounds`", self._within())
         return number
+
+    def _within(self) -> str:
+        return f"write a number from {decimal_text(self.bounds.lower)} to {decimal_text(self.bounds.upper)}"
 
     def value_for(self, held: int | Fraction) -> float:
         return float(held)

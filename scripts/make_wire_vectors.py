@@ -191,6 +191,8 @@ def mechanisms() -> Iterator[tuple[Mechanism[Any], dict[str, Any], list[Any]]]:
         ("sue", "1", 20),
     ):
         yield made(name, epsilon, Categories(size)), {"size": size}, [0, 7, size - 1]
+    for name, epsilon in (("hybrid", "2"), ("piecewise", "1"), ("table", "1"), ("table", "3")):
+        yield made(name, epsilon, bounds), {"bounds": ["-40.5", "85.25"]}, numbers
 
 
 def randomizer() -> list[dict[str, Any]]:

@@ -71,7 +71,7 @@ class Intake:
         found = self._found(book, name, at=now, now=now)
         if isinstance(found, Outcome):
             return found
-        return self._wait(name, self._recorded(found[1], value), now, Outcome.RECORDED)
+        return self._queue(Early(now, name, self._recorded(found[1], value)), Outcome.RECORDED)
 
     def empty(self, book: Book, now: float, may: Callable[[], bool], most: int | None = None) -> None:
         """Write what waits, each value at its own time and in order, as long as one may. One thread at a time."""
@@ -113,7 +113,10 @@ class Intake:
     def _wait(self, name: str, value: object, now: float, outcome: Outcome) -> Outcome:
         if not isinstance(name, str) or (small := small_copy(value)) is None:
             return Outcome.INVALID
-        if not self._waiting.put(Early(now, name, small)):
+        return self._queue(Early(now, name, small), outcome)
+
+    def _queue(self, early: Early, outcome: Outcome) -> Outcome:
+        if not self._waiting.put(early):
             self._counts.add("lost:no-room")
             return Outcome.EXPIRED
         return outcome

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from math import inf
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from hubbub.reduce import Value
 
 __all__ = ["MOST_VALUES", "Early", "WaitingRoom", "small_copy"]
 
@@ -18,7 +21,8 @@ _LONGEST_INTEGER = 1024
 """Bits. What has more is no float, and so infinite to a metric."""
 
 
-Plain: TypeAlias = "bool | str | float | list[Plain] | dict[str, Plain]"
+Plain: TypeAlias = "Value | dict[str, bool | str | float]"
+"""As an app recorded it, one level deep; or as a metric keeps it."""
 
 
 class Early(NamedTuple):
@@ -67,16 +71,27 @@ class WaitingRoom:
 
 
 def small_copy(value: object) -> Plain | None:
-    """The same to any metric, in little memory, and the app can't change it any more; None: no metric takes it."""
+    """The same to any metric, in little memory, and the app can't change it any more; None: no metric takes it.
+
+    One that has several attributes is copied whole or not at all: with a part left out it would be another value.
+    """
+    if isinstance(value, Mapping):
+        if len(value) > _MOST_ATTRIBUTES or not all(
+            isinstance(key, str) and len(key) <= _LONGEST_TEXT for key in value
+        ):
+            return None
+        attributes = {key: _plain(one) for key, one in value.items()}
+        return None if None in attributes.values() else {k: one for k, one in attributes.items() if one is not None}
+    if isinstance(value, list | tuple):
+        parts = [_plain(one) for one in value] if len(value) <= _MOST_ATTRIBUTES else [None]
+        return None if None in parts else [one for one in parts if one is not None]
+    return _plain(value)
+
+
+def _plain(value: object) -> bool | str | float | None:
+    """Of one attribute. Nothing is looked for inside of it: a list may hold itself."""
     if isinstance(value, str):
         return value[:_LONGEST_TEXT]
     if isinstance(value, int) and value.bit_length() > _LONGEST_INTEGER:
         return inf if value > 0 else -inf
-    if isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, Mapping) and len(value) <= _MOST_ATTRIBUTES:
-        attributes = {key: small_copy(one) for key, one in value.items() if isinstance(key, str)}
-        return {key: one for key, one in attributes.items() if one is not None}
-    if isinstance(value, list | tuple) and len(value) <= _MOST_ATTRIBUTES:
-        return [one for one in map(small_copy, value) if one is not None]
-    return None
+    return value if isinstance(value, bool | int | float) else None

@@ -8,11 +8,14 @@ import stat
 import tempfile
 import threading
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from hubbub_client import Client, Outcome
+from hubbub_client._waiting import small_copy
 from tests.client.world import DAY, HOURLY, START, TOML, World, no_network, period_of, reduced, rows, signed
 from tests.patience import PATIENCE
 
@@ -406,3 +409,62 @@ def test_values_that_wait_in_memory_are_recorded_by_the_parent_only(world: World
     assert client.flush(0)
 
     assert [kept["count"] for kept in reduced(world)] == [1]
+
+
+# -- a value that waits is the one that was recorded, or none ---------------------------------------
+
+
+class _Odd(dict[str, object]):
+    """A mapping that fails when it is looked into."""
+
+    def items(self) -> NoReturn:
+        raise OSError("gone")
+
+
+LOOP: list[object] = ["a"]
+LOOP.append(LOOP)
+NOT_COPIED: list[object] = [
+    [object(), "a"],
+    ["a", None],
+    ("a", b"b"),
+    {"theme": "dark", "size": object()},
+    {"theme": "dark", "size": ["small"]},
+    {"theme": "dark", 3: "small"},
+    {"theme": "dark", "x" * 2_001: "small"},
+    {"theme": "dark", "size": {"inner": 1}},
+    {str(place): place for place in range(17)},
+    list(range(17)),
+    [["a"]],
+    LOOP,
+    {"theme": LOOP},
+    object(),
+    None,
+]
+
+
+@pytest.mark.parametrize("value", NOT_COPIED, ids=lambda value: type(value).__name__)
+def test_what_cannot_be_copied_whole_does_not_wait_in_part(world: World, value: object) -> None:
+    assert small_copy(value) is None
+    assert world.client().record("theme", value) is Outcome.INVALID
+
+
+def test_what_is_deep_or_fails_does_not_reach_the_app(world: World) -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    client = world.client()
+    assert client.record("theme", deep) is Outcome.INVALID
+    assert client.record("theme", _Odd(a=1)) is Outcome.INVALID
+    assert "error:RecursionError" not in client.stats()
+
+
+def test_a_copy_is_the_value_and_is_out_of_the_hands_of_the_app() -> None:
+    mapping: dict[str, object] = {"theme": "dark", "amount": 3.5, "on": True}
+    copied = small_copy(mapping)
+    assert copied == mapping
+    mapping["theme"] = "light"
+    assert copied == {"theme": "dark", "amount": 3.5, "on": True}
+    assert small_copy(("a", 10**400, -(10**400))) == ["a", inf, -inf]
+    assert small_copy("x" * 5_000) == "x" * 2_000
+    assert small_copy([]) == []
+    assert small_copy({}) == {}

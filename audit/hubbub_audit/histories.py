@@ -143,6 +143,11 @@ EDITS: dict[str, str] = {
     "no longer missing": _written(_with("crashed", "missing = false\n", "")),
     "switched off": _written(_with("crashed", "epsilon = 1", "enabled = false\nepsilon = 1")),
     "other grace": _written(_METRICS, grace="3h"),
+    "other reducers": _written(
+        _with("theme", "share = 0.5", 'reduce = "most_common"')
+        | {"errors": _METRICS["errors"].replace('"sum"', '"count"')}
+        | {"startup_ms": _METRICS["startup_ms"] + 'reduce = "median"\n'}
+    ),
     "dearer": _written(_with("startup_ms", "epsilon = 1", "epsilon = 4")),
 }
 
@@ -280,6 +285,17 @@ STORIES: tuple[History, ...] = (
         ),
         packaged="other epsilon",
         name="restarts, and a packaged codebook that is not in force",
+    ),
+    History(
+        (
+            *(Publish("other reducers", 1), Pass(70 * MINUTE)),
+            *(Record(1, "theme", value) for value in ("dark", "mauve", "dark", "light", "dark")),
+            *(Record(1, "errors", value) for value in (7, 1, 1e9)),
+            *(Record(1, "startup_ms", value) for value in (812.5, -3, 0, 812.5)),
+            *(Restart(True, 1.0), Record(1, "theme", "light"), Record(1, "errors", 1), Record(1, "startup_ms", 0)),
+            *(Network("offline"), Pass(HOUR), Network("fine"), Pass(3 * HOUR)),
+        ),
+        name="values that are counted, tallied and sorted",
     ),
 )
 """What once told twins apart, or nearly did."""

@@ -2,7 +2,8 @@ r"""What so many successes of so many trials prove, with a stated chance of bein
 
 Every bound here is exact for any number of trials: none rests on a normal approximation, so a false-alarm rate of
 1e-9 means that. (Clopper and Pearson, Biometrika 26, 1934, for shares; Bernstein's inequality for means, with an
-estimated variance in the form of Maurer and Pontil, COLT 2009, arXiv 0907.3740, Theorem 4.)
+estimated variance in the form of Maurer and Pontil, COLT 2009, arXiv 0907.3740, Theorem 4; McDiarmid, Surveys in
+Combinatorics, 1989, for what one trial can move by so much at most.)
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from scipy.special import bdtr, bdtrc, betaincinv
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["bernstein", "binomial_tail", "empirical_bernstein", "epsilon_below", "share_above", "share_below"]
+__all__ = [
+    "bernstein",
+    "binomial_tail",
+    "empirical_bernstein",
+    "epsilon_below",
+    "mcdiarmid",
+    "share_above",
+    "share_below",
+]
 
 
 def share_below(hits: ArrayLike, trials: int, alpha: float) -> NDArray[np.float64]:
@@ -63,3 +72,9 @@ def empirical_bernstein(values: NDArray[np.float64], span: float, alpha: float) 
     """The same where the variance is only known from the numbers themselves."""
     trials, log = len(values), math.log(4 / alpha)
     return math.sqrt(2 * float(values.var(ddof=1)) * log / trials) + 7 * span * log / (3 * (trials - 1))
+
+
+def mcdiarmid(influence: float, trials: int, alpha: float) -> float:
+    """How far any number may be from its expectation that one of `trials` moves by `influence / trials` at most;
+    farther with chance alpha at most, both sides together."""
+    return influence * math.sqrt(math.log(2 / alpha) / (2 * trials))

@@ -9,7 +9,8 @@ The declared law is what estimators, intervals and the shuffle accountant rest o
     E[L(R | x') / L(R | x)] = 1          for R drawn given x
     the mean estimate of devices that all hold x is x
 
-Both are means of bounded numbers, tested by Bernstein's inequality.
+Both are means of bounded numbers, tested by Bernstein's inequality. Where a type publishes other values than those that
+its mechanism estimates, these are held to account, by McDiarmid's inequality and the influence that is published.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubbub_audit.bounds import bernstein, empirical_bernstein
+from hubbub_audit.bounds import bernstein, empirical_bernstein, mcdiarmid
 from hubbub_audit.events import best_event, by_bits, by_cell, by_number, by_score, halves, lost
 from hubbub_audit.findings import Attack, Finding, judged
-from hubbub_audit.subjects import Subject, truth_of
+from hubbub_audit.subjects import Subject
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,7 +99,7 @@ def _shown(value: Any) -> str:
 def law(subject: Subject, trials: int) -> Attack:
     """Hold the reports to the law that the mechanism declares."""
     probes = subject.probes()
-    items = subject.mechanism.domain.estimates
+    items = len(subject.metric.values.labels())
 
     def run(alpha: float) -> list[Finding]:
         off: list[tuple[float, str]] = []
@@ -148,15 +149,17 @@ def _bias(
 ) -> list[tuple[tuple[float, str], float]]:
     """How far the mean estimate of devices that all hold `value` is off, by what chance explains; and that in the
     estimate's own scale."""
-    mechanism, count = subject.mechanism, len(payloads)
-    found = mechanism.estimate(mechanism.tally(mechanism.decode_many(payloads)[0])).values
-    truth = truth_of(mechanism, value)
-    scale = mechanism.domain.span
-    declared = np.broadcast_to(mechanism.variance(truth), truth.shape)
-    span = mechanism.influence()
+    mechanism, values, count = subject.mechanism, subject.metric.values, len(payloads)
+    found = subject.metric.estimate(mechanism.tally(mechanism.decode_many(payloads)[0])).values
+    truth = values.truth(mechanism.domain.inputs([value]), [1])
+    scale, influence = values.span, values.influence(mechanism)
+    if values.publishes_as_estimated():
+        declared = np.broadcast_to(mechanism.variance(truth), truth.shape)
+        limits = [bernstein(float(variance), influence, count, alpha) for variance in declared]
+    else:
+        limits = [mcdiarmid(influence, count, alpha)] * len(truth)
     results = []
-    for item in range(len(truth)):
-        allowed = bernstein(float(declared[item]), span, count, alpha)
+    for item, allowed in enumerate(limits):
         off = abs(float(found[item] - truth[item])) / allowed
         results.append(((off, f"estimate of value {item} where all hold {_shown(value)}"), allowed / scale))
     return results

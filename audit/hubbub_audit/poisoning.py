@@ -37,13 +37,14 @@ def poisoning(subject: Subject) -> Attack:
     def run(_: float) -> list[Finding]:
         mechanism = subject.mechanism
         pool = _pool(subject)
-        item, best, worst = _extremes(mechanism, pool)
+        item, best, worst = _extremes(subject, pool)
         honest = [row.tobytes() for row in subject.payloads(mechanism.inputs()[0], _REPORTS - _FAKES)]
-        before = mechanism.estimate(_tally(mechanism, honest + [worst] * _FAKES)).values
-        after = mechanism.estimate(_tally(mechanism, honest + [best] * _FAKES)).values
-        observed, bound = float(np.abs(after - before).max()), mechanism.manipulation(_FAKES, _REPORTS)
+        before = _published(subject, honest + [worst] * _FAKES)
+        after = _published(subject, honest + [best] * _FAKES)
+        bound = subject.metric.values.influence(mechanism) * _FAKES / _REPORTS  # as the API states it
+        observed = float(np.abs(after - before).max())
         beaten = observed > bound * (1 + _ROUND_OFF)
-        what = f"of value {item}" if mechanism.domain.estimates > 1 else "of the mean"
+        what = f"of value {item}" if len(before) > 1 else "of the mean"
         return [
             Finding(
                 "poisoning",
@@ -62,23 +63,24 @@ def poisoning(subject: Subject) -> Attack:
     return Attack("poisoning", subject.label, 0, run)
 
 
-def _extremes(mechanism: AnyMechanism, pool: list[bytes]) -> tuple[int, bytes, bytes]:
+def _extremes(subject: Subject, pool: list[bytes]) -> tuple[int, bytes, bytes]:
     """The value that single reports move farthest, and the reports that add most and least to it.
 
     One report after the other: all estimates of a long list at once would not fit into memory.
     """
-    most = np.full(_estimate(mechanism, pool[0]).shape, -np.inf)
+    most = np.full(_published(subject, pool[:1]).shape, -np.inf)
     least, best, worst = -most, np.zeros(most.shape, np.intp), np.zeros(most.shape, np.intp)
     for place, payload in enumerate(pool):
-        values = _estimate(mechanism, payload)
+        values = _published(subject, [payload])
         more, less = values > most, values < least
         most[more], best[more], least[less], worst[less] = values[more], place, values[less], place
     item = int((most - least).argmax())
     return item, pool[best[item]], pool[worst[item]]
 
 
-def _estimate(mechanism: AnyMechanism, payload: bytes) -> NDArray[np.float64]:
-    return mechanism.estimate(_tally(mechanism, [payload])).values
+def _published(subject: Subject, payloads: list[bytes]) -> NDArray[np.float64]:
+    """The values of the result, as a query shows them: a type may make others of what its mechanism estimates."""
+    return subject.metric.estimate(_tally(subject.mechanism, payloads)).values
 
 
 def _pool(subject: Subject) -> list[bytes]:

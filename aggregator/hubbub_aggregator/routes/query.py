@@ -75,14 +75,15 @@ def _listing(service: Aggregator, spans: dict[bytes, tuple[int, int, int]]) -> M
     def version(metric: Metric) -> MetricVersion:
         count, first, last = spans.get(metric.id, (0, None, None))
         shape, domain = metric.values.shape, metric.mechanism.domain
+        is_range = domain.estimates == 1  # then its bounds are needed to know the mechanism by its parameters
         return MetricVersion(
             **shaped(metric),
             id=metric.id.hex(),
             type=metric.type,
             mechanism=mechanism_model(metric),
             value_count=len(metric.values.labels()),
-            bounds=shape.limits if shape.measure == "number" else None,
-            inputs=domain.estimates if domain.estimates > 1 else None,
+            bounds=domain.limits if is_range else shape.limits if shape.measure == "number" else None,
+            inputs=None if is_range else domain.estimates,
             min_batch=metric.min_batch,
             enabled=metric.enabled,
             released_periods=count,

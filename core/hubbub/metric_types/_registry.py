@@ -35,7 +35,6 @@ def left_to_the_mechanism(cls: type[MetricType]) -> list[str]:
     """What a type with an `estimate` of its own must say itself, and does not: it would be about other values."""
     from hubbub.metric_types.base import MetricType
 
-    def inherits(method: str) -> bool:
-        return getattr(cls, method) is getattr(MetricType, method)
-
-    return [] if inherits("estimate") else [method for method in _FOLLOW_ESTIMATE if inherits(method)]
+    if cls.publishes_as_estimated():
+        return []
+    return [method for method in _FOLLOW_ESTIMATE if getattr(cls, method) is getattr(MetricType, method)]

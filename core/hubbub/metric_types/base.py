@@ -205,6 +205,11 @@ class MetricType(ABC):
         """The value that an estimate of this index is about; None where it is about all, as a mean is."""
         return self.labels()[index]
 
+    @classmethod
+    def publishes_as_estimated(cls) -> bool:
+        """Whether the values of the result are the mechanism's estimates as they stand."""
+        return cls.estimate is MetricType.estimate
+
     def estimate(self, mechanism: Mechanism[Any], tally: Tally) -> Estimate:
         """The values of the result, unbiased, with their variances."""
         return mechanism.estimate(tally)

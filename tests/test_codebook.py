@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from hubbub.codebook import COLLECTION, RELEASE, Codebook, Metric, metric_keys
 from hubbub.mechanisms import Categories, mechanism, registered
 from hubbub.metric_types import LATER, metric_type
+from hubbub.metric_types import registered as registered_types
 from hubbub.problems import CodebookError, Finding, InvalidParameter, InvalidValue
 from hubbub.randomness import WORD, SystemRandomness
-from hubbub.reduce import REDUCERS
+from hubbub.reduce import MOST_REMEMBERED, REDUCERS
 
 ROOT = Path(__file__).parent.parent
 COLLECTION_TOML = """
@@ -459,7 +460,32 @@ def test_every_key_is_documented_as_it_is_read(key: Any) -> None:
 def test_every_reducer_is_documented(reducer: Any) -> None:
     page = (ROOT / "docs" / "reference" / "codebook.md").read_text(encoding="utf-8")
 
-    assert f"| `{reducer.name}` | {reducer.meaning} |" in page
+    fits = ", ".join(name for name, cls in registered_types().items() if reducer.name in cls.reducers)
+    assert f"| `{reducer.name}` | {reducer.meaning} | {fits} |" in page
+
+
+def test_the_default_reducer_of_every_type_is_documented() -> None:
+    page = (ROOT / "docs" / "reference" / "codebook.md").read_text(encoding="utf-8")
+
+    assert ", ".join(f"`{cls.reducers[0]}` for {name}" for name, cls in registered_types().items()) + "." in page
+
+
+def test_every_key_that_may_be_edited_is_documented_as_such() -> None:
+    page = (ROOT / "docs" / "reference" / "codebook.md").read_text(encoding="utf-8")
+    editable = page.split("## Ids")[1].split("are not part of it")[0].rpartition("\n")[2]
+
+    assert set(metric(MEAN + 'unit = "ms"').remarks()) <= set(re.findall(r"`(\w+)`", editable))
+
+
+def test_what_is_kept_on_disk_is_documented_for_every_reducer_that_keeps_more() -> None:
+    begun = {name: reducer.begin(1.0) for name, reducer in REDUCERS.items()}
+    keep_more = [name for name, state in begun.items() if "seen" in state]
+    for page in ("docs/reference/sdk.md", "docs/explanation/what-we-do-not-protect.md"):
+        (line,) = re.findall(r"^- .*?true values.*?(?=^-|\Z)", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)[
+            :1
+        ]
+        assert all(f"`{name}`" in line for name in keep_more), page
+        assert str(MOST_REMEMBERED) in line
 
 
 def test_a_unit_is_shown_and_changes_no_id() -> None:

@@ -59,6 +59,46 @@ def test_what_is_unwise_is_warned_of_with_a_fix(old: str, new: str, key: str, fi
     assert fix in warnings(text)[key].fix
 
 
+COUNTED = """
+[collection]
+name = "photo-app"
+period = "1d"
+device_epsilon = 4
+release = { epsilon = 0.5, delta = 1e-8 }
+[metrics.m]
+type = "mean"
+bounds = [0, 50]
+epsilon = 1
+reduce = "count"
+description = "How often it was opened"
+owner = "team@example.com"
+expires = 2027-06-30
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "problem", "fix"),
+    [
+        (COUNTED, "missing", "stays silent", "add missing = 0, reported"),
+        (COUNTED + "missing = 3", "missing", "where nothing was recorded, and `missing` says", "write missing = 0"),
+        (COUNTED.replace("[0,", "[1,"), "reduce", "not among its bounds", "choose bounds that hold 0"),
+        (COUNTED.replace("[0,", "[1,") + "missing = 1", "reduce", "not among its bounds", "declare missing = 0"),
+        (COUNTED.replace('"count"', '"sum"'), "missing", "stays silent", "add missing = VALUE"),
+    ],
+)
+def test_a_count_of_nothing_is_nought(text: str, key: str, problem: str, fix: str) -> None:
+    """One warning for one thing."""
+    ((found_key, found),) = warnings(text).items()
+    assert found_key == f"metrics.m.{key}"
+    assert problem in found.problem
+    assert fix in found.fix
+
+
+@pytest.mark.parametrize("text", [COUNTED + "missing = 0", COUNTED.replace("count", "sum") + "missing = 3"])
+def test_what_is_declared_well_is_not_warned_of(text: str) -> None:
+    assert warnings(text) == {}
+
+
 def test_a_list_without_other_is_told_to_add_one() -> None:
     text = EXAMPLE.replace('other = "other"\n', "").replace('"sepia", "other"', '"sepia"')
 

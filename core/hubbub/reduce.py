@@ -53,6 +53,8 @@ class Reducer:
     merge: Callable[[State, Value, int, Randomness], State]
     """(state, new value, how many with the new one, randomness) -> state."""
     begin: Callable[[Value], State]
+    of_nothing: int | None = None
+    """What it gives where nothing was recorded; None: nothing follows from that."""
 
     def add(self, state: State | None, value: Value, rng: Randomness) -> State:
         """The state after one more value; the state that was given is not changed."""
@@ -192,6 +194,7 @@ REDUCERS: Mapping[str, Reducer] = {
             "how many are recorded",
             _count,
             _begin_count,
+            of_nothing=0,
         ),
         _of_one(
             "reservoir",

@@ -70,7 +70,7 @@ METRIC = (
     Key(
         "reduce",
         f"{one_of_these(REDUCERS)}, in quotes",
-        "`mean` for mean, else `first`",
+        "by type, see below",
         "How the values of a period become one.",
     ),
     Key(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hubbub.metric_types._numbers import decimal_text
 from hubbub.period import DAY
-from hubbub.problems import Finding
+from hubbub.problems import Finding, InvalidParameter, InvalidValue
 
 if TYPE_CHECKING:
     from hubbub.codebook._codebook import Codebook
@@ -81,18 +81,46 @@ def _people(metric: Metric, today: date) -> Iterator[tuple[str, str, str]]:
 def _privacy(metric: Metric) -> Iterator[tuple[str, str, str]]:
     """Taking part should say nothing, and a report little."""
     yield from metric.values.lint()
-    if metric.missing is None:
-        yield (
-            "missing",
-            "a device that recorded nothing stays silent, which can be seen",
-            "add missing = VALUE, reported when nothing was recorded",
-        )
+    yield from _silence(metric)
     if metric.epsilon > MUCH:
         yield (
             "epsilon",
             f"at {decimal_text(metric.epsilon)} a report nearly is the value, should shuffler and aggregator collude",
             f"use {decimal_text(MUCH)} or less; 0.5 to 4 are usual",
         )
+
+
+def _silence(metric: Metric) -> Iterator[tuple[str, str, str]]:
+    """A device that recorded nothing reports something, and what is true."""
+    nothing = metric.reducer.of_nothing
+    shown = "VALUE" if nothing is None else str(nothing)
+    if nothing is not None and not _may_declare(metric, nothing):
+        chosen = metric.values.chosen or "values"
+        yield (
+            "reduce",
+            f"{metric.reduce} gives {shown} where nothing was recorded, and that is not among its {chosen}",
+            f"choose {chosen} that hold {shown}, and declare missing = {shown}",
+        )
+    elif metric.missing is None:
+        yield (
+            "missing",
+            "a device that recorded nothing stays silent, which can be seen",
+            f"add missing = {shown}, reported when nothing was recorded",
+        )
+    elif nothing is not None and metric.missing != nothing:
+        yield (
+            "missing",
+            f"{metric.reduce} gives {shown} where nothing was recorded, and `missing` says otherwise",
+            f"write missing = {shown}",
+        )
+
+
+def _may_declare(metric: Metric, value: int) -> bool:
+    try:
+        metric.values.declared(value)
+    except (InvalidParameter, InvalidValue):
+        return False
+    return True
 
 
 def _reach(

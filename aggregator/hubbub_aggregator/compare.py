@@ -155,8 +155,7 @@ def comparison(
 
     old, metric = a.crowd.metric, b.crowd.metric
     size = len(metric.values.labels())
-    complementary = old.mechanism.complementary and metric.mechanism.complementary
-    together = 1 if size == 1 or (size == 2 and complementary) else size  # of complements one interval is both
+    together = 1 if size == 1 or (size == 2 and _is_whole(old) and _is_whole(metric)) else size
     found = difference(
         (old, a.crowd.tally),
         (metric, b.crowd.tally),
@@ -183,6 +182,14 @@ def comparison(
         privacy=privacy([*a.crowd.releases, *b.crowd.releases], single_operator=single_operator),
         manipulation=manipulation(old, metric),
     )
+
+
+def _is_whole(metric: Metric) -> bool:
+    """Whether estimates always sum to one, so that of two values one interval is both.
+
+    The mechanism's do, and what the type makes of them are still the shares of a whole.
+    """
+    return metric.mechanism.complementary and metric.values.shape.sums_to_one
 
 
 def _rows(a: Range, b: Range, found: Difference, chosen: Any, together: int) -> list[DifferenceModel]:

@@ -59,6 +59,8 @@ class Query:
     population: Literal["reports", "superpopulation"] = "reports"
     simultaneous: bool = False
     top: int | None = None
+    headline: bool = False
+    """Only the value that stands for all, where there is one: it was not chosen by its size."""
 
     @classmethod
     def of(
@@ -68,6 +70,8 @@ class Query:
         population: Literal["reports", "superpopulation"],
         simultaneous: bool | None,
         top: int | None,
+        *,
+        headline: bool = False,
     ) -> Query:
         """With `simultaneous` filled in: on where values are selected, else off."""
         if top is not None and simultaneous is False:
@@ -76,7 +80,8 @@ class Query:
                 "simultaneous: `top` chooses values by their estimates, and intervals for single values would be too "
                 "narrow for those; leave `simultaneous` out, or `top`",
             )
-        return cls(confidence, postprocess, population, top is not None if simultaneous is None else simultaneous, top)
+        is_joint = top is not None if simultaneous is None else simultaneous
+        return cls(confidence, postprocess, population, is_joint, top, headline)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hubbub.problems import InvalidParameter
@@ -72,7 +72,8 @@ class Course:
 
 def series(course: Course, query: Query, *, single_operator: bool, composed: bool = True) -> Series:
     """The answer. With a `top`, the same values in every period: the largest over all of them."""
-    chosen = {metric.id: _chosen(course, metric, query) for metric in course.metrics}
+    asked = {metric.id: _asked(metric, query) for metric in course.metrics}
+    chosen = {metric.id: _chosen(course, metric, asked[metric.id]) for metric in course.metrics}
     _refuse_too_many(course, chosen)
     calendar = course.metrics[0].calendar
     points = [
@@ -85,7 +86,7 @@ def series(course: Course, query: Query, *, single_operator: bool, composed: boo
     for metric in course.metrics:
         before = len(points)
         for crowd in course.crowds(metric):
-            points.append((crowd.span.start, _point(course, crowd, query, chosen[metric.id])))
+            points.append((crowd.span.start, _point(course, crowd, asked[metric.id], chosen[metric.id])))
             released += crowd.releases
         if len(points) > before:
             segments.append(_segment(metric, len(points) - before))
@@ -101,8 +102,15 @@ def series(course: Course, query: Query, *, single_operator: bool, composed: boo
     )
 
 
+def _asked(metric: Metric, query: Query) -> Query:
+    """Of one id: its headline, if that is asked for and it has one, and else what `top` says."""
+    return replace(query, top=None) if query.headline and metric.values.shape.leading is not None else query
+
+
 def _chosen(course: Course, metric: Metric, query: Query) -> Sequence[int]:
-    size = len(metric.values.labels())
+    size, leading = len(metric.values.labels()), metric.values.shape.leading
+    if query.headline and leading is not None:
+        return [leading]
     if query.top is None or query.top >= size:
         return range(size)
     whole = over(course.storage, metric, course.periods, course.ids)

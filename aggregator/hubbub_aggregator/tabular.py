@@ -144,6 +144,7 @@ def _of_series(answer: Series) -> Iterator[Block]:
 
 
 def _of_comparison(answer: Comparison) -> Iterator[Row]:
+    places = _places(answer)
     for value in answer.values:
         yield {
             "metric": answer.metric,
@@ -163,6 +164,7 @@ def _of_comparison(answer: Comparison) -> Iterator[Row]:
             **_guarantee(answer.privacy),
             "per_thousand_fakes": answer.manipulation.per_thousand_fakes,
             **_shape(answer),
+            **(dict(zip(_PLACE, places[value.label], strict=True)) if places else {}),
         }
 
 

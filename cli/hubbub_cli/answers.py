@@ -12,7 +12,10 @@ from hubbub_cli import drawing
 from hubbub_cli.rounding import above
 from hubbub_cli.table import table
 
-__all__ = ["comparison", "course", "estimate", "listing"]
+__all__ = ["ROWS", "comparison", "course", "estimate", "listing"]
+
+ROWS = 20
+"""Values that fit a screen."""
 
 
 def listing(answer: Any) -> str:
@@ -36,51 +39,88 @@ def estimate(answer: Any) -> str:
 
 
 def _segment(answer: Any, segment: Any) -> Iterator[str]:
-    periods, share = segment["periods"], segment["measure"] == "share"
+    periods = segment["periods"]
     more = "" if segment["complete"] else " (more may still come)"
     yield _title(
         answer["metric"],
         f"{periods['from']} to {periods['to']}: {segment['reports']:,} reports by {segment['mechanism']['name']}{more}",
     )
-    yield shaped(segment)
+    yield from shaped(segment)
     if (left := segment["value_count"] - len(segment["values"])) > 0:
         yield f"and {left:,} smaller ones"
     yield ""
     yield from _interval(segment["interval"])
     yield from _postprocessed(segment["postprocess"])
-    yield from _cost(segment["privacy"], segment["manipulation"], share=share, what="an estimate")
+    yield from _cost(segment["privacy"], segment["manipulation"], segment, what="an estimate")
 
 
-def shaped(segment: Any) -> str:
-    """The values of a segment in the form that goes with their shape."""
-    share, values = segment["measure"] == "share", segment["values"]
-    labels = [row["label"] for row in values]
-    axes = segment["axes"]
-    is_whole = len(values) == segment["value_count"]
-    if segment["shape"] == "grid" and is_whole:
-        return drawing.grid(values, axes[0], axes[1])
-    first = axes[0]["name"] if axes else "value"
-    told = drawing.estimates(values, labels, share=share, first=drawing.short(first, drawing.signs()))
-    return f"{told}\nin {segment['unit']}" if segment["unit"] else told
+def shaped(segment: Any) -> Iterator[str]:
+    """The values of a segment in the form that goes with their shape, and what was left out of it."""
+    values = segment["values"]
+    if segment["shape"] == "grid" and len(values) == segment["value_count"]:
+        yield drawing.grid(values, *segment["axes"])
+        return
+    values, left_out = _in_order(segment)
+    names = _names(values, segment)
+    first, share = _heading(segment), segment["measure"] == "share"
+    yield drawing.estimates(values, names, share=share, first=first, longest=drawing.LONGEST_CELL)
+    if segment["unit"]:
+        yield f"in {segment['unit']}"
+    yield from left_out
+
+
+def _in_order(shown: Any) -> tuple[list[Any], list[str]]:
+    """Values as they are listed. A curve stands in its own order, and where nobody chose its values it is thinned."""
+    values = shown["values"]
+    if shown["shape"] != "curve":
+        return values, []
+    place = {label: number for number, label in enumerate(shown["axes"][0]["labels"])}
+    values = sorted(values, key=lambda row: place[row["label"]])
+    if shown["interval"].get("selection") or len(values) <= ROWS:
+        return values, []
+    leads = [number for number, row in enumerate(values) if row["label"] == shown["headline"]["label"]]
+    kept = drawing.spread(len(values), ROWS, leads)
+    also = " and the one that leads" if leads else ""
+    said = f"{len(kept)} of {len(values):,} places, evenly spaced{also}; --csv has all"
+    return [values[number] for number in kept], [said]
+
+
+def _names(values: Sequence[Any], shown: Any) -> list[str]:
+    """What the values are called: of a cell of a grid, each name is shortened by itself."""
+    if shown["shape"] == "grid":
+        cells = drawing.cells(*shown["axes"])
+        return [cells[row["label"]] for row in values]
+    return drawing.shorts([row["label"] for row in values], drawing.signs())
+
+
+def _heading(shown: Any) -> str:
+    """Above the names of the values: what they run along."""
+    cross = " × " if drawing.signs() is drawing.BLOCKS else " x "
+    short = [
+        drawing.along(axis, drawing.LONGEST_PART) if shown["axes"][1:] else drawing.along(axis)
+        for axis in shown["axes"]
+    ]
+    return drawing.spelled(cross.join(short) or "value", drawing.signs())
 
 
 def course(answer: Any) -> str:
     """One row per period, one block per value; where one value says all, of that one."""
     found = [point for point in answer["points"] if point["values"]]
     leading = {segment["headline"]["label"] for segment in answer["segments"]}
-    share, drawn = all(segment["measure"] == "share" for segment in answer["segments"]), drawing.signs()
+    share = all(segment["measure"] == "share" for segment in answer["segments"])
     periods = answer["periods"]
     lines = [_title(answer["metric"], f"{periods['from']} to {periods['to']} by periods of {periods['length']}")]
     labels = list(dict.fromkeys(row["label"] for point in found for row in point["values"]))
     if labels and None not in leading:
-        labels = [label for label in labels if label in leading]
+        labels = [label for label in labels if label in leading] or labels
+    titles = _titles(labels, answer["segments"][-1]) if labels else {}
     for label in labels:
         rows: list[Mapping[str, Any]] = [
             next((row for row in point["values"] if row["label"] == label), {}) for point in answer["points"]
         ]
         names = [_period(point) for point in answer["points"]]
         lines += [
-            f"{drawing.short(label, drawn)}:",
+            f"{titles[label]}:",
             drawing.estimates(rows, names, share=share, first="period"),
             "",
         ]
@@ -90,8 +130,17 @@ def course(answer: Any) -> str:
     lines += [f"{state}: {meaning}" for state, meaning in _STATES.items() if state in states]
     if found:
         lines += [*_interval(found[-1]["interval"]), *_postprocessed(answer["postprocess"])]
-        lines += _cost(answer["privacy"], answer["segments"][-1]["manipulation"], share=share, what="an estimate")
+        newest = answer["segments"][-1]
+        lines += _cost(answer["privacy"], newest["manipulation"], newest, what="an estimate")
     return "\n".join(lines)
+
+
+def _titles(labels: Sequence[str], segment: Any) -> dict[str, str]:
+    """What stands above the course of a value: its name, where on which axis it is, and the unit of its numbers."""
+    cells = drawing.cells(*segment["axes"]) if segment["shape"] == "grid" else {}
+    unit = f", in {segment['unit']}" if segment["unit"] else ""
+    on = f"{_heading(segment)}, " if segment["axes"] else ""
+    return {label: f"{on}{cells.get(label) or drawing.short(label, drawing.signs())}{unit}" for label in labels}
 
 
 _STATES = {
@@ -110,18 +159,20 @@ def comparison(answer: Any) -> str:
     """A row for each value: before, after, the difference, and how surprising it would be by noise alone."""
     share, a, b = answer["measure"] == "share", answer["a"], answer["b"]
     drawn = drawing.signs()
-    head = ["value", "a", "b", "b - a", "low", "high", "p"]
+    values, left_out = _in_order(answer)
+    if (left := answer["value_count"] - len(answer["values"])) > 0:
+        left_out.append(f"and {left:,} smaller changes")
+    head = [_heading(answer), "a", "b", "b - a", "low", "high", "p"]
     rows = [
         [
-            drawing.short(row["label"], drawn),
+            name,
             *(drawing.number(row[key], share=share) for key in ("a", "b", "difference", "low", "high")),
             _p_value(row["adjusted_p_value"]),
         ]
-        for row in answer["values"]
+        for name, row in zip(_names(values, answer), values, strict=True)
     ]
     limits: list[list[float]] = [
-        [row["difference"] if row[key] is None else row[key] for key in ("low", "difference", "high")]
-        for row in answer["values"]
+        [row["difference"] if row[key] is None else row[key] for key in ("low", "difference", "high")] for row in values
     ]
     width = drawing.room(head, rows)
     ends = (min(0.0, *(limit[0] for limit in limits)), max(0.0, *(limit[2] for limit in limits)))
@@ -130,11 +181,13 @@ def comparison(answer: Any) -> str:
         click.style(answer["metric"], bold=True) + ": b against a",
         *(_side(name, side) for name, side in (("a", a), ("b", b))),
         table([*head, ""], [[*row, line] for row, line in zip(rows, drawings, strict=True)]),
+        *([f"in {answer['unit']}"] if answer["unit"] else []),
+        *left_out,
         "",
         _wrapped(f"p: how often noise alone would do this. Correction: {answer['correction']}"),
         *_interval(answer["interval"]),
         _wrapped(f"about {answer['estimand']}"),
-        *_cost(answer["privacy"], answer["manipulation"], share=share, what="a difference"),
+        *_cost(answer["privacy"], answer["manipulation"], answer, what="a difference"),
     ]
     return "\n".join(lines)
 
@@ -164,14 +217,15 @@ def _postprocessed(method: str) -> Iterator[str]:
         yield f"post-processed by {method}: biased, for display only"
 
 
-def _cost(privacy: Any, manipulation: Any, *, share: bool, what: str) -> Iterator[str]:
+def _cost(privacy: Any, manipulation: Any, shown: Any, *, what: str) -> Iterator[str]:
     """The two guarantees, whom they are for, and how far fakes could shift what is shown."""
     yield f"privacy: eps {above(privacy['epsilon'])} at delta {privacy['delta']:g} ({privacy['method']}),"
     yield f"         for {privacy['unit']};"
     yield f"         {privacy['honest_reports']:,} honest reports assumed, and a shuffler that does not collude"
     yield f"if shuffler and aggregator collude: eps {privacy['if_collusion']['epsilon']:g}"
-    shift = drawing.number(manipulation["per_thousand_fakes"], share=share)
-    yield f"if one report in a thousand is made up, {what} can be off by {shift}"
+    shift = drawing.number(manipulation["per_thousand_fakes"], share=shown["measure"] == "share")
+    unit = f" {shown['unit']}" if shown["unit"] else ""
+    yield f"if one report in a thousand is made up, {what} can be off by {shift}{unit}"
     if privacy.get("note"):
         yield _wrapped(privacy["note"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -12,8 +13,8 @@ from hubbub_cli import answers, drawing
 from hubbub_cli.asking import Refusal, ask, fetch
 
 ADDRESS = "http://127.0.0.1:8702"
-_SHOWN = 20
-"""Values of a long list that fit a screen."""
+_LINES = 3
+"""Values that are followed over time."""
 
 
 @click.command()
@@ -33,7 +34,8 @@ _SHOWN = 20
 @click.option(
     "--top",
     type=click.IntRange(1, 65_536),
-    help=f"Only so many values, the largest first; their intervals hold for all values. [default: {_SHOWN} of more]",
+    help="Only so many values, the largest first; their intervals hold for all values. "
+    f"[default: {answers.ROWS} of a longer list]",
 )
 @click.option(
     "--confidence",
@@ -73,8 +75,9 @@ def query(
     hubbub query theme --series
     hubbub query theme --compare 2027-01-01..2027-01-08 2027-01-08..2027-01-15
 
-    The bar is solid up to the lower limit, lighter up to the estimate and lightest up to the upper limit. With --csv
-    and --json all values are printed, unless there is a --top.
+    The bar is solid up to the lower limit, lighter up to the estimate and lightest up to the upper limit. A long curve
+    is printed in steps, a wide grid in several tables. With --csv and --json all values are printed, unless there is a
+    --top.
     """
     _refuse_contradictions(metric, since, until, as_series, ranges, postprocess, as_csv, as_json)
     path, asked, show = "/v1/metrics", {}, None
@@ -85,7 +88,7 @@ def query(
         asked = {"confidence": str(confidence), "top": None if top is None else str(top)}
         asked |= _sides(ranges) if ranges else {"from": since, "to": until, "postprocess": postprocess}
         if top is None and not (as_csv or as_json):
-            asked["top"] = _fitting(ask(address, "/v1/metrics", token=token), metric, as_series=as_series)
+            asked |= _fitting(ask(address, "/v1/metrics", token=token), metric, kind)
     if as_csv:
         click.echo(fetch(address, path, asked, token, "text/csv"), nl=False)
         return
@@ -136,10 +139,21 @@ def _sides(ranges: tuple[str, str]) -> dict[str, str | None]:
     return found
 
 
-def _fitting(listed: Any, metric: str, *, as_series: bool) -> str | None:
-    """How many values to ask for so that they fit a screen; None: all."""
-    sizes = [
-        version["value_count"] for one in listed["metrics"] if one["name"] == metric for version in one["versions"]
-    ]
-    most = 3 if as_series else _SHOWN
-    return str(most) if sizes and max(sizes) > most else None
+def _fitting(listed: Any, metric: str, kind: str) -> dict[str, str]:
+    """What to ask for so that it fits a screen.
+
+    Curves, grids and groups are asked for whole: with holes they would mislead. But for two cases: over time the value
+    that leads stands for all, and of the changes of what is no curve the largest are listed.
+    """
+    versions = [version for one in listed["metrics"] if one["name"] == metric for version in one["versions"]]
+    if kind == "series":
+        led = [one["value_count"] for one in versions if one["headline"]["label"] is not None]
+        rest = [one["value_count"] for one in versions if one["headline"]["label"] is None]
+        return ({"headline": "true"} if max(led, default=0) > _LINES else {}) | _top(rest, _LINES)
+    if any(one["shape"] == "curve" or (one["axes"] and kind == "estimate") for one in versions):
+        return {}
+    return _top([one["value_count"] for one in versions], answers.ROWS)
+
+
+def _top(sizes: Sequence[int], most: int) -> dict[str, str]:
+    return {"top": str(most)} if max(sizes, default=0) > most else {}

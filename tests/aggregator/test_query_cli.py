@@ -87,7 +87,7 @@ def test_a_long_list_shows_its_largest_values_and_says_how_many_there_are(served
     shown = query(served, "long")
     assert "and 10 smaller ones" in shown.stdout
     assert "hold for" in shown.stdout
-    assert "a name that is much too…" in shown.stdout
+    assert "a name that …ow terminal" in shown.stdout, "cut in the middle: lists often differ at their ends"
     assert max(map(len, shown.stdout.splitlines())) <= 80
     assert len(json.loads(query(served, "long", "--json").stdout)["segments"][0]["values"]) == 30
     assert "and 27 smaller ones" in query(served, "long", "--top", "3").stdout

@@ -6,11 +6,13 @@ import random
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import uvicorn
+from fastapi import FastAPI
 
 from hubbub.simulation import InsecureRandomness
 from hubbub_aggregator.app import create_app
@@ -68,12 +70,19 @@ def ran(toys: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]: 
 @pytest.fixture(scope="package")
 def address(ran: Ran) -> Iterator[str]:
     """Where the aggregator listens."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(ran.visited.app, log_level="warning", lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    with listening(ran.visited.app) as address:
+        yield address
+
+
+@contextmanager
+def listening(app: FastAPI) -> Iterator[str]:
+    """An app on a port, and its address."""
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [place]}, daemon=True)
         thread.start()
         wait_for(lambda: server.started)
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        yield f"http://127.0.0.1:{place.getsockname()[1]}"
         server.should_exit = True
         thread.join(10)

@@ -10,28 +10,41 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
-from hubbub_aggregator.dashboard.palette import GRID, INK, LINES, MUTED
-from hubbub_aggregator.dashboard.vega import WIDTH, Spec, axis, chart, percent, plain, rows_of, rule, times
+from hubbub.shortening import letters, shortened_all
+from hubbub_aggregator.dashboard.palette import INK, LINES, MUTED
+from hubbub_aggregator.dashboard.vega import Spec, axis, chart, percent, plain, rows_of, rule, times
 
-__all__ = ["Bar", "Moment", "bars", "course", "curve", "differences", "dots", "grid", "number_line"]
+__all__ = [
+    "FEW",
+    "LETTERS",
+    "Bar",
+    "Moment",
+    "bars",
+    "course",
+    "data_of",
+    "differences",
+    "down_the_side",
+    "extent",
+    "number_line",
+    "whiskers",
+]
 
-_FEW = 31
+FEW = 31
 """Periods up to which every one has a whisker and a point to be aimed at; beyond, they would hide the band."""
-_SIDE_BY_SIDE = 32
-"""Letters, with a space each, of names of columns that stand side by side; beyond, the names stand upright."""
-_CELL = 30
-"""Height of a cell of a grid."""
-_NUMBERED = 5
-"""Columns of a grid up to which every cell has room for its number."""
+LETTERS = 18
+"""Of a name beside a chart; a longer one is cut in the middle, and stands whole in the text of its mark."""
+_HEADED = 34
+"""Letters of a name above a chart."""
+_WIDEST = 200
+"""Of the room for names beside a chart."""
 _MARGIN = 46
 """Left of each of several charts, for the numbers of its axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One value with its interval; `raw` where `estimate` is post-processed."""
+    """One value with its interval; `raw` where `estimate` is post-processed, `name` where its label is too long."""
 
     label: str
     estimate: float
@@ -39,6 +52,7 @@ class Bar:
     high: float | None
     text: str
     raw: float | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +70,15 @@ class Moment:
 
 def bars(rows: Sequence[Bar], *, processed: bool = False) -> Spec:
     """Shares as horizontal bars with whiskers; where they are post-processed, the raw ones as diamonds."""
-    data = [
-        {
-            "label": row.label,
-            "v": row.estimate,
-            "lo": row.low if row.low is not None else row.estimate,
-            "hi": row.high if row.high is not None else row.estimate,
-            "raw": row.raw,
-            "text": row.text,
-        }
-        for row in rows
-    ]
-    y = {"field": "label", "type": "nominal", "sort": None, "title": None, "axis": _names(rows)}
+    data = [{**datum, "raw": row.raw} for datum, row in zip(data_of(rows), rows, strict=True)]
+    y = down_the_side(data)
     x = {"type": "quantitative", "title": None, "axis": axis(format=percent(data)), "scale": {"nice": True}}
     layers: list[Spec] = [
         {
             "mark": {"type": "bar", "color": LINES[0], "opacity": 0.55, "height": {"band": 0.62}},
             "encoding": {"x": {"field": "v", **x}, "y": y, "description": {"field": "text"}},
         },
-        *_whiskers("y", y, x),
+        *whiskers("y", y, x),
     ]
     if processed:
         layers.append(
@@ -110,7 +114,7 @@ def number_line(row: Bar, bounds: tuple[float, float] | None) -> Spec:
     }
     y = {"field": "label", "type": "nominal", "axis": None}
     layers = [
-        *_whiskers("y", y, x, width=3),
+        *whiskers("y", y, x, width=3),
         {
             "mark": {"type": "point", "filled": True, "size": 140, "color": LINES[0], "opacity": 1},
             "encoding": {"x": {"field": "v", **x}, "y": y, "description": {"field": "text"}},
@@ -125,10 +129,12 @@ def course(rows: Sequence[Moment], labels: Sequence[str], *, share: bool, edits:
     Each value has a scale of its own, so that its band is seen however far apart the values are.
     """
     sizes = Counter(row.run for row in rows)
+    names = dict(zip(labels, shortened_all(labels, _HEADED), strict=True))
+    labels = list(names.values())
     data = [
         {
             "t": row.period,
-            "label": row.label,
+            "label": names[row.label],
             "v": row.estimate,
             "lo": row.low if row.low is not None else row.estimate,
             "hi": row.high if row.high is not None else row.estimate,
@@ -159,12 +165,12 @@ def course(rows: Sequence[Moment], labels: Sequence[str], *, share: bool, edits:
         "legend": None,
     }
     detail = {"field": "run", "type": "nominal"}
-    few = periods <= _FEW
+    few = periods <= FEW
     limits = {"x": x, "y": {"field": "lo", **y}, "y2": {"field": "hi"}, "color": color}
-    whiskers = {"mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.6, "aria": False}, "encoding": limits}
+    spans = {"mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.6, "aria": False}, "encoding": limits}
     layers: list[Spec] = [
         {"mark": {"type": "area", "opacity": 0.3, "aria": False}, "encoding": {**limits, "detail": detail}},
-        whiskers if few else {"transform": [{"filter": "datum.alone"}], **whiskers},
+        spans if few else {"transform": [{"filter": "datum.alone"}], **spans},
         {
             "mark": {"type": "line", "strokeWidth": 1.8 if few else 1.2, "aria": False},
             "encoding": {"x": x, "y": {"field": "v", **y}, "color": color, "detail": detail},
@@ -194,8 +200,8 @@ def _finest(data: Sequence[Spec], labels: Sequence[str]) -> str:
 
 def differences(rows: Sequence[Bar], *, share: bool) -> Spec:
     """Changes with their intervals, around a line at no change."""
-    data = [{"label": r.label, "v": r.estimate, "lo": r.low, "hi": r.high, "text": r.text} for r in rows]
-    y = {"field": "label", "type": "nominal", "sort": None, "title": None, "axis": _names(rows)}
+    data = [{**datum, "lo": row.low, "hi": row.high} for datum, row in zip(data_of(rows), rows, strict=True)]
+    y = down_the_side(data)
     x = {
         "type": "quantitative",
         "title": None,
@@ -208,7 +214,7 @@ def differences(rows: Sequence[Bar], *, share: bool) -> Spec:
             "mark": {"type": "rule", "color": INK, "strokeWidth": 1.2, "aria": False},
             "encoding": {"x": {"field": "zero", **x}},
         },
-        *_whiskers("y", y, x, color=LINES[1]),
+        *whiskers("y", y, x, color=LINES[1]),
         {
             "mark": {"type": "point", "filled": True, "size": 60, "color": LINES[1], "opacity": 1},
             "encoding": {"x": {"field": "v", **x}, "y": y, "description": {"field": "text"}},
@@ -217,106 +223,34 @@ def differences(rows: Sequence[Bar], *, share: bool) -> Spec:
     return chart({"values": data}, layers, height={"step": 26})
 
 
-def dots(rows: Sequence[Bar]) -> Spec:
-    """A number for each group, with whiskers, on one scale."""
-    data = [_datum(row) for row in rows]
-    y = {"field": "label", "type": "nominal", "sort": None, "title": None, "axis": _names(rows)}
-    scale: Spec = {"zero": False, "nice": True}
-    x = {"type": "quantitative", "title": None, "axis": axis(format=plain(data)), "scale": scale}
-    point = {"type": "point", "filled": True, "size": 60, "color": LINES[0], "opacity": 1}
-    layers: list[Spec] = [
-        *_whiskers("y", y, x),
-        {"mark": point, "encoding": {"x": {"field": "v", **x}, "y": y, "description": {"field": "text"}}},
-    ]
-    return chart({"values": data}, layers, height={"step": 26})
-
-
-def curve(rows: Sequence[Bar], places: Sequence[float] | None, title: str, *, share: bool) -> Spec:
-    """Values over an axis with the band of their intervals; without places, one step for each."""
-    data = [{**_datum(row), "at": at} for row, at in zip(rows, places or range(len(rows)), strict=True)]
-    scale: Spec = {"zero": False, "nice": False}
-    along = axis(format=plain([{"v": row["at"]} for row in data]), grid=False, title=title)
-    if places is None:
-        along = axis(labels=False, grid=False, title=title)
-    x = {"field": "at", "type": "quantitative", "scale": scale, "axis": along}
-    y = {
-        "type": "quantitative",
-        "title": None,
-        "axis": axis(format=percent(data) if share else plain(data)),
-        "scale": {"zero": share, "nice": True},
-    }
-    line = {"type": "line", "color": LINES[0], "strokeWidth": 1.8, "aria": False}
-    point = {"type": "point", "filled": True, "size": 26 if len(rows) <= _FEW else 6, "color": LINES[0], "opacity": 1}
-    layers: list[Spec] = [
+def data_of(rows: Sequence[Bar]) -> list[Spec]:
+    """What is drawn of each value; no two names are the same."""
+    names = shortened_all([row.label for row in rows], LETTERS)
+    return [
         {
-            "mark": {"type": "area", "opacity": 0.3, "color": LINES[0], "aria": False},
-            "encoding": {"x": x, "y": {"field": "lo", **y}, "y2": {"field": "hi"}},
-        },
-        {"mark": line, "encoding": {"x": x, "y": {"field": "v", **y}}},
-        {"mark": point, "encoding": {"x": x, "y": {"field": "v", **y}, "description": {"field": "text"}}},
-    ]
-    return chart({"values": data}, layers, height=210)
-
-
-def grid(cells: Sequence[Bar], down: Sequence[str], across: Sequence[str], names: tuple[str, str]) -> Spec:
-    """The share in each cell: the stronger the colour, the larger; in small grids with its number."""
-    data = [
-        {**_datum(cell), "row": row, "column": column, "shown": max(0.0, cell.estimate)}
-        for cell, (row, column) in zip(cells, product(down, across), strict=True)
-    ]
-    largest = max((float(row["shown"]) for row in data), default=0.0) or 1.0
-    digits = percent(data)
-    tidy: Spec = {"domain": False, "ticks": False, "labelPadding": 6, "labelLimit": 120}
-    letters = max(map(len, across), default=1)
-    upright = len(across) * (letters + 1) > _SIDE_BY_SIDE
-    x = {
-        "field": "column",
-        "type": "nominal",
-        "sort": None,
-        "title": names[1],
-        "axis": {**tidy, "orient": "top", "labelAngle": -90 if upright else 0, "titleLimit": WIDTH / 2},
-    }
-    beside = {**tidy, "minExtent": _extent(down), "titleLimit": _CELL * max(len(down), 3) * 2 / 3}
-    y = {"field": "row", "type": "nominal", "sort": None, "title": names[0], "axis": beside}
-    # by opacity, so that a style sheet can exchange the colour for the dark
-    shade = {"field": "shown", "type": "quantitative", "scale": {"domain": [0, largest], "range": [0.03, 0.6]}}
-    layers: list[Spec] = [
-        {
-            "mark": {"type": "rect", "fill": LINES[0], "stroke": GRID, "strokeWidth": 1},
-            "encoding": {"x": x, "y": y, "fillOpacity": {**shade, "legend": None}, "description": {"field": "text"}},
+            "name": row.name or name,
+            "v": row.estimate,
+            "lo": row.low if row.low is not None else row.estimate,
+            "hi": row.high if row.high is not None else row.estimate,
+            "text": row.text,
         }
+        for row, name in zip(rows, names, strict=True)
     ]
-    if len(across) <= _NUMBERED:
-        layers.append(
-            {
-                "mark": {"type": "text", "fontSize": 12, "color": INK, "aria": False},
-                "encoding": {
-                    "x": x,
-                    "y": y,
-                    "text": {"field": "v", "type": "quantitative", "format": digits},
-                },
-            }
-        )
-    return chart({"values": data}, layers, height={"step": _CELL})
 
 
-def _datum(row: Bar) -> Spec:
-    low, high = (limit if limit is not None else row.estimate for limit in (row.low, row.high))
-    return {"label": row.label, "v": row.estimate, "lo": low, "hi": high, "text": row.text}
+def down_the_side(data: Sequence[Spec]) -> Spec:
+    """Values one below the other, by name."""
+    room = extent([row["name"] for row in data])
+    names = {"labelLimit": _WIDEST, "minExtent": room, "domain": False, "ticks": False, "labelPadding": 8}
+    return {"field": "name", "type": "nominal", "sort": None, "title": None, "axis": names}
 
 
-def _names(rows: Sequence[Bar]) -> Spec:
-    """Values down the side of a chart."""
-    labels = [row.label for row in rows]
-    return {"labelLimit": 120, "minExtent": _extent(labels), "domain": False, "ticks": False, "labelPadding": 8}
-
-
-def _extent(labels: Sequence[str]) -> int:
+def extent(names: Sequence[str]) -> int:
     """Room by the number of letters: the browser's font may be wider than the one that vl-convert measures with."""
-    return min(155, 16 + 8 * max(map(len, labels), default=1))
+    return min(_WIDEST, 16 + 8 * max(map(letters, names), default=1))
 
 
-def _whiskers(across: str, place: Spec, along: Spec, *, width: float = 1.5, color: str = INK) -> list[Spec]:
+def whiskers(across: str, place: Spec, along: Spec, *, width: float = 1.5, color: str = INK) -> list[Spec]:
     """The interval from `lo` to `hi`, with a cap at each end."""
     cap = {"type": "tick", "color": color, "thickness": width, "size": 9, "aria": False}
     return [

@@ -49,12 +49,13 @@ def value(number: float | None, *, is_share: bool, unit: str | None = None) -> s
     return share(number) if is_share else amount(number) + (f"{_THIN}{unit}" if unit and number is not None else "")
 
 
-def change(number: float | None, *, is_share: bool) -> str:
+def change(number: float | None, *, is_share: bool, unit: str | None = None) -> str:
     """A difference, with its sign; of shares in percentage points."""
     if number is None:
         return "–"
     sign = "+" if number > 0 else ""
-    return f"{sign}{100 * number:.1f} pp".replace("-", _MINUS) if is_share else f"{sign}{amount(number)}"
+    told = f"{100 * number:.1f} pp".replace("-", _MINUS) if is_share else value(number, is_share=False, unit=unit)
+    return sign + told
 
 
 def interval(low: float | None, high: float | None, *, is_share: bool, unit: str | None = None) -> str:

@@ -167,6 +167,13 @@ def series(
     population: _Population = "reports",
     simultaneous: _Simultaneous = None,
     top: _Top = None,
+    headline: Annotated[
+        bool,
+        Query(
+            description="Only the value that stands for all, of every id that has one; of an id that has none, what "
+            "`top` says."
+        ),
+    ] = False,
     composed: Annotated[
         bool,
         Query(description="Whether the guarantee of all points together is wanted; each point has its own anyway."),
@@ -179,7 +186,7 @@ def series(
     seconds after a release; whoever wants the points only asks for `composed=false`.
     """
     versions = scope.versions(service, name)
-    asked = Asked.of(confidence, postprocess, population, simultaneous, top)
+    asked = Asked.of(confidence, postprocess, population, simultaneous, top, headline=headline)
     periods = scope.recent(service, since, until)
     complete = scope.complete_periods(service, {metric.id for metric in versions}, periods)
     course = courses.Course.read(service.storage, versions, periods, complete)

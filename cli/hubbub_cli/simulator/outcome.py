@@ -82,11 +82,15 @@ class Outcome:
             )
         ]
 
-    def largest(self, most: int) -> list[int]:
-        """Indexes of the values with the largest truth, in the codebook's order where there are no more than fit."""
+    @property
+    def is_curve(self) -> bool:
+        return self.metric.values.shape.kind == "curve"
+
+    def shown(self, most: int) -> list[int]:
+        """Indexes of the values with the largest truth, of a curve of evenly spaced ones; in order where all fit."""
         size = len(self.first.truth)
-        if size <= most:
-            return list(range(size))
+        if size <= most or self.is_curve:
+            return drawing.spread(size, most)
         found: list[int] = np.argsort(-self.first.truth, kind="stable")[:most].tolist()
         return found
 
@@ -103,11 +107,11 @@ class Outcome:
         yield f"{metric.type} by {metric.mechanism.name}: {self.first.reports:,} reports{cut}"
         if not self.verdict.released:
             yield from map(_wrapped, self._unreleased())
-        chosen = self.largest(FEW if len(self.first.truth) <= FEW else scores.top)
+        chosen = self.shown(FEW if len(self.first.truth) <= FEW or self.is_curve else scores.top)
         names = [metric.label_of(index) for index in chosen]
         yield drawing.estimates(self.rows(chosen), names, share=self.share, truth=True)
         if (left := len(self.first.truth) - len(chosen)) > 0:
-            yield f"and {left:,} values that are rarer in truth; --json lists all"
+            yield f"and {left:,} {'places between' if self.is_curve else 'values that are rarer in truth'}; --json lists all"
         yield ""
         yield _wrapped(
             f"error: {self._number(scores.rms)} in root mean square, {self._number(scores.largest)} at most; "

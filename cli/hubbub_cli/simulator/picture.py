@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["draw"]
 
 MOST = 25
-"""Values in one panel; of more, the largest."""
+"""Values in one panel; of more, the largest, of a curve evenly spaced ones."""
 _WIDTH, _ROW = 420, 22
 _LEGEND = {"known": "truth", "found": "estimate and interval"}
 
@@ -35,7 +35,7 @@ def draw(outcomes: Sequence[Outcome], path: Path) -> None:
 def _panel(outcome: Outcome) -> Any:
     import altair as alt
 
-    chosen = outcome.largest(MOST)
+    chosen = outcome.shown(MOST)
     names = [outcome.metric.label_of(index) for index in chosen]
     rows = [{**row, "name": name, **_LEGEND} for row, name in zip(outcome.rows(chosen), names, strict=True)]
     marks = alt.Scale(domain=list(_LEGEND.values()), range=["#d6604d", "#2166ac"])
@@ -51,9 +51,10 @@ def _panel(outcome: Outcome) -> Any:
     truth = base.mark_tick(thickness=3, size=16).encode(x=alt.X("truth:Q"), color=alt.Color("known:N", scale=marks))
     metric = outcome.metric
     left = len(outcome.first.truth) - len(chosen)
+    which = f"every so many-th, {len(chosen)}" if outcome.is_curve else f"the {len(chosen)} largest"
     subtitle = [
         f"{metric.mechanism.name}, {outcome.first.reports:,} reports, {100 * outcome.confidence:.10g} % intervals"
-        + (f", the {len(chosen)} largest of {len(outcome.first.truth):,}" if left else ""),
+        + (f", {which} of {len(outcome.first.truth):,}" if left else ""),
         *outcome.promises(),
     ]
     if not outcome.verdict.released:

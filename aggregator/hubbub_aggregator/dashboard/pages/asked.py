@@ -89,11 +89,11 @@ class Asked:
         )
 
     def listed(self, metric: NamedMetric) -> int | None:
-        """How many values to ask for; None: all of a short list."""
-        if self.top is not None:
-            return min(self.top, STEPS[-1])
+        """How many values to ask for; None: all of a short list, and all that run along axes."""
         if any(version.axes for version in metric.versions):
             return None  # a curve or a grid with holes would mislead
+        if self.top is not None:
+            return min(self.top, STEPS[-1])
         return STEPS[0] if max(version.value_count for version in metric.versions) > STEPS[0] else None
 
 

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from hubbub.period import DAY, Calendar
 from hubbub.problems import InvalidParameter
+from hubbub.shortening import shortened
 from hubbub_aggregator.answers import Comparison, DifferenceModel, Series
 from hubbub_aggregator.dashboard import words
 from hubbub_aggregator.dashboard.api import Problem, metric_path
 from hubbub_aggregator.dashboard.mechanism_words import of_version, paragraph
 from hubbub_aggregator.dashboard.pages.asked import STEPS, Asked, Choice, Span, comparisons, ranges, span_of
 from hubbub_aggregator.dashboard.pages.metric_charts import course, differences, picture
-from hubbub_aggregator.dashboard.pages.site import Site, called, follows_one, is_share, leading, named, together
+from hubbub_aggregator.dashboard.pages.metric_tables import Gap, Trend, gaps, trend
+from hubbub_aggregator.dashboard.pages.site import Site, called, followed, is_share, leading, named, together
 from hubbub_aggregator.models import Estimate, MetricVersion
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["MetricPage", "compare_spec", "estimate_spec", "metric_page", "series_spec"]
 
 _LINES = 3
+_HEADLINE = 36
+"""Letters of the name beside the large number."""
 _MOST_PERIODS = 365
 _MOST_OPTIONS = 400
 
@@ -56,13 +60,11 @@ class Change:
 
     @property
     def rows(self) -> list[DifferenceModel]:
-        return [] if self.answer is None else self.answer.values
+        return [] if self.answer is None else self.answer.values[: STEPS[-1]]
 
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    period: str
-    state: str
+    @property
+    def unit(self) -> str | None:
+        return None if self.answer is None else self.answer.unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class MetricPage:
     until: str
     parts: list[Part]
     course: Figure | None
-    trend: list[tuple[str, list[ValueModel], str]]
+    trend: Trend
     gaps: list[Gap]
     change: Change | None
     problem: str
@@ -96,6 +98,8 @@ class MetricPage:
     step: int
     complete: bool
     note: str | None
+    is_cut: bool
+    """Whether only the largest of the values may be listed: never of those that run along axes."""
     together: str | None
     """As the parameter `simultaneous` of the API."""
     editions: list[Edition]
@@ -175,7 +179,7 @@ def _empty_page(site: Site, listing: MetricList, metric: NamedMetric, asked: Ask
         until=asked.until or "",
         parts=[],
         course=None,
-        trend=[],
+        trend=Trend([], []),
         gaps=[],
         change=None,
         problem="",
@@ -186,6 +190,7 @@ def _empty_page(site: Site, listing: MetricList, metric: NamedMetric, asked: Ask
         step=max(1, calendar.seconds // DAY),
         complete=False,
         note=None,
+        is_cut=asked.listed(metric) is not None,
         together="true" if together(metric) else None,
         editions=_editions(site, metric, calendar) if len(metric.versions) > 1 else [],
     )
@@ -229,16 +234,15 @@ async def _series(site: Site, metric: NamedMetric, asked: Asked, calendar: Calen
         until = calendar.period(span[1] + 1).label
     elif len(periods) > _MOST_PERIODS:
         since = calendar.period(periods[-_MOST_PERIODS]).label
-    largest = max(version.value_count for version in metric.versions)
     return await site.api.ask(
         Series,
         metric_path(metric.name, "series"),
         since=since,
         to=until,
         confidence=asked.confidence,
-        top=None if largest <= _LINES + 1 or follows_one(metric) else _LINES,
         simultaneous=together(metric),
         composed=False,
+        **followed(metric, _LINES, spare=1),
     )
 
 
@@ -269,11 +273,7 @@ async def _gaps(site: Site, metric: NamedMetric, since: str | None, until: str |
         )
     except Problem:
         return []
-    return _of_points(series)
-
-
-def _of_points(series: Series) -> list[Gap]:
-    return [Gap(point.period, point.state) for point in reversed(series.points) if point.state != "released"][:30]
+    return gaps(series)
 
 
 def _drawn_page(site: Site, page: MetricPage, estimate: Estimate, series: Series, change: Change | None) -> MetricPage:
@@ -286,8 +286,8 @@ def _drawn_page(site: Site, page: MetricPage, estimate: Estimate, series: Series
         page,
         parts=[_part(site, page, segment, number) for number, segment in enumerate(estimate.segments)],
         course=site.figure(line.spec, "series", line.caption, name, **asked.query()) if line.spec else None,
-        trend=_trend(series),
-        gaps=_of_points(series),
+        trend=trend(series),
+        gaps=gaps(series),
         change=change,
         complete=estimate.complete,
         note=estimate.privacy.note,
@@ -300,10 +300,11 @@ def _part(site: Site, page: MetricPage, segment: Segment, number: int) -> Part:
     share, unit = is_share(segment), segment.unit
     spec, caption = picture(segment, version)
     first = leading(segment.values, segment)
-    shown = len(segment.values)
+    rows = segment.values[: STEPS[-1]]
+    shown = len(rows)
     following = next((step for step in STEPS if step > shown), None)
     more = None
-    if shown < segment.value_count and following is not None:
+    if len(segment.values) < segment.value_count and following is not None:
         more = site.links.metric(metric.name, **replace(asked, top=following).query())
     shift = segment.manipulation.per_thousand_fakes
     return Part(
@@ -311,11 +312,11 @@ def _part(site: Site, page: MetricPage, segment: Segment, number: int) -> Part:
         share=share,
         figure=site.figure(spec, "estimate", caption, metric.name, **asked.query(), part=number or None),
         headline=words.value(first["estimate"], is_share=share, unit=unit),
-        named=called(first, segment),
+        named=shortened(called(first, segment), _HEADLINE),
         limits=words.interval(first["low"], first["high"], is_share=share),
         words=paragraph(segment.mechanism, of_version(version)),
         influence=f"{100 * shift:.2g} percentage points" if share else words.value(shift, is_share=False, unit=unit),
-        rows=segment.values,
+        rows=rows,
         more=more,
         hidden=segment.value_count - shown,
     )
@@ -323,12 +324,3 @@ def _part(site: Site, page: MetricPage, segment: Segment, number: int) -> Part:
 
 def _version(metric: NamedMetric, metric_id: str) -> MetricVersion:
     return next(version for version in metric.versions if version.id == metric_id)
-
-
-def _trend(series: Series) -> list[tuple[str, list[ValueModel], str]]:
-    """The newest periods first, for the table below the chart."""
-    return [
-        (point.period, point.values, words.count(point.reports))
-        for point in reversed(series.points)
-        if point.state == "released"
-    ]

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from hubbub_aggregator.dashboard import charts, words
+from hubbub.shapes import cell_label
+from hubbub.shortening import shortened_all
+from hubbub_aggregator.dashboard import axis_charts, charts, words
 from hubbub_aggregator.dashboard.pages.site import called, has_one_line, is_share
 from hubbub_aggregator.dashboard.palette import LINES
 
 if TYPE_CHECKING:
     from hubbub_aggregator.answers import Comparison, Series
     from hubbub_aggregator.dashboard.vega import Spec
-    from hubbub_aggregator.models import MetricVersion, Segment, ValueModel
+    from hubbub_aggregator.models import AxisModel, MetricVersion, Segment, Shaped, ValueModel
 
 __all__ = ["Course", "course", "differences", "picture"]
 
 _DRAWN = 40
 """Values in one chart; the table has more."""
+_ROWS, _COLUMNS = 60, 100
+"""Of a grid in a chart."""
+_PART = 10
+"""Letters of each of the two names of a cell, where it stands beside a chart."""
 _POINTS = 60
 """Of one line: more of them hide the band around it."""
 _STEPS = (1, 7, 28, 91)
@@ -45,22 +53,42 @@ def picture(segment: Segment, version: MetricVersion) -> tuple[Spec, str]:
             return charts.number_line(rows[0], version.bounds), f"{name} with its {sure} interval, {when}{possible}"
         case "curve":
             axis = segment.axes[0]
-            along = f"{axis.name}, {axis.unit}" if axis.unit else axis.name
-            drawn = charts.curve(rows, axis.places, along, share=is_share(segment))
-            return drawn, f"{words.sentence(axis.name)}: {how} {sure} intervals as a band, {when}{joint}"
+            drawn = axis_charts.curve(rows, axis.labels, axis.places, _along(axis), share=is_share(segment))
+            alone = (
+                "" if joint else "; each interval is for one place alone: the whole curve leaves the band more often"
+            )
+            return drawn, f"{words.sentence(axis.name)}: {how} {sure} intervals as a band, {when}{joint}{alone}"
         case "grid":
             down, across = segment.axes
-            drawn = charts.grid(rows, down.labels, across.labels, (down.name, across.name))
             said = f"{words.sentence(down.name)} by {across.name}: the stronger the colour, the larger the share"
-            return drawn, f"{said}, {when}{joint}"
+            return _grid(rows, down, across), f"{said}, {when}{joint}{_left_out(down, across)}"
         case "numbers":
             groups = segment.axes[0].name
-            drawn = charts.dots(rows[:_DRAWN])
-            return drawn, f"By {groups}{unit}: {how} {sure} intervals, {when}{joint}"
+            drawn = axis_charts.dots(rows[:_DRAWN])
+            first = f"; the first {_DRAWN} of {len(rows)}" if len(rows) > _DRAWN else ""
+            return drawn, f"By {groups}{unit}: {how} {sure} intervals, {when}{joint}{first}"
     rows = rows[:_DRAWN]
     largest = f"the {len(rows)} largest shares" if len(rows) < segment.value_count else "shares"
     how = "post-processed bars, raw diamonds with" if processed else "raw estimates with"
     return charts.bars(rows, processed=processed), f"{words.sentence(largest)}: {how} {sure} intervals, {when}{joint}"
+
+
+def _along(axis: AxisModel) -> str:
+    return f"{axis.name}, {axis.unit}" if axis.unit else axis.name
+
+
+def _grid(rows: list[charts.Bar], down: AxisModel, across: AxisModel) -> Spec:
+    return axis_charts.grid(rows, down.labels[:_ROWS], across.labels[:_COLUMNS], (_along(down), _along(across)))
+
+
+def _left_out(down: AxisModel, across: AxisModel) -> str:
+    """What the chart of a grid has no room for."""
+    said = ""
+    for axis, most, what in ((down, _ROWS, "rows"), (across, _COLUMNS, "columns")):
+        if len(axis.labels) > most:
+            said += f"; the first {most} of {words.count(len(axis.labels))} {what} are drawn"
+    each = axis_charts.every_named(down.labels[:_ROWS], across.labels[:_COLUMNS], _along(down))
+    return said + (f"; one in {each} columns has its name above it, every cell says its own" if each > 1 else "")
 
 
 def _bar(value: ValueModel, segment: Segment, sure: str) -> charts.Bar:
@@ -131,19 +159,37 @@ def _first(series: Series, metric_id: str) -> str | None:
 
 
 def differences(answer: Comparison) -> tuple[Spec, str]:
-    share = is_share(answer)
+    """A curve of changes for a curve; else of many values the largest changes, in their order."""
+    share, names = is_share(answer), _cells(answer)
+    drawn = answer.values
+    if answer.shape != "curve" and len(drawn) > _DRAWN:
+        least = sorted(abs(value.difference) for value in drawn)[-_DRAWN]
+        drawn = [value for value in drawn if abs(value.difference) >= least][:_DRAWN]
     rows = []
-    for value in answer.values[:_DRAWN]:
+    for value in drawn:
         numbers = (value.difference, value.low, value.high)
-        change, low, high = (words.change(number, is_share=share) for number in numbers)
-        rows.append(
-            charts.Bar(
-                value.label, value.difference, value.low, value.high, f"{value.label}: {change}, {low} to {high}"
-            )
-        )
+        change, low, high = (words.change(number, is_share=share, unit=answer.unit) for number in numbers)
+        text = f"{value.label}: {change}, {low} to {high}"
+        name = names.get(value.label, "")
+        rows.append(charts.Bar(value.label, value.difference, value.low, value.high, text, name=name))
     sure = words.share(answer.interval.confidence, 0)
     a, b = (_when(side.periods.start, side.periods.end, side.periods.released) for side in (answer.a, answer.b))
-    return charts.differences(rows, share=share), f"Change of each value with its {sure} interval: {b} against {a}"
+    unit = f" in {answer.unit}" if answer.unit else ""
+    largest = f"; the {len(rows)} largest changes of {words.count(answer.value_count)}"
+    said = f"Change of each value with its {sure} interval{unit}: {b} against {a}"
+    said += largest if len(rows) < answer.value_count else ""
+    if answer.shape == "curve":
+        axis = answer.axes[0]
+        return axis_charts.curve(rows, axis.labels, axis.places, _along(axis), share=share, changes=True), said
+    return charts.differences(rows, share=share), said
+
+
+def _cells(shown: Shaped) -> Mapping[str, str]:
+    """The cells of a grid by label, each of the two names shortened by itself."""
+    if len(shown.axes) < 2:
+        return {}
+    down, across = (zip(axis.labels, shortened_all(axis.labels, _PART), strict=True) for axis in shown.axes)
+    return {cell_label(row, column): f"{r} × {c}" for (row, r), (column, c) in product(down, across)}
 
 
 def _when(start: str, end: str, released: int) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from markupsafe import Markup
 
 from hubbub.period import Calendar
+from hubbub.shortening import shortened_all
 from hubbub_aggregator.answers import Series
 from hubbub_aggregator.dashboard import words
 from hubbub_aggregator.dashboard.api import Problem, metric_path
@@ -18,7 +19,7 @@ from hubbub_aggregator.dashboard.pages.asked import span_of
 from hubbub_aggregator.dashboard.pages.site import (
     Site,
     called,
-    follows_one,
+    followed,
     has_one_line,
     is_share,
     leading,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["Card", "Cards", "Overview", "Steps", "first_steps", "overview"]
 
 _SHOWN = 3
+_BESIDE = 17
+"""Letters of a name that stands beside its number."""
 _PERIODS = 365
 _MOST_CARDS = 2_000
 _CARD = 8_000
@@ -50,6 +53,7 @@ class Line:
     """One value on a card."""
 
     label: str
+    short: str
     estimate: str
     interval: str
 
@@ -224,7 +228,6 @@ async def _drawn(site: Site, metric: NamedMetric, calendar: Calendar, periods: i
     assert span is not None  # noqa: S101  it has releases
     last = span[1]
     first = max(span[0], last - periods + 1)
-    largest = max(version.value_count for version in metric.versions)
     local = {version.id: version.mechanism.epsilon for version in metric.versions}
     try:
         return await site.api.read(
@@ -234,9 +237,9 @@ async def _drawn(site: Site, metric: NamedMetric, calendar: Calendar, periods: i
             _CARD,
             since=calendar.period(first).label,
             to=calendar.period(last + 1).label,
-            top=None if largest <= _SHOWN or follows_one(metric) else _SHOWN,
             simultaneous=together(metric),
             composed=False,
+            **followed(metric, _SHOWN),
         )
     except Problem as problem:
         if problem.name == "nothing-released":
@@ -253,15 +256,18 @@ def _of_series(series: Series, local: dict[str, float]) -> Drawn | None:
     first = leading(newest.values, segment)
     values = sorted(newest.values, key=lambda one: -one["estimate"])
     lines = [first] if has_one_line(segment) else values[:_SHOWN]
+    labels = [called(value, segment) for value in lines]
+    shorts = shortened_all(labels, _BESIDE) if len(lines) > 1 else labels
     summary = _summary(series.metric, released, first["label"], share=share)
     return Drawn(
         lines=[
             Line(
-                called(value, segment),
+                label,
+                short,
                 words.value(value["estimate"], is_share=share, unit=unit),
                 words.interval(value["low"], value["high"], is_share=share),
             )
-            for value in lines
+            for label, short, value in zip(labels, shorts, lines, strict=True)
         ],
         is_joint=newest.interval is not None and newest.interval.simultaneous,
         more=0 if has_one_line(segment) else segment.value_count - len(lines),

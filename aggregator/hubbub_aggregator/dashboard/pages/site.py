@@ -23,7 +23,7 @@ __all__ = [
     "Links",
     "Site",
     "called",
-    "follows_one",
+    "followed",
     "has_one_line",
     "is_share",
     "leading",
@@ -32,10 +32,6 @@ __all__ = [
     "start_of",
     "together",
 ]
-
-
-_ALL = 64
-"""Values of a curve up to which all are asked for, to follow one of them over time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +106,14 @@ def has_one_line(shown: Shaped) -> bool:
     return shown.headline.label is not None
 
 
-def follows_one(metric: NamedMetric) -> bool:
-    """Whether a value is followed that need not be among the largest, of a list that is short enough to ask for all."""
-    return all(has_one_line(version) and version.value_count <= _ALL for version in metric.versions)
+def followed(metric: NamedMetric, most: int, spare: int = 0) -> dict[str, object]:
+    """What to ask a series for, so that it has few values: all of a few, the one that leads, or the `most` largest."""
+    led = [version.value_count for version in metric.versions if has_one_line(version)]
+    listed = [version.value_count for version in metric.versions if not has_one_line(version)]
+    return {
+        "headline": True if max(led, default=0) > most + spare else None,
+        "top": most if max(listed, default=0) > most + spare else None,
+    }
 
 
 def leading(values: Sequence[ValueModel], shown: Shaped) -> ValueModel:

@@ -1,0 +1,47 @@
+"""The tables of a metric's page beside those of the API: its course, and periods without a number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hubbub_aggregator.dashboard import words
+
+if TYPE_CHECKING:
+    from hubbub_aggregator.answers import Series
+    from hubbub_aggregator.models import ValueModel
+
+__all__ = ["Gap", "Trend", "gaps", "trend"]
+
+_COLUMNS = 5
+_GAPS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """The course as a table: the names of its columns, and for each period its values under them."""
+
+    labels: list[str]
+    rows: list[tuple[str, list[ValueModel | None], str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    period: str
+    state: str
+
+
+def trend(series: Series) -> Trend:
+    """The newest periods first. Each value stands under its name: before an edit the order may differ."""
+    released = [point for point in reversed(series.points) if point.state == "released"]
+    labels = list(dict.fromkeys(value["label"] for point in released for value in point.values))[:_COLUMNS]
+    rows = []
+    for point in released:
+        values = {value["label"]: value for value in point.values}
+        rows.append((point.period, [values.get(label) for label in labels], words.count(point.reports)))
+    return Trend(labels, rows)
+
+
+def gaps(series: Series) -> list[Gap]:
+    """What became of periods without an estimate; the newest first."""
+    return [Gap(point.period, point.state) for point in reversed(series.points) if point.state != "released"][:_GAPS]

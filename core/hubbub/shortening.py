@@ -1,0 +1,57 @@
+"""Names cut so that they fit and can still be told apart: in the middle, since lists often differ at their ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from unicodedata import east_asian_width
+
+__all__ = ["letters", "shortened", "shortened_all"]
+
+_WIDER = (1.0, 1.25, 1.5)
+"""By how much more room names get, where they would look the same in less."""
+
+
+def letters(name: str) -> int:
+    """How many letters of room a name takes: some scripts have letters twice as wide."""
+    return sum(2 if east_asian_width(sign) in "WF" else 1 for sign in name)
+
+
+def shortened(name: str, most: int, cut: str = "…") -> str:
+    """A name in no more than so many letters: its beginning, a cut, its end."""
+    if letters(name) <= most:
+        return name
+    room = max(2, most - letters(cut))
+    return _from_start(name, room - room // 2) + cut + _from_start(name[::-1], room // 2)[::-1]
+
+
+def shortened_all(names: Sequence[str], most: int, cut: str = "…") -> list[str]:
+    """The same for a list, no two of which look the same afterwards; those that would get a number."""
+    found = list(names)
+    for more in _WIDER:
+        found = [shortened(name, int(most * more), cut) for name in names]
+        if len(set(found)) == len(set(names)):
+            return found
+    often, taken = Counter(found), {*names, *found}
+    told: dict[str, str] = {}
+    for name, short in zip(names, found, strict=True):
+        if name not in told:
+            told[name] = short if often[short] == 1 or short == name else _numbered(short, taken, cut)
+            taken.add(told[name])
+    return [told[name] for name in names]
+
+
+def _numbered(short: str, taken: set[str], cut: str) -> str:
+    number = 2
+    while (told := f"{short}{cut}{number}") in taken:
+        number += 1
+    return told
+
+
+def _from_start(name: str, room: int) -> str:
+    kept = ""
+    for sign in name:
+        if letters(kept) + letters(sign) > room:
+            break
+        kept += sign
+    return kept

@@ -170,6 +170,8 @@ class Waiting(NamedTuple):
     reports: int
     closes_at: int
     """Unix time from which no report is taken."""
+    held: bool
+    """Whether every batch of it that is not settled is held."""
 
 
 @dataclass(frozen=True, slots=True)

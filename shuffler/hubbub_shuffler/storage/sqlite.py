@@ -297,10 +297,12 @@ class SqliteStorage:
 def _overview(db: sqlite3.Connection) -> Overview:
     return Overview(
         waiting=[
-            Waiting(*row)
-            for row in db.execute(
-                "SELECT name, state, reports, closes_at FROM buckets WHERE state IN ('open', 'closed', 'planned') "
-                "ORDER BY name"
+            Waiting(name, state, reports, closes_at, bool(held))
+            for name, state, reports, closes_at, held in db.execute(
+                "SELECT name, state, reports, closes_at, "
+                "(SELECT min(held != '') FROM batches AS b WHERE (b.metric, b.period, b.key) = "
+                "(buckets.metric, buckets.period, buckets.key)) "
+                "FROM buckets WHERE state IN ('open', 'closed', 'planned') ORDER BY name"
             )
         ],
         batches={

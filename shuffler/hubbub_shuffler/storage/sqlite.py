@@ -22,6 +22,7 @@ from hubbub_shuffler.storage._sqlite_connections import Connections
 from hubbub_shuffler.storage._sqlite_erase import erase
 from hubbub_shuffler.storage._sqlite_repair import Repair
 from hubbub_shuffler.storage._sqlite_room import Reserve, bound_log, free_of, room_of
+from hubbub_shuffler.storage._sqlite_users import Users
 from hubbub_shuffler.storage._sqlite_witness import Witness
 from hubbub_shuffler.storage.protocol import (
     CLOSED_FOR,
@@ -69,11 +70,14 @@ class SqliteStorage:
         self._reserve, self.repair = Reserve(path), Repair(path, salvage_after)
         self._reserve.give_up_if_needed()
         self._connections = Connections(path, lambda db: bound_log(db, self._reserve))
-        self._witness = Witness(path)
-        with as_storage_error(), closing(connect(path)) as db:
-            create(db)
-            self._witness.begin(db)
-        self._witness.rest()
+        self._users = Users(path)
+        with self._users.one_at_a_time():
+            self._witness = Witness(path)  # before anything opens the file
+            with as_storage_error(), closing(connect(path)) as db:
+                create(db)
+                self._witness.begin(db)
+            self._witness.rest()
+            self._users.join()
         self._reserve.keep()
 
     def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
@@ -270,9 +274,11 @@ class SqliteStorage:
         return clean
 
     def disconnect(self) -> None:
-        self._connections.close()
-        self._reserve.give_up()
-        self._witness.end()
+        with self._users.one_at_a_time():
+            self._connections.close()
+            if self._users.leave():
+                self._reserve.give_up()
+            self._witness.end()
 
     @contextmanager
     def _transaction(self, *, needed: bool = True) -> Iterator[sqlite3.Connection]:

@@ -17,10 +17,12 @@ from hubbub_service_common.storage import StorageKind
 from hubbub_shuffler.permute import Entropy
 from hubbub_shuffler.storage import _sqlite_leases as leases
 from hubbub_shuffler.storage import _sqlite_slots as slots
+from hubbub_shuffler.storage._repair import Repair
 from hubbub_shuffler.storage._schema import THIS, count, create
 from hubbub_shuffler.storage._sqlite_connections import Connections
+from hubbub_shuffler.storage._sqlite_damage import is_damage
 from hubbub_shuffler.storage._sqlite_erase import erase
-from hubbub_shuffler.storage._sqlite_repair import Repair
+from hubbub_shuffler.storage._sqlite_repair import SqliteMender, missing
 from hubbub_shuffler.storage._sqlite_room import Reserve, bound_log, free_of, room_of
 from hubbub_shuffler.storage._sqlite_users import Users
 from hubbub_shuffler.storage._sqlite_witness import Witness
@@ -67,7 +69,7 @@ class SqliteStorage:
     ) -> None:
         self._clock, self._entropy, self._forget_after = clock, entropy, forget_after
         self._path, self._quota = path, quota
-        self._reserve, self.repair = Reserve(path), Repair(path, salvage_after)
+        self._reserve, self.repair = Reserve(path), Repair(SqliteMender(path), salvage_after, is_damage=is_damage)
         self._reserve.give_up_if_needed()
         self._connections = Connections(path, lambda db: bound_log(db, self._reserve))
         self._users = Users(path)
@@ -143,7 +145,7 @@ class SqliteStorage:
             with self.repair.watching([bucket]):
                 page, whole = self._page(bucket, start)
                 if page is None and found != whole:
-                    raise self.repair.missing()
+                    raise missing()
             if page is None:
                 return
             piece, start = page

@@ -12,6 +12,7 @@ could use ids up: short periods, clocks that were wrong, and restores of a backu
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,18 @@ from hubbub.problems import InvalidParameter
 if TYPE_CHECKING:
     from hubbub_aggregator.storage import StoredKey
 
-__all__ = ["AT_ONCE", "IDS", "LIVE", "REGULAR", "SCARCE", "free_id", "free_ids", "gaps", "longer_where_scarce"]
+__all__ = [
+    "AT_ONCE",
+    "IDS",
+    "LIVE",
+    "REGULAR",
+    "SCARCE",
+    "drawn_for_a_restore",
+    "free_id",
+    "free_ids",
+    "gaps",
+    "longer_where_scarce",
+]
 
 IDS = 256
 REGULAR = 160
@@ -42,19 +54,26 @@ def longer_where_scarce(span: int, keys: Sequence[StoredKey], longest: int) -> i
     return min(span << max(0, SCARCE - free_ids(keys)), max(span, longest))
 
 
-def free_id(keys: Sequence[StoredKey], restored_at: int | None = None) -> int:
+def drawn_for_a_restore() -> int:
+    """The id from which on a restore gives ids to its keys.
+
+    Two restores of one copy do not know of each other. Drawn, so that no interval between them makes both start alike.
+    """
+    return REGULAR + secrets.randbelow(IDS - REGULAR)
+
+
+def free_id(keys: Sequence[StoredKey], restored: int | None = None) -> int:
     """The id for the next key; InvalidParameter if there is none.
 
-    As time goes on: the regular id that rested longest, which is the next one after the newest key's. `restored_at`:
-    Unix time of a restore. Two restores of one copy, in which neither knows of the other, start at other ids.
+    As time goes on: the regular id that rested longest, which is the next one after the newest key's. `restored`: what
+    `drawn_for_a_restore` said, for all keys that a restore makes.
     """
     taken = {key.id for key in keys}
     regular = [key for key in keys if key.id < REGULAR]
     newest = max(regular, key=lambda key: (key.last_period, not key.revoked), default=None)
     ours = list(_ring(0, REGULAR, 0 if newest is None else newest.id + 1))
-    reserved = IDS - REGULAR
-    theirs = list(_ring(REGULAR, IDS, AT_ONCE * (restored_at or 0) % reserved))
-    order = ours + theirs if restored_at is None else theirs + ours
+    theirs = list(_ring(REGULAR, IDS, 0 if restored is None else restored - REGULAR))
+    order = ours + theirs if restored is None else theirs + ours
     found = next((id for id in order if id not in taken), None)  # noqa: A001  it is an id
     if found is None:
         revoked = sum(key.revoked for key in keys)

@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from hubbub.bundle import SealingKey
 from hubbub.problems import InvalidParameter
 from hubbub.sealing import new_private_key, public_key_of
-from hubbub_aggregator.key_ids import AT_ONCE, LIVE, SCARCE, free_id, free_ids, gaps, longer_where_scarce
+from hubbub_aggregator.key_ids import (
+    AT_ONCE,
+    LIVE,
+    SCARCE,
+    drawn_for_a_restore,
+    free_id,
+    free_ids,
+    gaps,
+    longer_where_scarce,
+)
 from hubbub_aggregator.lead import CACHE_LIFETIMES, soonest
 from hubbub_aggregator.storage import KeyTaken, Storage, StoredKey
 from hubbub_service_common.files import state_directory, write
@@ -129,6 +138,7 @@ class KeyRing:
         # after a long silence there is nothing to seal for periods that have closed
         low = max(self.codebooks.first_period, min(self._oldest_open(now), current))
         high = current + self.ahead + (self.span if restored else 0)
+        drawn = drawn_for_a_restore() if restored else None
         for first, last, after in gaps(self._sealed(keys, now, sure=sure), low, high):
             # a clock that jumps to and fro must not take the ids that the right one needs
             far = all(key.last_period != first - 1 for key in keys) and bool(keys)
@@ -138,7 +148,7 @@ class KeyRing:
             for start in range(first, last + 1, length):
                 end = start + length - 1 if after is None else min(start + length, after) - 1
                 try:
-                    self._add(start, end, restored_at=int(now) if restored else None)
+                    self._add(start, end, restored=drawn)
                 except KeyTaken:
                     return  # a command was faster; the next call reads what it made
 
@@ -241,11 +251,9 @@ class KeyRing:
             for key in self.storage.sealing_keys()
         ]
 
-    def _add(
-        self, first: int, last: int, *, instead_of: int | None = None, restored_at: int | None = None
-    ) -> StoredKey:
+    def _add(self, first: int, last: int, *, instead_of: int | None = None, restored: int | None = None) -> StoredKey:
         private = new_private_key()
-        id = free_id(self.storage.sealing_keys(), restored_at)  # noqa: A001  it is an id
+        id = free_id(self.storage.sealing_keys(), restored)  # noqa: A001  it is an id
         key = StoredKey(id, first, last, public_key_of(private), private)
         self.storage.add_key(key, instead_of=instead_of)
         return key

@@ -1,46 +1,40 @@
-"""`hubbub shuffler damaged`: buckets of the SQLite file that can't be read whole."""
+"""`hubbub shuffler damaged`: buckets of which reports are missing, or can't be read."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from hubbub.problems import InvalidParameter
+from hubbub_cli.shuffler_storage import STATE_DIR, shuffler_storage
 
 if TYPE_CHECKING:
-    from hubbub_shuffler.storage._sqlite_damage import Damage
-    from hubbub_shuffler.storage.sqlite import SqliteStorage
+    from hubbub_shuffler.storage import Damage, Storage
 
 __all__ = ["damaged"]
 
-_STATE = click.option(
-    "--state-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The shuffler's state directory.",
-)
 _BUCKETS = click.argument("buckets", nargs=-1, metavar="[BUCKET]...")
 
 
 @click.group()
 def damaged() -> None:
-    """Buckets with damaged pages, in the SQLite file of a shuffler; it may run meanwhile.
+    """Buckets with damaged pages in the SQLite file, or of which a Redis lost reports; the shuffler may run meanwhile.
 
-    The shuffler lets what can be read go on by itself, after two looks. Left for you are buckets of which the
-    aggregator may have a part already, and those that you do not want to wait for.
+    The shuffler lets what can be read go on by itself, after two looks: ten seconds apart on SQLite, ten minutes on
+    Redis. Left for you are buckets of which the aggregator may have a part already, and those that you do not want to
+    wait for.
     """
 
 
 @damaged.command("list")
-@_STATE
+@STATE_DIR
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 def list_(state_dir: Path | None, as_json: bool) -> None:
     """Read every report that waits; show the buckets that lack some, and what was lost before."""
-    with _storage(state_dir) as storage:
+    with shuffler_storage(state_dir) as storage:
         rows = [_row(found) for found in storage.repair.find()]
         remains, counts = storage.repair.remains(), storage.overview().counts
     lost = {name or "(unknown)": count.reports for (name, what), count in counts.items() if what in {"damaged", "lost"}}
@@ -63,30 +57,31 @@ def list_(state_dir: Path | None, as_json: bool) -> None:
 
 
 @damaged.command()
-@_STATE
+@STATE_DIR
 @_BUCKETS
 def salvage(state_dir: Path | None, buckets: Sequence[str]) -> None:
     """Let what can be read go on now, in these BUCKETs or in all; the rest counts as lost."""
     left = 0
-    with _storage(state_dir) as storage:
+    with shuffler_storage(state_dir) as storage:
         for found in _chosen(storage, buckets):
-            if found.on_its_way:
+            mended = storage.repair.mend(found.bucket)
+            if mended is not None and mended.on_its_way:
                 left += 1
                 click.echo(f"{_name(found)}: the aggregator may have a part of it; it can only be discarded", err=True)
             else:
-                storage.repair.mend(found.bucket)
-                click.echo(f"{_name(found)}: {found.reports - found.lost} go on, {found.lost} are lost", err=True)
+                lost = mended.lost if mended else 0
+                click.echo(f"{_name(found)}: {found.reports - lost} go on, {lost} are lost", err=True)
     if left:
         raise click.exceptions.Exit(1)
 
 
 @damaged.command()
-@_STATE
+@STATE_DIR
 @_BUCKETS
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def discard(state_dir: Path | None, buckets: Sequence[str], yes: bool) -> None:
     """Give up these BUCKETs, or all that are damaged, with what could still be read of them."""
-    with _storage(state_dir) as storage:
+    with shuffler_storage(state_dir) as storage:
         chosen = _chosen(storage, buckets)
         if chosen and not yes:
             click.confirm(f"Give up {len(chosen)} buckets for good?", abort=True, err=True)
@@ -95,33 +90,7 @@ def discard(state_dir: Path | None, buckets: Sequence[str], yes: bool) -> None:
         storage.forget()
 
 
-@contextmanager
-def _storage(state_dir: Path | None) -> Iterator[SqliteStorage]:
-    """The storage of a shuffler that was started once."""
-    from hubbub_shuffler.main import open_reports
-    from hubbub_shuffler.settings import Settings
-    from hubbub_shuffler.storage import StorageError
-    from hubbub_shuffler.storage.sqlite import SqliteStorage
-
-    given = {} if state_dir is None else {"state_dir": state_dir}
-    try:
-        settings = Settings.load(host="127.0.0.1", admin_port=None, **given)
-    except InvalidParameter as error:
-        raise click.UsageError(str(error)) from None
-    if settings.storage is None and not settings.state_dir.is_dir():
-        raise InvalidParameter(f"{settings.state_dir} does not exist: start the shuffler once, or check --state-dir")
-    storage = open_reports(settings).blocking
-    try:
-        if not isinstance(storage, SqliteStorage):
-            raise InvalidParameter("the reports are in a Redis, which checks its own files when it starts")
-        yield storage
-    except StorageError as error:
-        raise InvalidParameter(f"the storage failed, and what was asked may or may not be done: {error}") from error
-    finally:
-        storage.disconnect()
-
-
-def _chosen(storage: SqliteStorage, names: Sequence[str]) -> list[Damage]:
+def _chosen(storage: Storage, names: Sequence[str]) -> list[Damage]:
     known = {_name(found): found for found in storage.repair.find()}
     for name in names:
         if name not in known:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hubbub.period import Calendar
-from hubbub.problems import InvalidParameter
+from hubbub_cli.shuffler_storage import STATE_DIR, shuffler_storage
 
 if TYPE_CHECKING:
     from hubbub_shuffler.storage import HeldBatch, Storage
@@ -22,11 +21,6 @@ __all__ = ["held"]
 
 _LEASE = 60.0
 _LOOKS, _PAUSE = 50, 0.1
-_STATE = click.option(
-    "--state-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The shuffler's state directory. With HUBBUB_SHUFFLER_STORAGE set, that storage is used.",
-)
 _IDS = click.argument("ids", nargs=-1, metavar="[ID]...")
 
 
@@ -39,11 +33,11 @@ def held() -> None:
 
 
 @held.command("list")
-@_STATE
+@STATE_DIR
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 def list_(state_dir: Path | None, as_json: bool) -> None:
     """Show them: id, metric, period, reports, why, since when (to the hour) and until when they are kept."""
-    with _storage(state_dir) as storage:
+    with shuffler_storage(state_dir) as storage:
         rows = [_row(batch, _calendar(storage)) for batch in storage.held_batches()]
     if as_json:
         click.echo(json.dumps(rows))
@@ -56,22 +50,22 @@ def list_(state_dir: Path | None, as_json: bool) -> None:
 
 
 @held.command()
-@_STATE
+@STATE_DIR
 @_IDS
 def offer(state_dir: Path | None, ids: Sequence[str]) -> None:
     """Offer batches again at once, those of these IDs or all; a running shuffler does so within a moment."""
-    with _storage(state_dir) as storage:
+    with shuffler_storage(state_dir) as storage:
         offered = storage.offer([batch.id for batch in _chosen(storage, ids)])
     click.echo(f"{offered} to be offered", err=True)
 
 
 @held.command()
-@_STATE
+@STATE_DIR
 @_IDS
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def discard(state_dir: Path | None, ids: Sequence[str], yes: bool) -> None:
     """Delete batches for good, those of these IDs or all; they count under the reason of their refusal."""
-    with _storage(state_dir) as storage:
+    with shuffler_storage(state_dir) as storage:
         batches = _chosen(storage, ids)
         reports = sum(batch.reports for batch in batches)
         if batches and not yes:
@@ -90,30 +84,6 @@ def discard(state_dir: Path | None, ids: Sequence[str], yes: bool) -> None:
     click.echo(f"{done} discarded", err=True)
     if done < len(batches):
         raise click.exceptions.Exit(1)
-
-
-@contextmanager
-def _storage(state_dir: Path | None) -> Iterator[Storage]:
-    """The storage of a shuffler that was started once."""
-    from hubbub_shuffler.main import REPORTS, open_reports
-    from hubbub_shuffler.settings import Settings
-    from hubbub_shuffler.storage import StorageError
-
-    given = {} if state_dir is None else {"state_dir": state_dir}
-    try:
-        settings = Settings.load(host="127.0.0.1", admin_port=None, **given)
-    except InvalidParameter as error:
-        raise click.UsageError(str(error)) from None
-    file = settings.state_dir / REPORTS
-    if settings.storage is None and not file.exists():
-        raise InvalidParameter(f"{file} does not exist: start the shuffler once, or check --state-dir")
-    storage = open_reports(settings).blocking
-    try:
-        yield storage
-    except StorageError as error:
-        raise InvalidParameter(f"the storage failed, and what was asked may or may not be done: {error}") from error
-    finally:
-        storage.disconnect()
 
 
 def _chosen(storage: Storage, ids: Sequence[str]) -> list[HeldBatch]:

@@ -17,6 +17,7 @@ from hubbub.problems import BundleError
 from hubbub_client._attendance import enabled_since
 from hubbub_client._book import Book
 from hubbub_client._errors import NoDurableState
+from hubbub_client._looks import Moment, this_run
 from hubbub_client.outbox import Lane, Outbox
 from hubbub_client.transport import CannotReach
 
@@ -288,7 +289,7 @@ class Courier:
         return max(self.rests[one].until_asked() for one in {Lane.STEADY, lane})
 
     def _sweep(self, now: float) -> None:
-        swept = self.reports.sweep(now)
+        swept = self.reports.sweep(Moment(now, self.pace.monotonic(), this_run()))
         self._unclean = self._unclean or any(name.startswith("lost:") for name in swept)
         self.counts.update(swept)
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hubbub.randomness import Randomness
     from hubbub_client._coins import Coins
     from hubbub_client._limits import Limits
+    from hubbub_client._looks import Moment
     from hubbub_client._state import State
 
 __all__ = ["Reports", "at_once"]
@@ -105,9 +106,9 @@ class Reports:
                 counts["settled"] = len(settled)
         return counts
 
-    def sweep(self, now: float) -> Counter[str]:
+    def sweep(self, moment: Moment) -> Counter[str]:
         """Delete what is over, and what a wrong clock left. What was lost so, by reason."""
-        return sweep(self._state, self._ledger, now)
+        return sweep(self._state, self._ledger, moment)
 
     def _has_work(self, connection: sqlite3.Connection, book: Book, lane: Lane, now: float) -> bool:
         """Whether an ended period still owes what metrics with `missing` report; of the others, whether anything was

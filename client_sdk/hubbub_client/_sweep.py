@@ -1,52 +1,86 @@
 """Deleting what is over, and what a wrong clock left: never on one look at the clock.
 
 A clock that is wrong for a minute must not cost what was recorded before. So nothing is deleted, moved or merged before
-a second look, an hour or more after the first, has found the same; and a look that does not find it takes the first one
+a second look has found the same (`_looks` says when one counts); and a look that does not find it takes the first one
 back. What is over counts as over by the time of the first look.
+
+What was recorded has looks of its own: it must not decide when anything changes that a device reports by.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hubbub.period import DAY
+from hubbub_client import _looks
 from hubbub_client._pins import Pins
 from hubbub_client._quarantine import IMPLAUSIBLE, keep_closed
 
 if TYPE_CHECKING:
+    from hubbub_client._looks import Moment
     from hubbub_client._state import State
     from hubbub_client.ledger import Ledger
 
 __all__ = ["sweep"]
 
-_SECOND_LOOK = 3_600.0
-"""Seconds between the two."""
+_BEFORE = ("late_since", "ahead_since")
+"""Looks as an earlier version noted them, by the wall clock alone: they count for nothing."""
 
 
-def sweep(state: State, ledger: Ledger, now: float) -> Counter[str]:
+def sweep(state: State, ledger: Ledger, moment: Moment) -> Counter[str]:
     """Delete what is too late for any shuffler, with or without a book to say so; and what a wrong clock left."""
     swept: Counter[str] = Counter()
+    kinds = _kinds(ledger, swept)
     with state.reading() as connection:  # most passes end here
-        late, ahead = _is_late(connection, ledger, now), _is_ahead(connection, now)
-        if not _matters(connection, "late_since", now, late) and not _matters(connection, "ahead_since", now, ahead):
+        if not any(_matters(connection, name, moment, finds) for name, (finds, _) in kinds.items()):
             return swept
     with state.transaction() as connection:
-        over = _first_look(connection, "late_since", now, _is_late(connection, ledger, now))
-        if over is not None:
-            swept += _delete_late(connection, over)
-            Pins.sweep(connection, over)
-            ledger.compact(connection, over)
-        seen = _first_look(connection, "ahead_since", now, _is_ahead(connection, now))
-        if seen is not None:
-            if early := connection.execute("DELETE FROM reductions WHERE at > ?", (now + DAY,)).rowcount:
-                swept["lost:clock"] = early
-            # `missing` must not wait for a time that a wrong clock wrote down.
-            since = "UPDATE facts SET value = ? WHERE name = 'enabled_since' AND value > ?"
-            connection.execute(since, (seen, now))
-            keep_closed(connection, seen)
+        connection.execute("DELETE FROM facts WHERE name IN (?, ?)", _BEFORE)
+        for name, (finds, deletes) in kinds.items():
+            over = _look(connection, name, moment, finds)
+            if over is not None:
+                deletes(connection, over, moment.now)
     return swept
+
+
+_Finds = Callable[[sqlite3.Connection, float], bool]
+_Deletes = Callable[[sqlite3.Connection, float, float], None]
+"""Given the time of the first look and that of this one."""
+
+
+def _kinds(ledger: Ledger, swept: Counter[str]) -> dict[str, tuple[_Finds, _Deletes]]:
+    """What is looked for, each by itself, and what is done about it. `swept`: hears what was lost."""
+
+    def is_old(connection: sqlite3.Connection, now: float) -> bool:
+        return Pins.are_old(connection, now) or ledger.is_long(connection, now)
+
+    def merge(connection: sqlite3.Connection, over: float, _now: float) -> None:
+        Pins.sweep(connection, over)
+        ledger.compact(connection, over)
+
+    def delete_late(connection: sqlite3.Connection, over: float, _now: float) -> None:
+        swept.update(_delete_late(connection, over))
+
+    def delete_early(connection: sqlite3.Connection, _over: float, now: float) -> None:
+        if early := connection.execute("DELETE FROM reductions WHERE at > ?", (now + DAY,)).rowcount:
+            swept["lost:clock"] = early
+
+    return {
+        "look:late": (_is_late, delete_late),
+        "look:old": (is_old, merge),
+        "look:early": (_is_early, delete_early),
+        "look:ahead": (_is_ahead, _take_back),
+    }
+
+
+def _take_back(connection: sqlite3.Connection, seen: float, now: float) -> None:
+    # `missing` must not wait for a time that a wrong clock wrote down.
+    since = "UPDATE facts SET value = ? WHERE name = 'enabled_since' AND value > ?"
+    connection.execute(since, (seen, now))
+    keep_closed(connection, seen)
 
 
 def _delete_late(connection: sqlite3.Connection, over: float) -> Counter[str]:
@@ -57,47 +91,46 @@ def _delete_late(connection: sqlite3.Connection, over: float) -> Counter[str]:
     return deleted
 
 
-def _is_late(connection: sqlite3.Connection, ledger: Ledger, now: float) -> bool:
-    """Whether anything here is over."""
+def _is_late(connection: sqlite3.Connection, now: float) -> bool:
+    """Whether anything here is too late to be sent."""
     (late,) = connection.execute(
         "SELECT EXISTS (SELECT 1 FROM reductions WHERE closes_at <= :now)"
         " OR EXISTS (SELECT 1 FROM outbox WHERE closes_at <= :now)",
         {"now": now},
     ).fetchone()
-    return bool(late) or Pins.are_old(connection, now) or ledger.is_long(connection, now)
+    return bool(late)
+
+
+def _is_early(connection: sqlite3.Connection, now: float) -> bool:
+    """Whether anything was recorded at a time that is yet to come."""
+    (early,) = connection.execute("SELECT EXISTS (SELECT 1 FROM reductions WHERE at > ?)", (now + DAY,)).fetchone()
+    return bool(early)
 
 
 def _is_ahead(connection: sqlite3.Connection, now: float) -> bool:
-    """Whether anything here is of a time that is yet to come."""
+    """Whether a moment was written down that is yet to come."""
     (ahead,) = connection.execute(
-        "SELECT EXISTS (SELECT 1 FROM reductions WHERE at > :tomorrow)"
-        " OR EXISTS (SELECT 1 FROM facts WHERE name = 'enabled_since' AND value > :now)"
+        "SELECT EXISTS (SELECT 1 FROM facts WHERE name = 'enabled_since' AND value > :now)"
         " OR EXISTS (SELECT 1 FROM facts WHERE name = 'closed_before' AND value > :implausible)",
-        {"now": now, "tomorrow": now + DAY, "implausible": now + IMPLAUSIBLE},
+        {"now": now, "implausible": now + IMPLAUSIBLE},
     ).fetchone()
     return bool(ahead)
 
 
-def _matters(connection: sqlite3.Connection, name: str, now: float, found: bool) -> bool:
+def _matters(connection: sqlite3.Connection, name: str, moment: Moment, finds: _Finds) -> bool:
     """Whether this look changes anything."""
-    first = _looked(connection, name)
-    if not found:
-        return first is not None
-    return first is None or not first <= now < first + _SECOND_LOOK
+    before = _looks.read(connection, name)
+    if not finds(connection, moment.now):
+        return before is not None
+    return before is None or before.then(moment) != (before, None)
 
 
-def _first_look(connection: sqlite3.Connection, name: str, now: float, found: bool) -> float | None:
-    """When the same was found before, if that is long enough ago. Inside a transaction: this look is noted."""
-    first = _looked(connection, name)
-    if not found:
-        connection.execute("DELETE FROM facts WHERE name = ?", (name,))
+def _look(connection: sqlite3.Connection, name: str, moment: Moment, finds: _Finds) -> float | None:
+    """The time of the first look, if this one counts as the second. Inside a transaction: this look is noted."""
+    before = _looks.read(connection, name)
+    if not finds(connection, moment.now):
+        _looks.write(connection, name, None)
         return None
-    if first is not None and first <= now < first + _SECOND_LOOK:
-        return None
-    connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, now))
-    return first if first is not None and first <= now else None
-
-
-def _looked(connection: sqlite3.Connection, name: str) -> float | None:
-    row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-    return None if row is None else float(row[0])
+    after, over = (_looks.Look.first(moment), None) if before is None else before.then(moment)
+    _looks.write(connection, name, after)
+    return over

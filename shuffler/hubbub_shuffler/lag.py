@@ -1,4 +1,7 @@
-"""How far forwarding is behind: the age of the oldest bucket that is due or closed and still waits for a verdict."""
+"""How far forwarding is behind: the age of the oldest bucket that is due or closed and still waits for a verdict.
+
+What is held had its verdict: it is late for a reason that is told elsewhere, and would hide whether the rest gets on.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class Lag:
 
     def waiting(self, overview: Overview) -> None:
         """What is there. If there is no batch, another process settled what we had tried."""
-        self._waiting = [bucket.closes_at for bucket in overview.waiting]
+        self._waiting = [bucket.closes_at for bucket in overview.waiting if not bucket.held]
         if not any(overview.batches.values()):
             self._open.clear()
 
@@ -42,7 +45,8 @@ class Lag:
         return cast("AsyncStorage", _Watched(storage, self))
 
     def claimed(self, claim: Claim) -> None:
-        self._open[claim.batch.id] = claim.batch.terms.closes_at, self._clock()
+        if not claim.batch.held:
+            self._open[claim.batch.id] = claim.batch.terms.closes_at, self._clock()
 
     def settled(self, claim: Claim) -> None:
         self._open.pop(claim.batch.id, None)
@@ -69,7 +73,6 @@ class _Watched:
         return settled
 
     async def hold_back(self, claim: Claim, why: str, **named: Any) -> bool:
-        """What is held is late for a reason that is told elsewhere."""
         held = await self._storage.hold_back(claim, why, **named)
         self._lag.settled(claim)
         return held

@@ -221,6 +221,25 @@ def test_without_the_bundle_no_id_means_two_keys_either(
     one.refuse_two_meanings()
 
 
+def test_no_time_between_two_restores_of_one_copy_gives_both_the_same_ids(tmp_path: Path, life: list[Life]) -> None:
+    """All six start at one id by chance once in 96^5, which is 8e9."""
+    one = Life(tmp_path, written("1h"))
+    life.append(one)
+    one.run(8 * DAY, steps=8 * 24)
+    file = one.copy(tmp_path / "copy", keys=False)
+    before = {key.id for key in one.storage.sealing_keys()}
+    one.now += HOUR
+    chosen = set()
+    for _ in range(6):
+        one.now += 24  # with ids that follow from the time, four for each second, 96 in all, that would be a whole turn
+        one.restored(file, bundle=False)
+        new = [key.id for key in one.storage.sealing_keys() if key.id not in before]
+        assert new
+        assert min(new) >= REGULAR
+        chosen.add(frozenset(new))
+    assert len(chosen) > 1
+
+
 @pytest.mark.parametrize("keys", [False, True])
 @pytest.mark.parametrize("age", [0.0, 30 * 60.0, 2 * DAY])
 def test_a_shuffler_takes_what_is_published_after_a_restore(

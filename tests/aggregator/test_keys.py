@@ -250,10 +250,10 @@ def test_a_key_that_a_command_adds_meanwhile_leaves_one_live_key_for_each_period
 ) -> None:
     choose, other = free_id, SqliteStorage(site.state_dir / DATABASE)
 
-    def slowly(keys: Sequence[StoredKey], restored_at: int | None = None) -> int:
+    def slowly(keys: Sequence[StoredKey], restored: int | None = None) -> int:
         monkeypatch.setattr("hubbub_aggregator.keys.free_id", choose)
         KeyRing(other, site.service.codebooks).rotate(site.clock())
-        return choose(keys, restored_at)
+        return choose(keys, restored)
 
     monkeypatch.setattr("hubbub_aggregator.keys.free_id", slowly)
     site.clock.now += 2 * DAY

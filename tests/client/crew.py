@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from hubbub_client import Client, _sweep
+from hubbub_client import Client, _looks
 from tests.client.world import DAY, START, period_of
 
 DAYS = 8
@@ -24,7 +24,7 @@ SECONDS_A_DAY = 0.25
 
 
 def main(address: str, directory: str) -> None:
-    _sweep._SECOND_LOOK = 1_000.0 * DAY
+    _looks.SECOND_LOOK = 1_000.0 * DAY
     began: float | None = None
     recorded: set[int] = set()
 

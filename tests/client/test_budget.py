@@ -185,7 +185,7 @@ def test_a_dropped_report_refunds_nothing(world: World) -> None:
     client.record("theme", "dark")
     assert client.flush(0)
     for later in (3 * DAY, 3_600):  # on the second look
-        world.time.now += later
+        world.time.go_to(world.time.now + later)
         assert client.flush(0, now=True)
     assert client.stats()["dropped:period-closed"] == 1
     assert [name for name, start, _ in spends(world) if start == period_of(START) * DAY] == ["theme"]

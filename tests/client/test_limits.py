@@ -281,7 +281,7 @@ def test_years_of_reports_leave_a_small_file(world: World) -> None:
             assert client.flush(0, now=True)
     for _ in range(2):  # what is over is deleted on the second look
         assert client.flush(0, now=True)
-        world.time.now += 3_600
+        world.time.go_to(world.time.now + 3_600)
     assert len(rows(world, "ledger")) < 240
     assert (len(rows(world, "pins")), len(rows(world, "pages"))) == (9, 1)
     assert client.ledger().spent == 1_200.0

@@ -217,7 +217,8 @@ def test_without_a_bundle_nothing_is_kept_beyond_its_grace(world: World, restart
     assert not client.flush(0)
     assert [len(rows(world, table)) for table in ("reductions", "outbox")] == [1, 1]
 
-    for world.time.now in (START + 2 * DAY, START + 2 * DAY + 3_600):  # on the second look
+    for moment in (START + 2 * DAY, START + 2 * DAY + 3_600):  # on the second look
+        world.time.go_to(moment)
         assert [len(rows(world, table)) for table in ("reductions", "outbox")] == [1, 1]
         if restarted:
             client = world.client()

@@ -457,7 +457,8 @@ def test_a_report_later_than_its_grace_is_dropped_without_asking(world: World) -
     client.record("theme", "dark")
     client.flush(0)  # randomized, and its random delay not over yet
     assert client.stats()["outbox"] == 1
-    for world.time.now in (START + 2 * DAY, START + 2 * DAY + 3_600):  # on the second look
+    for moment in (START + 2 * DAY, START + 2 * DAY + 3_600):  # on the second look
+        world.time.go_to(moment)
         assert client.flush(0, now=True)
     assert world.uploads() == []
     assert client.stats()["dropped:period-closed"] == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hubbub_client import Client
-from tests.client.world import DAY, START, TOML, World, codebook, opened, period_of, problem, signed
+from tests.client.world import DAY, START, TOML, World, codebook, opened, period_of, problem, rows, signed
 
 FULL = pytest.mark.full
 HOUR = 3_600
@@ -96,12 +96,52 @@ def test_a_device_whose_clock_was_wrong_when_it_began_reports_the_period_that_no
     world.time.now = NOON
     record_and_flush(world, client)
     assert ("theme", period_of(NOON)) in acknowledged(world)
-    for world.time.now in (NOON + HOUR + 100, NOON + DAY, NOON + DAY + HOUR + 100):
+    for moment in (NOON + HOUR + 100, NOON + DAY, NOON + DAY + HOUR + 100):
+        world.time.go_to(moment)
         client.flush(0, now=True)
     assert client.record("theme", "dark") == "recorded"
     assert client.flush(0, now=True)
     assert {("startup_ms", period_of(NOON)), ("theme", period_of(NOON) + 1)} <= acknowledged(world)
     assert set(draws(world).values()) == {1}
+
+
+def test_two_looks_at_wrong_times_within_a_minute_delete_nothing(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.transport.bundle, world.time.now = signed(), NOON
+    client = made(world)
+    assert client.flush(0)
+    client.record("startup_ms", 7)
+    for offset in (5 * DAY, 5 * DAY + 2 * HOUR, 6 * DAY, 400 * DAY):
+        world.time.now = NOON + offset
+        client.flush(0, now=True)
+        client.close()
+        client = made(world)  # in the same run: the machine was not started anew
+    world.time.now = NOON + 60
+    client.flush(0, now=True)
+    for later in (DAY, DAY + 3 * HOUR):
+        world.time.go_to(NOON + later)
+        client.flush(0, now=True)
+    assert ("startup_ms", period_of(NOON)) in acknowledged(world)
+
+
+def test_what_was_recorded_does_not_decide_when_anything_else_is_deleted(tmp_path: Path) -> None:
+    """Twins: one has a value that is over for long when the pins of both get old."""
+    old, seen = NOON + 7 * DAY, dict[bool, list[int]]()
+    for recorded in (False, True):
+        world = World(tmp_path / str(recorded))
+        world.time.now = NOON
+        client = made(world)
+        with client._state.transaction() as connection:
+            connection.execute("INSERT INTO pins VALUES (0, ?, x'00', ?, NULL, NULL)", (NOON, NOON))
+            if recorded:
+                connection.execute("INSERT INTO reductions VALUES ('theme', 1, 'last', '{}', ?, ?)", (NOON, NOON))
+        seen[recorded] = []
+        for minutes in (-30, 0, 45, 65, 105):
+            world.time.go_to(old + 60 * minutes)
+            client._courier._sweep(world.time.now)
+            seen[recorded].append(len(rows(world, "pins")))
+        client.close()
+    assert seen[True] == seen[False] == [1, 1, 1, 0, 0]
 
 
 @pytest.mark.parametrize("offset", OFFSETS)

@@ -111,6 +111,11 @@ class Time:
     def clock(self) -> float:
         return self.now
 
+    def go_to(self, moment: float) -> None:
+        """Let all the time pass that lies between."""
+        self.passed += moment - self.now
+        self.now = moment
+
     def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
         self.passed += seconds

@@ -9,12 +9,13 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from hubbub_cli.shuffler import shuffler
-from hubbub_shuffler.storage import AsyncStorage, Overview, Plan, StorageError
+from hubbub_shuffler.storage import AsyncStorage, Overview, Plan, StorageError, _sqlite_damage
 from hubbub_shuffler.storage.sqlite import SqliteStorage
 from tests.shuffler.storage_processes import killed_after_adding
 from tests.shuffler.test_metrics import Operated
@@ -232,6 +233,78 @@ def test_damage_of_what_is_to_be_deleted_holds_up_nothing(tmp_path: Path) -> Non
     asyncio.run(main())
 
 
+def test_a_bucket_on_its_way_is_read_once_and_under_nobodys_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It can't be mended, so that would be for nothing: uploads wait for the lock meanwhile."""
+
+    async def main() -> None:
+        damaged = Damaged(tmp_path)
+        await damaged.fill()
+        damaged.clock.now = CLOSES
+        storage = opened(damaged.path, damaged.clock)
+        (bucket,) = [each.bucket for each in await storage.close((), due=CLOSES) if each.bucket.metric == METRIC]
+        ids = (os.urandom(16), os.urandom(16))
+        assert await storage.plan(bucket, Plan(ids, os.urandom(32), COUNT, 0))
+        claim = await storage.claim(60.0)
+        assert claim
+        assert await storage.settle(claim, "accepted")
+        await storage.aclose()
+        spoil(damaged.path, damaged.sealed[0])
+        scans = 0
+
+        def scan(*given: Any) -> dict[int, list[int]]:
+            nonlocal scans
+            scans += 1
+            with closing(sqlite3.connect(damaged.path, timeout=0, isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                other.execute("ROLLBACK")
+            return readable(*given)
+
+        readable = _sqlite_damage._readable
+        monkeypatch.setattr(_sqlite_damage, "_readable", scan)
+        storage = opened(damaged.path, damaged.clock)
+        for _ in range(4):
+            with pytest.raises(StorageError):
+                [piece async for piece in storage.read(bucket)]
+            assert await storage.forget()
+        assert scans == 1
+        storage.blocking.repair.discard(bucket)
+        assert await storage.forget()
+        await storage.aclose()
+
+    asyncio.run(main())
+    assert caplog.text.count("Give it up with") == 1
+
+
+def test_a_bucket_that_came_back_from_its_way_is_mended(tmp_path: Path) -> None:
+    async def main() -> None:
+        damaged = Damaged(tmp_path)
+        await damaged.fill()
+        damaged.clock.now = CLOSES
+        storage = opened(damaged.path, damaged.clock)
+        (bucket,) = [each.bucket for each in await storage.close((), due=CLOSES) if each.bucket.metric == METRIC]
+        assert await storage.plan(bucket, Plan((os.urandom(16),), os.urandom(32), COUNT, 0))
+        for sent in (True, False):
+            claim = await storage.claim(60.0)
+            assert claim
+            assert await storage.postpone(claim, 0.0, sent=sent)
+            if sent:
+                await storage.aclose()
+                spoil(damaged.path, damaged.sealed[0])
+                storage = opened(damaged.path, damaged.clock)
+            for _ in range(2):
+                with pytest.raises(StorageError):
+                    [piece async for piece in storage.read(bucket)]
+                await storage.forget()
+                if not sent and ("dark_mode", "damaged") in (await storage.overview()).counts:
+                    break
+            assert (("dark_mode", "damaged") in (await storage.overview()).counts) is not sent
+        await storage.aclose()
+
+    asyncio.run(main())
+
+
 # -- the log ----------------------------------------------------------------------------------------
 
 
@@ -341,3 +414,14 @@ def test_an_operator_sees_salvages_and_gives_up_damaged_buckets(
     assert adds_up(overview)
     assert not any(overview.batches.values())
     asyncio.run(storage.aclose())
+
+
+def test_a_wrong_state_directory_is_said_and_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("HUBBUB_")]:
+        monkeypatch.delenv(name)
+    for directory in (tmp_path, tmp_path / "none"):
+        for command in (["list"], ["salvage"], ["discard", "--yes"]):
+            done = CliRunner().invoke(shuffler, ["damaged", *command, "--state-dir", str(directory)])
+            assert done.exit_code != 0
+            assert "reports.sqlite does not exist" in str(done.exception)
+    assert not list(tmp_path.iterdir())

@@ -11,15 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from click.testing import CliRunner
 
 from hubbub.bundle import verify
 from hubbub_cli.commands import hubbub
+from hubbub_service_common.tokens import Tokens
 from hubbub_service_common.trusted_clock import LONGEST_WAIT
+from hubbub_shuffler.admin import create_admin
 from hubbub_shuffler.lag import Lag
-from hubbub_shuffler.metrics import Sources, exposition
-from hubbub_shuffler.storage import Batch, Bucket, Terms
+from hubbub_shuffler.metrics import Sources
+from hubbub_shuffler.storage import Batch, Bucket, Plan, Terms
 from hubbub_shuffler.verdicts import REFUSED_FOR_GOOD, VERDICTS, confirmed, horizon
 from tests.redis_server import RedisServer
 from tests.shuffler.world import (
@@ -245,21 +248,61 @@ def test_what_our_own_bundle_confirms_is_settled_at_once_if_the_clock_is_not_in_
     run(shuffler(tmp_path, machine, None), scenario)
 
 
-def test_what_is_held_shows_in_the_status_the_metrics_and_not_as_lag(tmp_path: Path, machine: Machine) -> None:
+def test_what_is_held_shows_in_the_status_the_metrics_and_not_as_lag(
+    tmp_path: Path, machine: Machine, server: RedisServer | None
+) -> None:
+    """Nor does it hide the lag of what is not held."""
+
     async def scenario(world: World) -> None:
         lag = Lag(machine)
         world.batcher = world.worker(lag.watch(world.storage))
+        admin = create_admin(Sources(world.ingest, world.bundles, lag, None, world.trusted), world.storage, Tokens([]))
+        client = httpx2.AsyncClient(transport=httpx2.ASGITransport(admin), base_url="http://admin.test")
+
+        async def metrics() -> list[str]:
+            await world.bundles.refresh()  # it has expired on the way
+            return (await client.get("/metrics")).text.splitlines()
+
         await refused(world, machine, "unknown-key", 250)
         shown = (await world.client.get("/v1/status")).json()
         assert (shown["held"], shown["batches"]) == ({"unknown-key": 1}, {"planned": 0, "sent": 0})
-        sources = Sources(world.ingest, world.bundles, lag, None, world.trusted)
-        lines = exposition(sources, await world.storage.overview(), world.storage, writable=True).decode().splitlines()
+        lines = await metrics()
         assert 'hubbub_shuffler_held_batches{reason="unknown-key"} 1.0' in lines
         assert 'hubbub_shuffler_held_reports{reason="unknown-key"} 200.0' in lines
         assert "hubbub_shuffler_clock_skew_seconds 0.0" in lines
         assert "hubbub_shuffler_forward_lag_seconds 0.0" in lines
+        machine.running += 3 * DAY
+        assert "hubbub_shuffler_forward_lag_seconds 0.0" in await metrics()
+        world.aggregator.up = False  # it is offered, and stays without an answer
+        await world.batcher.tick()
+        assert "hubbub_shuffler_forward_lag_seconds 0.0" in await metrics()
+        assert (await world.storage.overview()).waiting == [("dark_mode", "planned", 250, CLOSES, True)]
+        await client.aclose()
 
-    run(shuffler(tmp_path, machine, None), scenario)
+    run(shuffler(tmp_path, machine, server), scenario)
+
+
+def test_a_bucket_of_which_one_batch_is_held_and_one_is_not_lags(
+    tmp_path: Path, machine: Machine, server: RedisServer | None
+) -> None:
+    async def scenario(world: World) -> None:
+        assert (await world.post(upload(unique(10)))).status_code == 202
+        machine.running = CLOSES - NOW
+        (closed,) = await world.storage.close((), due=CLOSES)
+        assert await world.storage.plan(closed.bucket, Plan((bytes(16), bytes(15) + b"1"), bytes(32), 10, 0))
+        lag = Lag(machine)
+        machine.running += 100
+        first, second = await world.storage.claim(60.0), await world.storage.claim(60.0)
+        assert first is not None
+        assert second is not None
+        assert await world.storage.hold_back(first, "unknown-key", since=0, until=int(HORIZON), seconds=3_600)
+        lag.waiting(await world.storage.overview())
+        assert lag.now() == 100
+        assert await world.storage.settle(second, "accepted")
+        lag.waiting(await world.storage.overview())
+        assert lag.now() == 0
+
+    run(shuffler(tmp_path, machine, server), scenario)
 
 
 def test_clocks_that_disagree_show_in_readiness_which_stays(tmp_path: Path, machine: Machine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from hubbub_service_common.redis.calls import command
 from hubbub_service_common.redis.client import RedisClient
@@ -35,15 +36,17 @@ def overview(client: RedisClient, keys: Keys) -> Overview:
     for field, value in zip(sums[::2], sums[1::2], strict=True):
         name, what, unit = field.decode().split("\x1f")
         counts[name, what] = counts.get((name, what), Count(0, 0))._replace(**{unit: int(value)})
+    batches = _batches(client, keys)
     for state in ("open", "closing", "closed", "planned"):
         for member, (raw, total, closes_at) in listed(client, keys, state, "name", "reports", "closes_at"):
             name = raw.decode()
             reports = _inside(client, keys, member) if state in {"open", "closing"} else int(total)
-            waiting.append(Waiting(name, "closed" if state == "closing" else state, reports, int(closes_at)))
+            shown, held = "closed" if state == "closing" else state, batches.all_held.get(member, False)
+            waiting.append(Waiting(name, shown, reports, int(closes_at), held))
             if state != "planned":  # from then on, the plan has counted them
                 before = counts.get((name, "ingested"), Count(0, 0))
                 counts[name, "ingested"] = Count(before.reports + reports, 0)
-    return Overview(sorted(waiting), *_batches(client, keys), counts)
+    return Overview(sorted(waiting), batches.states, batches.held, counts)
 
 
 def _inside(client: RedisClient, keys: Keys, member: str) -> int:
@@ -52,15 +55,27 @@ def _inside(client: RedisClient, keys: Keys, member: str) -> int:
     return sum(int(each or 0) for each in found)
 
 
-def _batches(client: RedisClient, keys: Keys) -> tuple[dict[str, int], dict[str, Count]]:
-    """By state, and those that are held by why."""
+class _Batches(NamedTuple):
+    states: dict[str, int]
+    held: dict[str, Count]
+    """By why."""
+    all_held: dict[str, bool]
+    """By bucket: whether every batch of it is held."""
+
+
+def _batches(client: RedisClient, keys: Keys) -> _Batches:
     (ids,) = client.run([command("ZRANGE", keys.due, 0, -1)], write=False)
-    rows = client.run([command("HMGET", keys.batch(id_), "sent", "held", "reports") for id_ in ids], write=False)
-    states, held = {"planned": 0, "sent": 0}, dict[str, Count]()
-    for sent, why, reports in rows:
+    fields = ("bucket", "sent", "held", "reports")
+    rows = client.run([command("HMGET", keys.batch(id_), *fields) for id_ in ids], write=False)
+    states, held, all_held = {"planned": 0, "sent": 0}, dict[str, Count](), dict[str, bool]()
+    for bucket, sent, why, reports in rows:
+        if bucket is None:
+            continue  # settled meanwhile
+        member = bucket.decode()
+        all_held[member] = all_held.get(member, True) and bool(why)
         if why:
             before = held.get(why.decode(), Count(0, 0))
             held[why.decode()] = Count(before.reports + int(reports), before.batches + 1)
-        elif sent is not None:
+        else:
             states["sent" if sent == b"1" else "planned"] += 1
-    return states, dict(sorted(held.items()))
+    return _Batches(states, dict(sorted(held.items())), all_held)

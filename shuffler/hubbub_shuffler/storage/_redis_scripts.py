@@ -26,3 +26,4 @@ class Scripts:
         self.hold_back, self.offer = read("hold_back"), read("offer")
         self.erase_shard, self.forget, self.tidy = read("erase_shard"), read("forget"), read("tidy")
         self.layout, self.halved, self.hold_periods = read("layout"), read("halved"), read("hold_periods")
+        self.adopt_shard, self.mend, self.give_up = read("adopt_shard"), read("mend"), read("give_up")

@@ -15,9 +15,19 @@ from dataclasses import dataclass
 from hubbub_service_common.sqlite import transaction
 from hubbub_shuffler.storage import _sqlite_slots as slots
 from hubbub_shuffler.storage._schema import THIS, count
-from hubbub_shuffler.storage.protocol import Bucket
+from hubbub_shuffler.storage.protocol import Bucket, Damage
 
-__all__ = ["Damage", "buckets", "discard", "find", "is_broken", "is_damage", "remains", "salvage", "set_aside"]
+__all__ = [
+    "buckets",
+    "discard",
+    "find",
+    "is_broken",
+    "is_damage",
+    "is_on_its_way",
+    "remains",
+    "salvage",
+    "set_aside",
+]
 
 _BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _UNREADABLE = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
@@ -37,22 +47,6 @@ def is_damage(error: BaseException | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
-    """What is wrong with one bucket."""
-
-    bucket: Bucket
-    name: str
-    """The metric's."""
-    state: str
-    reports: int
-    """How many it should have."""
-    lost: int
-    """How many of those can't be read."""
-    on_its_way: bool
-    """The aggregator has some of its batches, or may have: it can't be planned again, only discarded."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Row:
     name: str
     state: str
@@ -60,6 +54,9 @@ class _Row:
     reports: int
     waiting: str
     filled: bytes
+
+    def lost(self, readable: dict[int, list[int]]) -> int:
+        return self.reports - sum(len(good) << length for length, good in readable.items())
 
 
 def buckets(db: sqlite3.Connection) -> list[Bucket]:
@@ -76,22 +73,27 @@ def find(db: sqlite3.Connection, bucket: Bucket) -> Damage | None:
     row = _row(db, bucket)
     if row is None:
         return None
-    readable = _readable(db, row)
-    lost = row.reports - sum(len(good) << length for length, good in readable.items())
-    return Damage(bucket, row.name, row.state, row.reports, lost, _on_its_way(db, bucket)) if lost else None
+    lost = row.lost(_readable(db, row))
+    return Damage(bucket, row.name, row.state, row.reports, lost, is_on_its_way(db, bucket)) if lost else None
 
 
 def salvage(db: sqlite3.Connection, reader: sqlite3.Connection, bucket: Bucket) -> Damage | None:
-    """Let what can be read go on, and count the rest; None if nothing is wrong. Nothing changes if it is on its way.
+    """Let what can be read go on, and count the rest; None if nothing is wrong. If it is on its way nothing changes.
 
     `reader`: another connection, that has not read anything yet.
     """
-    with transaction(db):  # from here on nobody else writes
-        damage, row = find(reader, bucket), _row(db, bucket)
-        if damage is None or row is None or damage.on_its_way:
-            return damage
+    with transaction(db):  # from here on nobody else writes, so what can't be mended is not read here
+        row = _row(db, bucket)
+        if row is None:
+            return None
+        if is_on_its_way(db, bucket):
+            return Damage(bucket, row.name, row.state, row.reports, 0, on_its_way=True)
+        readable = _readable(reader, row)
+        lost = row.lost(readable)
+        if not lost:
+            return None
         numbers, aside = list(slots.unpack(row.filled)), []
-        for length, good in _readable(reader, row).items():
+        for length, good in readable.items():
             if len(good) == numbers[length]:
                 continue
             table, old = f"{row.waiting}_{length}", f"{_ASIDE}{row.waiting}_{length}"
@@ -106,13 +108,13 @@ def salvage(db: sqlite3.Connection, reader: sqlite3.Connection, bucket: Bucket) 
             numbers[length] = len(good)
         db.execute(
             f"UPDATE buckets SET reports = reports - ?, filled = ? WHERE {THIS}",  # noqa: S608  constant
-            (damage.lost, slots.pack(numbers), *bucket),
+            (lost, slots.pack(numbers), *bucket),
         )
-        count(db, row.name, "damaged", reports=damage.lost, batches=1)
+        count(db, row.name, "damaged", reports=lost, batches=1)
         if row.state == "planned":
             _plan_again(db, bucket, row)
     _drop(db, aside)
-    return damage
+    return Damage(bucket, row.name, row.state, row.reports, lost, on_its_way=False)
 
 
 def discard(db: sqlite3.Connection, bucket: Bucket) -> int:
@@ -169,7 +171,8 @@ def _readable(db: sqlite3.Connection, row: _Row) -> dict[int, list[int]]:
     return found
 
 
-def _on_its_way(db: sqlite3.Connection, bucket: Bucket) -> bool:
+def is_on_its_way(db: sqlite3.Connection, bucket: Bucket) -> bool:
+    """As in `Damage`."""
     rows = db.execute(f"SELECT sent, parts FROM batches WHERE {THIS}", bucket).fetchall()  # noqa: S608  constant
     return bool(rows) and (any(sent for sent, _ in rows) or len(rows) < rows[0][1])
 

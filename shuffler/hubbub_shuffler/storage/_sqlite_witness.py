@@ -29,7 +29,11 @@ _MAGIC = b"hubbub-1"
 
 
 class Witness:
-    """The file beside the database. Where several processes share that, each writes what it saw last."""
+    """The file beside the database. Where several processes share that, each writes what it saw last.
+
+    Made, begun, rested and ended by one process at a time (`_sqlite_users`): between a look at the log and what is
+    written about it, nobody may close the database, which deletes the log.
+    """
 
     def __init__(self, database: Path) -> None:
         self._log = database.with_name(f"{database.name}-wal")
@@ -60,7 +64,10 @@ class Witness:
 
     def rest(self) -> None:
         """Nothing of ours is in the log. If it is there all the same, another process has it."""
-        self._write(running=self._log.exists())
+        running = self._log.exists()
+        self._write(running=running)
+        if not running and self._log.exists():  # one that had not written yet has begun: it may have said so before us
+            self._write(running=True)
 
     def total(self, db: sqlite3.Connection, taken: int) -> tuple[int, int]:
         """How many reports were ever taken, for `saw`; inside a transaction of the caller, which has counted `taken`.

@@ -27,10 +27,12 @@ __all__ = [
     "Claim",
     "Closed",
     "Count",
+    "Damage",
     "HeldBatch",
     "Overview",
     "Plan",
     "Reason",
+    "Repairs",
     "Room",
     "Storage",
     "StorageError",
@@ -170,6 +172,8 @@ class Waiting(NamedTuple):
     reports: int
     closes_at: int
     """Unix time from which no report is taken."""
+    held: bool
+    """Whether every batch of it that is not settled is held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +191,46 @@ class Overview:
     "lost": reports that were acknowledged, and that the storage knows nothing of any more."""
 
 
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What is wrong with one bucket."""
+
+    bucket: Bucket
+    name: str
+    """The metric's."""
+    state: str
+    reports: int
+    """How many it should have."""
+    lost: int
+    """How many of those can't be read; 0 where nobody looked."""
+    on_its_way: bool
+    """The aggregator has some of its batches, or may have: it can't be planned again, only discarded."""
+
+
+class Repairs(Protocol):
+    """What can be done about buckets of which reports are missing, or can't be read."""
+
+    def find(self) -> list[Damage]:
+        """All that is wrong now, after a look at every report that waits. Nobody has to wait for it."""
+        ...
+
+    def mend(self, bucket: Bucket) -> Damage | None:
+        """Let what can be read of it go on, and count the rest as "damaged"; what was wrong with it, if anything.
+
+        A planned bucket is planned again. One that is on its way has the same reports as ever or stays as it is, and
+        nobody has to wait while it is read.
+        """
+        ...
+
+    def discard(self, bucket: Bucket) -> int:
+        """Give it up, and count it as "damaged"; how many reports that were."""
+        ...
+
+    def remains(self) -> int:
+        """How many places have parts of reports that nobody can delete."""
+        ...
+
+
 class Storage(Protocol):
     """Holds sealed reports by bucket until each bucket is settled, and forgets them then.
 
@@ -196,6 +240,11 @@ class Storage(Protocol):
 
     kind: StorageKind
     """Which backend it is."""
+
+    @property
+    def repair(self) -> Repairs:
+        """For an operator. By itself, `forget` mends what could not be read twice, some time apart."""
+        ...
 
     @property
     def durable(self) -> bool:

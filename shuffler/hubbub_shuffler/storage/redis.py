@@ -17,6 +17,7 @@ from hubbub_service_common.room import Room
 from hubbub_service_common.storage import StorageKind
 from hubbub_shuffler.permute import Entropy
 from hubbub_shuffler.storage._blobs import blobs
+from hubbub_shuffler.storage._redis_damage import RedisMender
 from hubbub_shuffler.storage._redis_erase import Eraser
 from hubbub_shuffler.storage._redis_keys import SHARDS, Keys, bucket_of, member_of
 from hubbub_shuffler.storage._redis_layout import take_over
@@ -25,11 +26,13 @@ from hubbub_shuffler.storage._redis_mark import Mark
 from hubbub_shuffler.storage._redis_overview import listed, overview
 from hubbub_shuffler.storage._redis_room import room_of
 from hubbub_shuffler.storage._redis_scripts import Scripts
+from hubbub_shuffler.storage._repair import Repair
 from hubbub_shuffler.storage.protocol import (
     CLOSED_FOR,
     PIECE_BYTES,
     Arrivals,
     Bucket,
+    BucketDamaged,
     BucketGone,
     Closed,
     Overview,
@@ -58,7 +61,8 @@ class RedisStorage:
     `clock`: of this process, to refuse what is late; nothing is closed or forgotten by it. `lease_clock`: None for the
     server's, the one clock that all processes have; tests pass another. `quota`: bytes that each primary may have in
     use, where its own `maxmemory` is not less. `tidy_lease`: seconds after which another process has files rewritten if
-    the one that began is gone.
+    the one that began is gone. `salvage_after`: seconds after which a bucket that lacks reports is looked at again, and
+    goes on without them then; a server that lacks them may be replaced meanwhile by one that has them.
     """
 
     kind: StorageKind = "redis"
@@ -75,6 +79,7 @@ class RedisStorage:
         quota: int | None = None,
         timeout: float = 5.0,
         tidy_lease: float = 10.0,
+        salvage_after: float = 600.0,
         prefix: str = "hubbub-shuffler",
     ) -> None:
         self._entropy, self._clock, self._forget_after = entropy, clock, forget_after
@@ -85,6 +90,7 @@ class RedisStorage:
         self.plan, self.claim, self.settle = leases.plan, leases.claim, leases.settle
         self.extend, self.postpone, self.hold_back = leases.extend, leases.postpone, leases.hold_back
         self.held_batches, self.offer, self.claim_held = leases.held, leases.offer, leases.claim_held
+        self.repair = Repair(RedisMender(self._client, self._keys, self._scripts), salvage_after)
         self._eraser = Eraser(self._client, self._keys, self._scripts, entropy(16).hex(), tidy_lease)
         try:
             self.inspect()
@@ -194,21 +200,28 @@ class RedisStorage:
         )
 
     def read(self, bucket: Bucket) -> Iterator[bytes]:
-        member = member_of(bucket)
-        incarnation = self._readable(member)
+        member, found = member_of(bucket), 0
+        incarnation, _ = self._readable(member)
         for shard in range(SHARDS):
             start: bytes | None = bytes(_ID_BYTES)
             while start is not None:
-                piece, start = self._page(member, incarnation, shard, start)
+                with self.repair.watching([bucket]):
+                    piece, start = self._page(member, incarnation, shard, start)
+                found += len(piece)
                 if piece:
                     yield piece
+        with self.repair.watching([bucket]):
+            now, whole = self._readable(member)
+            if now == incarnation and found < whole:
+                raise _missing()
 
-    def _readable(self, member: str) -> bytes:
-        row = command("HMGET", self._keys.bucket(member), "state", "incarnation")
-        ((state, incarnation),) = self._client.run([row], write=False)
+    def _readable(self, member: str) -> tuple[bytes, int]:
+        """Its incarnation, and how many bytes all its reports have."""
+        row = command("HMGET", self._keys.bucket(member), "state", "incarnation", "reports", "size")
+        ((state, incarnation, reports, size),) = self._client.run([row], write=False)
         if state not in {b"closed", b"planned"}:
             raise BucketGone("the bucket is not closed, or it was settled or discarded by another worker")
-        return bytes(incarnation)
+        return bytes(incarnation), int(reports) * int(size)
 
     def _page(self, member: str, incarnation: bytes, shard: int, start: bytes) -> tuple[bytes, bytes | None]:
         """The reports under the ids from `start` on that fit into one piece, and where the next piece starts."""
@@ -216,8 +229,8 @@ class RedisStorage:
         call = self._scripts.page(keys, incarnation, start, PIECE_BYTES, _PAGE)
         (found,) = self._client.run([call], write=False)
         if found is None:
-            if self._readable(member) == incarnation:  # reports are deleted only after that has changed
-                raise StorageError("REDIS LOST DATA: reports of a closed bucket are not there any more")
+            if self._readable(member)[0] == incarnation:  # reports are deleted only after that has changed
+                raise _missing()
             raise BucketGone("the bucket was settled or discarded by another worker")
         if not found:
             return b"", None
@@ -242,6 +255,7 @@ class RedisStorage:
         return bool(self._client.one(self._scripts.hold_periods((self._keys.held,), before, after)) == 1)
 
     def forget(self, past: float = -math.inf) -> bool | None:
+        self.repair.salvage()
         self._eraser.erase()
         if past > -math.inf:
             self._eraser.forget(past - self._forget_after)
@@ -271,6 +285,10 @@ class _Place:
 
     def call(self, now: Part, incarnation: Part, closes_at: Part) -> Call:
         return self._script(self._keys, now, incarnation, closes_at, self._reports, *self._bodies)
+
+
+def _missing() -> BucketDamaged:
+    return BucketDamaged("REDIS LOST DATA: reports of a closed bucket are not there any more")
 
 
 def _terms(row: Sequence[bytes]) -> Terms:

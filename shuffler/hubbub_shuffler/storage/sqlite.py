@@ -17,11 +17,14 @@ from hubbub_service_common.storage import StorageKind
 from hubbub_shuffler.permute import Entropy
 from hubbub_shuffler.storage import _sqlite_leases as leases
 from hubbub_shuffler.storage import _sqlite_slots as slots
+from hubbub_shuffler.storage._repair import Repair
 from hubbub_shuffler.storage._schema import THIS, count, create
 from hubbub_shuffler.storage._sqlite_connections import Connections
+from hubbub_shuffler.storage._sqlite_damage import is_damage
 from hubbub_shuffler.storage._sqlite_erase import erase
-from hubbub_shuffler.storage._sqlite_repair import Repair
+from hubbub_shuffler.storage._sqlite_repair import SqliteMender, missing
 from hubbub_shuffler.storage._sqlite_room import Reserve, bound_log, free_of, room_of
+from hubbub_shuffler.storage._sqlite_users import Users
 from hubbub_shuffler.storage._sqlite_witness import Witness
 from hubbub_shuffler.storage.protocol import (
     CLOSED_FOR,
@@ -66,14 +69,17 @@ class SqliteStorage:
     ) -> None:
         self._clock, self._entropy, self._forget_after = clock, entropy, forget_after
         self._path, self._quota = path, quota
-        self._reserve, self.repair = Reserve(path), Repair(path, salvage_after)
+        self._reserve, self.repair = Reserve(path), Repair(SqliteMender(path), salvage_after, is_damage=is_damage)
         self._reserve.give_up_if_needed()
         self._connections = Connections(path, lambda db: bound_log(db, self._reserve))
-        self._witness = Witness(path)
-        with as_storage_error(), closing(connect(path)) as db:
-            create(db)
-            self._witness.begin(db)
-        self._witness.rest()
+        self._users = Users(path)
+        with self._users.one_at_a_time():
+            self._witness = Witness(path)  # before anything opens the file
+            with as_storage_error(), closing(connect(path)) as db:
+                create(db)
+                self._witness.begin(db)
+            self._witness.rest()
+            self._users.join()
         self._reserve.keep()
 
     def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
@@ -139,7 +145,7 @@ class SqliteStorage:
             with self.repair.watching([bucket]):
                 page, whole = self._page(bucket, start)
                 if page is None and found != whole:
-                    raise self.repair.missing()
+                    raise missing()
             if page is None:
                 return
             piece, start = page
@@ -270,9 +276,11 @@ class SqliteStorage:
         return clean
 
     def disconnect(self) -> None:
-        self._connections.close()
-        self._reserve.give_up()
-        self._witness.end()
+        with self._users.one_at_a_time():
+            self._connections.close()
+            if self._users.leave():
+                self._reserve.give_up()
+            self._witness.end()
 
     @contextmanager
     def _transaction(self, *, needed: bool = True) -> Iterator[sqlite3.Connection]:
@@ -297,10 +305,12 @@ class SqliteStorage:
 def _overview(db: sqlite3.Connection) -> Overview:
     return Overview(
         waiting=[
-            Waiting(*row)
-            for row in db.execute(
-                "SELECT name, state, reports, closes_at FROM buckets WHERE state IN ('open', 'closed', 'planned') "
-                "ORDER BY name"
+            Waiting(name, state, reports, closes_at, bool(held))
+            for name, state, reports, closes_at, held in db.execute(
+                "SELECT name, state, reports, closes_at, "
+                "(SELECT min(held != '') FROM batches AS b WHERE (b.metric, b.period, b.key) = "
+                "(buckets.metric, buckets.period, buckets.key)) "
+                "FROM buckets WHERE state IN ('open', 'closed', 'planned') ORDER BY name"
             )
         ],
         batches={

@@ -99,10 +99,12 @@ def _room(db: sqlite3.Connection, database: Path, quota: int | None) -> Room:
     used = live + pages.log
     limit = used + max(0, disk.free - pages.growth) + spare
     # The log grows on the disk itself: free pages of the database are of no use to it.
-    left = min(disk.free - pages.growth + spare - 2 * margin, disk.free - pages.growth - margin)
+    inside, beside = disk.free - pages.growth + spare - 2 * margin, disk.free - pages.growth - margin
+    left, most = min(inside, beside), min(inside + used, beside + pages.log)
     if quota is not None:
-        limit, left = min(limit, quota), min(left, quota - headroom(quota) - used)
-    return Room(used, limit, left, min(margin, headroom(limit, 8)) // 2)
+        own = quota - headroom(quota)
+        limit, left, most = min(limit, quota), min(left, own - used), min(most, own)
+    return Room(used, limit, left, min(margin, headroom(limit, 8)) // 2, max(0, most))
 
 
 def free_of(database: Path) -> int:

@@ -87,8 +87,11 @@ class _Pages(NamedTuple):
 def room_of(db: sqlite3.Connection, database: Path, quota: int | None) -> Room:
     """What there is now. Where the log is large beside what is left, it is cut first."""
     found = _room(db, database, quota)
-    if 4 * _size(_log_of(database)) > max(0, found.left) and cut_log(db):
-        return _room(db, database, quota)
+    if 4 * _size(_log_of(database)) > max(0, found.left):
+        # A full disk may refuse the cut. What was found says that there is no room, which is the answer.
+        with suppress(sqlite3.OperationalError):
+            if cut_log(db):
+                return _room(db, database, quota)
     return found
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, Plan, StorageError, Terms, open_storage
+from hubbub_shuffler.storage._redis_keys import Keys
+from hubbub_shuffler.storage._redis_layout import LAYOUT
 from hubbub_shuffler.storage.redis import RedisStorage
 from hubbub_shuffler.storage.sqlite import SqliteStorage
 from tests.patience import PATIENCE
@@ -261,6 +263,37 @@ def test_a_storage_whose_room_can_not_be_seen_is_up_while_it_can_be_read(tmp_pat
         assert seen["waiting_buckets", "large enough", "dark_mode"] == 1
 
     run(Operated(tmp_path), scenario)
+
+
+@pytest.mark.parametrize("before", [None, 1, 2])
+def test_a_full_redis_of_an_older_version_is_taken_over_and_drains(tmp_path: Path, before: int | None) -> None:
+    """Whoever upgrades to get out of a full storage must not wait for room first."""
+
+    async def main(server: RedisServer) -> None:
+        clock, client, mark = Clock(0), server.client(), Keys("hubbub-shuffler").mark
+        sealed = unique(100, TERMS.size)
+        old = RedisStorage(server.url, clock=clock, lease_clock=clock, entropy=os.urandom)
+        old.add([Arrivals(BUCKET, TERMS, sealed)])
+        old.disconnect()
+        client.hdel(mark, "layout")
+        if before is not None:
+            client.hset(mark, "layout", before)
+        _full(server)
+        storage = AsyncStorage(RedisStorage(server.url, clock=clock, lease_clock=clock, entropy=os.urandom))
+        assert int(client.hget(mark, "layout")) == LAYOUT
+        clock.now = TERMS.closes_at
+        await storage.close((), due=TERMS.closes_at)
+        assert await storage.plan(BUCKET, Plan((os.urandom(16),), bytes(32), len(sealed), 0))
+        claim = await storage.claim(LEASE)
+        assert claim
+        assert await storage.settle(claim, "accepted")
+        await forgotten(storage)
+        assert not (await storage.overview()).waiting
+        await storage.aclose()
+        client.close()
+
+    with one_server(tmp_path / "redis") as server:
+        asyncio.run(main(server))
 
 
 def test_a_storage_without_a_limit_says_so(tmp_path: Path) -> None:

@@ -90,10 +90,11 @@ def _keeps_the_order() -> Iterator[None]:
     arrived: dict[bytes, int] = {}
     add = Commits.add
 
-    def noting(self: Commits, place: Any, sealed: Any) -> Any:
-        for report in sealed:
-            arrived.setdefault(bytes(report), len(arrived))
-        return add(self, place, sealed)
+    def noting(self: Commits, upload: Any) -> Any:
+        for sealed in upload.values():
+            for report in sealed:
+                arrived.setdefault(bytes(report), len(arrived))
+        return add(self, upload)
 
     def places(reports: bytes, size: int, seed: bytes) -> bytes:  # noqa: ARG001  what a keyed hash would use
         # never zero bytes at the end: places are compared as C strings

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hubbub.problems import InvalidParameter
-from hubbub_cli.beside import STATE, settings_beside, settings_of
+from hubbub_cli.beside import STATE, settings_beside
 from hubbub_cli.settings_help import write_settings
 
 __all__ = ["aggregator"]
@@ -50,8 +50,13 @@ def aggregator(context: click.Context, /, **options: Any) -> None:
             )
         return
     from hubbub_aggregator.main import run
+    from hubbub_aggregator.settings import Settings
 
-    run(settings_of(**given))
+    try:
+        settings = Settings.load_for_service(**given)
+    except InvalidParameter as error:
+        raise click.UsageError(str(error)) from None
+    run(settings)
 
 
 @aggregator.command()

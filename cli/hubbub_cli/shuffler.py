@@ -55,7 +55,7 @@ def shuffler(context: click.Context, /, **options: Any) -> None:
     from hubbub_shuffler.main import run
     from hubbub_shuffler.settings import Settings
 
-    settings = Settings.load(**given)
+    settings = Settings.load_for_service(**given)
 
     def announce(address: str) -> None:
         said = f"Shuffler ready at {address}, forwarding to {settings.aggregator}"

@@ -25,6 +25,8 @@ class Room(NamedTuple):
     """What may come before the mark; none or less: nothing new."""
     again: int
     """What must be left before new data is taken again, once it was not: so that it does not come and go."""
+    most: int
+    """About what would be left if no data were there: no wish beyond this is ever met."""
 
 
 class Disk(NamedTuple):

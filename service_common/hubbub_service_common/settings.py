@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Collection, Iterator
 from inspect import get_annotations
@@ -15,7 +16,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 from hubbub.loopback import is_loopback_host
 from hubbub.problems import InvalidParameter
 from hubbub_service_common import secret_files
-from hubbub_service_common.logs import LogFormat
+from hubbub_service_common.logs import LogFormat, configure, ends_in_format
 from hubbub_service_common.redis.schemes import FORMS, is_redis
 from hubbub_service_common.tokens import AcceptedToken
 
@@ -89,6 +90,17 @@ class ServiceSettings(BaseSettings):
             told = [(*map(str, fault["loc"]), fault["msg"].removeprefix("Value error, ")) for fault in error.errors()]
             faults = "; ".join(": ".join(parts) for parts in told)
             raise InvalidParameter(f"these settings of the {cls.service} can't be used: {faults}") from None
+
+    @classmethod
+    def load_for_service(cls, **given: object) -> Self:
+        """As `load`, for the service itself: what is wrong is its last line, as JSON if all its lines were to be."""
+        name, variable = f"hubbub_{cls.service}", f"{cls.prefix()}LOG_FORMAT"
+        around = {each.upper(): value for each, value in os.environ.items()}  # a variable may be written either way
+        kind: LogFormat = "json" if (given.get("log_format") or around.get(variable)) == "json" else "text"
+        if kind == "json":
+            configure(kind, name)
+        with ends_in_format(kind, logging.getLogger(name)):
+            return cls.load(**given)
 
     @classmethod
     def prefix(cls) -> str:

@@ -50,6 +50,7 @@ def admin_api(sources: Sources, storage: AsyncStorage, *refusals: str) -> FastAP
         overview = None
         with suppress(StorageError):
             await asked.is_full(sources.ingest.high_water)
+        with suppress(StorageError):  # apart: a storage whose room can't be seen may still be read
             overview = await asked.overview()
         if overview is not None:
             sources.lag.waiting(overview)

@@ -25,29 +25,26 @@ _LONGEST_WAIT = 0.005
 _LOG = logging.getLogger("hubbub_shuffler")
 
 
-Outcome: TypeAlias = "dict[Bucket, Reason] | Literal['overloaded', 'storage-full']"
-"""The buckets that took nothing, and why; or the refusal for all, if nothing at all could be stored."""
+Upload: TypeAlias = "dict[Admitted, list[bytes]]"
+Outcome: TypeAlias = "dict[Bucket, Reason] | Literal['overloaded', 'storage-full', 'too-large']"
+"""The buckets that took nothing, and why; or the refusal for all of an upload, if nothing of it was stored for sure."""
 
 
-class _Shared(asyncio.Future[Outcome]):
-    """What a commit came to, awaited by all who are in it; one of them who is cancelled does not cancel the others."""
+class _Shared(asyncio.Future["list[Outcome]"]):
+    """What a group came to, awaited by all who are in it; one of them who is cancelled does not cancel the others."""
 
     def cancel(self, msg: object = None) -> bool:  # noqa: ARG002  the signature is asyncio's
         return False
 
 
 class _Group:
-    __slots__ = ("outcome", "reports", "uploads")
+    """Uploads that are stored together. `outcomes`: one for each, in the same order."""
+
+    __slots__ = ("outcomes", "uploads")
 
     def __init__(self) -> None:
-        self.reports: dict[Admitted, list[bytes]] = {}
-        self.outcome = _Shared()
-        self.uploads = 0
-
-    def resolve(self, outcome: Outcome) -> None:
-        """Say what it came to. The first word counts."""
-        if not self.outcome.done():
-            self.outcome.set_result(outcome)
+        self.uploads: list[Upload] = []
+        self.outcomes = _Shared()
 
 
 class Commits:
@@ -60,48 +57,66 @@ class Commits:
         self._task: asyncio.Task[None] | None = None
         self._episode = Episode(_LOG, "reports are stored again")
 
-    def add(self, place: Admitted, sealed: list[bytes]) -> asyncio.Future[Outcome]:
-        """Put these into the next commit: they are durable once its outcome is there and does not say otherwise."""
+    async def add(self, upload: Upload) -> Outcome:
+        """Put these into the next commit. They are durable when this returns, unless the outcome says otherwise."""
         group = self._next
         if group is None:
             group = self._next = _Group()
             if self._task is None or self._task.done():
                 self._task = asyncio.get_running_loop().create_task(self._work())
-        group.uploads += 1
-        reports = group.reports.get(place)
-        if reports is None:
-            group.reports[place] = sealed
-        else:
-            reports += sealed
-        return group.outcome
+        index = len(group.uploads)
+        group.uploads.append(upload)
+        return (await group.outcomes)[index]
 
     async def _work(self) -> None:
         try:
             while self._next is not None:
                 await self._collect(self._next)
                 group, self._next = self._next, None
+                outcomes: list[Outcome] = ["overloaded"] * len(group.uploads)
                 try:
-                    await self._commit(group)
+                    await self._commit(group.uploads, outcomes)
                 finally:
-                    group.resolve("overloaded")
+                    group.outcomes.set_result(outcomes)
         finally:
             if self._next is not None:  # cancelled, since the process ends: nobody may wait for it any longer
-                self._next.resolve("overloaded")
+                self._next.outcomes.set_result(["overloaded"] * len(self._next.uploads))
                 self._next = None
 
-    async def _commit(self, group: _Group) -> None:
-        """Store it, or tell everyone in it to try again. The log is told once of each outage: a line has a time."""
-        arrivals = _merged(group.reports)
+    async def _commit(self, uploads: list[Upload], outcomes: list[Outcome]) -> None:
+        """Store them, and put down what each came to; who is not reached is to try again.
+
+        Whatever does not fit as one is tried in halves: what one sender asks for must not keep out the others.
+        The log is told once of each outage: a line has a time.
+        """
+        parts = [slice(0, len(uploads))]
         try:
-            if not await self.high_water.admit(arrivals):
-                group.resolve("storage-full")
-                return
-            group.resolve(await self._storage.add(arrivals))
+            while parts:
+                part = parts.pop()
+                outcome = await self._store(uploads[part])
+                if outcome is None:
+                    middle = (part.start + part.stop) // 2
+                    parts += [slice(middle, part.stop), slice(part.start, middle)]
+                else:
+                    outcomes[part] = [outcome] * (part.stop - part.start)
         except Exception as error:  # noqa: BLE001  whatever it was, each waiting upload must be told to try again
             what = error if isinstance(error, StorageError) else where(error)
             self._episode.fault(f"reports can't be stored: {what}")
         else:
             self._episode.none()
+
+    async def _store(self, uploads: list[Upload]) -> Outcome | None:
+        """What these came to as one commit; None if they don't fit as one, and fewer of them might."""
+        arrivals, alone = _merged(uploads), len(uploads) == 1
+        if await self.high_water.admit(arrivals, whole=alone):
+            return await self._storage.add(arrivals)
+        if self.high_water.stopped:  # whoever filled it, fewer reports at once would not help
+            return "storage-full"
+        if not alone:
+            return None
+        # A single report can't be sent in parts, and its sender would drop it.
+        splits = sum(len(arrival.sealed) for arrival in arrivals) > 1
+        return "too-large" if splits and self.high_water.is_hopeless(arrivals) else "storage-full"
 
     async def _collect(self, group: _Group) -> None:
         """Let in what is on its way: as long as each turn of the event loop brings more, up to a limit.
@@ -109,13 +124,19 @@ class Commits:
         With one device at a time that is one turn; with many, each commit and what surrounds it is shared by more.
         """
         until, before = monotonic() + _LONGEST_WAIT, -1
-        while group.uploads != before and monotonic() < until:
-            before = group.uploads
+        while len(group.uploads) != before and monotonic() < until:
+            before = len(group.uploads)
             await asyncio.sleep(0)
 
 
-def _merged(reports: dict[Admitted, list[bytes]]) -> list[Arrivals]:
+def _merged(uploads: list[Upload]) -> list[Arrivals]:
     """One entry per bucket: two bundles may have admitted to the same one."""
+    if len(uploads) == 1 and len(uploads[0]) == 1:
+        return [Arrivals(place.bucket, place.terms, sealed) for place, sealed in uploads[0].items()]
+    reports: dict[Admitted, list[bytes]] = {}
+    for upload in uploads:
+        for place, sealed in upload.items():
+            reports.setdefault(place, []).extend(sealed)
     if len(reports) == 1:
         return [Arrivals(place.bucket, place.terms, sealed) for place, sealed in reports.items()]
     terms: dict[Bucket, Terms] = {}

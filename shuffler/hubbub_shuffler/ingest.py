@@ -213,13 +213,13 @@ class Ingest:
             raise Refused("overloaded", "too many uploads wait for the storage", retry_after=_BUSY_SECONDS)
         self._uploads += 1
         try:
-            for place, sealed in admitted.items():
-                outcome = self._commits.add(place, sealed)
-            closed = await outcome  # one for all: they went into the same commit
+            closed = await self._commits.add(admitted)
         finally:
             self._uploads -= 1
         if closed == "storage-full":
             raise _full()
+        if closed == "too-large":
+            raise Refused("too-large", "the storage never has room for so much at once; send it in parts")
         if closed == "overloaded":
             raise Refused("overloaded", "reports can't be stored now", retry_after=_BUSY_SECONDS)
         return closed

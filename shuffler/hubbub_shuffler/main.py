@@ -242,4 +242,4 @@ def _announce_admin(address: str) -> None:
 
 
 if __name__ == "__main__":
-    run(Settings.load())
+    run(Settings.load_for_service())

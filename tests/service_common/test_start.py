@@ -188,3 +188,15 @@ def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path, service: str, take
         f"can't listen on 127.0.0.1 port {port}: Address already in use: another process listens there; "
         f"end it, or set another {taken}"
     )
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_settings_that_can_not_be_used_are_one_line_as_json_where_all_lines_are(tmp_path: Path, service: str) -> None:
+    with started(tmp_path, service, log_format="json", head_timeout=-1, body_rate="fast") as process:
+        assert process.process.wait(PATIENCE) == 1
+        (line,) = process.log().splitlines()
+    said = json.loads(line)
+    assert (said["level"], said["logger"]) == ("critical", f"hubbub_{service}")
+    assert said["message"].startswith(f"these settings of the {service} can't be used: ")
+    assert "head_timeout" in said["message"]
+    assert "body_rate" in said["message"]

@@ -7,15 +7,15 @@ import os
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hubbub_service_common.room import Room
-from hubbub_shuffler.high_water import HighWater
-from hubbub_shuffler.storage import Arrivals, AsyncStorage, Plan, StorageError, open_storage
+from hubbub_shuffler.storage import Arrivals, AsyncStorage, Plan, StorageError, Terms, open_storage
+from hubbub_shuffler.storage._redis_keys import Keys
+from hubbub_shuffler.storage._redis_layout import LAYOUT
 from hubbub_shuffler.storage.redis import RedisStorage
 from hubbub_shuffler.storage.sqlite import SqliteStorage
 from tests.patience import PATIENCE
@@ -57,11 +57,11 @@ def place(kind: str, directory: Path) -> Iterator[Place]:
         )
 
 
-async def add_without_end(storage: AsyncStorage, sealed: list[bytes]) -> None:
+async def add_without_end(storage: AsyncStorage, sealed: list[bytes], terms: Terms = TERMS) -> None:
     """Until it fails: SQLite may have some room inside its files. What was taken is added to `sealed`."""
     for _ in range(100):
         more = unique(500, TERMS.size)
-        await storage.add([Arrivals(BUCKET, TERMS, more)])
+        await storage.add([Arrivals(BUCKET, terms, more)])
         sealed += more
 
 
@@ -195,56 +195,6 @@ def test_ingest_stops_before_the_storage_is_full_and_goes_on_when_reports_have_l
         run(world, scenario)
 
 
-class Measured:
-    """A storage of which only the room is asked for: how often, and what it says."""
-
-    def __init__(self, limit: int) -> None:
-        self.used, self.limit, self.asked = 0, limit, 0
-
-    async def room(self) -> Room:
-        self.asked += 1
-        return Room(self.used, self.limit, self.limit - self.used, self.limit // 4)
-
-
-def commit(reports: int) -> list[Arrivals]:
-    return [Arrivals(BUCKET, TERMS, [bytes(TERMS.size)] * reports)]
-
-
-def test_four_processes_that_share_a_storage_do_not_overrun_the_mark_together() -> None:
-    async def main() -> None:
-        storage = Measured(10**9)
-        gates = [HighWater(storage, clock=lambda: 0.0) for _ in range(4)]  # type: ignore[arg-type]  # all that is asked for
-        taken = True
-        while taken:
-            taken = False
-            for gate in gates:
-                if await gate.admit(commit(1_000)):
-                    storage.used += 1_000 * TERMS.size * 2
-                    taken = True
-        assert 0.95 * storage.limit < storage.used <= storage.limit
-        assert storage.asked < 400, "for thousands of commits"
-        assert all(gate.stopped for gate in gates)
-
-    asyncio.run(main())
-
-
-def test_once_stopped_ingest_waits_until_enough_has_left(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        now = [0.0]
-        storage = Measured(10**9)
-        gate = HighWater(storage, clock=lambda: now[0])  # type: ignore[arg-type]  # as above
-        storage.used = 10**9
-        for used, goes_on in ((10**9, False), (9 * 10**8, False), (8 * 10**8, False), (7 * 10**8, True)):
-            now[0] += 1
-            storage.used = used
-            assert await gate.admit(commit(10)) is goes_on
-            assert gate.is_full is not goes_on
-        assert storage.asked == 4
-
-    asyncio.run(main())
-    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
-
-
 def test_a_storage_that_can_not_be_written_shows_as_such_and_as_behind(tmp_path: Path) -> None:
     """It can still be read, so nothing else would show it."""
 
@@ -274,6 +224,76 @@ def test_a_storage_that_can_not_be_written_shows_as_such_and_as_behind(tmp_path:
         assert (seen["storage_up",], seen["forward_lag_seconds",]) == (0, 177)
 
     run(Operated(tmp_path), scenario)
+
+
+def test_a_full_disk_can_still_be_measured_and_read(tmp_path: Path) -> None:
+    """Its log can't be cut then. That is no reason to call the storage away: uploads are told that it is full."""
+
+    async def main() -> None:
+        with small_disk(tmp_path / "disk", 4) as disk:
+            clock, path = Clock(), disk.path / "reports.sqlite"
+            storage = AsyncStorage(SqliteStorage(path, clock=clock, entropy=os.urandom))
+            async with Operated(tmp_path, clock=clock, storage=storage) as world:
+                assert (await world.post(upload(unique(5)))).status_code == 202
+                disk.fill()
+                with pytest.raises(StorageError):
+                    await add_without_end(storage, [], replace(TERMS, closes_at=CLOSES))
+                await world.ingest.high_water.look()
+                answer = await world.post(upload(unique(1)))
+                assert (answer.status_code, answer.json()["type"]) == (503, "urn:hubbub:problem:storage-full")
+                seen = await world.metrics()
+                assert (seen["storage_up",], seen["storage_writable",], seen["ingest_stopped",]) == (1, 0, 1)
+                assert seen["waiting_buckets", "large enough", "dark_mode"] == 1
+                await world.admin.aclose()
+
+    asyncio.run(main())
+
+
+def test_a_storage_whose_room_can_not_be_seen_is_up_while_it_can_be_read(tmp_path: Path) -> None:
+    async def scenario(world: Operated) -> None:
+        await world.post(upload(unique(5)))
+
+        async def refuse() -> Any:
+            raise StorageError("INFO is not allowed")
+
+        world.storage.room = refuse  # type: ignore[method-assign]  # as above
+        world.ingest.high_water._looked = float("-inf")
+        seen = await world.metrics()
+        assert seen["storage_up",] == 1
+        assert seen["waiting_buckets", "large enough", "dark_mode"] == 1
+
+    run(Operated(tmp_path), scenario)
+
+
+@pytest.mark.parametrize("before", [None, 1, 2])
+def test_a_full_redis_of_an_older_version_is_taken_over_and_drains(tmp_path: Path, before: int | None) -> None:
+    """Whoever upgrades to get out of a full storage must not wait for room first."""
+
+    async def main(server: RedisServer) -> None:
+        clock, client, mark = Clock(0), server.client(), Keys("hubbub-shuffler").mark
+        sealed = unique(100, TERMS.size)
+        old = RedisStorage(server.url, clock=clock, lease_clock=clock, entropy=os.urandom)
+        old.add([Arrivals(BUCKET, TERMS, sealed)])
+        old.disconnect()
+        client.hdel(mark, "layout")
+        if before is not None:
+            client.hset(mark, "layout", before)
+        _full(server)
+        storage = AsyncStorage(RedisStorage(server.url, clock=clock, lease_clock=clock, entropy=os.urandom))
+        assert int(client.hget(mark, "layout")) == LAYOUT
+        clock.now = TERMS.closes_at
+        await storage.close((), due=TERMS.closes_at)
+        assert await storage.plan(BUCKET, Plan((os.urandom(16),), bytes(32), len(sealed), 0))
+        claim = await storage.claim(LEASE)
+        assert claim
+        assert await storage.settle(claim, "accepted")
+        await forgotten(storage)
+        assert not (await storage.overview()).waiting
+        await storage.aclose()
+        client.close()
+
+    with one_server(tmp_path / "redis") as server:
+        asyncio.run(main(server))
 
 
 def test_a_storage_without_a_limit_says_so(tmp_path: Path) -> None:

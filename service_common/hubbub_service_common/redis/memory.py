@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from hubbub_service_common.redis.address import Node
 from hubbub_service_common.storage import StorageError
 
-__all__ = ["Memory", "memory_of"]
+__all__ = ["Memory", "base_of", "memory_of"]
 
 
 class Memory(NamedTuple):
@@ -31,11 +31,22 @@ class Servers(Protocol):
 
 def memory_of(servers: Servers) -> list[Memory]:
     """One for each primary. Buffers for replicas and for the append-only file are left out, as the server does."""
+    return [memory for memory, _ in base_of(servers)]
+
+
+def base_of(servers: Servers) -> list[tuple[Memory, int]]:
+    """The same, each with what of `used` is no data: the server itself, its connections, tables of keys.
+
+    It stays when all data has left, so who waits for room must not wait for this.
+    """
     try:
-        said = [servers.info(node, "memory") for node in servers.primaries()]
-        return [
-            Memory(int(one["used_memory"]) - int(one.get("mem_not_counted_for_evict", 0)), int(one.get("maxmemory", 0)))
-            for one in said
-        ]
+        return [_measured(servers.info(node, "memory")) for node in servers.primaries()]
     except (KeyError, ValueError) as error:
         raise StorageError("Redis does not say how much memory it has in use") from error
+
+
+def _measured(said: dict[str, str]) -> tuple[Memory, int]:
+    not_counted = int(said.get("mem_not_counted_for_evict", 0))
+    used = int(said["used_memory"]) - not_counted
+    base = int(said.get("used_memory_overhead", 0)) - not_counted
+    return Memory(used, int(said.get("maxmemory", 0))), min(used, max(0, base))

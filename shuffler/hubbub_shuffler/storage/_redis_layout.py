@@ -42,4 +42,4 @@ def take_over(client: RedisClient, keys: Keys, scripts: Scripts) -> None:
     refuse_newer(int(found), LAYOUT, OTHERWISE)
     for old in range(int(found), LAYOUT):
         UPGRADES[old](client, keys)
-        client.run([command("HSET", keys.mark, "layout", old + 1)])
+        client.run([scripts.upgraded((keys.mark,), old + 1)])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hubbub_service_common.redis.calls import command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.memory import memory_of
+from hubbub_service_common.redis.memory import base_of
 from hubbub_service_common.room import Room, headroom
 from hubbub_shuffler.storage._redis_keys import Keys
 
@@ -24,7 +24,7 @@ def room_of(client: RedisClient, keys: Keys, quota: int | None) -> Room | None:
     """None if no primary has a `maxmemory`, and there is no quota."""
     rooms: list[Room] = []
     waiting: int | None = None
-    for used, maxmemory in memory_of(client):
+    for (used, maxmemory), base in base_of(client):
         limits = [limit for limit in (maxmemory, quota) if limit]
         if not limits:
             continue
@@ -32,5 +32,6 @@ def room_of(client: RedisClient, keys: Keys, quota: int | None) -> Room | None:
             waiting = sum(client.run([command("ZCARD", keys.listing(state)) for state in _NOT_GONE], write=False))
         limit = min(limits)
         margin = headroom(limit, _SHARE)
-        rooms.append(Room(used, limit, limit - margin - waiting * _PER_BUCKET - used, margin // 2))
+        left = limit - margin - waiting * _PER_BUCKET - used
+        rooms.append(Room(used, limit, left, margin // 2, max(0, limit - margin - base)))
     return min(rooms, key=lambda room: room.left, default=None)

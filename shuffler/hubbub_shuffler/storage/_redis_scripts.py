@@ -25,5 +25,6 @@ class Scripts:
         self.claim, self.hold, self.settle = read("claim"), read("hold"), read("settle")
         self.hold_back, self.offer = read("hold_back"), read("offer")
         self.erase_shard, self.forget, self.tidy = read("erase_shard"), read("forget"), read("tidy")
-        self.layout, self.halved, self.hold_periods = read("layout"), read("halved"), read("hold_periods")
+        self.layout, self.upgraded = read("layout"), read("upgraded")
+        self.halved, self.hold_periods = read("halved"), read("hold_periods")
         self.adopt_shard, self.mend, self.give_up = read("adopt_shard"), read("mend"), read("give_up")

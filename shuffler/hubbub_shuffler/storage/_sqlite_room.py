@@ -87,8 +87,11 @@ class _Pages(NamedTuple):
 def room_of(db: sqlite3.Connection, database: Path, quota: int | None) -> Room:
     """What there is now. Where the log is large beside what is left, it is cut first."""
     found = _room(db, database, quota)
-    if 4 * _size(_log_of(database)) > max(0, found.left) and cut_log(db):
-        return _room(db, database, quota)
+    if 4 * _size(_log_of(database)) > max(0, found.left):
+        # A full disk may refuse the cut. What was found says that there is no room, which is the answer.
+        with suppress(sqlite3.OperationalError):
+            if cut_log(db):
+                return _room(db, database, quota)
     return found
 
 
@@ -99,10 +102,12 @@ def _room(db: sqlite3.Connection, database: Path, quota: int | None) -> Room:
     used = live + pages.log
     limit = used + max(0, disk.free - pages.growth) + spare
     # The log grows on the disk itself: free pages of the database are of no use to it.
-    left = min(disk.free - pages.growth + spare - 2 * margin, disk.free - pages.growth - margin)
+    inside, beside = disk.free - pages.growth + spare - 2 * margin, disk.free - pages.growth - margin
+    left, most = min(inside, beside), min(inside + used, beside + pages.log)
     if quota is not None:
-        limit, left = min(limit, quota), min(left, quota - headroom(quota) - used)
-    return Room(used, limit, left, min(margin, headroom(limit, 8)) // 2)
+        own = quota - headroom(quota)
+        limit, left, most = min(limit, quota), min(left, own - used), min(most, own)
+    return Room(used, limit, left, min(margin, headroom(limit, 8)) // 2, max(0, most))
 
 
 def free_of(database: Path) -> int:

@@ -6,6 +6,7 @@ if not found then
   for _, key in ipairs(KEYS) do
     if redis.call('EXISTS', key) == 1 then found = ARGV[1] end
   end
+  even_without_room()
   redis.call('HSET', KEYS[1], 'layout', found)
 end
 return found

@@ -1,0 +1,8 @@
+-- The layout is this one now, unless another process has brought it further. Also beyond maxmemory: what is full there
+-- can only leave once the new software runs.
+-- KEYS the mark   ARGV layout
+if tonumber(redis.call('HGET', KEYS[1], 'layout') or 0) < tonumber(ARGV[1]) then
+  even_without_room()
+  redis.call('HSET', KEYS[1], 'layout', ARGV[1])
+end
+return 1

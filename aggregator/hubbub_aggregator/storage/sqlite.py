@@ -123,14 +123,26 @@ class SqliteStorage:
         with self._lock, as_storage_error():
             return sqlite_nonces.among(self._connection, period, mark, nonces)
 
-    def accept(self, id: bytes, version: int, accepted: Accepted) -> Outcome:  # noqa: A002  it is an id
+    def accept(
+        self,
+        id: bytes,  # noqa: A002  it is an id
+        version: int,
+        accepted: Accepted,
+        last: bytes | None = None,
+    ) -> Outcome:
         with self._transaction():
             batch = self.batch(id)
             if batch is None or batch.state != "pending":
                 return "settled"  # a verdict is never changed
             metric, period = batch.header.metric, batch.header.period
-            (newest,) = self._one("SELECT max(version) FROM batches WHERE metric = ? AND period = ?", metric, period)
-            if (newest or 0) != version:
+            newest = self._one(
+                "SELECT version, id FROM batches WHERE metric = ? AND period = ? AND version > 0 "
+                "ORDER BY version DESC LIMIT 1",
+                metric,
+                period,
+            )
+            number, mark = newest or (0, b"")
+            if number != version or last not in (None, mark):
                 return "outdated"
             self._connection.execute(
                 "INSERT INTO releases VALUES (?, ?, ?, ?, ?)", (id, metric, period, accepted.tally, accepted.record)

@@ -168,7 +168,7 @@ class Accumulator:
         mechanism, header, parts = governed.metric.mechanism, batch.header, [part.nonces for part in opened]
         nonces, first = await asyncio.to_thread(distinct, parts)
         while True:
-            version, known = await asyncio.to_thread(
+            version, known, last = await asyncio.to_thread(
                 self.duplicates.counted, header.metric, header.period, nonces, header.in_other_batches
             )
             fresh, valid = nonces[~known].tobytes(), len(nonces) - int(known.sum())
@@ -180,7 +180,7 @@ class Accumulator:
                 return
             tally = await self._tally(mechanism, opened, masks(parts, first[~known]))
             accepted = Accepted(valid, invalid, tally, fresh, release_record(batch, governed, promise, invalid))
-            outcome = await asyncio.to_thread(self.storage.accept, batch.id, version, accepted)
+            outcome = await asyncio.to_thread(self.storage.accept, batch.id, version, accepted, last)
             if outcome == "outdated":
                 continue  # another batch of this metric and period came in between: its nonces count too
             self._read.pop(batch.id, None)

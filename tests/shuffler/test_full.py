@@ -52,9 +52,7 @@ def place(kind: str, directory: Path) -> Iterator[Place]:
         return
     with one_server(directory / "redis") as server:
         yield Place(
-            lambda clock: AsyncStorage(
-                RedisStorage(server.url, clock=clock, lease_clock=clock, entropy=os.urandom)
-            ),
+            lambda clock: AsyncStorage(RedisStorage(server.url, clock=clock, lease_clock=clock, entropy=os.urandom)),
             lambda: _full(server),
         )
 

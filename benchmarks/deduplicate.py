@@ -51,17 +51,17 @@ class Pair:
     def settle(self, parts: list[bytes], repeated: int = 0) -> None:
         """One batch from its opened reports to its verdict."""
         nonces, _ = distinct(parts)
-        version, known = self.duplicates.counted(self.metric, 7, nonces)
+        version, known, last = self.duplicates.counted(self.metric, 7, nonces)
         assert (version, int(known.sum())) == (self.accepted, repeated)
-        self.accept(nonces[~known].tobytes())
+        self.accept(nonces[~known].tobytes(), last)
 
-    def accept(self, fresh: bytes) -> None:
+    def accept(self, fresh: bytes, last: bytes | None = None) -> None:
         """The verdict on a batch with these nonces, which are new."""
         name, reports = next(_IDS).to_bytes(16), len(fresh) // NONCE_BYTES
         header = BatchHeader(self.metric, 7, 3, reports, 70)
         self.storage.admit(Batch(name, header, name * 2, "pending", name.hex()))
         accepted = Accepted(reports, {}, b"tally", fresh, "{}")
-        assert self.storage.accept(name, self.accepted, accepted) == "accepted"
+        assert self.storage.accept(name, self.accepted, accepted, last) == "accepted"
         self.duplicates.add(self.metric, 7, self.accepted, name, fresh)
         self.accepted += 1
 

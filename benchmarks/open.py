@@ -110,7 +110,7 @@ async def measure(service: Aggregator, pool: Pool, cores: int, name: str, count:
 
 
 def spooled(service: Aggregator, reports: list[bytes]) -> str:
-    with service.spool.upload() as upload:
+    with service.spool.upload(sum(map(len, reports))) as upload:
         for report in reports:
             upload.write(report)
         upload.sync()

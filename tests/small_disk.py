@@ -17,8 +17,8 @@ class SmallDisk:
         self.path = path
         self._filler = path / "somebody-else"
 
-    def fill(self) -> None:
-        """As another program does, to the last byte."""
+    def fill(self, leaving: int = 0) -> None:
+        """As another program does, to the last byte or to the last so many."""
         with self._filler.open("ab", buffering=0) as file:
             for size in (2**16, 2**12, 1):
                 try:
@@ -26,6 +26,7 @@ class SmallDisk:
                         file.write(bytes(size))
                 except OSError:
                     continue
+            file.truncate(file.tell() - leaving)
 
     def clear(self) -> None:
         self._filler.unlink(missing_ok=True)

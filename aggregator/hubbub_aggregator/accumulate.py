@@ -12,7 +12,7 @@ import logging
 import os
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -73,6 +73,8 @@ class Accumulator:
     at_once: int = field(default_factory=lambda: os.cpu_count() or 1)
     lease: float = 30.0
     """Seconds after which another process goes on with what this one began, if it is gone."""
+    storage_failed: Callable[[], None] = lambda: None
+    """Told each time that a batch can't be worked on because of the storage."""
     progress: Progress = field(default_factory=Progress)
     _holder: str = field(default_factory=lambda: secrets.token_hex(8))
     _busy: set[bytes] = field(default_factory=set)
@@ -106,7 +108,11 @@ class Accumulator:
                     await self._settle_in_time(batch)
         except Exception as error:  # noqa: BLE001  one batch must not stop the others; it stays pending
             self.progress.failures += 1
-            _LOG.error("batch %s could not be worked on and stays pending: %s", batch.id.hex(), type(error).__name__)
+            why = type(error).__name__
+            if isinstance(error, StorageError):
+                self.storage_failed()
+                why = f"{why}: {error}"
+            _LOG.error("batch %s could not be worked on and stays pending: %s", batch.id.hex(), why)
             return False
         finally:
             self._busy.discard(batch.id)
@@ -168,7 +174,7 @@ class Accumulator:
         mechanism, header, parts = governed.metric.mechanism, batch.header, [part.nonces for part in opened]
         nonces, first = await asyncio.to_thread(distinct, parts)
         while True:
-            version, known = await asyncio.to_thread(
+            version, known, last = await asyncio.to_thread(
                 self.duplicates.counted, header.metric, header.period, nonces, header.in_other_batches
             )
             fresh, valid = nonces[~known].tobytes(), len(nonces) - int(known.sum())
@@ -180,7 +186,7 @@ class Accumulator:
                 return
             tally = await self._tally(mechanism, opened, masks(parts, first[~known]))
             accepted = Accepted(valid, invalid, tally, fresh, release_record(batch, governed, promise, invalid))
-            outcome = await asyncio.to_thread(self.storage.accept, batch.id, version, accepted)
+            outcome = await asyncio.to_thread(self.storage.accept, batch.id, version, accepted, last)
             if outcome == "outdated":
                 continue  # another batch of this metric and period came in between: its nonces count too
             self._read.pop(batch.id, None)

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hubbub.wire import NONCE_BYTES
 from hubbub_aggregator.nonce_filter import NonceFilter, hashes
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from hubbub_aggregator.nonce_filter import Hashes
 
-__all__ = ["LIMIT", "Duplicates", "as_nonces", "distinct", "masks"]
+__all__ = ["LIMIT", "Counted", "Duplicates", "as_nonces", "distinct", "masks"]
 
 LIMIT = 640 * 2**20
 """Bytes of filters that one process holds, of all pairs together. Two fifths are for the filter of a whole pair, the
@@ -104,34 +104,64 @@ class _Pair:
         return self.all.size + sum(run.filter.size for run in self.runs if run.filter is not None)
 
     def in_question(
-        self, maybe: NDArray[np.intp], hashed: Hashes
-    ) -> Iterator[tuple[Sequence[bytes], NDArray[np.intp]]]:
-        """Accepted batches, and which of these they may have. There may be many batches: little is done for each."""
+        self, maybe: NDArray[np.intp], hashed: Hashes, found: NDArray[np.bool_]
+    ) -> Iterator[tuple[bytes, NDArray[np.intp]]]:
+        """Accepted batches, and which of these they may have. There may be many batches: little is done for each.
+
+        `found` is the caller's: what was found in one batch is not asked for in the next.
+        """
         bits = None
-        for run in self.runs if len(maybe) else ():
-            if run.filter is None:
-                yield run.marks, maybe
+        for run in self.runs:
+            if not len(maybe):
+                return
+            asked = maybe
+            if run.filter is not None:
+                bits = run.filter.bits(hashed) if bits is None else bits
+                asked = maybe[run.filter.may_hold_bits(hashed, bits)]
+            if not len(asked):
                 continue
-            bits = run.filter.bits(hashed) if bits is None else bits
-            asked = run.filter.may_hold_bits(hashed, bits)
-            if len(asked):
-                yield run.marks, maybe[asked]
+            for mark in run.marks:
+                yield mark, asked
+                asked = asked[~found[asked]]
+                if not len(asked):
+                    break
+            left = ~found[maybe]
+            maybe, hashed, bits = maybe[left], hashed[left], None if bits is None else bits[left]
+
+    def more(self, count: int) -> int:
+        """Bytes that another batch of so many takes for a filter of its own."""
+        return 0 if self._shares(count) else NonceFilter.size_of(self._room_for(count), _RUN_BITS)
+
+    def _shares(self, count: int) -> bool:
+        return bool(self.runs) and self.runs[-1].held + count <= self.runs[-1].capacity
+
+    def _room_for(self, count: int) -> int:
+        # larger in a larger pair: what every nonce in question is asked in must not be many
+        return max(_SMALLEST, count, (self.held + count) // 16)
 
     def add(self, mark: bytes, ordered: Hashes, *, room: int) -> None:
         """Take in one accepted batch, with so many bytes of memory for all filters."""
+        if not self._shares(len(ordered)):
+            capacity, fits = self._room_for(len(ordered)), self.size + self.more(len(ordered)) <= room
+            self.runs.append(_Run(capacity, NonceFilter(capacity, _RUN_BITS, _SECRETS[1]) if fits else None))
         self.all.add(ordered)
         self.marks.append(mark)
         self.held += len(ordered)
-        if not self.runs or self.runs[-1].held + len(ordered) > self.runs[-1].capacity:
-            # larger in a larger pair: what every nonce in question is asked in must not be many
-            filter_ = NonceFilter(max(_SMALLEST, len(ordered), self.held // 16), _RUN_BITS, _SECRETS[1])
-            fits = self.size + filter_.size <= room
-            self.runs.append(_Run(filter_.capacity, filter_ if fits else None))
         run = self.runs[-1]
         run.marks.append(mark)
         run.held += len(ordered)
         if run.filter is not None:
             run.filter.add(ordered)
+
+
+class Counted(NamedTuple):
+    """What a pair has counted of some nonces, and up to where it was looked at."""
+
+    version: int
+    repeated: NDArray[np.bool_]
+    """Which of them."""
+    last: bytes
+    """The mark of the batch that was accepted last up to then; empty if there was none."""
 
 
 class Duplicates:
@@ -144,9 +174,7 @@ class Duplicates:
         self._pairs: OrderedDict[tuple[bytes, int], _Pair] = OrderedDict()
         """The one that was used last is the last."""
 
-    def counted(
-        self, metric: bytes, period: int, nonces: NDArray[Any], others: int = 0
-    ) -> tuple[int, NDArray[np.bool_]]:
+    def counted(self, metric: bytes, period: int, nonces: NDArray[Any], others: int = 0) -> Counted:
         """The version of a pair, and which of these nonces, sorted and each there once, it has counted up to that.
 
         `others`: how many reports are to come in other batches, if the shuffler said so. Room is made for them at once.
@@ -159,10 +187,9 @@ class Duplicates:
             if version:
                 hashed = hashes(nonces)
                 maybe = pair.all.may_hold(hashed)
-                for marks, asked in pair.in_question(maybe, hashed[maybe]):
-                    for mark in marks:
-                        found[asked[self._are_in(metric, period, mark, nonces[asked])]] = True
-            return version, found
+                for mark, asked in pair.in_question(maybe, hashed[maybe], found):
+                    found[asked[self._are_in(metric, period, mark, nonces[asked])]] = True
+            return Counted(version, found, pair.marks[-1] if version else b"")
 
     def _are_in(self, metric: bytes, period: int, mark: bytes, nonces: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of these nonces one accepted batch has: this is the exact answer."""
@@ -179,14 +206,21 @@ class Duplicates:
         return found
 
     def add(self, metric: bytes, period: int, version: int, batch: bytes, nonces: bytes) -> None:
-        """These were counted for a batch at this version: it need not be read for that."""
+        """These were counted for a batch at this version: it need not be read for that.
+
+        Another thread may have asked about the pair since, and has read the batch then. What does not follow on what
+        is known is left to who asks next.
+        """
         with self._lock, suppress(StorageError):  # then it is read, when the pair is asked for again
-            pair = self._pairs.pop((metric, period), None)
-            if pair is not None and len(pair.marks) == version:
-                marks = self._storage.accepted(metric, period, version)
-                if marks and marks[0].startswith(batch):
-                    self._take_in(metric, period, pair, marks[0], as_nonces(nonces), len(nonces) // NONCE_BYTES)
-                    self._keep(metric, period, pair)
+            pair = self._pairs.get((metric, period))
+            if pair is None or len(pair.marks) != version:
+                return
+            marks = self._storage.accepted(metric, period, max(0, version - 1))
+            before, new = (marks[:1], marks[1:2]) if version else ([], marks[:1])
+            if before == pair.marks[-1:] and new and new[0].startswith(batch):
+                del self._pairs[metric, period]  # until it is whole again
+                self._take_in(metric, period, pair, new[0], as_nonces(nonces), len(nonces) // NONCE_BYTES)
+                self._keep(metric, period, pair)
 
     def trim(self) -> None:
         """Give up what nobody has asked about for a while: its nonces may have been erased since."""
@@ -201,10 +235,11 @@ class Duplicates:
         return sum(pair.size for pair in self._pairs.values())
 
     def _up_to_date(self, metric: bytes, period: int, expected: int) -> _Pair:
-        """The filters of a pair with all that was accepted for it in them. If this fails, nothing is known of it."""
-        pair = self._pairs.pop((metric, period), None) or _Pair()
+        """The filters of a pair with all that was accepted for it in them. If reading it fails, nothing is known."""
+        pair = self._pairs.get((metric, period)) or _Pair()
         known = len(pair.marks)
         marks = self._storage.accepted(metric, period, max(0, known - 1))
+        self._pairs.pop((metric, period), None)  # until it is whole again
         if known and marks[:1] != pair.marks[-1:]:  # a failover lost what was accepted: nothing known is certain
             pair, known = _Pair(), 0
             marks = self._storage.accepted(metric, period)
@@ -224,17 +259,26 @@ class Duplicates:
 
         needed = max(pair.held + expected, pair.expected)
         if needed > pair.all.capacity < self._largest:
-            pair.all = _of_a_pair(min(self._largest, max(2 * needed, _GROWTH * pair.all.capacity)))
+            capacity = min(self._largest, max(2 * needed, _GROWTH * pair.all.capacity))
+            pair.all = _of_a_pair(0)  # the old one goes before the new one comes
+            self._make_room(pair.size + NonceFilter.size_of(capacity, _PAIR_BITS))
+            pair.all = _of_a_pair(capacity)
             for earlier in pair.marks:
                 pair.all.add(np.sort(hashes(self._read(metric, period, earlier))))
+        more = pair.more(len(nonces))
+        self._make_room(pair.size + (more if pair.size + more <= self._limit else 0))
         pair.add(mark, np.sort(hashes(nonces)), room=self._limit)
+
+    def _make_room(self, needed: int) -> None:
+        """Give up the pairs that were used longest ago, before so many bytes are taken by one that is worked on."""
+        while self._pairs and self.size + needed > self._limit:
+            self._pairs.popitem(last=False)
 
     def _read(self, metric: bytes, period: int, mark: bytes) -> NDArray[Any]:
         return as_nonces(self._storage.nonces(metric, period, mark))
 
     def _keep(self, metric: bytes, period: int, pair: _Pair) -> None:
         """It was used last; others go if there is no room for all."""
+        self._make_room(pair.size)
         pair.used = time.monotonic()
         self._pairs[metric, period] = pair
-        while len(self._pairs) > 1 and self.size > self._limit:
-            self._pairs.popitem(last=False)

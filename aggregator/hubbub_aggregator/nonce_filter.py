@@ -52,7 +52,12 @@ class NonceFilter:
         import numpy as np
 
         self.capacity, self._secret = capacity, np.uint64(secret)
-        self._words = np.zeros(max(1, capacity * bits // 64), np.uint64)
+        self._words = np.zeros(self.size_of(capacity, bits) // 8, np.uint64)
+
+    @staticmethod
+    def size_of(capacity: int, bits: int) -> int:
+        """Bytes that a filter takes."""
+        return max(1, capacity * bits // 64) * 8
 
     @property
     def size(self) -> int:

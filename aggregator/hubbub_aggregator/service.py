@@ -85,8 +85,13 @@ class Aggregator:
 
     def __post_init__(self) -> None:
         self.accumulator = Accumulator(
-            self.storage, self.spool, self.codebooks, self.ring, self.pool, self.clock, lease=self.lease
+            *(self.storage, self.spool, self.codebooks, self.ring, self.pool, self.clock),
+            lease=self.lease,
+            storage_failed=self._count_storage_error,
         )
+
+    def _count_storage_error(self) -> None:
+        self.storage_errors += 1
 
     def start(self) -> None:
         """Clear what a crash left behind and publish what must be published."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from errno import ENOSPC
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO
 
 from hubbub_service_common.files import create, sync
@@ -29,8 +30,10 @@ _PIECE = 2**20
 class Upload:
     """A body on its way in. Unless it is marked as `kept`, nothing of it stays."""
 
-    def __init__(self, file: BinaryIO, path: Path) -> None:
+    def __init__(self, file: BinaryIO, path: Path, size: int) -> None:
         self._file, self._path = file, path
+        self.unwritten = self.unshared = size
+        """Bytes of it that are to come: to the file, and to the shared storage."""
         self.kept = False
 
     @property
@@ -39,6 +42,14 @@ class Upload:
 
     def write(self, chunk: bytes) -> None:
         self._file.write(chunk)
+        self.unwritten -= len(chunk)
+
+    def pieces(self) -> Iterator[bytes]:
+        """All that was written, for the shared storage: what was asked for before has arrived there."""
+        with self._path.open("rb") as file:
+            while piece := file.read(_PIECE):
+                yield piece
+                self.unshared -= len(piece)
 
     def sync(self) -> None:
         """Make the bytes durable; the file's name is so when the directory is."""
@@ -54,34 +65,44 @@ class Spool:
         directory.mkdir(mode=0o700, exist_ok=True)
         self._directory, self._shared = directory, shared
         self._incoming: set[str] = set()
+        self._lock, self._uploads = Lock(), list[Upload]()
+        """Those under way, in the order in which they began."""
 
-    def make_sure_of_room(self, size: int) -> None:
-        """OSError or StorageError unless a body of this size leaves room for the work on all that wait.
+    def make_sure_of_room(self, upload: Upload) -> None:
+        """OSError or StorageError unless this body leaves room for the work on all that wait and all that come.
 
         What stays of a batch is less than half of its body, also while it is in a log and in the file behind that. A
-        disk full of bodies could not settle one of them, and would never be empty again.
+        disk full of bodies could not settle one of them, and would never be empty again. What others have announced
+        and not sent counts as if it were there. Of two that come at once the second one sees the first.
         """
+        with self._lock:
+            until = self._uploads.index(upload) + 1
+            coming = [(one.unwritten, one.unshared) for one in self._uploads[:until]]
+        # looked at after that: what arrives in between counts twice, and nothing counts never
         if self._shared is not None:
-            self._shared.make_sure_of_room(size)
-        disk = disk_of(self._directory)
-        waiting = 0
+            self._shared.make_sure_of_room(sum(unshared for _, unshared in coming))
+        unwritten, disk, waiting = sum(unwritten for unwritten, _ in coming), disk_of(self._directory), 0
         for path in self._directory.iterdir():
             with suppress(FileNotFoundError):  # worked on meanwhile
                 waiting += path.stat().st_size
-        if disk.free - size < headroom(disk.total) + (waiting + size) // 2:
+        if disk.free - unwritten < headroom(disk.total) + (waiting + unwritten) // 2:
             raise OSError(ENOSPC, "too little room for the body and for the work on it")
 
     @contextmanager
-    def upload(self) -> Iterator[Upload]:
-        """Room for one body; removed at the end unless it was kept."""
+    def upload(self, size: int) -> Iterator[Upload]:
+        """One body of this size, which counts as coming from here on; removed at the end unless it was kept."""
         path = self.path(secrets.token_hex(16))
         self._incoming.add(path.name)
         try:
             with create(path) as file:
-                upload = Upload(file, path)
+                upload = Upload(file, path, size)
+                with self._lock:
+                    self._uploads.append(upload)
                 try:
                     yield upload
                 finally:
+                    with self._lock:
+                        self._uploads.remove(upload)
                     if not upload.kept:
                         path.unlink()
         finally:
@@ -91,7 +112,7 @@ class Spool:
         """Make a whole body durable, here and where the other processes find it."""
         upload.sync()
         if self._shared is not None:
-            self._shared.keep(upload.name, _pieces(self.path(upload.name)))
+            self._shared.keep(upload.name, upload.pieces())
 
     def settle_upload(self, upload: Upload, *, kept: bool) -> None:
         """Say whether a batch names this body now."""
@@ -142,9 +163,3 @@ class Spool:
         for path in stray:
             path.unlink(missing_ok=True)
         return len(stray)
-
-
-def _pieces(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            yield piece

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-__all__ = ["StorageAway", "StorageError", "StorageKind", "refuse_newer"]
+__all__ = ["StorageAway", "StorageError", "StorageKind", "StorageStuck", "refuse_newer"]
 
 StorageKind: TypeAlias = Literal["sqlite", "redis"]
 """The backends, as a storage says itself and as a status shows it."""
@@ -19,6 +19,10 @@ class StorageError(Exception):
 
 class StorageAway(StorageError):
     """It can't be reached, or is not ready yet: it is down, starts, or another server takes over. That passes."""
+
+
+class StorageStuck(StorageAway):
+    """It answers, and takes no writes until somebody does something about it: the text says what."""
 
 
 def refuse_newer(found: int, known: int, otherwise: str) -> None:

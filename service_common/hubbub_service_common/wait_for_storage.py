@@ -25,7 +25,7 @@ from hubbub_service_common.backoff import backoff
 from hubbub_service_common.framework import create_api
 from hubbub_service_common.health import Health, add_health
 from hubbub_service_common.problem_documents import ProblemHandlers, send_problem
-from hubbub_service_common.storage import StorageAway, StorageError
+from hubbub_service_common.storage import StorageAway, StorageError, StorageStuck
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -57,11 +57,10 @@ def open_when_reachable(
             if away is None:
                 raise
             if not waited:
-                log.warning(
-                    "the service waits for its storage, and tries again until it is there: %s. Start it, or correct "
-                    "its address in the setting storage",
-                    away,
-                )
+                stuck = isinstance(away, StorageStuck)
+                advice = "" if stuck else ". Start it, or correct its address in the setting storage"
+                until = "it takes writes" if stuck else "it is there"
+                log.warning("the service waits for its storage, and tries again until %s: %s%s", until, away, advice)
             waited = True
             attempt = _Attempts(lambda: close(open_()))
             serving.run(_wait(attempt, listeners, log))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -21,7 +21,7 @@ from hubbub.codebook import Metric
 from hubbub.mechanisms import Mechanism
 from hubbub.sealing import Sealer
 from hubbub.simulation import InsecureBulkRandomness
-from hubbub.wire import BATCH_TYPE, BatchHeader, Plaintext, ReportHeader
+from hubbub.wire import BATCH_HEADER_BYTES, BATCH_TYPE, BatchHeader, Plaintext, ReportHeader
 from hubbub_aggregator.app import create_app
 from hubbub_aggregator.main import DATABASE, build, open_state
 from hubbub_aggregator.opening import Pool
@@ -160,6 +160,39 @@ class Site:
         headers = {"Content-Type": BATCH_TYPE} | request.pop("headers", {})
         name = (batch_id or os.urandom(16)).hex()
         return self.call("PUT", f"/v1/batches/{name}", content=body, headers=headers, **request)
+
+    def put_together(self, bodies: Iterable[bytes]) -> list[httpx2.Response]:
+        """Send batches at once: nothing but heads until each was let in, or was refused."""
+        waiting, looked = [*bodies], asyncio.Event()
+        left = len(waiting)
+
+        def one_less() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                looked.set()
+
+        async def parts(body: bytes, passed: list[bool]) -> AsyncIterator[bytes]:
+            yield body[:BATCH_HEADER_BYTES]
+            passed.append(True)  # more of it is asked for
+            one_less()
+            await looked.wait()
+            yield body[BATCH_HEADER_BYTES:]
+
+        async def send(http: httpx2.AsyncClient, body: bytes) -> httpx2.Response:
+            passed = list[bool]()
+            path, headers = f"/v1/batches/{os.urandom(16).hex()}", {"Content-Type": BATCH_TYPE}
+            answer = await http.put(path, content=parts(body, passed), headers=headers)
+            if not passed:
+                one_less()
+            return answer
+
+        async def go() -> list[httpx2.Response]:
+            transport = httpx2.ASGITransport(self.app)
+            async with httpx2.AsyncClient(transport=transport, base_url="http://aggregator") as http:
+                return await asyncio.gather(*(send(http, body) for body in waiting))
+
+        return asyncio.run(go())
 
     def work(self) -> None:
         assert asyncio.run(self.service.accumulator.drain()) == 0

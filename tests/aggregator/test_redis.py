@@ -204,7 +204,7 @@ def test_counts_of_a_verdict_that_never_came_go_by_themselves(opening: Callable[
     open_ = opening()
     prepare(open_())
     dying = open_()
-    cut_after(dying, 5)  # what was accepted, where the batch is and what is there; then two blobs
+    cut_after(dying, 4)  # what was accepted, where the batch is and what is there; then both blobs
     with pytest.raises(PowerCut):
         accept_two(dying)
     storage = open_()
@@ -243,7 +243,7 @@ def test_a_batch_that_comes_while_its_period_is_forgotten_still_gets_its_verdict
 
 def test_a_body_that_a_power_cut_shortened_is_fetched_again(opening: Callable[[], Open], tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool", opening()().bodies)
-    with spool.upload() as upload:
+    with spool.upload(50) as upload:
         upload.write(b"whole" * 10)
         spool.keep(upload)
         spool.settle_upload(upload, kept=True)
@@ -401,9 +401,33 @@ def test_what_the_version_before_accepted_is_taken_over_also_while_it_still_runs
     accepted_by_the_version_before(open_(), four, b"4" * 16)
     assert storage.accepted(METRIC, 7)[:2] == before  # what has its place keeps it
     assert [mark[:16] for mark in storage.accepted(METRIC, 7)] == [ONE, TWO, three, four]
-    version, repeated = known.counted(METRIC, 7, distinct([ONE + three + b"4" * 16 + b"5" * 16])[0])
+    version, repeated, _ = known.counted(METRIC, 7, distinct([ONE + three + b"4" * 16 + b"5" * 16])[0])
     assert (version, repeated.tolist()) == (4, [True, True, True, False])
     assert [release.id for release in storage.releases()] == [four, ONE, TWO, three]
+
+
+def test_a_batch_that_was_judged_against_one_that_a_failover_lost_is_judged_anew(opening: Callable[[], Open]) -> None:
+    storage, three = opening()(), (3).to_bytes(16)
+    for id_ in (ONE, TWO, three):
+        storage.admit(batch(id_))
+    names = storage._keys.pair(METRIC, 7)
+    waiting = storage._client.one(command("HGET", names.batches, ONE))
+    assert storage.accept(ONE, 0, accepted(b"1" * 16)) == "accepted"
+    known = Duplicates(storage)
+    nonces, _ = distinct([b"1" * 16 + b"2" * 16])
+    version, repeated, last = known.counted(METRIC, 7, nonces)
+    assert repeated.tolist() == [True, False]
+    lost = [
+        command("HSET", names.batches, ONE, waiting),
+        command("RPOP", names.accepted),
+        command("DECR", names.version),
+    ]
+    storage._client.run(lost)
+    assert storage.accept(TWO, 0, accepted(b"2" * 16)) == "accepted"
+    assert storage.accept(three, version, accepted(b"2" * 16), last) == "outdated"
+    version, repeated, last = known.counted(METRIC, 7, nonces)
+    assert (version, repeated.tolist()) == (1, [False, True])
+    assert storage.accept(three, version, accepted(b"1" * 16), last) == "accepted"
 
 
 def test_what_died_half_way_makes_no_nonce_of_its_retry_a_duplicate(opening: Callable[[], Open]) -> None:
@@ -415,13 +439,13 @@ def test_what_died_half_way_makes_no_nonce_of_its_retry_a_duplicate(opening: Cal
         dying = open_()
         cut_after(dying, commands)
         try:
-            version, _ = Duplicates(dying).counted(METRIC, 7, nonces)
+            version, _, _ = Duplicates(dying).counted(METRIC, 7, nonces)
             dying.accept(TWO, version, accepted(nonces.tobytes()))
         except PowerCut:
             storage = open_()
             found = storage.batch(TWO)
             assert found is not None
-            version, repeated = Duplicates(storage).counted(METRIC, 7, nonces)
+            version, repeated, _ = Duplicates(storage).counted(METRIC, 7, nonces)
             assert (version, repeated.tolist()) == ((1, [True] * 2) if found.state == "accepted" else (0, [False] * 2))
             if found.state == "pending":
                 assert storage.accept(TWO, version, accepted(nonces.tobytes())) == "accepted"

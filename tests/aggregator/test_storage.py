@@ -127,6 +127,19 @@ def test_of_two_workers_that_read_the_same_pair_only_one_is_accepted(storage: St
     assert storage.accepted(METRIC, 7, 2) == []
 
 
+def test_a_batch_is_accepted_only_behind_the_one_that_it_was_judged_after(storage: Storage) -> None:
+    """As many as then are not enough: others may be in their places after a failover."""
+    one, two, three = (storage.admit(batch(number)) for number in (1, 2, 3))
+    assert storage.accept(one.id, 0, accepted(1), b"a mark of another") == "outdated"
+    assert storage.accept(one.id, 0, accepted(1), b"") == "accepted"
+    (mark,) = storage.accepted(METRIC, 7)
+    assert storage.accept(two.id, 1, accepted(2), b"") == "outdated"
+    assert storage.accept(two.id, 1, accepted(2), b"a mark of another") == "outdated"
+    assert storage.accept(two.id, 1, accepted(2), mark) == "accepted"
+    assert storage.accept(three.id, 2, accepted(3), mark) == "outdated"
+    assert storage.accept(three.id, 2, accepted(3), storage.accepted(METRIC, 7)[-1]) == "accepted"
+
+
 def test_other_pairs_do_not_disturb(storage: Storage) -> None:
     one, two, three = (storage.admit(b) for b in (batch(1), batch(2, OTHER), batch(3, period=8)))
     assert {storage.accept(b.id, 0, accepted(1)) for b in (one, two, three)} == {"accepted"}
@@ -486,7 +499,7 @@ def test_a_file_of_the_version_before_is_taken_over_with_all_its_nonces(tmp_path
     asked = NONCES[1][16 * 100 : 16 * 103] + b"\xff" * 16
     assert storage.among(METRIC, 7, (2).to_bytes(16), asked) == asked[:48]
     nonces, _ = distinct([NONCES[0][:160] + NONCES[1][-160:] + b"n" * 16])
-    version, repeated = Duplicates(storage).counted(METRIC, 7, nonces)
+    version, repeated, _ = Duplicates(storage).counted(METRIC, 7, nonces)
     assert (version, int(repeated.sum())) == (2, 20)
     assert [(one.period, one.tally, one.record) for one in storage.releases()] == [
         (5, b"tally-3", '{"id":3}'),

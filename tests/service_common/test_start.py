@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -19,9 +20,11 @@ import pytest
 
 from hubbub_aggregator.settings import Settings as AggregatorSettings
 from hubbub_aggregator.storage import open_storage as open_releases
+from hubbub_service_common import serving
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.serving import listen
 from hubbub_service_common.storage import StorageAway, StorageError
+from hubbub_service_common.wait_for_storage import open_when_reachable
 from hubbub_shuffler.storage import open_storage as open_reports
 from tests.aggregator.fleet import CODEBOOK, remember
 from tests.patience import PATIENCE, wait_for, within
@@ -155,6 +158,26 @@ def test_a_cluster_that_is_not_formed_yet_is_away(tmp_path: Path) -> None:
         for opening in openings(f"redis+cluster://127.0.0.1:{node.port}"):
             with pytest.raises(StorageAway):
                 opening()
+
+
+def test_a_redis_that_takes_no_writes_is_not_said_to_be_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is there and its address is right: what is said is what to do about it."""
+    monkeypatch.setattr(serving, "run", lambda work: work.close())  # as if a signal came at once
+    log = logging.getLogger("a-service")
+
+    def said(url: str) -> str:
+        caplog.clear()
+        assert open_when_reachable(openings(url)[1], lambda _opened: None, [], log) is None
+        (record,) = caplog.records
+        return record.getMessage()
+
+    with one_server(tmp_path, "--maxmemory", "1") as server:
+        full = said(server.url)
+        assert "raise maxmemory" in full
+        assert "address" not in full
+    assert "Start it, or correct its address" in said(server.url)
 
 
 def test_what_no_waiting_mends_is_not_waited_for(tmp_path: Path) -> None:

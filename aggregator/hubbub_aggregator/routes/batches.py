@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Path, Request, Response
@@ -18,7 +19,7 @@ from hubbub_aggregator.models import Verdict
 from hubbub_aggregator.routes.access import PROBLEMS, Shuffler
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.spool import Upload
-from hubbub_aggregator.storage import Batch
+from hubbub_aggregator.storage import Batch, StorageError
 
 __all__ = ["router"]
 
@@ -159,8 +160,8 @@ async def _keep(
         digest = await _digest(header, rest, stream)
         return await asyncio.to_thread(_admit, service, Batch(name, header, digest, "accepted"))
     try:
-        await asyncio.to_thread(service.spool.make_sure_of_room, header.body_bytes)
-        with service.spool.upload() as upload:
+        with service.spool.upload(header.body_bytes) as upload:
+            await asyncio.to_thread(service.spool.make_sure_of_room, upload)
             digest = await _digest(header, rest, stream, upload)
             batch = Batch(name, header, digest, "pending", upload.name)
             batch = await asyncio.to_thread(_admit, service, batch, upload)
@@ -174,11 +175,24 @@ def _admit(service: Aggregator, batch: Batch, upload: Upload | None = None) -> B
     """Keep it, unless another upload of the same id was faster. The body stays only if the batch names it."""
     if upload is not None:
         service.spool.keep(upload)
-    kept = service.storage.admit(batch)
+    try:
+        kept = service.storage.admit(batch)
+    except StorageError:
+        if upload is not None:
+            _remove_unless_named(service, batch.id, upload)
+        raise
     if upload is not None:
         service.spool.settle_upload(upload, kept=kept.spool == upload.name)
     _refuse_conflict(kept, batch.header, batch.digest)
     return kept
+
+
+def _remove_unless_named(service: Aggregator, name: bytes, upload: Upload) -> None:
+    """A storage that is full must not hold a body for a day that no batch names; one that failed may name it."""
+    with suppress(StorageError):
+        known = service.storage.batch(name)
+        if known is None or known.spool != upload.name:
+            service.spool.settle_upload(upload, kept=False)
 
 
 def _refuse_conflict(known: Batch, header: BatchHeader, digest: bytes) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from hubbub.wire import BatchHeader
@@ -18,6 +19,7 @@ from hubbub_aggregator.storage._redis_keys import Keys, Member
 from hubbub_aggregator.storage.protocol import Accepted, Batch, Outcome, State
 from hubbub_service_common.redis.calls import Part, Script, command, script_text
 from hubbub_service_common.redis.client import RedisClient
+from hubbub_service_common.storage import StorageError
 
 __all__ = ["RedisBatches", "lua"]
 
@@ -26,7 +28,7 @@ _UNCOMMITTED = 86_400
 """Seconds after which blobs are gone that no verdict named."""
 _ID, _TOKEN = 16, 8
 """Bytes of a batch's id, and of what names its blobs. A mark is the one and then the other, in hexadecimal."""
-_SCRIPTS = ("place", "admit", "accepted", "commit", "refuse", "drop", "unplace", "note", "lease")
+_SCRIPTS = ("place", "admit", "accepted", "blobs", "commit", "refuse", "drop", "unplace", "note", "lease", "put", "set")
 
 
 def lua(name: str) -> Script:
@@ -78,7 +80,7 @@ class RedisBatches:
         The write is there for the WAIT behind it, which says that all before it on this server is replicated too.
         """
         pair = self._keys.pair(header.metric, header.period)
-        calls = [command("HGET", pair.batches, id), command("SET", pair.seen, 1)]
+        calls = [command("HGET", pair.batches, id), self._lua["set"]((pair.seen,), 1)]
         asks = self._client.replicas > 0
         entry = self._client.run(calls if asks else calls[:1], write=asks)[0]
         return None if entry is None else _decode(id, entry)
@@ -116,7 +118,13 @@ class RedisBatches:
     def _blob(self, metric: bytes, period: int, mark: bytes) -> bytes:
         return self._keys.pair(metric, period).nonces(bytes.fromhex(mark[_ID:].decode()))
 
-    def accept(self, id: bytes, version: int, accepted: Accepted) -> Outcome:  # noqa: A002  it is an id
+    def accept(
+        self,
+        id: bytes,  # noqa: A002  it is an id
+        version: int,
+        accepted: Accepted,
+        last: bytes | None = None,
+    ) -> Outcome:
         batch = self.batch(id)
         if batch is None or batch.state != "pending":
             return "settled"  # a verdict is never changed
@@ -124,11 +132,19 @@ class RedisBatches:
         counts, nonces = names.counts(token), names.nonces(token)
         record = accepted.record.encode()
         settled = Batch(id, batch.header, batch.digest, "accepted", None, None, accepted.valid, accepted.invalid)
-        blobs = {counts: len(record).to_bytes(4) + record + accepted.tally, nonces: accepted.nonces}
-        self._client.run([command("SET", name, blob, "EX", _UNCOMMITTED) for name, blob in blobs.items()])
+        blobs = (len(record).to_bytes(4) + record + accepted.tally, accepted.nonces)
+        try:
+            self._client.one(self._lua["blobs"]((names.batches, counts, nonces), *blobs, _UNCOMMITTED))
+        except StorageError:
+            # It is tried again under other names, and again: these would stand for a day beside those. From here on
+            # they may stand behind a verdict, so that a failure of what follows removes nothing.
+            with suppress(StorageError):
+                self._client.one(command("UNLINK", counts, nonces), write=False)
+            raise
         keys = (names.batches, names.version, names.accepted, counts, nonces)
-        entry = _encode(settled, token)
-        said = self._client.one(self._lua["commit"](keys, id, version, entry, id + token.hex().encode()))
+        entry, mark = _encode(settled, token), id + token.hex().encode()
+        compared: tuple[Part, ...] = () if last is None else (last,)
+        said = self._client.one(self._lua["commit"](keys, id, version, entry, mark, *compared))
         if said == b"accepted":
             self._note(settled, entry)
             return "accepted"

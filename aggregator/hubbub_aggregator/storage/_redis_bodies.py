@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from hubbub_aggregator.storage._redis_keys import Keys
 from hubbub_service_common.redis.calls import Script, command, script_text
@@ -24,16 +25,21 @@ class RedisBodies:
         self._client, self._keys = client, keys
         self._count_removal = Script(script_text(__package__, "count_removal"))
 
-    def make_sure_of_room(self, size: int) -> None:
+    def make_sure_of_room(self, coming: int) -> None:
         for used, limit in memory_of(self._client):
-            if limit and limit - used - size < headroom(limit, 8) + size // 2:
+            if limit and limit - used - coming < headroom(limit, 8) + coming // 2:
                 raise StorageError("Redis has too little memory for a batch and the work on it: raise maxmemory")
 
     def keep(self, name: str, pieces: Iterable[bytes]) -> None:
         key, number = self._keys.body(name), 0
-        for number, piece in enumerate(pieces, 1):
-            self._client.run([command("HSET", key, number, piece), command("EXPIRE", key, _UNNAMED)])
-        self._client.run([command("HSET", key, "pieces", number), command("EXPIRE", key, _UNNAMED)])
+        try:
+            for number, piece in enumerate(pieces, 1):
+                self._client.run([command("HSET", key, number, piece), command("EXPIRE", key, _UNNAMED)])
+            self._client.run([command("HSET", key, "pieces", number), command("EXPIRE", key, _UNNAMED)])
+        except Exception:
+            with suppress(StorageError):  # it is away: what was kept goes by itself
+                self.remove(name)
+            raise
 
     def hold(self, name: str) -> None:
         self._client.one(command("EXPIRE", self._keys.body(name), _NAMED))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hubbub_aggregator.storage._redis_batches import lua
 from hubbub_aggregator.storage._redis_keys import Keys
 from hubbub_aggregator.storage._redis_releases import RedisReleases
-from hubbub_service_common.redis.calls import Part, command
+from hubbub_service_common.redis.calls import command
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.redis.file_rewrite import FileRewrites
 
@@ -49,7 +49,10 @@ class Eraser:
 
     def __init__(self, client: RedisClient, keys: Keys, releases: RedisReleases) -> None:
         self._client, self._keys, self._releases = client, keys, releases
-        self._erase_keys, self._lease, self._holder = lua("erase_keys"), lua("lease"), os.urandom(16).hex()
+        self._erase_keys, self._lease, self._put, self._set = (
+            lua(name) for name in ("erase_keys", "lease", "put", "set")
+        )
+        self._holder = os.urandom(16).hex()
         self._rewrites = FileRewrites(client, _LOG, "erased keys, nonces or reports")
         self._covered = _Marks(*_UNMARKED)
         """What the rewrites under way cover."""
@@ -70,7 +73,7 @@ class Eraser:
             for member in self._releases._members(None, marks.wiped + 1, marks.forgotten):
                 names = self._keys.pair(member.metric, member.period)
                 self._client.one(command("UNLINK", names.nonces(member.token)))
-            self._client.one(command("HSET", self._keys.marks, "wiped", marks.forgotten))
+            self._client.one(self._put((self._keys.marks,), "wiped", marks.forgotten))
         if marks.erased != marks.clean:
             self._releases._delete_doomed()
         return self._rewrite(marks)
@@ -95,8 +98,8 @@ class Eraser:
             return False
         if not self._rewrites.step():
             return False
-        said = [command("SET", self._keys.rewritten, "", "PX", _BODIES), command("UNLINK", self._keys.rewriting)]
+        said = [self._set((self._keys.rewritten,), "", _BODIES), command("UNLINK", self._keys.rewriting)]
         self._client.run(said, write=False)
-        done: dict[str, Part] = {"clean": self._covered.erased, "cleared": self._covered.removed}
-        self._client.run([command("HSET", self._keys.marks, name, value) for name, value in done.items()])
+        done = ("clean", self._covered.erased, "cleared", self._covered.removed)
+        self._client.one(self._put((self._keys.marks,), *done))
         return (marks.erased, marks.removed) == (self._covered.erased, self._covered.removed)

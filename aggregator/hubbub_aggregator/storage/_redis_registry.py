@@ -18,6 +18,7 @@ from hubbub_service_common.redis.client import RedisClient
 __all__ = ["RedisRegistry"]
 
 _NONCE = 12
+_SCRIPTS = ("add_codebook", "add_key", "drop_key", "publish", "put", "revoke_key")
 
 
 class RedisRegistry:
@@ -25,7 +26,7 @@ class RedisRegistry:
 
     def __init__(self, client: RedisClient, keys: Keys, secret: bytes) -> None:
         self._client, self._keys, self._secret = client, keys, secret
-        self._lua = {name: lua(name) for name in ("add_codebook", "add_key", "drop_key", "publish", "revoke_key")}
+        self._lua = {name: lua(name) for name in _SCRIPTS}
 
     def codebooks(self) -> list[StoredCodebook]:
         flat = self._client.one(command("HGETALL", self._keys.codebooks), write=False)
@@ -85,7 +86,7 @@ class RedisRegistry:
         return None if answer is None else int(answer)
 
     def remember(self, question: str, answer: int) -> None:
-        self._client.one(command("HSET", self._keys.remembered, question, answer))
+        self._client.one(self._lua["put"]((self._keys.remembered,), question, answer))
 
     def _key(self, id: int, entry: dict[str, object]) -> StoredKey:  # noqa: A002  it is an id
         public, private = bytes.fromhex(str(entry["public"])), entry.get("private")

@@ -79,7 +79,7 @@ class RedisReleases(RedisBatches):
             member = Member.decode(raw)
             names = self._keys.pair(member.metric, member.period)
             for release in self._read([member]):  # none if this was done before a crash
-                self._client.one(command("HSET", self._keys.expired, raw, release.record))
+                self._client.one(self._lua["put"]((self._keys.expired,), raw, release.record))
             self._client.one(command("UNLINK", names.counts(member.token), names.nonces(member.token)))
             self._client.one(command("ZREM", self._keys.doomed, raw))
 

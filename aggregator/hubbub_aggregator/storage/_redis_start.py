@@ -21,8 +21,15 @@ STAKES = Stakes("BATCHES", "IT MAY DELETE NONCES, AND REPORTS WOULD COUNT TWICE"
 def claim(client: RedisClient, keys: Keys, anchor: str) -> None:
     """This Redis belongs to one identity, for good: two would sign against each other and open nothing."""
     fields: dict[str, str | int] = {"layout": _LAYOUT, "identity": anchor}
-    client.run([command("HSETNX", keys.marks, name, value) for name, value in fields.items()])
-    layout, identity = client.one(command("HMGET", keys.marks, "layout", "identity"), write=False)
+    asked = command("HMGET", keys.marks, *fields)
+    found = client.one(asked, write=False)
+    # a Redis that is full could not be started on if there were something to write each time
+    missing = [name for name, value in zip(fields, found, strict=True) if value is None]
+    if missing:
+        client.run([command("HSETNX", keys.marks, name, fields[name]) for name in missing])
+        found = client.one(asked, write=False)
+    client.one(command("HDEL", keys.marks, ""))  # changes nothing, and fails unless the replicas are there
+    layout, identity = found
     refuse_newer(int(layout), _LAYOUT, OTHERWISE)
     if int(layout) < _LAYOUT:
         raise InvalidParameter(

@@ -111,11 +111,14 @@ class KeyTaken(InvalidParameter):
 class Bodies(Protocol):
     """Spooled bodies where every process finds them. They are copies: each process works on a file of its own."""
 
-    def make_sure_of_room(self, size: int) -> None:
-        """StorageError unless a body of this size leaves room for the work on it."""
+    def make_sure_of_room(self, coming: int) -> None:
+        """StorageError unless bodies of so many bytes, all that are on their way, leave room for the work on them."""
 
     def keep(self, name: str, pieces: Iterable[bytes]) -> None:
-        """Keep a body durably. It is forgotten after a month, or after a day unless `hold` was called."""
+        """Keep a body durably. It is forgotten after a month, or after a day unless `hold` was called.
+
+        If it fails, nothing of the body stays, as far as that can still be seen to.
+        """
 
     def hold(self, name: str) -> None:
         """A batch names this body now."""
@@ -169,8 +172,18 @@ class Storage(Protocol):
     def among(self, metric: bytes, period: int, mark: bytes, nonces: bytes) -> bytes:
         """Those of these few nonces, sorted, that were counted then, without reading all that were."""
 
-    def accept(self, id: bytes, version: int, accepted: Accepted) -> Outcome:  # noqa: A002  it is an id
-        """Settle a pending batch as released. No change if the pair's version is another by now."""
+    def accept(
+        self,
+        id: bytes,  # noqa: A002  it is an id
+        version: int,
+        accepted: Accepted,
+        last: bytes | None = None,
+    ) -> Outcome:
+        """Settle a pending batch as released. No change if the pair's version is another by now.
+
+        `last`: the mark of the last one at that version, empty if there was none. No change if it is another by now:
+        after a failover, others may have been accepted in the place of those that it lost. None: whichever it was.
+        """
 
     def refuse(
         self,

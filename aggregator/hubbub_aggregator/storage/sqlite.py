@@ -26,12 +26,16 @@ from hubbub_aggregator.storage.protocol import (
     StoredKey,
 )
 from hubbub_service_common.sqlite import as_storage_error, connect, cut_log, make_tables, transaction
-from hubbub_service_common.storage import StorageKind
+from hubbub_service_common.sqlite_room import Reserve, bound_log, free_of
+from hubbub_service_common.storage import StorageError, StorageKind
 
 __all__ = ["SqliteStorage"]
 
 _BATCH = "id, header, digest, state, spool, reason, valid, invalid"
 _RELEASE = "id, metric, period, tally, record"
+_RESERVE = 32 * 2**20
+"""Bytes of the reserve at most: the verdict on a batch of 64 MiB may need them all, for the log and for the file."""
+_PROBE = 64 * 2**10
 _REVOKE = "UPDATE keys SET revoked = 1, private_key = NULL WHERE id = ?"
 
 
@@ -43,12 +47,16 @@ class SqliteStorage:
     durable = True
 
     def __init__(self, path: Path) -> None:
-        self._lock = RLock()
+        self._lock, self._path = RLock(), path
+        self._reserve, self._keeps_reserve = Reserve(path, _RESERVE), False
+        self._reserve.give_up_if_needed()
         with as_storage_error():
             self._connection = connect(path)
         self._traces = True  # a crash may have left some
         self._others = -1
         try:
+            with as_storage_error():
+                bound_log(self._connection, self._reserve)
             with self._transaction():
                 (found,) = self._one("PRAGMA user_version")
                 make_tables(self._connection, SCHEMA, UPGRADES, VERSION, found=found, otherwise=OTHERWISE)
@@ -59,11 +67,21 @@ class SqliteStorage:
     def close(self) -> None:
         with self._lock:
             self._connection.close()
+            if self._keeps_reserve:
+                self._reserve.give_up()
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._lock, as_storage_error(), transaction(self._connection):
-            yield
+    def _transaction(self, *, needed: bool = True) -> Iterator[None]:
+        """`needed`: it makes room in the end or must get on, so a full disk gives up its reserve for it."""
+        if needed:
+            self._reserve.give_up_if_needed()
+        try:
+            with self._lock, as_storage_error(), transaction(self._connection):
+                yield
+        except StorageError:
+            if needed:
+                self._reserve.give_up_if_needed()  # it needed more than was left, and is tried again
+            raise
 
     def _all(self, sql: str, *values: object) -> list[Any]:
         with self._lock, as_storage_error(), closing(self._connection.execute(sql, values)) as cursor:
@@ -76,7 +94,7 @@ class SqliteStorage:
     # -- batches --------------------------------------------------------------------------------
 
     def admit(self, batch: Batch) -> Batch:
-        with self._transaction():
+        with self._transaction(needed=False):
             known = self.batch(batch.id)
             if known is not None:
                 return known
@@ -123,14 +141,26 @@ class SqliteStorage:
         with self._lock, as_storage_error():
             return sqlite_nonces.among(self._connection, period, mark, nonces)
 
-    def accept(self, id: bytes, version: int, accepted: Accepted) -> Outcome:  # noqa: A002  it is an id
+    def accept(
+        self,
+        id: bytes,  # noqa: A002  it is an id
+        version: int,
+        accepted: Accepted,
+        last: bytes | None = None,
+    ) -> Outcome:
         with self._transaction():
             batch = self.batch(id)
             if batch is None or batch.state != "pending":
                 return "settled"  # a verdict is never changed
             metric, period = batch.header.metric, batch.header.period
-            (newest,) = self._one("SELECT max(version) FROM batches WHERE metric = ? AND period = ?", metric, period)
-            if (newest or 0) != version:
+            newest = self._one(
+                "SELECT version, id FROM batches WHERE metric = ? AND period = ? AND version > 0 "
+                "ORDER BY version DESC LIMIT 1",
+                metric,
+                period,
+            )
+            number, mark = newest or (0, b"")
+            if number != version or last not in (None, mark):
                 return "outdated"
             self._connection.execute(
                 "INSERT INTO releases VALUES (?, ?, ?, ?, ?)", (id, metric, period, accepted.tally, accepted.record)
@@ -361,11 +391,17 @@ class SqliteStorage:
         return int(pages) * int(each)
 
     def inspect(self) -> None:
-        """Nobody can change how our connection writes."""
+        """Nobody can change how our connection writes. The reserve is made where there is room for it."""
+        self._reserve.keep()
+        self._keeps_reserve = True
 
     def check(self) -> None:
-        with self._transaction():
-            self._connection.execute("INSERT INTO remembered VALUES ('check', 1) ON CONFLICT DO UPDATE SET answer = 1")
+        with self._transaction(needed=False):  # a full disk can still be read
+            self._connection.execute("INSERT INTO nonces VALUES (-1, x'', x'', zeroblob(?))", (_PROBE,))
+            self._connection.execute("DELETE FROM nonces WHERE period = -1")
+        with as_storage_error():
+            if free_of(self._path) < _PROBE:  # it went into room that the log has already
+                raise StorageError("the disk is full")
 
 
 def _batch(row: tuple[Any, ...]) -> Batch:

@@ -23,7 +23,7 @@ from hubbub_service_common.redis.calls import Call, Part
 from hubbub_service_common.redis.confirmation import confirm, questions
 from hubbub_service_common.redis.refusals import REFUSALS, describe, rule_of
 from hubbub_service_common.redis.slot_map import SlotMap, host_of
-from hubbub_service_common.storage import StorageAway, StorageError
+from hubbub_service_common.storage import StorageAway, StorageError, StorageStuck
 
 __all__ = ["Node", "RedisClient"]
 
@@ -250,8 +250,8 @@ class RedisClient:
             if rule.action == "later":
                 said.later.append(StorageAway(describe(error)))
         else:
-            kind = StorageAway if rule.passes else StorageError
-            said.failed.append(kind(describe(error)))
+            otherwise = StorageStuck if rule.action == "fail" else StorageAway
+            said.failed.append((otherwise if rule.passes else StorageError)(describe(error)))
         return rule.reconnect
 
     @staticmethod

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hubbub_service_common.room import Room
 from hubbub_service_common.sqlite import as_storage_error, connect, transaction
+from hubbub_service_common.sqlite_room import Reserve, bound_log, free_of, room_of
 from hubbub_service_common.storage import StorageKind
 from hubbub_shuffler.permute import Entropy
 from hubbub_shuffler.storage import _sqlite_leases as leases
@@ -23,7 +24,6 @@ from hubbub_shuffler.storage._sqlite_connections import Connections
 from hubbub_shuffler.storage._sqlite_damage import is_damage
 from hubbub_shuffler.storage._sqlite_erase import erase
 from hubbub_shuffler.storage._sqlite_repair import SqliteMender, missing
-from hubbub_shuffler.storage._sqlite_room import Reserve, bound_log, free_of, room_of
 from hubbub_shuffler.storage._sqlite_users import Users
 from hubbub_shuffler.storage._sqlite_witness import Witness
 from hubbub_shuffler.storage.protocol import (

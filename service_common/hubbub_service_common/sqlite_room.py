@@ -1,6 +1,6 @@
 """How much room the SQLite file has, and a reserve on the disk for the time when others have filled it.
 
-A disk has three parts. Reports may use all but two of them: room for the log, which every write needs before it is in
+A disk has three parts. New data may use all but two of them: room for the log, which every write needs before it is in
 the file, and room for closing, planning, settling and deleting. Beside that stands a reserve: a file of zeros that is
 given up for this work when the disk is full to the last byte, and made again when there is room.
 """
@@ -26,15 +26,15 @@ _RESERVE = 8 * 2**20
 
 
 class Reserve:
-    """The file beside the database. Any number of processes share it."""
+    """The file beside the database, of so many bytes at most. Any number of processes share it."""
 
-    def __init__(self, database: Path) -> None:
-        self._path = database.with_name(f"{database.name}-reserve")
+    def __init__(self, database: Path, largest: int = _RESERVE) -> None:
+        self._path, self._largest = database.with_name(f"{database.name}-reserve"), largest
 
     @property
     def size(self) -> int:
         """OSError if the disk can't be seen."""
-        return min(_RESERVE, headroom(disk_of(self._path.parent).total))
+        return min(self._largest, headroom(disk_of(self._path.parent).total))
 
     def keep(self) -> None:
         """Make it where the disk has room for it and all else; leave it alone if it is there."""
@@ -66,7 +66,7 @@ class Reserve:
 def bound_log(db: sqlite3.Connection, reserve: Reserve) -> None:
     """Let the log be brought into the file before that would need more than half of the reserve."""
     (page,) = db.execute("PRAGMA page_size").fetchone()
-    db.execute(f"PRAGMA wal_autocheckpoint = {max(8, reserve.size // 2 // page)}")
+    db.execute(f"PRAGMA wal_autocheckpoint = {max(8, min(reserve.size, _RESERVE) // 2 // page)}")
 
 
 class _Pages(NamedTuple):

@@ -1,0 +1,6 @@
+-- Keep the blobs of a batch until its verdict names them, or for so long. Beyond maxmemory, too: its body leaves after it.
+-- KEYS batches, counts, nonces   ARGV counts, nonces, seconds
+redis.call('HDEL', KEYS[1], '') -- a script whose first write needs no memory is done beyond maxmemory, too
+redis.call('SET', KEYS[2], ARGV[1], 'EX', ARGV[3])
+redis.call('SET', KEYS[3], ARGV[2], 'EX', ARGV[3])
+return 1

@@ -1,0 +1,5 @@
+-- Set a small value, for so long if that is given, beyond maxmemory, too.
+-- KEYS name   ARGV value, milliseconds
+redis.call('DEL', KEYS[1]) -- a script whose first write needs no memory is done beyond maxmemory, too
+if ARGV[2] then return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
+return redis.call('SET', KEYS[1], ARGV[1])

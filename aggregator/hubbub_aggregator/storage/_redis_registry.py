@@ -18,6 +18,7 @@ from hubbub_service_common.redis.client import RedisClient
 __all__ = ["RedisRegistry"]
 
 _NONCE = 12
+_SCRIPTS = ("add_codebook", "add_key", "drop_key", "move_codebook", "publish", "revoke_key")
 
 
 class RedisRegistry:
@@ -25,7 +26,7 @@ class RedisRegistry:
 
     def __init__(self, client: RedisClient, keys: Keys, secret: bytes) -> None:
         self._client, self._keys, self._secret = client, keys, secret
-        self._lua = {name: lua(name) for name in ("add_codebook", "add_key", "drop_key", "publish", "revoke_key")}
+        self._lua = {name: lua(name) for name in _SCRIPTS}
 
     def codebooks(self) -> list[StoredCodebook]:
         flat = self._client.one(command("HGETALL", self._keys.codebooks), write=False)
@@ -38,6 +39,9 @@ class RedisRegistry:
     def add_codebook(self, codebook: StoredCodebook) -> bool:
         call = self._lua["add_codebook"]((self._keys.codebooks,), codebook.first_period, codebook.compiled)
         return bool(self._client.one(call) == 1)
+
+    def move_codebook(self, first: int, to: int) -> bool:
+        return bool(self._client.one(self._lua["move_codebook"]((self._keys.codebooks,), first, to)) == 1)
 
     def sealing_keys(self) -> list[StoredKey]:
         flat = self._client.one(command("HGETALL", self._keys.keys), write=False)

@@ -156,8 +156,8 @@ class Accumulator:
             return
         governed = await asyncio.to_thread(self.codebooks.governing, header.metric, header.period)
         key = await asyncio.to_thread(self.ring.find, header.period, header.key)
-        if (governed is None or key is None) and self.clock.disagrees:
-            return  # that is final, and keys and codebooks follow a clock: it waits until the clocks agree
+        if (governed is None or key is None) and self.clock.contradicted(self.codebooks.wait):
+            return  # that is final, and keys and codebooks follow a clock: it waits until nothing speaks against ours
         if governed is None or batch.spool is None:
             await self._refuse(batch, "unknown-metric")
         elif key is None or key.private_key is None:

@@ -2,8 +2,8 @@
 
 Under a wrong clock a bundle would have expired when it is signed, or be valid for a year, with a sequence that keeps
 out all of the next ones after a restore. The last bundle says what time it was: a clock that can't be believed and is
-before it, or after its end, does not date another. What must be told at once, such as a revoked key, is signed
-with the date of the last one.
+before it, or after its end, does not date another, nor does one that was set a moment ago. What must be told at once,
+such as a revoked key, is signed with the date of the last one.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Publisher:
     lifetime: int
     max_age: int
 
-    def current(self, now: float, *, sure: bool = True) -> SignedBundle:
-        """The bundle to serve now. `sure`: the clock can be believed."""
+    def current(self, now: float, *, sure: bool = True, was_set: bool = False) -> SignedBundle:
+        """The bundle to serve now. `sure`: the clock can be believed; `was_set`: it made a step, and may be wrong."""
         for _ in range(_ATTEMPTS):
             newest = self.storage.bundle()
-            at = self._date(newest, now, sure=sure)
+            at = self._date(newest, now, sure=sure, was_set=was_set)
             codebooks, keys = self.codebooks.bundled(at), self.ring.published(at)
             content = digest(
                 "hubbub-01 bundle content",
@@ -80,9 +80,9 @@ class Publisher:
         newest = self.storage.bundle()
         return newest is None or newest.issued - TOLERANCE <= now < newest.issued + self.lifetime
 
-    def _date(self, newest: SignedBundle | None, now: float, *, sure: bool) -> int:
+    def _date(self, newest: SignedBundle | None, now: float, *, sure: bool, was_set: bool) -> int:
         """What a bundle that is signed now is dated."""
-        if sure or newest is None or newest.issued <= now < newest.issued + self.lifetime:
+        if sure or newest is None or (not was_set and newest.issued <= now < newest.issued + self.lifetime):
             return int(now)
         return newest.issued
 

@@ -10,6 +10,7 @@ from functools import cached_property
 import hubbub
 from hubbub.bundle import BundledCodebook
 from hubbub.codebook import Codebook, Collection, Metric, decimal_text
+from hubbub.period import Period
 from hubbub.problems import InvalidParameter
 from hubbub_aggregator.lead import soonest
 from hubbub_aggregator.storage import Storage, StoredCodebook
@@ -129,6 +130,28 @@ class Codebooks:
                     _LOG.warning("the codebook was edited: the new one counts from the period %s on", label)
                 return True
         raise InvalidParameter("other processes put codebooks in force at this moment: try again")
+
+    def knows(self, written: Codebook) -> bool:
+        """Whether this codebook is in force, or was."""
+        self.refresh()
+        return _with_batch_sizes(self._storage, written).to_bytes() in [v.codebook.to_bytes() for v in self._versions]
+
+    def to_come(self, now: float) -> Period | None:
+        """The first period of the only codebook, if nothing is collected before that: it was put in force under a clock
+        that was ahead, or this one is behind.
+        """
+        calendar = self.collection.calendar
+        late = len(self._versions) == 1 and self.first_period > calendar.index_at(now)
+        return calendar.period(self.first_period) if late else None
+
+    def start_now(self, now: float, backfill: int = 0) -> bool:
+        """Let the only codebook start as if it were put in force now. False if a batch speaks for when it starts."""
+        if self._storage.tallied():
+            return False
+        first = max(0, self.collection.calendar.index_at(now) - backfill)
+        moved = self._storage.move_codebook(self.first_period, first)
+        self._read()
+        return moved
 
     def publish(self, written: Codebook, now: float, start: int | None = None) -> Version:
         """Put a codebook in force from period `start` on, or as soon as that can be, also one that was before."""

@@ -10,6 +10,7 @@ while leaves keys behind, which stay and are used when their period comes. `key_
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,15 +126,16 @@ class KeyRing:
         """Periods that one key covers."""
         return -(-self.lived // LIVE)
 
-    def ensure(self, now: float, *, sure: bool = True, restored: bool = False) -> None:
+    def ensure(self, now: float, *, sure: bool = True, past: float | None = None, restored: bool = False) -> None:
         """Give every open and coming period a key. The first key ever starts with the first codebook.
 
         `sure`: the clock can be believed. Only then periods of a revoked key get another one, if all can still know of
-        it, and keys of far times make room. `restored`: keys that were made after a backup, and are lost, may be out
-        there for the same periods.
+        it. `past`: a time that is past for sure, minus infinity if none is, None if `now` is one. Without one no key of
+        a far time makes room, since that can't be undone. `restored`: keys that were made after a backup, and are lost,
+        may be out there for the same periods.
         """
         if sure and not restored:
-            self._make_room(now)
+            self._make_room(now, now if past is None else past)
         current, keys = self.collection.calendar.index_at(now), self.storage.sealing_keys()
         # after a long silence there is nothing to seal for periods that have closed
         low = max(self.codebooks.first_period, min(self._oldest_open(now), current))
@@ -214,15 +216,17 @@ class KeyRing:
         ends = [(key, min(key.last_period, told - 1) if key.revoked else key.last_period) for key in keys]
         return [(key.first_period, last) for key, last in ends if key.first_period <= last]
 
-    def _make_room(self, now: float) -> None:
+    def _make_room(self, now: float, past: float) -> None:
         """Where ids are scarce, drop revoked keys of closed periods, and keys so far ahead that nobody can have used
-        them: a clock that was wrong has made those.
+        them: a clock that was wrong has made those. Under a clock that is behind, today's keys would look like that.
         """
+        if past == -math.inf:
+            return
         keys = self.storage.sealing_keys()
         wanted = 2 * SCARCE - free_ids(keys)
         if wanted <= SCARCE:
             return
-        coming, closed = self.collection.calendar.index_at(now) + self.ahead + self.span, self._oldest_open(now)
+        coming, closed = self.collection.calendar.index_at(now) + self.ahead + self.span, self._oldest_open(past)
         useless = [key for key in keys if key.revoked and key.last_period < closed]
         useless += sorted((key for key in keys if key.first_period > coming), key=lambda key: -key.first_period)
         for key in useless[:wanted]:

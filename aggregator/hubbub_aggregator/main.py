@@ -25,6 +25,7 @@ from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.spool import Spool
 from hubbub_aggregator.storage import Storage, StorageError, open_storage
 from hubbub_service_common.files import state_directory
+from hubbub_service_common.last_seen import LastSeen
 from hubbub_service_common.logs import configure, ends_in_format
 from hubbub_service_common.tokens import Tokens
 from hubbub_service_common.trusted_clock import TrustedClock
@@ -50,6 +51,8 @@ def build(settings: Settings, clock: TrustedClock | None = None) -> Aggregator:
     """
     clock = clock or TrustedClock(peer="a shuffler's", says=_HELD_UP, log=_LOG)
     directory = state_directory(settings.state_dir)
+    last_seen = LastSeen(directory, clock)
+    last_seen.recall()
     written = Codebook.load(settings.codebook)
     identity, storage = open_state(settings)
     try:
@@ -67,6 +70,8 @@ def build(settings: Settings, clock: TrustedClock | None = None) -> Aggregator:
             shufflers=Tokens.of(settings.shuffler_token, settings.shuffler_token_next),
             analysts=Tokens.of(settings.analyst_token, settings.analyst_token_next),
             clock=clock,
+            last_seen=last_seen,
+            backfill=settings.backfill_periods,
             written=written,
             anchor=anchor_of(identity),
             max_batch_bytes=settings.max_batch_bytes,

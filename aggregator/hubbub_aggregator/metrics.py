@@ -86,7 +86,7 @@ def snapshot(service: Aggregator, stored: Stored | None) -> Iterator[Metric]:
         writable=stored is not None and stored.writable,
         durable=service.storage.durable,
         errors=service.storage_errors,
-        skew=service.clock.skew,
+        skew=service.clock.worst_skew,
     )
     if stored is not None:
         yield from _of_the_storage(stored)

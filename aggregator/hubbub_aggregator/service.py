@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hubbub_aggregator.storage import SignedBundle, Storage
     from hubbub_service_common.certificate import Certificate
     from hubbub_service_common.connection_limits import ConnectionLimits
+    from hubbub_service_common.last_seen import LastSeen
     from hubbub_service_common.tokens import Tokens
     from hubbub_service_common.trusted_clock import TrustedClock
 
@@ -54,10 +55,13 @@ class Aggregator:
     shufflers: Tokens
     analysts: Tokens
     clock: TrustedClock
+    last_seen: LastSeen
     anchor: str
     max_batch_bytes: int
     written: Codebook | None = None
     """The codebook of the settings, until it was seen whether it is an edit."""
+    backfill: int = 0
+    """Periods before the present one that the first codebook starts with."""
     single_operator: bool = False
     shuffler_address: str | None = None
     """Where devices report to, as the operator says; shown, never used."""
@@ -102,9 +106,12 @@ class Aggregator:
         """What time brings: keys that must be published, a bundle that aged, secrets and releases to be erased."""
         if self.codebooks.refresh():
             _LOG.info("a codebook was added: %s", self.codebooks.newest.id.hex())
+        self.clock.compare("the storage's", self.storage.time())
+        self.last_seen.note(self.clock.believed(self.codebooks.wait))
+        self._start_now()
         self._adopt()
         now, past = self.clock.now(), self.past
-        self.ring.ensure(now, sure=self.sure)
+        self.ring.ensure(now, sure=self.sure, past=past)
         self.bundle()
         if self.ring.forget(past):
             _LOG.info("keys and nonces past their horizon were erased")
@@ -119,18 +126,44 @@ class Aggregator:
 
     def _adopt(self) -> None:
         """Put an edited codebook in force. A wrong clock would let it start in a year, and no other one before it."""
+        if self.written is None:
+            return
         now = self.clock.now()
-        if self.written is not None and (self.sure or self.publisher.plausible(now)):
+        plausible = not self.in_doubt and self.publisher.plausible(now)
+        if self.sure or plausible or self.codebooks.knows(self.written):
             self.codebooks.adopt(self.written, now)
             self.written = None
-        elif self.written is not None and not self._hesitates:
-            _LOG.warning("this clock is far from the last bundle's date: an edited codebook waits until it is believed")
+        elif not self._hesitates:
+            _LOG.warning("this clock can't be believed yet: an edited codebook waits until it can")
             self._hesitates = True
+
+    def _start_now(self) -> None:
+        """Mend a first start under a clock that was ahead: nothing would be collected until then."""
+        now = self.clock.now()
+        late = self.codebooks.to_come(now)
+        if late is not None and self.sure and self.codebooks.start_now(now, self.backfill):
+            _LOG.warning("the codebook starts now and not with the period %s: the clock was ahead then", late.label)
+
+    def late_start(self) -> str | None:
+        """In words, if nothing is collected now since the first codebook starts with a period to come."""
+        late = self.codebooks.to_come(self.clock.now())
+        if late is None:
+            return None
+        return (
+            f"nothing is collected before the period {late.label}, with which the first codebook starts: the clock was "
+            "ahead when it was put in force, or is behind now. It starts at once when this clock can be believed, "
+            "unless batches have come for it"
+        )
 
     @property
     def past(self) -> float:
         """A time that is past for sure: what can't be undone rests on it, and not on what the clock says."""
         return self.clock.past(self.codebooks.wait)
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether anything speaks against the clock."""
+        return self.clock.contradicted(self.codebooks.wait)
 
     @property
     def sure(self) -> bool:
@@ -139,7 +172,8 @@ class Aggregator:
 
     def bundle(self) -> SignedBundle:
         """The bundle to serve now."""
-        return self.publisher.current(self.clock.now(), sure=self.sure)
+        was_set = self.clock.was_set(self.codebooks.wait)
+        return self.publisher.current(self.clock.now(), sure=self.sure, was_set=was_set)
 
     def _sweep(self) -> None:
         self._swept = self.clock.now()

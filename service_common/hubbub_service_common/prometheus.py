@@ -39,7 +39,9 @@ COMMON = {
         "gauge", "Whether the storage is set up to survive a crash, as seen within the last minute."
     ),
     "clock_skew_seconds": Family(
-        "gauge", "How far this clock is ahead of the other service's, by its Date; no number if none came for a day."
+        "gauge",
+        "How far this clock is ahead of the other service's, by its Date: the worst of the last hour; "
+        "no number if none came for a day.",
     ),
 }
 """What both services say of themselves."""

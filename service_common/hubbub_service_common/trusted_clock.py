@@ -1,14 +1,21 @@
 """How far this machine's clock can be trusted: what irreversible steps ask before they believe what time it is.
 
 A clock can be wrong for a minute: a machine that boots before it has the time, one that wakes up, a mistyped date. One
-look at it is no reason to erase a key or to call a batch too late. Three things are held against it:
+look at it is no reason to erase a key or to call a batch too late. Four things are held against it:
 
 - its own course: a step of more than `TOLERANCE` against the monotonic clock;
 - the other service's `Date` header, kept as a distance from our monotonic clock, so that a step of our own clock shows
   at once and not only with the next message;
+- when the service ran last (`hubbub_service_common.last_seen`);
 - time: what is erased must have been due for a while, in which the process ran and nothing spoke against the clock.
 
+Both services may be on one machine, and then they agree on whatever its clock says. So another clock that agrees is no
+answer to a step: that takes a clock which was heard before the step and agrees with the new time, or time.
+
 Another machine's clock can only hold things up. It never says what time it is.
+
+CLOCK_BOOTTIME is not the measure, though a suspended machine makes a step against CLOCK_MONOTONIC: at the end of a
+suspend both it and the wall clock are set by the same battery-backed clock, so that a wrong one would not show.
 """
 
 from __future__ import annotations
@@ -19,6 +26,8 @@ import time
 from collections.abc import Callable
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from threading import RLock
+from typing import NamedTuple
 
 __all__ = ["LONGEST_WAIT", "TOLERANCE", "TrustedClock"]
 
@@ -31,8 +40,26 @@ _REMEMBERED = 86_400.0
 _LONGEST_DATE = 64
 
 
+class _Heard(NamedTuple):
+    """Another clock: whose, its reading minus our monotonic one, and when that was by the latter."""
+
+    whose: str
+    ahead: float
+    at: float
+
+
+class _Course(NamedTuple):
+    """Since when, by the monotonic clock, nothing has spoken against the wall clock, and by how much that was ahead of
+    the monotonic one at least and at most since then. One value, so that nobody sees half of a change.
+    """
+
+    since: float
+    lowest: float
+    highest: float
+
+
 class TrustedClock:
-    """One process's wall clock, held against itself and against those it talks to.
+    """One process's wall clock, held against itself and against those it talks to. Any thread may ask.
 
     `peer`: who sends us a Date, in words for the log; None if nobody does, as where one clock is set for all. `says`:
     what is held up meanwhile, for the log.
@@ -47,22 +74,32 @@ class TrustedClock:
         says: str = "",
         log: logging.Logger | None = None,
     ) -> None:
-        self._wall, self._monotonic, self._peer, self._says = wall, monotonic, peer, says
+        self._wall, self.monotonic, self._peer, self._says = wall, monotonic, peer, says
         self._log = log or logging.getLogger(__name__)
-        self._theirs: float | None = None
-        """The other clock's reading minus our monotonic one."""
-        self._heard = -math.inf
-        """When that was, by the monotonic clock."""
-        self._since = monotonic()
-        """Nothing has spoken against the clock since then, by the monotonic clock."""
-        self._lowest = self._highest = wall() - self._since
-        """Bounds on what the wall clock was ahead of the monotonic one since then."""
-        self._complained = False
+        self._lock = RLock()
+        self._last: _Heard | None = None
+        """The other service's clock, as it was heard of last."""
+        self._worst: _Heard | None = None
+        """The one that was furthest away of late: of two other machines one may be wrong, and they take turns."""
+        self._third: _Heard | None = None
+        """A clock that can only disagree, see `compare`."""
+        running = monotonic()
+        self._course = _Course(running, wall() - running, wall() - running)
+        self._before: tuple[float, float] | None = None
+        """Least and most by which the clock was ahead before a step that it has not lived with yet."""
+        self._vouched = False
+        """Whether the clock was right when the process started, by when it ran last."""
+        self._complained = ""
 
     @classmethod
     def set_by(cls, clock: Callable[[], float]) -> TrustedClock:
         """A clock that is set on purpose, for the simulator and for tests: it is its own measure, and nobody's peer."""
         return cls(clock, clock)
+
+    @property
+    def is_set_on_purpose(self) -> bool:
+        """Whether nobody is asked about it."""
+        return self._peer is None
 
     def now(self) -> float:
         """What the clock says, believed or not."""
@@ -73,80 +110,187 @@ class TrustedClock:
         said = _seconds(date)
         if said is None or self._peer is None:
             return
-        self._heard = self._monotonic()
-        self._theirs = said - self._heard
-        self.look()
+        with self._lock:
+            self.look()  # a step since the last look is held against what was heard before it
+            at = self.monotonic()
+            self._last = heard = _Heard(self._peer, said - at, at)
+            worst = self._worst
+            if worst is None or at - worst.at > LONGEST_WAIT or abs(self._skew(heard)) >= abs(self._skew(worst)):
+                self._worst = heard
+            self.look()
+
+    def compare(self, whose: str, reading: float | None) -> None:
+        """Hold a third clock against this one, until the next call: that of a storage which several processes share.
+
+        It can disagree, and nothing else: that it agrees makes nothing believable.
+        """
+        if reading is None or self._peer is None:
+            self._third = None
+            return
+        with self._lock:
+            at = self.monotonic()
+            self._third = _Heard(whose, reading - at, at)
+            self.look()
+
+    def recall(self, earliest: float, latest: float) -> None:
+        """At the start: by when the service ran last, it can be between these times now.
+
+        If the clock says so, it is believed without anybody's word. If not, nobody's word is enough, as after a step.
+        """
+        with self._lock:
+            running, now = self.monotonic(), self._wall()
+            self._vouched = earliest <= now <= latest
+            # so written that `_is_back` holds from the earliest to the latest
+            self._before = None if self._vouched else (latest - running - TOLERANCE, earliest - running + TOLERANCE)
 
     @property
     def skew(self) -> float | None:
-        """Seconds by which this clock is ahead of the other one; None if no Date came for a day."""
-        monotonic = self._monotonic()
-        if self._theirs is None or monotonic - self._heard > _REMEMBERED:
-            return None
-        return self._wall() - monotonic - self._theirs
+        """Seconds by which this clock is ahead of the other one as heard of last; None if no Date came for a day."""
+        with self._lock:
+            last = self._recent(self._last, _REMEMBERED)
+            return None if last is None else self._skew(last)
+
+    @property
+    def worst_skew(self) -> float | None:
+        """The same for the clock that was furthest away within the last hour: what operators are shown."""
+        with self._lock:
+            worst = self._furthest()
+            return None if worst is None else self._skew(worst)
 
     @property
     def disagrees(self) -> bool:
-        """Whether the other clock, as it was heard of last, speaks against this one now."""
-        skew = self.skew
-        return skew is not None and abs(skew) > TOLERANCE
+        """Whether another clock, as it was heard of last, speaks against this one now."""
+        with self._lock:
+            heard = [self._recent(self._last, _REMEMBERED), self._recent(self._third, _REMEMBERED)]
+            return any(each is not None and abs(self._skew(each)) > TOLERANCE for each in heard)
+
+    def was_set(self, wait: float = LONGEST_WAIT) -> bool:
+        """Whether it has made a step, or was far off at the start, and has not run undisputed for `wait` since."""
+        with self._lock:
+            self.look()
+            if self.monotonic() - self._course.since >= wait:
+                self._before = None
+            return self._before is not None
+
+    def contradicted(self, wait: float = LONGEST_WAIT) -> bool:
+        """Whether anything speaks against the clock: that it was set, or another one."""
+        with self._lock:
+            return self.was_set(wait) or self.disagrees
 
     def believable(self, wait: float = LONGEST_WAIT) -> bool:
         """Whether what can't be undone may rest on what the clock says now.
 
-        The other clock agrees. Where it was not heard of, nothing has spoken against this one for `wait` seconds.
+        Nothing speaks against it, and something for it: it was right at the start, the other clock agrees, or there
+        was nothing against it for `wait` seconds.
         """
-        self.look()
-        if self.skew is not None or self._peer is None:
-            return not self.disagrees
-        return self._monotonic() - self._since >= wait
+        with self._lock:
+            if self._peer is None:
+                return True
+            if self.contradicted(wait):
+                return False
+            lived = self.monotonic() - self._course.since >= wait
+            return lived or self._vouched or self.skew is not None
 
     def believed(self, wait: float = LONGEST_WAIT) -> float:
         """What the clock says, if that is believable: one reading, and no other is acted on. Else minus infinity."""
-        now = self._wall()
-        return now if self.believable(wait) and abs(self._wall() - now) <= TOLERANCE else -math.inf
+        with self._lock:
+            now = self._wall()
+            return now if self.believable(wait) and abs(self._wall() - now) <= TOLERANCE else -math.inf
+
+    def by_both(self, wait: float = LONGEST_WAIT) -> float:
+        """A time that it is by this clock and by the other one; minus infinity if the other was not heard of, or this
+        one has made a step. It says less than `believed`, and something while the two disagree.
+        """
+        with self._lock:
+            now, skew = self._wall(), self.skew
+            return -math.inf if skew is None or self.was_set(wait) else min(now, now - skew)
 
     def past(self, wait: float = LONGEST_WAIT) -> float:
         """A time that is past for sure: the clock was beyond it `wait` seconds ago, and at every look since.
 
         Minus infinity while anything speaks against the clock, and until `wait` seconds after that.
         """
-        self.look()
-        elapsed = self._monotonic()
-        return -math.inf if elapsed - self._since < wait else elapsed - wait + self._lowest
+        with self._lock:
+            self.look()
+            elapsed, course = self.monotonic(), self._course
+            return -math.inf if elapsed - course.since < wait else elapsed - wait + course.lowest
 
     def look(self) -> None:
         """See whether anything speaks against the clock, and say so once."""
-        monotonic = self._monotonic()
-        ahead = self._wall() - monotonic
-        stepped = max(self._highest - ahead, ahead - self._lowest) > TOLERANCE
-        if stepped or self.disagrees:
-            self._since, self._lowest, self._highest = monotonic, ahead, ahead
-        else:
-            self._lowest, self._highest = min(self._lowest, ahead), max(self._highest, ahead)
-        self._report()
+        with self._lock:
+            running = self.monotonic()
+            ahead, course = self._wall() - running, self._course
+            stepped = not _is_back(ahead, (course.lowest, course.highest))
+            if stepped:
+                self._stepped(ahead)
+            if self._before is not None and _is_back(ahead, self._before):
+                self._before = None
+            if stepped or self.disagrees:
+                self._course = _Course(running, ahead, ahead)
+            else:
+                self._course = _Course(course.since, min(course.lowest, ahead), max(course.highest, ahead))
+            self._report()
+
+    def _stepped(self, ahead: float) -> None:
+        """It takes time to believe a clock that was set, unless that was to where the other clock was before: on one
+        machine both would have been set.
+        """
+        if self._before is None:
+            self._before = (self._course.lowest, self._course.highest)
+        last = self._recent(self._last, _REMEMBERED)
+        if last is not None and abs(ahead - last.ahead) <= TOLERANCE:
+            self._before = None
+        self._worst = None  # it may have been set together with this one
 
     def warning(self) -> str | None:
-        """What is wrong, in words for operators; None while the clocks agree."""
-        skew = self.skew
-        if skew is None or abs(skew) <= TOLERANCE:
-            return None
-        return (
-            f"this clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} {self._peer}: one of the two is "
-            f"wrong, so {self._says}. Check the time on both machines"
-        )
+        """What is wrong, in words for operators; None while nothing is."""
+        return self._wrong()[1] or None
+
+    def _wrong(self) -> tuple[str, str]:
+        """In one word, and in words for operators; both empty while nothing is."""
+        with self._lock:
+            worst = self._furthest()
+            skew = 0.0 if worst is None else self._skew(worst)
+            if worst is not None and abs(skew) > TOLERANCE:
+                return "skew", (
+                    f"this clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} {worst.whose}: one of the "
+                    f"two is wrong, so {self._says}. Check the time on both machines"
+                )
+            if self._before is not None:
+                return "set", (
+                    "this clock was set, or is far from when the service ran last: it may be wrong, so "
+                    f"{self._says} until it is set back or has run for an hour. Check the time on this machine"
+                )
+            return "", ""
 
     def _report(self) -> None:
-        """Say what is wrong once, and that it is over once nobody has disagreed for a while: of two other machines one
-        may be wrong and the other right, and they take turns.
-        """
-        warning = self.warning()
-        if warning and not self._complained:
-            self._complained = True
+        """Say what is wrong once, and once that it is over."""
+        wrong, warning = self._wrong()
+        if wrong and wrong != self._complained:
             self._log.warning("%s", warning)
-        elif self._complained and self._monotonic() - self._since > TOLERANCE:
-            self._complained = False
-            self._log.info("this clock agrees with %s again", self._peer)
+        elif self._complained and not wrong:
+            self._log.info("nothing speaks against this clock any more")
+        self._complained = wrong
+
+    def _recent(self, heard: _Heard | None, seconds: float) -> _Heard | None:
+        return heard if heard is not None and self.monotonic() - heard.at <= seconds else None
+
+    def _skew(self, heard: _Heard) -> float:
+        return self._wall() - self.monotonic() - heard.ahead
+
+    def _furthest(self) -> _Heard | None:
+        """The clock that is furthest away of those that count; a third one only if it disagrees."""
+        third = self._recent(self._third, _REMEMBERED)
+        found = [self._recent(self._last, _REMEMBERED), self._recent(self._worst, LONGEST_WAIT)]
+        if third is not None and abs(self._skew(third)) > TOLERANCE:
+            found.append(third)
+        return max((each for each in found if each is not None), key=lambda each: abs(self._skew(each)), default=None)
+
+
+def _is_back(ahead: float, before: tuple[float, float]) -> bool:
+    """Whether a clock that was ahead by these, at least and at most, is no further from either now."""
+    lowest, highest = before
+    return max(highest - ahead, ahead - lowest) <= TOLERANCE
 
 
 def _seconds(date: str | None) -> float | None:

@@ -111,6 +111,7 @@ class Batcher:
         due = self._clock.believed(self._bundles.wait)
         if due == -math.inf:
             self._bundles.ask_the_time()
+        await asyncio.to_thread(self._bundles.last_seen.note, due)
         if relayed is not None and relayed.etag != self._offered_under:
             await self._storage.offer()  # what was refused may be welcome now
             self._offered_under = relayed.etag
@@ -169,9 +170,9 @@ class Batcher:
 
     async def _forward(self, claim: Claim) -> None:
         """One attempt; the batch is settled, or given back to be tried again."""
-        batch, body = claim.batch, relayed.bundle.body if (relayed := self._bundles.current) else None
+        batch = claim.batch
         try:
-            over = batch.held and 0 < horizon(batch, body) <= self._past()
+            over = batch.held and self._is_over(batch)
             answer = Final(batch.held) if over else await self._attempt(claim)
         except asyncio.CancelledError:
             with suppress(StorageError):  # the lease runs out by itself, and being stopped comes first
@@ -202,7 +203,7 @@ class Batcher:
         """Settle it, if our own bundle and clock say the same. Else it is held, and offered again by and by."""
         batch, body = claim.batch, relayed.bundle.body if (relayed := self._bundles.current) else None
         sure = self._clock.believable(self._bundles.wait)  # bundles are made and dropped by a clock
-        if confirmed(verdict, batch, body if sure else None, self._past()):
+        if self._is_over(batch) or confirmed(verdict, batch, body if sure else None, self._past()):
             return await self._storage.settle(claim, verdict)
         if not batch.held:
             _LOG.warning(
@@ -214,7 +215,15 @@ class Batcher:
             )
         pause = backoff(batch.attempts, first=_FIRST_OFFER, longest=LONGEST_PAUSE, entropy=self._entropy)
         since = int(self._clock.now()) // _HOUR * _HOUR
-        return await self._storage.hold_back(claim, verdict, since=since, until=horizon(batch, body), seconds=pause)
+        return await self._storage.hold_back(claim, verdict, since=since, until=self._until(batch), seconds=pause)
+
+    def _until(self, batch: Batch) -> int:
+        """Its horizon. A bundle that has expired still says how long the aggregator takes a batch."""
+        return horizon(batch, self._bundles.known)
+
+    def _is_over(self, batch: Batch) -> bool:
+        """Whether it is past its horizon for sure: nobody takes it any more."""
+        return 0 < self._until(batch) <= self._past()
 
     async def _attempt(self, claim: Claim) -> Answer:
         batch = claim.batch

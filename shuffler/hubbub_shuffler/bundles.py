@@ -28,6 +28,7 @@ from hubbub.trust import parse_anchor
 from hubbub_service_common import files
 from hubbub_service_common.backoff import backoff
 from hubbub_service_common.entity_tags import tag_of_bytes
+from hubbub_service_common.last_seen import LastSeen
 from hubbub_service_common.trusted_clock import LONGEST_WAIT, TrustedClock
 from hubbub_shuffler.begun_periods import Said
 from hubbub_shuffler.held_periods import HeldPeriods
@@ -35,6 +36,7 @@ from hubbub_shuffler.permute import Entropy
 from hubbub_shuffler.storage import StorageError
 
 if TYPE_CHECKING:
+    from hubbub.bundle_body import Body
     from hubbub_shuffler.storage import AsyncStorage
     from hubbub_shuffler.upstream import Upstream
 
@@ -116,7 +118,14 @@ class Bundles:
         self._wanted = asyncio.Event()
         self._fetched = -math.inf
         """When the aggregator was asked last, by the monotonic clock."""
+        self.last_seen = LastSeen(state_dir, clock)
+        self.last_seen.recall()
         self._load()
+
+    @property
+    def known(self) -> Body | None:
+        """What the newest bundle says, also one that has expired."""
+        return None if self._newest is None else self._newest.bundle.body
 
     @property
     def current(self) -> Relayed | None:
@@ -156,11 +165,12 @@ class Bundles:
             relayed, now = self._newest, self._clock.now()
             if relayed is None or now < self.held.until or now >= relayed.bundle.body.expires:
                 return
-            believed = self._clock.believed(self.wait)
-            if believed == -math.inf and self.held.known:
-                return  # no period begins while the clock is in doubt
+            believed, by_both = self._clock.believed(self.wait), self._clock.by_both(self.wait)
+            if believed == -math.inf and self.held.known and by_both < self.held.until:
+                return  # while the clock is in doubt no period begins by one clock alone
             try:
-                await self.held.hold(relayed.said, believed)
+                await asyncio.to_thread(self.last_seen.note, believed)
+                await self.held.hold(relayed.said, believed, by_both=by_both)
             except ChangedPeriod as error:
                 if not self._overtaken:
                     self.refused[type(error).__name__] += 1
@@ -246,8 +256,10 @@ class Bundles:
                 self._their_etag = self._offered_etag
                 return
             relayed = self._verified(raw, now, before.bundle.seen if before else None)
-            believed = self._clock.believed(self.wait)
-            await self.held.hold(relayed.said, believed, before=before.said if before else None)
+            believed, by_both = self._clock.believed(self.wait), self._clock.by_both(self.wait)
+            # before the first report is taken, so that a start that finds reports finds this, too
+            await asyncio.to_thread(self.last_seen.note, believed)
+            await self.held.hold(relayed.said, believed, before=before.said if before else None, by_both=by_both)
             self._their_etag, self._newest, self._overtaken = self._offered_etag, relayed, False
         if not self._trust:
             self._trust = (relayed.bundle.signer,)

@@ -32,22 +32,23 @@ class HeldPeriods:
         self.known = False
         """Whether the storage was asked what is held."""
 
-    async def hold(self, said: Said, now: float, *, before: Said | None = None) -> None:
+    async def hold(self, said: Said, now: float, *, before: Said | None = None, by_both: float = -math.inf) -> None:
         """Hold all periods that have begun to this bundle; ChangedPeriod if one is held to other, StorageError if that
         can't be known now.
 
         `before`: the bundle at hand. If this process held periods to it, what has begun since began under it. `now`:
-        a time that is believed; minus infinity if none is: then no period begins, and none that had begun is let go.
+        a time that is believed; minus infinity if none is: then none that had begun is let go, and none begins but the
+        one that comes next, if it has begun at the time `by_both`, our clock and the other service's. Neither can begin
+        one alone then, nor choose which: a clock that is a year ahead would hold all periods until then.
         """
         sure = now > -math.inf
-        now = now if sure else 0.0
-        newest = said.begun(now, self._skew) if sure else -1
         for _ in range(_ATTEMPTS):
             raw = await self._storage.held_periods()
             held = Held.from_bytes(raw)
-            if before is not None and self.through >= 0 and sure:
-                held = self._caught_up(before, held, now)
-            found = said.held(held, newest, now, before)
+            newest = said.begun(now, self._skew) if sure else self._next(said, held, by_both)
+            if before is not None and self.through >= 0 and newest >= 0:
+                held = self._caught_up(before, held, newest, now if sure else by_both, sure=sure)
+            found = said.held(held, newest, now if sure else 0.0, before)
             after = found.to_bytes()
             if after == raw or await self._storage.hold_periods(raw, after):
                 through = newest if sure else max((stretch.last for stretch in found.stretches), default=-1)
@@ -55,10 +56,15 @@ class HeldPeriods:
                 return
         raise StorageError("what begun periods are held to changes faster than it can be read")
 
-    def _caught_up(self, before: Said, held: Held, now: float) -> Held:
+    def _next(self, said: Said, held: Held, by_both: float) -> int:
+        """The one period behind those that are held, if it has begun by then; else -1."""
+        following = max((stretch.last for stretch in held.stretches), default=-1) + 1
+        return following if following and said.begins(following, self._skew) <= by_both else -1
+
+    def _caught_up(self, before: Said, held: Held, newest: int, now: float, *, sure: bool) -> Held:
         # nothing begins under a bundle that has expired
-        newest = before.begun(min(now, before.body.expires - 1), self._skew)
+        newest = min(newest, before.begun(min(now, before.body.expires - 1), self._skew))
         try:
-            return before.held(held, newest, now)
+            return before.held(held, newest, now if sure else 0.0)
         except ChangedPeriod:
             return held  # other processes have gone on from it

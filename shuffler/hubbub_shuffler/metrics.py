@@ -100,7 +100,7 @@ def snapshot(sources: Sources, overview: Overview | None, storage: AsyncStorage,
         writable=writable,
         durable=storage.durable,
         errors=storage.errors,
-        skew=sources.clock.skew,
+        skew=sources.clock.worst_skew,
     )
     if overview is not None:
         yield from _of_the_storage(sources.ingest, overview)

@@ -41,7 +41,8 @@ def confirmed(verdict: str, batch: Batch, body: Body | None, past: float) -> boo
     `body`: of our bundle, if one is valid now and our clock is not in doubt; `past`: a time that is past for sure. Past
     the horizon every refusal is: nobody takes the batch any more. "batch-too-small" always is, since only one who has
     the key of that period gets as far as counting. Of "malformed-batch", "batch-conflict" and reasons unknown here we
-    have no view of our own. A notice of a discard has no reports, and is not held.
+    have no view of our own. Nor of a key or metric that our bundle does not have: an aggregator that was restored from
+    an older copy hands out such a bundle first. A notice of a discard has no reports, and is not held.
     """
     if verdict in {"accepted", "batch-too-small"} or batch.kind == "discard" or 0 < horizon(batch, body) <= past:
         return True
@@ -54,9 +55,8 @@ def _says(body: Body, verdict: str, batch: Batch) -> bool:
     keys = {key.state for key in body.keys if key.id == key_id and key.covers(period)}
     metric = body.metric(id_, period)
     return {
-        "unknown-key": keys <= {"revoked"},
+        "unknown-key": keys == {"revoked"},
         "revoked-key": "revoked" in keys,
-        "unknown-metric": metric is None,
         "wrong-length": metric is not None and sealed_bytes(metric.report_bytes) != batch.terms.size,
     }.get(verdict, False)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 import stat
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -329,6 +330,23 @@ def test_of_two_codebooks_for_the_same_period_the_first_stays(storage: Storage) 
     assert not storage.add_codebook(StoredCodebook(5, b"two"))
     assert not storage.add_codebook(StoredCodebook(4, b"earlier"))
     assert storage.codebooks() == [StoredCodebook(5, b"one")]
+
+
+def test_the_only_codebook_can_start_with_another_period(storage: Storage) -> None:
+    assert not storage.move_codebook(5, 3)
+    assert storage.add_codebook(StoredCodebook(5, b"one"))
+    assert not storage.move_codebook(4, 3)
+    assert storage.move_codebook(5, 3)
+    assert storage.codebooks() == [StoredCodebook(3, b"one")]
+    assert storage.add_codebook(StoredCodebook(7, b"two"))
+    assert not storage.move_codebook(3, 2)
+    assert storage.starts() == [3, 7]
+
+
+def test_a_storage_with_a_clock_of_its_own_says_what_time_it_is(storage: Storage) -> None:
+    found = storage.time()
+    assert (found is None) is (storage.kind == "sqlite")
+    assert found is None or abs(found - time.time()) < 60
 
 
 def test_a_discard_is_settled_from_the_start_and_is_no_release(storage: Storage) -> None:

@@ -16,10 +16,13 @@ import pytest
 from pydantic import SecretStr
 
 from hubbub.bundle import Bundle, verify
+from hubbub_aggregator import keys
 from hubbub_aggregator.key_ids import IDS
 from hubbub_aggregator.keys import IDENTITY, new_identity
+from hubbub_aggregator.main import DATABASE
 from hubbub_aggregator.metrics import snapshot, stored_now
 from hubbub_aggregator.opening import Pool
+from hubbub_aggregator.storage.redis import RedisStorage
 from hubbub_service_common.trusted_clock import TrustedClock
 from tests.aggregator.backends import counted
 from tests.aggregator.fleet import CODEBOOK, DAY, START, WAIT, Clock, Site, whole
@@ -34,9 +37,13 @@ FINAL = {"batch-too-late", "unknown-key", "unknown-metric", "revoked-key", "malf
 
 @dataclass
 class Machine(Clock):
-    """The right time, as the test and the shuffler have it, and this machine's clock, which may be wrong."""
+    """The right time, as the test and the shuffler have it, and this machine's clock, which may be wrong; so may
+    Redis', by `servers`. On one host the shuffler has this machine's clock.
+    """
 
     offset: float = 0.0
+    servers: float = 0.0
+    on_one_host: bool = False
 
     def wall(self) -> float:
         return self.now + self.offset
@@ -48,8 +55,8 @@ class Machine(Clock):
         return TrustedClock(self.wall, self.monotonic, peer="a shuffler's", says="nothing is erased")
 
     def date(self) -> dict[str, str]:
-        """What a shuffler with the right time sends."""
-        return {"Date": formatdate(self.now, usegmt=True)}
+        """What the shuffler sends, with the right time unless it has the same clock."""
+        return {"Date": formatdate(self.wall() if self.on_one_host else self.now, usegmt=True)}
 
 
 @pytest.fixture
@@ -58,13 +65,16 @@ def machine() -> Machine:
 
 
 @pytest.fixture(params=["sqlite", "redis"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, pool: Pool, machine: Machine) -> Iterator[Site]:
+def place(
+    request: pytest.FixtureRequest, tmp_path: Path, pool: Pool, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Site]:
     """An aggregator on each storage that goes by a real clock and hears a shuffler."""
     settings: dict[str, Any] = {}
     if request.param == "redis":
         server: RedisServer = request.getfixturevalue("redis_server")
         server.client().flushall()
         new_identity(tmp_path)
+        monkeypatch.setattr(RedisStorage, "time", lambda _self: machine.now + machine.servers)
         settings = {"storage": SecretStr(server.url), "identity": tmp_path / IDENTITY}
     site = Site.open(tmp_path, pool, clock=machine, trusted=machine.trusted, **settings)
     yield site
@@ -92,11 +102,13 @@ def name_of(response: httpx2.Response) -> str:
     return "" if response.status_code < 400 else str(response.json()["type"]).rpartition(":")[2]
 
 
+@pytest.mark.parametrize("on_one_host", [False, True])
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("offset", OFFSETS)
 def test_a_minute_under_a_wrong_clock_costs_nothing(
-    place: Site, machine: Machine, offset: float, restarts: bool
+    place: Site, machine: Machine, offset: float, restarts: bool, on_one_host: bool
 ) -> None:
+    machine.on_one_host = on_one_host
     plaintexts = place.plaintexts("dark_mode", [True] * 250)
     header = place.header("dark_mode", 250)
     sealed, again = (whole(header, place.seal(header, plaintexts)) for _ in range(2))
@@ -104,6 +116,7 @@ def test_a_minute_under_a_wrong_clock_costs_nothing(
     place.settle(sealed)
     before, held, first = place.bundle(), secrets(place), place.period
     place.put(on_its_way[:200], os.urandom(16), headers=machine.date())  # heard, if nothing else comes of it
+    place.service.tick()
 
     machine.offset = offset
     if restarts:
@@ -352,10 +365,132 @@ def test_an_edited_codebook_waits_for_a_clock_that_can_be_believed(
     look(place, machine)
     assert len(list(place.service.codebooks)) == 1
     assert caplog.text.count("an edited codebook waits") == 1
+    place.get("/v1/bundle", headers=machine.date())
     machine.offset = 0.0
     place.get("/v1/bundle", headers=machine.date())
     look(place, machine)
     assert [version.first_period - place.period for version in place.service.codebooks] == [0, 1]
+
+
+@pytest.mark.parametrize("offset", [5 * DAY, 400 * DAY])
+def test_an_edited_codebook_waits_for_a_shuffler_on_the_same_machine_too(
+    place: Site, machine: Machine, offset: float
+) -> None:
+    machine.on_one_host = True
+    edited = CODEBOOK.replace("Whether the dark theme is on", "Whether it is dark")
+    place.get("/v1/bundle", headers=machine.date())
+    look(place, machine)
+    before = place.bundle()
+    machine.offset = offset
+    place.reopen(edited)
+    for _ in range(3):
+        place.get("/v1/bundle", headers=machine.date())
+        look(place, machine)
+    assert len(list(place.service.codebooks)) == 1
+    machine.offset = 0.0
+    place.get("/v1/bundle", headers=machine.date())
+    look(place, machine)
+    assert [version.first_period - place.period for version in place.service.codebooks] == [0, 1]
+    assert right(place, before).body.sequence <= machine.now  # no bundle was dated by that clock
+
+
+def test_a_codebook_that_was_not_edited_waits_for_nothing(
+    place: Site, machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine.offset = 400 * DAY
+    place.reopen()
+    look(place, machine)
+    assert place.service.written is None
+    assert "edited codebook" not in caplog.text
+
+
+@pytest.mark.parametrize("backfill", [0, 2])
+@pytest.mark.parametrize("offset", [5 * DAY, 400 * DAY])
+def test_a_first_start_under_a_clock_that_is_ahead_is_mended(
+    request: pytest.FixtureRequest,
+    place: Site,
+    machine: Machine,
+    offset: float,
+    backfill: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Else nothing is collected until that day comes."""
+    place.close()
+    if place.settings.storage is None:
+        (place.state_dir / DATABASE).unlink()
+    else:
+        request.getfixturevalue("redis_server").client().flushall()
+    place.settings = place.settings.model_copy(update={"backfill_periods": backfill})
+    machine.offset = offset
+    place.start()
+    look(place, machine)
+    machine.offset = 0.0
+    place.reopen()
+    look(place, machine)
+    (warning,) = place.get("/readyz").json()["warnings"]
+    assert warning["name"] == "codebook"
+    assert "nothing is collected before the period 20" in warning["detail"]
+    assert right_now(place) is None
+    place.get("/v1/bundle", headers=machine.date())
+    look(place, machine)
+    assert place.get("/readyz").json() == {"ok": True}
+    assert [version.first_period - place.period for version in place.service.codebooks] == [-backfill]
+    assert [right_now(place, day) is None for day in range(3)] == [False] * 3
+    assert "starts now and not with the period" in caplog.text
+    assert place.settle(place.batch("dark_mode", [True] * 250))["valid"] == 250
+
+
+def right_now(site: Site, later: int = 0) -> object:
+    """The key of the present period, or of one after it, that a device finds in the bundle."""
+    body = verify(site.get("/v1/bundle").content, [site.service.anchor], site.clock()).body
+    return body.key_for(site.period + later) if body.in_force(site.period + later) else None
+
+
+def test_a_start_that_batches_speak_for_is_not_moved(place: Site, machine: Machine) -> None:
+    place.settle(place.batch("dark_mode", [True] * 250))
+    first = place.service.codebooks.first_period
+    machine.now -= 5 * DAY
+    place.reopen()
+    place.get("/v1/bundle", headers=machine.date())
+    look(place, machine)
+    assert place.service.codebooks.first_period == first
+
+
+@pytest.mark.parametrize("place", ["redis"], indirect=True)
+def test_a_standby_that_no_shuffler_speaks_to_is_stopped_by_the_clock_of_redis(place: Site, machine: Machine) -> None:
+    """It shares its keys with others."""
+    held = secrets(place)
+    machine.offset = 20 * DAY
+    place.reopen()
+    for _ in range(30):
+        machine.now += 600
+        place.service.tick()
+    assert secrets(place).items() >= held.items()
+    assert "ahead of the storage's" in str(place.get("/readyz").json()["warnings"])
+    machine.offset = 0.0
+    place.service.tick()
+    assert "warnings" in place.get("/readyz").json()  # it was set
+    machine.now += WAIT
+    place.service.tick()
+    assert place.get("/readyz").json() == {"ok": True}
+
+
+@pytest.mark.parametrize("offset", [-400 * DAY, 400 * DAY])
+def test_where_ids_are_scarce_no_key_makes_room_on_the_word_of_a_shuffler_on_the_same_machine(
+    place: Site, machine: Machine, offset: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "free_ids", lambda _keys: 0)
+    machine.on_one_host = True
+    place.get("/v1/bundle", headers=machine.date())
+    held = secrets(place)
+    machine.offset = offset
+    for _ in range(3):
+        place.get("/v1/bundle", headers=machine.date())
+        look(place, machine)
+    place.reopen()
+    place.get("/v1/bundle", headers=machine.date())
+    look(place, machine)
+    assert secrets(place).items() >= held.items()
 
 
 def test_a_release_is_complete_only_when_no_batch_is_taken_any_more(place: Site, machine: Machine) -> None:

@@ -14,7 +14,8 @@ __all__ = ["KEY", "PARTIES", "SMALL", "STORAGES", "Party", "Plan", "StorageName"
 
 StorageName: TypeAlias = Literal["sqlite", "redis"]
 STORAGES: tuple[StorageName, ...] = get_args(StorageName)
-Party: TypeAlias = Literal["aggregator", "shuffler", "redis", "device"]
+Party: TypeAlias = Literal["aggregator", "shuffler", "host", "redis", "device"]
+"""Who has a clock; the host is one machine with both services on it."""
 PARTIES: tuple[Party, ...] = get_args(Party)
 
 KEY, SMALL = "key", "small"

@@ -83,7 +83,7 @@ def test_a_bad_network_loses_and_doubles_nothing(tmp_path: Path, storage: Storag
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(faketime() is None, reason=NO_FAKETIME)
 @pytest.mark.parametrize("offset", [7_200, -7_200])
-@pytest.mark.parametrize("party", ["aggregator", "shuffler", "redis"])
+@pytest.mark.parametrize("party", ["aggregator", "shuffler", "host", "redis"])
 @EVERY_STORAGE
 def test_a_clock_that_is_wrong_for_a_while_destroys_nothing_and_silences_nobody(
     tmp_path: Path, storage: StorageName, party: Party, offset: int

@@ -112,6 +112,7 @@ def running(plan: Plan, folder: Path) -> Iterator[World]:
     clocks: dict[Party, Clock] = {
         party: Clock(folder / f"clock-{party}") for party in plan.settable if party != "device"
     }
+    host = clocks.get("host")
     with ExitStack() as stack:
         redis = []
         if plan.storage == "redis":
@@ -123,7 +124,7 @@ def running(plan: Plan, folder: Path) -> Iterator[World]:
         places = [{"STORAGE": server.url} for server in redis] or [{}, {}]
         anchor = anchor_of(load_identity(folder / "aggregator-0"))
         aggregators = [
-            _aggregator(plan, folder, number, codebook, places[1], clocks.get("aggregator"))
+            _aggregator(plan, folder, number, codebook, places[1], clocks.get("aggregator", host))
             for number in range(plan.aggregators)
         ]
         proxies = []
@@ -133,7 +134,7 @@ def running(plan: Plan, folder: Path) -> Iterator[World]:
             proxies.append(stack.enter_context(Proxy(ports, seed=plan.seed, bad=plan.bad_network)))
             target = proxies[0].port
         shufflers = [
-            _shuffler(plan, folder, number, target, anchor, places[0], clocks.get("shuffler"))
+            _shuffler(plan, folder, number, target, anchor, places[0], clocks.get("shuffler", host))
             for number in range(plan.shufflers)
         ]
         addresses = [service.address for service in shufflers]

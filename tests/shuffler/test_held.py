@@ -55,12 +55,13 @@ def of(batch: Batch = BATCH, **bucket: Any) -> Batch:
 
 
 OURS = {
-    "unknown-key": of(key=9),
+    "unknown-key": of(key=3),
     "revoked-key": of(key=3),
-    "unknown-metric": of(metric=bytes(16)),
     "wrong-length": replace(BATCH, terms=replace(BATCH.terms, size=SEALED + 1)),
 }
 """By reason: a batch that our own bundle refuses for it."""
+MISSING = {"unknown-key": of(key=9), "unknown-metric": of(metric=bytes(16))}
+"""By reason: a batch of whose key or metric our bundle does not know."""
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
@@ -75,6 +76,13 @@ def test_a_refusal_is_the_last_word_only_if_our_bundle_says_the_same(verdict: st
     assert confirmed(verdict, replace(BATCH, kind="discard"), None, -math.inf)  # it has no reports
     assert confirmed(verdict, BATCH, BODY, HORIZON)
     assert confirmed(verdict, BATCH, BODY, HORIZON - 1) is final
+
+
+@pytest.mark.parametrize("verdict", sorted(MISSING))
+def test_what_a_bundle_does_not_list_confirms_nothing(verdict: str) -> None:
+    """An aggregator that was restored from an older copy hands out such a bundle, and then refuses."""
+    assert not confirmed(verdict, MISSING[verdict], BODY, HORIZON - 1)
+    assert confirmed(verdict, MISSING[verdict], BODY, HORIZON)
 
 
 def test_the_horizon_is_our_own() -> None:
@@ -231,9 +239,9 @@ def test_what_our_own_bundle_confirms_is_settled_at_once_if_the_clock_is_not_in_
         world.aggregator.up = False
         await wait(world, machine, 10)  # closed and planned
         world.aggregator.up = True
-        world.aggregator.bundle = signed(machine.right(), keys=KEYS[1:])
+        world.aggregator.bundle = signed(machine.right(), keys=(replace(KEYS[0], state="revoked"), *KEYS[1:]))
         assert await world.bundles.refresh()
-        world.aggregator.answers = [(409, "unknown-key")]
+        world.aggregator.answers = [(409, "revoked-key")]
         machine.running += 100
         if doubt:
             world.aggregator.clock = lambda: machine.right() + 7_200
@@ -241,11 +249,59 @@ def test_what_our_own_bundle_confirms_is_settled_at_once_if_the_clock_is_not_in_
         await world.batcher.tick()
         overview = await world.storage.overview()
         if doubt:
-            assert overview.held == {"unknown-key": (5, 1)}
+            assert overview.held == {"revoked-key": (5, 1)}
         else:
-            assert overview.counts["dark_mode", "unknown-key"] == (5, 1)
+            assert overview.counts["dark_mode", "revoked-key"] == (5, 1)
 
     run(shuffler(tmp_path, machine, None), scenario)
+
+
+def test_a_batch_survives_an_aggregator_that_was_restored_from_an_older_copy(
+    tmp_path: Path, machine: Machine, server: RedisServer | None
+) -> None:
+    """Its bundle is newer, and has no such key."""
+
+    async def scenario(world: World) -> None:
+        sealed = unique(5)
+        assert (await world.post(upload(sealed))).status_code == 202
+        machine.running = CLOSES - NOW
+        world.aggregator.up = False
+        await wait(world, machine, 10)  # closed and planned
+        world.aggregator.up = True
+        good, world.aggregator.bundle = world.aggregator.bundle, signed(machine.right(), keys=KEYS[1:])
+        assert await world.bundles.refresh()
+        world.aggregator.answers = [(409, "unknown-key")] * 100
+        await wait(world, machine, 5 * 3_600)
+        assert (await world.storage.overview()).held == {"unknown-key": (5, 1)}
+        world.aggregator.answers, world.aggregator.bundle = [], signed(machine.right())
+        assert good != world.aggregator.bundle
+        await wait(world, machine, 2 * 3_600)
+        assert sorted(world.aggregator.delivered()) == sorted(sealed)
+
+    run(shuffler(tmp_path, machine, server), scenario)
+
+
+def test_a_batch_that_is_held_while_the_bundle_has_expired_is_not_held_for_ever(
+    tmp_path: Path, machine: Machine, server: RedisServer | None
+) -> None:
+    async def scenario(world: World) -> None:
+        assert (await world.post(upload(unique(5)))).status_code == 202
+        machine.running = CLOSES - NOW
+        world.aggregator.up = False
+        await wait(world, machine, 10)
+        machine.running = 2 * DAY
+        assert world.bundles.current is None
+        world.aggregator.up, world.aggregator.answers = True, [(409, "unknown-key")] * 200
+        await wait(world, machine, 3_700, 300)
+        (held,) = await world.storage.held_batches()
+        assert held.until == HORIZON
+        machine.running = HORIZON - NOW - 10
+        await wait(world, machine, 2 * LONGEST_WAIT + 700, 300)
+        overview = await world.storage.overview()
+        assert (overview.held, overview.counts["dark_mode", "unknown-key"]) == ({}, (5, 1))
+
+    aggregator = StubAggregator(signed(lifetime=int(DAY)))
+    run(shuffler(tmp_path, machine, server, aggregator), scenario)
 
 
 def test_what_is_held_shows_in_the_status_the_metrics_and_not_as_lag(

@@ -1,4 +1,6 @@
-"""A clock that is wrong for a minute, the shuffler's or Redis', closes nothing, begins nothing and forgets nothing."""
+"""A clock that is wrong for a minute, the shuffler's, Redis' or that of the machine which both services are on, closes
+nothing, begins nothing and forgets nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from hubbub_service_common import last_seen
+from hubbub_service_common.last_seen import FILE
 from hubbub_shuffler.begun_periods import Held
 from hubbub_shuffler.storage import Arrivals, Bucket, Terms
 from hubbub_shuffler.storage._redis_keys import SHARDS, Keys, member_of
@@ -47,7 +51,10 @@ def server(request: pytest.FixtureRequest) -> RedisServer | None:
     return found
 
 
-@pytest.fixture(params=[("sqlite", "shuffler"), ("redis", "shuffler"), ("redis", "server")], ids="-".join)
+@pytest.fixture(
+    params=[("sqlite", "shuffler"), ("redis", "shuffler"), ("redis", "server"), ("sqlite", "host"), ("redis", "host")],
+    ids="-".join,
+)
 def place(request: pytest.FixtureRequest) -> tuple[RedisServer | None, str]:
     """Where reports are, and whose clock is wrong. SQLite has none of its own."""
     on, whose = request.param
@@ -102,18 +109,21 @@ def test_a_minute_under_a_wrong_clock_loses_nothing(
         assert counts["dark_mode", "accepted"] == (5, 1)
         assert ("dark_mode", "discarded") not in counts
 
-    run(shuffler(tmp_path, machine, server), scenario)
+    run(shuffler(tmp_path, machine, server, on_one_host=whose == "host"), scenario)
 
 
+@pytest.mark.parametrize("on_one_host", [False, True])
 @pytest.mark.parametrize("offset", WRONG)
-def test_what_would_be_late_for_good_is_told_to_come_again(tmp_path: Path, machine: Machine, offset: float) -> None:
+def test_what_would_be_late_for_good_is_told_to_come_again(
+    tmp_path: Path, machine: Machine, offset: float, on_one_host: bool
+) -> None:
     async def scenario(world: World) -> None:
         with wrong(machine, offset):
             why = await reason(world, unique(1), period=PERIOD - 3)  # late by the right clock, too
             assert why in {"clock-in-doubt", "no-bundle", "period-in-future", None}
         assert await reason(world, unique(1), period=PERIOD - 3) == "period-closed"
 
-    run(shuffler(tmp_path, machine, None), scenario)
+    run(shuffler(tmp_path, machine, None, on_one_host=on_one_host), scenario)
 
 
 def test_a_clock_that_is_ahead_admits_what_it_would_and_says_why_not(tmp_path: Path, machine: Machine) -> None:
@@ -128,9 +138,10 @@ def test_a_clock_that_is_ahead_admits_what_it_would_and_says_why_not(tmp_path: P
     run(shuffler(tmp_path, machine, None), scenario)
 
 
+@pytest.mark.parametrize("on_one_host", [False, True])
 @pytest.mark.parametrize("offset", WRONG)
 def test_no_period_begins_under_a_wrong_clock(
-    tmp_path: Path, machine: Machine, server: RedisServer | None, offset: float
+    tmp_path: Path, machine: Machine, server: RedisServer | None, offset: float, on_one_host: bool
 ) -> None:
     """Else those of 400 days would be held to today's codebook, and every edit of it be refused."""
 
@@ -148,7 +159,68 @@ def test_no_period_begins_under_a_wrong_clock(
         assert world.bundles.held.through == PERIOD + 1
         assert await reason(world, unique(1), period=PERIOD + 1, key_id=2) is None
 
+    run(shuffler(tmp_path, machine, server, on_one_host=on_one_host), scenario)
+
+
+def test_a_process_that_starts_while_the_aggregator_is_away_goes_on_if_its_clock_did(
+    tmp_path: Path, machine: Machine, server: RedisServer | None
+) -> None:
+    prefix = "goes-on" + str(id(machine))
+
+    async def scenario(world: World) -> None:
+        again = shuffler(tmp_path, machine, server, world.aggregator, prefix=prefix)
+        world.aggregator.up = False
+        async with again:
+            assert await reason(again, unique(3)) is None
+            machine.running = HOUR
+            assert await reason(again, unique(1), period=PERIOD + 1, key_id=2) is None
+            machine.running = CLOSES - NOW
+            await again.batcher.tick()
+            assert {bucket.state for bucket in (await again.storage.overview()).waiting} == {"planned", "open"}
+
+    run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
+
+
+@pytest.mark.parametrize("apart", [-360.0, 360.0, -HOUR / 2, 5 * DAY])
+def test_while_the_aggregators_clock_is_wrong_periods_begin_one_by_one_by_both_clocks(
+    tmp_path: Path, machine: Machine, server: RedisServer | None, apart: float
+) -> None:
+    """Else every report of a new period is lost to the collection for as long as it lasts."""
+
+    async def scenario(world: World) -> None:
+        world.aggregator.clock = lambda: machine.right() + apart
+        await world.bundles.refresh()
+        behind = max(0.0, -apart)
+        for later in range(1, 4):
+            start = later * HOUR - 600 + behind
+            machine.running = start - 65  # it begins a minute early
+            await world.bundles.hold()
+            assert world.bundles.held.through == PERIOD + later - 1
+            if not behind:
+                assert await reason(world, unique(1), period=PERIOD + later, key_id=2) == "period-in-future"
+            machine.running = start
+            assert await reason(world, unique(1), period=PERIOD + later, key_id=2) is None
+            assert world.bundles.held.through == PERIOD + later
+        await world.batcher.tick()
+        assert {bucket.state for bucket in (await world.storage.overview()).waiting} == {"open"}
+        assert world.trusted.disagrees
+
     run(shuffler(tmp_path, machine, server), scenario)
+
+
+def test_a_period_that_begins_in_doubt_begins_under_the_bundle_at_hand(tmp_path: Path, machine: Machine) -> None:
+    """And not under one that comes after its start."""
+
+    async def scenario(world: World) -> None:
+        world.aggregator.clock = lambda: machine.right() + 360
+        await world.bundles.refresh()
+        machine.running = HOUR
+        world.aggregator.bundle = signed(machine.right(), books={0: codebook(), PERIOD + 1: codebook(min_batch=4)})
+        assert not await world.bundles.refresh()
+        assert world.bundles.refused["ChangedPeriod"] == 1
+        assert await reason(world, unique(1), period=PERIOD + 1, key_id=2) is None
+
+    run(shuffler(tmp_path, machine, None), scenario)
 
 
 def test_a_process_that_starts_in_doubt_takes_reports_of_periods_that_had_begun(
@@ -157,6 +229,7 @@ def test_a_process_that_starts_in_doubt_takes_reports_of_periods_that_had_begun(
     prefix = "restarted" + str(id(machine))
 
     async def scenario(world: World) -> None:
+        (tmp_path / FILE).unlink()  # nothing is known of when it ran last
         again = shuffler(tmp_path, machine, server, world.aggregator, prefix=prefix)
         world.aggregator.up = False
         async with again:
@@ -186,6 +259,63 @@ def test_a_process_that_starts_under_a_wrong_clock_closes_nothing(
     run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
 
 
+@pytest.mark.parametrize("booted", [False, True])
+@pytest.mark.parametrize("offset", WRONG)
+def test_a_machine_that_starts_both_services_under_a_wrong_clock_closes_nothing(
+    tmp_path: Path,
+    machine: Machine,
+    server: RedisServer | None,
+    monkeypatch: pytest.MonkeyPatch,
+    offset: float,
+    booted: bool,
+) -> None:
+    prefix = f"host{id(machine)}"
+
+    def start() -> World:
+        return shuffler(tmp_path, machine, server, prefix=prefix, on_one_host=True)
+
+    async def scenario(world: World) -> None:
+        assert await reason(world, unique(2)) is None
+        if booted:
+            monkeypatch.setattr(last_seen, "this_boot", lambda: "another")
+        with wrong(machine, offset, "host"):
+            for _ in range(3):  # and again, and again: it does not vouch for itself
+                async with start() as again:
+                    await a_minute(again, machine)
+                    assert await reason(again, unique(1)) in {None, "clock-in-doubt", "period-in-future", "no-bundle"}
+        async with start() as again:
+            await a_minute(again, machine)
+            assert again.trusted.believable(again.bundles.wait)
+        waiting = (await world.storage.overview()).waiting
+        assert [bucket.state for bucket in waiting] == ["open"]
+        assert waiting[0].reports >= 2
+        assert world.bundles.held.through == PERIOD
+
+    run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
+
+
+def test_after_a_boot_and_an_outage_of_more_than_an_hour_closing_waits_for_one(
+    tmp_path: Path, machine: Machine, server: RedisServer | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could be a wrong clock. Nobody loses anything by it."""
+    prefix = f"outage{id(machine)}"
+
+    async def scenario(world: World) -> None:
+        sealed = unique(3)
+        assert await reason(world, sealed) is None
+        machine.running += 5 * HOUR
+        monkeypatch.setattr(last_seen, "this_boot", lambda: "another")
+        async with shuffler(tmp_path, machine, server, world.aggregator, prefix=prefix) as again:
+            await wait(again, machine, HOUR - 60)
+            assert not world.aggregator.delivered()
+            assert "was set" in str(again.trusted.warning())
+            await wait(again, machine, 120, 10)
+            assert sorted(world.aggregator.delivered()) == sorted(sealed)
+            assert again.trusted.warning() is None
+
+    run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
+
+
 @pytest.mark.parametrize("offset", WRONG)
 def test_that_a_bucket_was_closed_is_not_forgotten_under_a_wrong_clock(
     tmp_path: Path, machine: Machine, place: tuple[RedisServer | None, str], offset: float
@@ -209,7 +339,7 @@ def test_that_a_bucket_was_closed_is_not_forgotten_under_a_wrong_clock(
         await wait(world, machine, 2 * HOUR)  # FORGET_AFTER, and the wait
         assert await world.storage.add([Arrivals(BUCKET, late, unique(1))]) == {}
 
-    run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
+    run(shuffler(tmp_path, machine, server, prefix=prefix, on_one_host=whose == "host"), scenario)
 
 
 def test_revoked_keys_and_metrics_that_are_off_close_their_buckets_in_doubt(tmp_path: Path, machine: Machine) -> None:

@@ -45,10 +45,10 @@ class Machine:
 def shuffler(
     directory: Path, machine: Machine, server: RedisServer | None, aggregator: StubAggregator | None = None, **more: Any
 ) -> World:
-    """On SQLite without a server. Its aggregator has the right time, and says so."""
+    """On SQLite without a server. Its aggregator has the right time, and says so; or `on_one_host` the same clock."""
     directory.mkdir(exist_ok=True)
     aggregator = aggregator or StubAggregator()
-    aggregator.clock = machine.right
+    aggregator.clock = machine if more.pop("on_one_host", False) else machine.right
     storage: SqliteStorage | RedisStorage
     if server is None:
         storage = SqliteStorage(
@@ -70,7 +70,7 @@ def shuffler(
 @contextmanager
 def wrong(machine: Machine, offset: float, whose: str = "shuffler") -> Iterator[None]:
     """The clock is wrong within, and right again behind it."""
-    setattr(machine, "offset" if whose == "shuffler" else "servers", offset)
+    setattr(machine, "servers" if whose == "server" else "offset", offset)
     try:
         yield
     finally:

@@ -232,9 +232,9 @@ def _refuse_unfit(service: Aggregator, header: BatchHeader) -> None:
 
 def _final(service: Aggregator, name: str, detail: str) -> Refused:
     """A refusal that makes the shuffler drop the batch, and that rests on a clock: ours, or the one under which keys
-    and codebooks were made. While a shuffler's clock speaks against ours it is asked to come back.
+    and codebooks were made. While anything speaks against ours, the shuffler is asked to come back.
     """
-    if not service.clock.disagrees:
+    if not service.in_doubt:
         return Refused(name, detail)
-    said = f"this would be {name}, but the clocks of shuffler and aggregator disagree: set them right"
+    said = f"this would be {name}, but the aggregator's clock is in doubt: /readyz says why"
     return Refused("clock-in-doubt", said, retry_after=_RETRY)

@@ -44,6 +44,6 @@ def health_of(service: Aggregator, patience: float = PATIENCE) -> Health:
     return Health(
         "The storage can be written, and the bundle that devices need is at hand.",
         {"storage": storage, "bundle": bundle},
-        warnings={"clock": clock},
+        warnings={"clock": clock, "codebook": service.late_start},
         patience=patience,
     )

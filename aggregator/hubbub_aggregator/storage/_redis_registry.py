@@ -18,7 +18,7 @@ from hubbub_service_common.redis.client import RedisClient
 __all__ = ["RedisRegistry"]
 
 _NONCE = 12
-_SCRIPTS = ("add_codebook", "add_key", "drop_key", "publish", "put", "revoke_key")
+_SCRIPTS = ("add_codebook", "add_key", "drop_key", "move_codebook", "publish", "put", "revoke_key")
 
 
 class RedisRegistry:
@@ -39,6 +39,9 @@ class RedisRegistry:
     def add_codebook(self, codebook: StoredCodebook) -> bool:
         call = self._lua["add_codebook"]((self._keys.codebooks,), codebook.first_period, codebook.compiled)
         return bool(self._client.one(call) == 1)
+
+    def move_codebook(self, first: int, to: int) -> bool:
+        return bool(self._client.one(self._lua["move_codebook"]((self._keys.codebooks,), first, to)) == 1)
 
     def sealing_keys(self) -> list[StoredKey]:
         flat = self._client.one(command("HGETALL", self._keys.keys), write=False)

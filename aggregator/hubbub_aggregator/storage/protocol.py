@@ -249,6 +249,11 @@ class Storage(Protocol):
     def add_codebook(self, codebook: StoredCodebook) -> bool:
         """Keep a codebook. False, and no change, if there is one that starts as late."""
 
+    def move_codebook(self, first: int, to: int) -> bool:
+        """Let the only codebook, which starts with period `first`, start with `to`. False, and no change, if there is
+        another one, or this one starts otherwise.
+        """
+
     def sealing_keys(self) -> list[StoredKey]:
         """Every key within its horizon, by first period."""
 
@@ -293,6 +298,9 @@ class Storage(Protocol):
 
     def remember(self, question: str, answer: int) -> None:
         """Keep such an answer."""
+
+    def time(self) -> float | None:
+        """What the storage's own clock says; None if it has none, or does not tell."""
 
     def size(self) -> int | None:
         """Bytes that it takes, on disk or in the memory of all Redis servers; None if that can't be asked."""

@@ -14,7 +14,7 @@ from hubbub_aggregator.storage._redis_registry import RedisRegistry
 from hubbub_aggregator.storage._redis_releases import RedisReleases
 from hubbub_aggregator.storage._redis_start import STAKES, claim
 from hubbub_aggregator.storage.protocol import Bodies
-from hubbub_service_common.redis.calls import command
+from hubbub_service_common.redis.calls import Call, command
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.redis.durability import Durability
 from hubbub_service_common.storage import StorageError, StorageKind
@@ -43,6 +43,7 @@ class RedisStorage(RedisReleases):
         super().__init__(RedisClient(url, replicas=replicas, timeout=timeout), Keys(prefix))
         registry, eraser = RedisRegistry(self._client, self._keys, secret), Eraser(self._client, self._keys, self)
         self.codebooks, self.starts, self.add_codebook = registry.codebooks, registry.starts, registry.add_codebook
+        self.move_codebook = registry.move_codebook
         self.sealing_keys, self.add_key = registry.sealing_keys, registry.add_key
         self.revoke_key, self.drop_key = registry.revoke_key, registry.drop_key
         self.bundle, self.publish = registry.bundle, registry.publish
@@ -56,6 +57,13 @@ class RedisStorage(RedisReleases):
         except BaseException:
             self._client.close()
             raise
+
+    def time(self) -> float | None:
+        try:
+            seconds, micros = self._client.one(Call(self._keys.codebooks, ("TIME",)), write=False)
+        except StorageError:
+            return None  # it may be forbidden; whoever needs the storage for more says that it is away
+        return int(seconds) + int(micros) / 1e6
 
     def size(self) -> int | None:
         try:

@@ -290,6 +290,13 @@ class SqliteStorage:
             self._connection.execute("INSERT INTO codebooks VALUES (?, ?)", (codebook.first_period, codebook.compiled))
         return True
 
+    def move_codebook(self, first: int, to: int) -> bool:
+        with self._transaction():
+            if self.starts() != [first]:
+                return False
+            self._connection.execute("UPDATE codebooks SET first_period = ?", (to,))
+        return True
+
     def sealing_keys(self) -> list[StoredKey]:
         rows = self._all("SELECT * FROM keys ORDER BY first_period, revoked DESC, id")
         return [
@@ -385,6 +392,9 @@ class SqliteStorage:
     def remember(self, question: str, answer: int) -> None:
         with self._transaction():
             self._connection.execute("INSERT OR REPLACE INTO remembered VALUES (?, ?)", (question, answer))
+
+    def time(self) -> float | None:
+        return None  # this process's clock is all there is
 
     def size(self) -> int | None:
         (pages,), (each,) = self._one("PRAGMA page_count"), self._one("PRAGMA page_size")

@@ -1,0 +1,71 @@
+"""When a service last ran under a clock that was believed, in a file: what its clock is held against at the next start.
+
+Where both services are on one machine they agree on whatever time it booted with. Until a machine is booted anew its
+monotonic clock tells how much later it is now, however long the service was stopped. After that it can be up to an hour
+later: a clock that says more may be wrong, or the service was away for long, and nobody can tell which.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hubbub_service_common import files
+from hubbub_service_common.trusted_clock import LONGEST_WAIT, TOLERANCE
+
+if TYPE_CHECKING:
+    from hubbub_service_common.trusted_clock import TrustedClock
+
+__all__ = ["FILE", "LastSeen", "this_boot"]
+
+FILE = "last-seen"
+"""In the state directory: which boot of which machine, its monotonic clock and its wall clock."""
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_UNKNOWN = "-"
+_EVERY = 60.0
+"""Seconds between two notes."""
+
+
+def this_boot() -> str:
+    """Names this boot of this machine; containers on it share the name."""
+    try:
+        return _BOOT.read_text("ascii").strip() or _UNKNOWN
+    except OSError:  # another system than Linux
+        return _UNKNOWN
+
+
+class LastSeen:
+    """The file of one state directory. For a clock that is set on purpose it does nothing."""
+
+    def __init__(self, directory: Path, clock: TrustedClock) -> None:
+        self._file, self._clock, self._boot = directory / FILE, clock, this_boot()
+        self._noted = -math.inf
+
+    def recall(self) -> None:
+        """Hold the clock against the file, once, at the start. Without a file nothing is known."""
+        if self._clock.is_set_on_purpose:
+            return
+        try:
+            boot, running, wall = self._file.read_text("ascii").split()
+            then, seen = int(running), int(wall)
+        except (OSError, ValueError):
+            return
+        if boot == self._boot != _UNKNOWN:
+            now = seen + self._clock.monotonic() - then
+            self._clock.recall(now - TOLERANCE, now + TOLERANCE)
+        else:
+            self._clock.recall(seen - TOLERANCE, seen + LONGEST_WAIT)
+
+    def note(self, believed: float) -> None:
+        """That the service runs; `believed`: as the clock has it, minus infinity if it can't be believed.
+
+        A time that is not believed is not kept: it would vouch for itself at the next start.
+        """
+        running = self._clock.monotonic()
+        if self._clock.is_set_on_purpose or believed == -math.inf or running - self._noted < _EVERY:
+            return
+        with suppress(OSError):  # a full disk shows elsewhere; an older note is as good within one boot
+            files.write(self._file, f"{self._boot} {int(running)} {int(believed)}\n".encode("ascii"))
+            self._noted = running

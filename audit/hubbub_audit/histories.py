@@ -144,8 +144,8 @@ EDITS: dict[str, str] = {
     "switched off": _written(_with("crashed", "epsilon = 1", "enabled = false\nepsilon = 1")),
     "other grace": _written(_METRICS, grace="3h"),
     "other reducers": _written(
-        _with("theme", "share = 0.5", 'reduce = "most_common"')
-        | {"errors": _METRICS["errors"].replace('"sum"', '"count"')}
+        _with("errors", '"sum"', '"count"')
+        | {"theme": _METRICS["theme"] + 'reduce = "most_common"\n'}
         | {"startup_ms": _METRICS["startup_ms"] + 'reduce = "median"\n'}
     ),
     "dearer": _written(_with("startup_ms", "epsilon = 1", "epsilon = 4")),

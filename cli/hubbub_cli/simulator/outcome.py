@@ -111,7 +111,8 @@ class Outcome:
         names = [metric.label_of(index) for index in chosen]
         yield drawing.estimates(self.rows(chosen), names, share=self.share, truth=True)
         if (left := len(self.first.truth) - len(chosen)) > 0:
-            yield f"and {left:,} {'places between' if self.is_curve else 'values that are rarer in truth'}; --json lists all"
+            which = "places between them" if self.is_curve else "values that are rarer in truth"
+            yield f"and {left:,} {which}; --json lists all"
         yield ""
         yield _wrapped(
             f"error: {self._number(scores.rms)} in root mean square, {self._number(scores.largest)} at most; "

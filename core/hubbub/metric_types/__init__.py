@@ -3,7 +3,8 @@
     metric_type("category")                     # the class, or InvalidParameter that suggests the nearest name
     registered()                                # every type by name
 
-A type is loaded when it is first asked for. A device loads all of them before its first pass, in `hubbub_client._loading`.
+A type is loaded when it is first asked for. A device loads all of them before its first pass, in
+`hubbub_client._loading`.
 """
 
 from __future__ import annotations

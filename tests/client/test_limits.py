@@ -109,7 +109,8 @@ def test_when_a_refused_codebook_comes_into_force_nothing_falls_back_to_the_one_
     world.transport.bundle = signed(TOML, lavish, now=int(world.time.now), first_periods=[0, period_of(START) + 1])
     assert client.flush(0, now=True)
     assert client.record("startup_ms", 5) is client.record("theme", "dark") is Outcome.OVER_BUDGET
-    for world.time.now in (START + 2 * DAY, START + 3 * DAY, START + 3 * DAY + 3_600):
+    for moment in (START + 2 * DAY, START + 3 * DAY, START + 3 * DAY + 3_600):
+        world.time.go_to(moment)
         assert client.flush(0, now=True)
     assert rows(world, "reductions") == []
     assert sum(count for name, count in client.stats().items() if name.startswith("lost:")) == 1
@@ -192,7 +193,7 @@ def test_a_clock_that_was_years_ahead_once_silences_nothing_but_its_own_days(wor
     world.time.now = START + 5_000
     client = world.client(max_epsilon=3)
     for day in range(1, 6):
-        world.time.now = START + day * DAY + 10
+        world.time.go_to(START + day * DAY + 10)
         client.record("theme", "dark")
         assert client.flush(0, now=True)
     reported = {header.period - period_of(START) for header, _ in world.opened()}
@@ -207,7 +208,7 @@ def test_missing_is_reported_though_the_clock_was_ahead_when_the_client_began(wo
     world.time.now = START + 5
     client = world.client()
     client.flush(0, now=True)
-    world.time.now = START + DAY + 5
+    world.time.go_to(START + DAY + 5)
     assert client.flush(0, now=True)
     assert len(world.transport.reports) == 2
 
@@ -274,7 +275,7 @@ def test_years_of_reports_leave_a_small_file(world: World) -> None:
     world.transport.bundle = signed(lifetime=4_000 * DAY, max_age=4_000 * DAY)
     client = world.ready()
     for day in range(400):
-        world.time.now = START + day * DAY + 5
+        world.time.go_to(START + day * DAY + 1_005)
         client.record("theme", "dark")
         world.settle(client)
         if day % 50 == 0:

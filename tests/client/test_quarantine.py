@@ -190,7 +190,7 @@ def test_a_clock_that_was_far_ahead_when_the_file_was_damaged_does_not_silence_f
     world.time.now = START + 2_000
     client = world.client()
     client.flush(0)
-    world.time.now += DAY
+    world.time.go_to(world.time.now + DAY)
     assert client.flush(0)
     assert client.record("theme", "dark") is Outcome.RECORDED
 

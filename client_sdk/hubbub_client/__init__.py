@@ -23,10 +23,7 @@ __all__ = ["Client", "HttpTransport", "Outcome", "Transport", "UnknownMetric", "
 def __getattr__(name: str) -> object:
     """The transport when it is asked for: importing the package does not load an HTTP client."""
     if name in ("HttpTransport", "Transport"):
-        from hubbub_client._fork import no_fork
+        from hubbub_client._loading import imported
 
-        with no_fork():
-            from hubbub_client import transport
-
-        return getattr(transport, name)
+        return getattr(imported("hubbub_client.transport"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from hubbub_client._optout import OptOut
-from hubbub_client._quarantine import damaged_path
+from hubbub_client._quarantine import forget_damaged
 from hubbub_client._state import State
 
 __all__ = ["Attendance", "enabled_since", "withdraw"]
@@ -54,7 +54,7 @@ class Attendance:
             if self._withdrawn and not self._state.scrub(patient=True) and not given:
                 return  # still in the log, as another process is reading: the next answer tries again
         if self._withdrawn:
-            damaged_path(self._state.path).unlink(missing_ok=True)  # who knows what it holds
+            forget_damaged(self._state.path)
         self._given, self._withdrawn = given, False
 
     def doubt(self) -> None:

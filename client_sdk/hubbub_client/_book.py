@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hubbub.problems import HubbubError, InvalidParameter
 from hubbub_client._fork import no_fork
 from hubbub_client._limits import NO_LIMITS, Limits
+from hubbub_client._loading import imported
 
 if TYPE_CHECKING:
     from hubbub.bundle import Bundle
@@ -77,9 +78,10 @@ class Book:
     def read(cls, bundle: Bundle, limits: Limits | None) -> Book:
         pages: list[Page] = []
         for bundled in bundle.body.codebooks:
-            with no_fork():
-                from hubbub.codebook import Codebook  # with all mechanisms: not before there is something to read
+            imported("hubbub.codebook")  # with all mechanisms: not before there is something to read
+            from hubbub.codebook import Codebook
 
+            with no_fork():
                 try:
                     codebook = Codebook.from_compiled(bundled.document)
                 except HubbubError:
@@ -131,9 +133,10 @@ class Book:
 
 def packaged(codebook: Codebook | Path | str) -> Codebook:
     """The codebook that an app ships: a metrics.toml, or a compiled one. CodebookError says what is wrong with it."""
-    with no_fork():
-        from hubbub.codebook import Codebook
+    imported("hubbub.codebook")
+    from hubbub.codebook import Codebook
 
+    with no_fork():
         if isinstance(codebook, Codebook):
             return codebook
         path = Path(codebook)

@@ -8,11 +8,12 @@ without a look at the others. Who opens the file adds all of them up.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
 
-__all__ = ["TABLES", "change", "is_whole", "renew"]
+__all__ = ["TABLES", "Forgetful", "change", "is_whole", "renew", "renewing"]
 
 TABLES = {
     "ledger": "SELECT * FROM ledger",
@@ -22,6 +23,10 @@ TABLES = {
 }
 _MODULUS = 2**62
 """Two of these fit SQLite's integers together."""
+
+
+class Forgetful(sqlite3.DatabaseError):
+    """A file that lacks spends: a page of it was lost, or it is an older copy."""
 
 
 def change(
@@ -34,10 +39,19 @@ def change(
     )  # where there is none, the file is not whole, and stays so
 
 
-def renew(connection: sqlite3.Connection) -> None:
-    """Where many rows have changed, or there was no checksum yet. In a transaction of the caller's, too."""
-    rows = [(_name(table), _sum(connection.execute(select))) for table, select in TABLES.items()]
+def renew(connection: sqlite3.Connection, *tables: str) -> None:
+    """Where there was no checksum yet; of all tables if none is named. In a transaction of the caller's, too."""
+    rows = [(_name(table), _sum(connection.execute(TABLES[table]))) for table in tables or TABLES]
     connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)
+
+
+@contextmanager
+def renewing(connection: sqlite3.Connection, table: str) -> Iterator[None]:
+    """Around a change of many rows. Forgetful if the table was damaged before: a new checksum would hide that."""
+    if not is_whole(connection, table):
+        raise Forgetful(f"the account does not add up: {table}")
+    yield
+    renew(connection, table)
 
 
 def is_whole(connection: sqlite3.Connection, *tables: str) -> bool:
@@ -46,7 +60,14 @@ def is_whole(connection: sqlite3.Connection, *tables: str) -> bool:
         kept = connection.execute("SELECT value FROM facts WHERE name = ?", (_name(table),)).fetchone()
         if kept != (_sum(connection.execute(TABLES[table])),):
             return False
-    return True
+    return "ledger" not in (tables or TABLES) or _is_index_whole(connection)
+
+
+def _is_index_whole(connection: sqlite3.Connection) -> bool:
+    """The index of the ledger is a page of its own, by which budgets are added up."""
+    by_index = "SELECT count(*), sum(end), sum(start) FROM ledger INDEXED BY ledger_end"
+    by_table = "SELECT count(decision), sum(end), sum(start) FROM ledger"  # what the index does not have
+    return bool(connection.execute(by_index).fetchone() == connection.execute(by_table).fetchone())
 
 
 def _name(table: str) -> str:

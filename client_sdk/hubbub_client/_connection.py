@@ -100,9 +100,10 @@ class BoundedSocket:
         """Begin TLS."""
         self._socket.setblocking(False)
         # An end that TLS did not announce is an error: anyone on the way could have cut the answer off.
-        self._socket = secured = context.wrap_socket(
-            self._socket, server_hostname=host, suppress_ragged_eofs=False, do_handshake_on_connect=False
-        )
+        with no_fork():
+            self._socket = secured = context.wrap_socket(
+                self._socket, server_hostname=host, suppress_ragged_eofs=False, do_handshake_on_connect=False
+            )
         self.in_time(secured.do_handshake)
 
     def in_time(self, step: Callable[[], _T]) -> _T:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hubbub_client._errors import NoDurableState
+from hubbub_client._fork import is_child
 from hubbub_client._loading import load
 from hubbub_client.consent import Asking
 from hubbub_client.transport import HttpTransport
@@ -44,11 +46,11 @@ class Delivery:
     start: Callable[[], None]
     """Reads what is kept, if that has not been done."""
     busy: threading.Lock = field(default_factory=threading.Lock)
-    _is_forked: bool = False
 
     def __post_init__(self) -> None:
         if self.transport is None and (self.ca_file is not None or self.proxy is not None):
-            self._http(0.0).close()  # says at once what is wrong with them
+            with suppress(NoDurableState):  # a child that can begin no TLS reports nothing
+                self._http(0.0).close()  # says at once what is wrong with them
 
     def flush(self, timeout: float, *, hurry: bool) -> bool:
         """Insist, for so long."""
@@ -57,22 +59,13 @@ class Delivery:
             return False  # the sender, or another flush, is in the middle of a request
         try:
             with self.counts.guarding():
-                if not self._loaded(timeout):
-                    return False
+                load(max(timeout, _A_TRY))
                 self.start()
                 with self._carrier(deadline) as transport:
                     return self.courier.flush(transport, deadline, hurry=hurry, aside=self._aside)
             return False
         finally:
             busy.release()
-
-    def _loaded(self, timeout: float) -> bool:
-        """Have loaded what a pass needs. In a forked child not for ever: a thread of the app's may have been importing
-        one of these modules when it forked."""
-        if not self._is_forked:
-            load()
-            return True
-        return in_time(_load, max(timeout, _A_TRY), None)
 
     def _aside(self, seconds: float) -> None:
         """Sleep, and let the sender make its passes meanwhile."""
@@ -110,9 +103,9 @@ class Delivery:
         left, busy = max(deadline - time.monotonic(), 0.0), self.busy
         if busy.acquire(timeout=left):
             try:
-                if self._is_forked and not self._loaded(left):
-                    return
                 with self.counts.guarding(), self.courier.state.alone(left):
+                    if is_child():
+                        load(left)
                     self.start()
                     if self.courier.attend():
                         self.courier.steady(_Nowhere(), rested=False)
@@ -127,7 +120,7 @@ class Delivery:
             return False
         try:
             with self.counts.guarding():
-                load()
+                load(max(within, _A_TRY))
                 self.start()
                 with self._carrier(self.pace.monotonic() + _A_TRY) as transport:
                     self.courier.background(transport)
@@ -143,7 +136,6 @@ class Delivery:
     def forked(self) -> None:
         """In a child: whoever was busy is not there any more."""
         self.busy = threading.Lock()
-        self._is_forked = True
 
     @contextmanager
     def _carrier(self, deadline: float) -> Iterator[Transport]:
@@ -170,11 +162,6 @@ class _Nowhere:
 
     def request(self, *_: object) -> Answer:
         raise AssertionError("a pass that is not rested sends nothing")
-
-
-def _load() -> bool:
-    load()
-    return True
 
 
 def in_time(work: Callable[[], bool], timeout: float, here: Callable[[], bool] | None) -> bool:

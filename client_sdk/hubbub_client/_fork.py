@@ -4,6 +4,9 @@ Some locks nobody can replace: those of modules that are being imported, of Open
 its first use, of `cached_property` before Python 3.12. What takes one of them runs inside `no_fork`, which a fork of
 another thread waits for; SQLite is seen to by `_state` in the same way. The lookup of a name may hold locks of the
 system's library: it runs in a thread of its own, which nobody waits for without a limit.
+
+What a thread of the app's own imports, no fork waits for. So a child imports within a time limit (`_loading`); where
+that does not end, it reports nothing, and hangs nowhere.
 """
 
 from __future__ import annotations
@@ -17,10 +20,11 @@ from weakref import WeakSet
 
 from hubbub_client._errors import NoDurableState
 
-__all__ = ["Forkable", "no_fork"]
+__all__ = ["Forkable", "give_up", "is_child", "no_fork"]
 
 _LONGEST_WAIT = 10.0
-"""Seconds for which a fork waits for what must not be cut in two: the longest of it is the first import."""
+"""Seconds for which a fork waits for what must not be cut in two: the longest of it is the first import. And for which
+one thread of a child waits for another's."""
 
 
 class Forkable:
@@ -40,12 +44,30 @@ class Forkable:
 @contextmanager
 def no_fork() -> Iterator[None]:
     """A fork of another thread waits until this is over. For what is short, and takes locks that a child could not
-    replace. NoDurableState in a child that was forked all the same: it would wait for ever."""
+    replace. NoDurableState where it would wait for ever: in a child that was forked all the same, or behind an import
+    that does not end."""
     _register()
-    with _gate.lock:
+    lock = _gate.lock
+    # In a process that was not forked, whoever is inside comes out again, however slow the machine is.
+    if not lock.acquire(timeout=_gate.patience if _gate.is_child else -1):
+        raise NoDurableState("an import does not end")
+    try:
+        _gate.is_stuck = False
         if _gate.is_broken:
             raise NoDurableState("forked in the middle of an import or a handshake")
         yield
+    finally:
+        lock.release()
+
+
+def is_child() -> bool:
+    """Whether this process was forked by one that used the SDK: modules may be locked for ever here."""
+    return _gate.is_child
+
+
+def give_up() -> None:
+    """Someone is inside who does not come out: nobody waits for that any more, unless it does."""
+    _gate.is_stuck = True
 
 
 class _Gate(Forkable):
@@ -53,12 +75,16 @@ class _Gate(Forkable):
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.is_broken = False
+        self.is_broken = self.is_stuck = self.is_child = False
         self._held: set[int] = set()
         """Threads that hold it for their fork."""
 
+    @property
+    def patience(self) -> float:
+        return 0.0 if self.is_stuck else _LONGEST_WAIT
+
     def _before_fork(self) -> None:
-        if self.lock.acquire(timeout=_LONGEST_WAIT):
+        if self.lock.acquire(timeout=self.patience):
             self._held.add(threading.get_ident())
 
     def _after_fork(self, *, in_child: bool) -> None:
@@ -67,6 +93,7 @@ class _Gate(Forkable):
             self._held.clear()
             self.lock = threading.RLock()
             self.is_broken = self.is_broken or not held
+            self.is_stuck, self.is_child = False, True
         elif held:
             self._held.remove(threading.get_ident())
             self.lock.release()

@@ -1,5 +1,5 @@
 """Whether a state file has forgotten spends: asked when it is opened; and that the next one can tell, before anything
-leaves the device."""
+is drawn, and before anything leaves the device."""
 
 from __future__ import annotations
 
@@ -9,16 +9,35 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from hubbub_client._checksum import is_whole
-from hubbub_client._quarantine import Forgetful, Salvaged, damaged_path, last_seen, put_aside, start_closed
+from hubbub_client._checksum import Forgetful, is_whole, renewing
+from hubbub_client._quarantine import (
+    IMPLAUSIBLE,
+    Salvaged,
+    damaged_path,
+    last_seen,
+    latest_charge,
+    put_aside,
+    salvage,
+    start_closed,
+)
 from hubbub_client._sqlite import identity, transaction
-from hubbub_client._witness import Witness, begin, drawn, is_contradicted, read_witness, write_witness
+from hubbub_client._witness import (
+    Lack,
+    Witness,
+    begin,
+    counted,
+    lack_of,
+    raise_occasional,
+    read_witness,
+    tidy,
+    write_witness,
+)
 
 __all__ = ["Guard"]
 
 
 class Guard:
-    """Of one state file, under whatever inode. `clock` dates the witness, and the end of a file that is lost."""
+    """Of one state file, under whatever inode. `clock` dates the end of a file that is lost."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self._path, self._clock = path, clock
@@ -36,24 +55,40 @@ class Guard:
             try:
                 if not is_whole(connection):
                     raise Forgetful("the account does not add up")
-                contradicted = is_contradicted(connection, inode, witness)
+                lack = lack_of(connection, inode, witness)
+                at = self._at(connection)
             finally:
                 connection.execute("ROLLBACK")
-            if not contradicted:
+            if lack is Lack.NOTHING:
                 break
             before, witness = witness, read_witness(self._path)
             if witness == before:  # else another process has written it meanwhile
-                raise Forgetful("the file is not the one that was here, or an older one")
+                self._forgive(connection, inode)
         self._witness = witness
-        if witness is None or witness.database != inode:
-            with suppress(OSError, sqlite3.OperationalError):  # else before anything is sent
-                self._write(connection)
+        if witness is None or witness.database != inode or witness.at != at:
+            # It need not succeed: whoever opts out on a full disk needs no witness, and who draws looks again.
+            with suppress(OSError, sqlite3.OperationalError):
+                self._write(connection, "steady")
+
+    def vouch(self, connection: sqlite3.Connection, lane: str) -> None:
+        """Before anything is charged or drawn: the witness is of this file and knows of every charge. OSError if not,
+        and it cannot be written. What is drawn without it would be taken for a copy's at the next start.
+
+        Looked up each time: one that someone has deleted comes back. But by a pass, and not by what was recorded: for
+        the occasional lane it is not written."""
+        witness = self._witness = read_witness(self._path)
+        known = witness.counted.charged if witness is not None and witness.database == self._inode() else -1
+        if known < counted(connection).charged:
+            if lane == "occasional":
+                raise OSError("the witness does not know of this charge yet")
+            self._write(connection, lane)
 
     def attest(self, connection: sqlite3.Connection, lane: str) -> None:
         """Let the witness know of every draw of this lane. OSError if it cannot be written."""
         witness = self._witness
-        if witness is None or witness.database != self._inode() or witness.drawn.of(lane) < drawn(connection).of(lane):
-            self._write(connection)
+        known = witness.counted.of(lane) if witness is not None and witness.database == self._inode() else -1
+        if known < counted(connection).of(lane):
+            self._write(connection, lane)
 
     def put_aside(self) -> None:
         """Move the file out of the way. OSError when another process was faster."""
@@ -61,18 +96,52 @@ class Guard:
 
     def begin(self, connection: sqlite3.Connection, *, had_file: bool) -> None:
         """What a new file holds besides its tables: it may not be the first one here."""
-        witness = read_witness(self._path)
-        lost = had_file or damaged_path(self._path).exists() or (witness is not None and not witness.is_blank)
+        witness, damaged = read_witness(self._path), damaged_path(self._path)
+        lost = had_file or damaged.exists() or (witness is not None and not witness.is_blank)
         if lost:
             salvaged, self._salvaged = self._salvaged, None  # of that damage, and not of a later loss
-            seen = last_seen(self._path, by_system_clock=self._by_system_clock)
-            start_closed(connection, self._clock(), salvaged or Salvaged([], None, [], seen))
+            if salvaged is None:  # whoever put the file aside was killed before this, or it is gone
+                salvaged = salvage(damaged, self._path) if damaged.exists() else Salvaged([], None, [])
+                seen = last_seen(self._path, by_system_clock=self._by_system_clock)
+                salvaged = salvaged._replace(last_seen=seen)
+            start_closed(connection, self._clock(), salvaged)
         begin(connection, witness, is_successor=lost)
 
-    def _write(self, connection: sqlite3.Connection) -> None:
-        """While nobody else may write: it never tells of fewer than another process has let it tell of."""
+    def _forgive(self, connection: sqlite3.Connection, inode: int) -> None:
+        """What only the occasional lane has forgotten closes no more than that: whether something was recorded must not
+        decide whether a device goes silent. Every charge on which a forgotten draw may have been made is here."""
         with transaction(connection):
-            self._witness = write_witness(self._path, drawn(connection), self._clock())
+            witness = read_witness(self._path)
+            lack = lack_of(connection, inode, witness)
+            if lack is Lack.SPENDS:
+                raise Forgetful("the file is not the one that was here, or an older one")
+            if lack is Lack.OCCASIONAL and witness is not None:
+                with renewing(connection, "ledger"):
+                    connection.execute("UPDATE ledger SET decision = 'in doubt' WHERE decision = 'charged'")
+                raise_occasional(connection, witness.counted.occasional)
+
+    def _write(self, connection: sqlite3.Connection, what: str) -> None:
+        """While nobody else may write: it never tells of fewer than another process has let it tell of.
+
+        Of the occasional lane it tells only where that asks for it, and that lane adds nothing else: no lane is spared
+        a write by the other.
+        """
+        with transaction(connection):
+            tidy(self._path)
+            here, told, at = counted(connection), read_witness(self._path), self._at(connection)
+            if told is not None and told.database == self._inode():
+                if what == "occasional":
+                    here, at = told.counted._replace(occasional=here.occasional), told.at
+                else:
+                    here = here._replace(occasional=told.counted.occasional)
+            elif what == "occasional":
+                raise OSError("the witness is gone, and the next pass brings it back")
+            self._witness = write_witness(self._path, here, at)
+
+    def _at(self, connection: sqlite3.Connection) -> float:
+        """What began before this moment may have been drawn: as the rows say, and not a clock that shows something for
+        a minute. Far ahead of the clock is what was charged by one that was wrong."""
+        return latest_charge(connection, self._clock() + IMPLAUSIBLE)
 
     def _inode(self) -> int:
         return (identity(self._path) or (0, 0))[1]

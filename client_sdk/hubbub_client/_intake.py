@@ -134,7 +134,7 @@ class Intake:
         with self._state.noting() as connection:
             if enabled_since(connection) is None:
                 raise _NotOnFile("consent was withdrawn, and no pass has heard yet that it is back")
-            decision = self._ledger.decision(connection, metric.name, period)
+            decision = self._ledger.decision(connection, metric.name, period, steady=metric.missing is not None)
             if decision is not Decision.CHARGED and (decision is not None or book.pin(period) is not None):
                 return _final(metric, decision)
             self._reduce(connection, codebook, metric, period, recorded, at)

@@ -1,17 +1,23 @@
 """What a pass needs is loaded here, all at once, before the first one: the one moment of it that a fork waits for.
 
 A child that is forked while another thread imports a module finds that module locked for ever. So passes import
-nothing by themselves: a test compares. Neither the import of this package nor the making of a client loads these.
+nothing by themselves: a test compares. Neither the import of this package nor the making of a client loads these. And
+as the other thread may be the app's own, of which nobody knows, a child that has to import does so in a thread of its
+own, and waits for it within a limit.
 """
 
 from __future__ import annotations
 
-from functools import cache
+import sys
+import threading
+from collections.abc import Callable
 from importlib import import_module
+from types import ModuleType
 
-from hubbub_client._fork import no_fork
+from hubbub_client._errors import NoDurableState
+from hubbub_client._fork import give_up, is_child, no_fork
 
-__all__ = ["MODULES", "load"]
+__all__ = ["MODULES", "imported", "load"]
 
 MODULES = (
     "cryptography.exceptions",
@@ -24,14 +30,61 @@ MODULES = (
     "logging",
 )
 """And what these import."""
+_A_CHILD_WAITS = 2.0
+"""Seconds for an import in a child, unless told otherwise: what the making of a client may take."""
+_done: list[bool] = []
 
 
-@cache
-def load() -> None:
-    """Load them, unless that was done."""
+def load(within: float = _A_CHILD_WAITS) -> None:
+    """Load them, unless that was done. NoDurableState if a module is locked; in a forked child after so many seconds at
+    the latest."""
+    if not _done:
+        _in_time(_load, within)
+
+
+def imported(name: str) -> ModuleType:
+    """One module, without waiting for anybody if it is here. NoDurableState as for `load`."""
+    found = sys.modules.get(name)
+    if found is None or getattr(found.__spec__, "_initializing", False):  # as `import` asks
+        _in_time(lambda: _import(name), _A_CHILD_WAITS)
+    return sys.modules[name]
+
+
+def _load() -> None:
     with no_fork():
         for name in MODULES:
             import_module(name)
         from hubbub.metric_types import registered
 
         registered()  # each type is a module: a codebook that comes later may have any of them
+    _done.append(True)
+
+
+def _import(name: str) -> None:
+    with no_fork():
+        import_module(name)
+
+
+def _in_time(work: Callable[[], None], within: float) -> None:
+    if not is_child():
+        work()
+        return
+    failed: list[BaseException] = []
+
+    def tried() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001  for whoever waits
+            failed.append(error)
+
+    thread = threading.Thread(target=tried, name="hubbub-import", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter is ending
+        raise NoDurableState("no thread can be started") from None
+    thread.join(within)
+    if thread.is_alive():
+        give_up()
+        raise NoDurableState("an import does not end")
+    for error in failed:
+        raise error

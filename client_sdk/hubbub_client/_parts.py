@@ -5,15 +5,20 @@ from __future__ import annotations
 import logging  # noqa: F401  before threads have something to say: see `_loading`
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+# What a client shows is loaded with it, too: a forked child may not be able to import any more.
+import hubbub_client.account
+import hubbub_client.preview  # noqa: F401  as above
 from hubbub.randomness import Randomness, SystemRandomness
 from hubbub_client._attendance import Attendance
 from hubbub_client._book import packaged
 from hubbub_client._coins import Coins, OneStream, SystemCoins
 from hubbub_client._courier import Courier
 from hubbub_client._delivery import Delivery
+from hubbub_client._errors import NoDurableState
 from hubbub_client._intake import Intake
 from hubbub_client._limits import Limits
 from hubbub_client._optout import OptOut
@@ -74,7 +79,9 @@ def assemble(
     """Everything that is needed to record and send; what an app wrote wrongly is an InvalidParameter here."""
     check_address(address)
     anchors = trust_anchors(trust, address)
-    device, shipped = Limits.of(*limits), None if codebook is None else packaged(codebook)
+    device, shipped = Limits.of(*limits), None
+    with suppress(NoDurableState):  # a child that cannot read it reports nothing
+        shipped = None if codebook is None else packaged(codebook)
     coins = coins or (SystemCoins() if rng is None else OneStream(rng))
     rng, pace, optout = rng or SystemRandomness(), pace or Pace(), OptOut(state_dir)
     asked = Consent(consent, os.environ, optout)

@@ -14,7 +14,7 @@ from hubbub_client._book import Book, Pin
 from hubbub_client._draw import draw
 from hubbub_client._pins import Pins, read_pins
 from hubbub_client._sweep import sweep
-from hubbub_client._witness import count_draw
+from hubbub_client._witness import count
 from hubbub_client.ledger import Decision, Ledger
 from hubbub_client.outbox import Lane, Outbox, Waiting
 
@@ -66,12 +66,14 @@ class Reports:
             return book, False
         since = min(enabled, now)  # a clock that was ahead when consent was given does not keep out the current period
         periods = [period for period in _open_periods(book, now) if since < period.end]
+        self._state.vouch(Lane.STEADY.value)
         if self._pins.are_made(book, periods) or not fresh:
             return book, self._pins.are_made(book, periods)
         with self._state.transaction() as connection:
             if enabled_since(connection) is not None:
                 self._pins.make(connection, book, periods, now)
             book = replace(book, pins=read_pins(connection, book, self._limits))
+        self._state.vouch(Lane.STEADY.value)  # at once, and not when something is recorded
         return book, self._pins.are_made(book, periods)
 
     def settle(self, book: Book, lane: Lane, now: float) -> Counter[str]:
@@ -84,6 +86,7 @@ class Reports:
         with self._state.reading() as connection:  # most passes end here, and hold up nobody who records
             if not self._has_work(connection, book, lane, now):
                 return counts
+        self._state.vouch(lane.value)
         with self._state.transaction() as connection:
             enabled = enabled_since(connection)
             if enabled is None:
@@ -134,10 +137,12 @@ class Reports:
             if pin is None:
                 if index < oldest:
                     yield (name, index), "period-closed"
-            elif pin.page.metric(name) is None:
+            elif (metric := pin.page.metric(name)) is None:
                 yield (name, index), "unknown-metric"
-            elif (decision := self._ledger.decision(connection, name, period)) in _LOST:
-                yield (name, index), _LOST[decision]
+            else:
+                decision = self._ledger.decision(connection, name, period, steady=is_steady(metric))
+                if decision in _LOST:
+                    yield (name, index), _LOST[decision]
 
     # -- inside a transaction -------------------------------------------------------------------
 
@@ -158,7 +163,7 @@ class Reports:
         for metric in _in_order(pin, lane):
             here = metric.name, period.index
             found = kept.get(here)
-            decision = self._ledger.decision(connection, metric.name, period)
+            decision = self._ledger.decision(connection, metric.name, period, steady=is_steady(metric))
             if now < period.end and not at_once(metric) and decision is Decision.CHARGED:
                 continue  # not yet
             if found is not None:
@@ -198,9 +203,9 @@ class Reports:
         if metric.missing is not None and enabled >= period.end:
             return "period-closed"  # consent came later
         value, problem = (metric.missing, None) if found is None else _reduced(metric, found)
-        if value is None or not self._ledger.spend(connection, metric.name, period):
+        if value is None or not self._ledger.spend(connection, metric.name, period, steady=is_steady(metric)):
             return problem
-        count_draw(connection, lane_of(metric).value)
+        count(connection, lane_of(metric).value)
         due: float = period.end
         if found is not None and at_once(metric):
             due = min(max(found.at, period.start), now)
@@ -213,6 +218,11 @@ class Reports:
         )
         counts["randomized"] += 1
         return problem
+
+
+def is_steady(metric: Metric) -> bool:
+    """Whether it reports in any case, recorded or not."""
+    return metric.missing is not None
 
 
 def at_once(metric: Metric) -> bool:
@@ -286,7 +296,7 @@ def _lane_of(book: Book, name: str, index: int) -> Lane | None:
 
 
 def lane_of(metric: Metric) -> Lane:
-    return Lane.OCCASIONAL if metric.missing is None else Lane.STEADY
+    return Lane.STEADY if is_steady(metric) else Lane.OCCASIONAL
 
 
 def _in_order(pin: Pin, lane: Lane) -> list[Metric]:

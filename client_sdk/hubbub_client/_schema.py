@@ -13,12 +13,18 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from hubbub.period import DAY
 from hubbub_client import _checksum, _witness
+from hubbub_client._checksum import Forgetful
+from hubbub_client._sqlite import OURS, connect
 
 __all__ = ["VERSION", "NewerVersion", "create", "upgrade"]
 
 VERSION = 5
 _OLDEST = 2
+
+_LONG_AFTER = 60 * DAY
+"""So long after its end no period is charged any more."""
 
 _FACTS = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -47,6 +53,14 @@ _TOTALS = """
 CREATE TABLE days (day INTEGER PRIMARY KEY, epsilon TEXT NOT NULL);
 CREATE TABLE totals (metric TEXT PRIMARY KEY, epsilon TEXT NOT NULL, reports INTEGER NOT NULL) WITHOUT ROWID;
 """
+_TRIGGERS = "".join(
+    f"CREATE TRIGGER {table}_{verb.lower()} BEFORE {verb} ON {table} BEGIN SELECT {OURS}(); END;\n"
+    for table, verbs in {
+        **dict.fromkeys(("ledger", "days", "totals"), ("INSERT", "UPDATE", "DELETE")),
+        "outbox": ("INSERT", "UPDATE"),  # what is sealed leaves the device; who opts out deletes
+    }.items()
+    for verb in verbs
+)
 
 
 class NewerVersion(sqlite3.DatabaseError):
@@ -61,10 +75,10 @@ def create(path: Path, begin: Callable[[sqlite3.Connection], None]) -> None:
     made = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
         os.close(os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        with closing(sqlite3.connect(made, isolation_level=None)) as connection:
+        with closing(connect(made, 0.0)) as connection:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("BEGIN IMMEDIATE")
-            _run(connection, _FACTS + _TOTALS + _PINS)
+            _run(connection, _FACTS + _TOTALS + _PINS + _TRIGGERS)
             begin(connection)
             _checksum.renew(connection)
             connection.execute(f"PRAGMA user_version={VERSION}")
@@ -88,18 +102,52 @@ def _publish(made: Path, path: Path) -> None:
             os.fsync(file.fileno())
 
 
-def upgrade(connection: sqlite3.Connection, version: int) -> None:
-    """From an older version. Inside a transaction of the caller's: all of it or nothing."""
+def upgrade(connection: sqlite3.Connection, version: int, witness: _witness.Witness | None) -> None:
+    """From an older version. Inside a transaction of the caller's: all of it or nothing.
+
+    Forgetful if its totals do not fit its rows: from here on checksums would say that they do. Or if there is a witness
+    already: then a newer file was here, and this one is older.
+    """
     if not _OLDEST <= version < VERSION:
         raise NewerVersion(f"the state file has version {version}, this SDK reads {_OLDEST} to {VERSION}")
+    if witness is not None:
+        raise Forgetful("a file of an older version where there was a newer one")
     if version < 3:
         _add_totals(connection)
+    elif not _adds_up(connection):
+        raise Forgetful("the totals do not fit the rows")
     if version < 4:
         _add_pins(connection)
     connection.execute("INSERT INTO facts SELECT 'closed_surely', 0 FROM facts WHERE name = 'closed_before'")
-    _witness.begin(connection, None, is_successor=False)
+    (charged,) = connection.execute("SELECT count(*) FROM ledger WHERE epsilon IS NOT NULL").fetchone()
+    _witness.begin(connection, None, charged=charged)
+    _run(connection, _TRIGGERS)
     _checksum.renew(connection)
     connection.execute(f"PRAGMA user_version={VERSION}")
+
+
+def _adds_up(connection: sqlite3.Connection) -> bool:
+    """Whether what was charged by metric and by day is what the rows say. Where rows were merged, or lost with an
+    earlier file, it may be more; but not on days that come long after those."""
+    rows = connection.execute("SELECT metric, day, epsilon, decision FROM ledger WHERE epsilon IS NOT NULL").fetchall()
+    metrics, days = defaultdict[str, Fraction](Fraction), defaultdict[int, Fraction](Fraction)
+    reports: defaultdict[str, int] = defaultdict(int)
+    for metric, day, epsilon, decision in rows:
+        metrics[metric] += Fraction(epsilon)
+        days[day] += Fraction(epsilon)
+        reports[metric] += decision == "spent"
+    totals = {m: (Fraction(e), n) for m, e, n in connection.execute("SELECT metric, epsilon, reports FROM totals")}
+    spent = {day: Fraction(epsilon) for day, epsilon in connection.execute("SELECT day, epsilon FROM days")}
+    (merged,) = connection.execute("SELECT max(end) FROM ledger WHERE decision = 'closed'").fetchone()
+    closed = connection.execute("SELECT value FROM facts WHERE name = 'closed_before'").fetchone()
+    if merged is None and closed is None:
+        return totals == {m: (metrics[m], reports[m]) for m in metrics} and spent == dict(days)
+    since = (max(merged or 0, closed[0] if closed else 0) + _LONG_AFTER) // DAY
+    return (
+        all(metrics[m] <= totals.get(m, (0, 0))[0] and reports[m] <= totals[m][1] for m in metrics)
+        and all(days[day] <= spent.get(day, 0) for day in days)
+        and all(spent[day] == days.get(day, 0) for day in spent if day >= since)
+    )
 
 
 def _add_pins(connection: sqlite3.Connection) -> None:

@@ -72,14 +72,14 @@ class Sending:
         a full outbox costs no more at a time, and the first part is safe when the time is over.
         """
         with self._state.reading() as connection:
-            waiting = Outbox.due(connection, lane, now, hurry=hurry)
+            waiting, generation = Outbox.due(connection, lane, now, hurry=hurry), self._state.generation
         counts: Counter[str] = Counter()
         unknown_key = False
         gone = 0
         for some in _slices(waiting, MOST_REPORTS):
             ready = self._ready(some, book, now, hurry=hurry)
             for part in chunks([sealed for _, sealed in ready], MOST_REPORTS, MOST_BYTES):
-                self._state.attest(lane.value)  # on disk, too, before the first byte leaves
+                self._state.attest(lane.value, generation)  # on disk, too, before the first byte leaves
                 answer = upload(transport, [sealed for _, sealed in ready[part]])
                 done: list[bytes] = []
                 for (report, _), verdict in zip(ready[part], answer.verdicts, strict=True):

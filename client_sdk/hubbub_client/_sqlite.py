@@ -7,7 +7,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["be_patient", "identity", "transaction", "version_of"]
+__all__ = ["OURS", "be_patient", "connect", "identity", "transaction", "version_of"]
+
+OURS = "hubbub_5"
+"""A function that every connection of this version has, and none of an older one. Triggers on the account call it, so
+that a process of an older SDK which has the file open during an update can no longer write there: it would do so
+without checksums and without a witness, and the file would be taken for damaged."""
+
+
+def connect(path: Path, patience: float) -> sqlite3.Connection:
+    """Without implicit transactions. Threads see to it themselves that they do not use it at once."""
+    connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+    connection.create_function(OURS, 0, lambda: None)
+    connection.execute("PRAGMA trusted_schema=ON")  # else no trigger may call it; the file is the device's own
+    return connection
 
 
 @contextmanager

@@ -19,7 +19,8 @@ from hubbub_client._fork import Forkable
 from hubbub_client._guard import Guard
 from hubbub_client._quarantine import Emptied, is_damage
 from hubbub_client._schema import VERSION, NewerVersion, create, upgrade
-from hubbub_client._sqlite import be_patient, identity, transaction, version_of
+from hubbub_client._sqlite import be_patient, connect, identity, transaction, version_of
+from hubbub_client._witness import read_witness
 
 __all__ = ["FILE_NAME", "Busy", "NoDurableState", "State"]
 
@@ -146,9 +147,18 @@ class State(Forkable):
                 "INSERT INTO facts VALUES ('writes', 1) ON CONFLICT DO UPDATE SET value = (value + 1) % 1000"
             )
 
-    def attest(self, lane: str) -> None:
-        """Let the witness know of every draw of this lane; NoDurableState if it cannot be written."""
+    def vouch(self, lane: str) -> None:
+        """Let the witness know of this file and of every charge, before more is charged or drawn for a lane;
+        NoDurableState if it does not."""
         with self.reading() as connection:
+            self._guard.vouch(connection, lane)
+
+    def attest(self, lane: str, generation: int) -> None:
+        """Let the witness know of every draw of this lane; NoDurableState if it cannot be written, or if another file
+        has taken the place of the one that was open at that generation."""
+        with self.reading() as connection:
+            if self.generation != generation:
+                raise NoDurableState("these reports are of a file that was put aside")
             self._guard.attest(connection, lane)
 
     def log_pages(self) -> int:
@@ -269,7 +279,7 @@ class State(Forkable):
         if not self._path.exists():
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             create(self._path, lambda connection: self._guard.begin(connection, had_file=self._had_file))
-        connection = sqlite3.connect(self._path, timeout=self._patience, isolation_level=None, check_same_thread=False)
+        connection = connect(self._path, self._patience)
         try:
             version = version_of(connection)
             if version == 0:
@@ -283,7 +293,7 @@ class State(Forkable):
                 with transaction(connection):
                     version = version_of(connection)
                     if version != VERSION:  # another process may have been faster
-                        upgrade(connection, version)
+                        upgrade(connection, version, read_witness(self._path))
             link.file = identity(self._path)
             if link.durable:
                 self._guard.examine(connection)

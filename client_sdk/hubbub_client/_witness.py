@@ -1,11 +1,15 @@
-"""The witness: a small file beside the state, replaced whenever something drawn is about to leave the device.
+"""The witness: a small file beside the state, replaced when something was charged, and before anything drawn leaves.
 
-It knows how many reports were drawn, in each lane of the outbox, and which file they are in. An older copy of the state
-that someone puts back knows of fewer; one that was copied together with its witness is another file. Both are noticed
-at the next start, and what they may have forgotten counts as spent (`_quarantine`).
+It knows how many charges there were, how many reports were drawn in each lane of the outbox, and which file they are
+in. An older copy of the state that someone puts back knows of fewer; one that was copied together with its witness is
+another file. Both are noticed at the next start, and what they may have forgotten counts as spent (`_quarantine`).
 
-The order makes a crash harmless: a draw is on disk first, then the witness tells of it, then the report leaves. What a
-crash leaves behind is a witness that tells of too few, and of nothing that had left.
+Charges decide whether a file may be taken for one of which nothing was spent. They come with the pin of a period, so
+that what follows from them is the same whatever was recorded.
+
+The order makes a crash harmless: a charge or draw is on disk first, then the witness tells of it, then something is
+drawn on that charge, or the report leaves. What a crash leaves behind is a witness that tells of too few, and of
+nothing that had left.
 """
 
 from __future__ import annotations
@@ -15,35 +19,40 @@ import os
 import sqlite3
 import threading
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hubbub_client._optout import sync_directory
 
 __all__ = [
-    "Drawn",
+    "Counted",
+    "Lack",
     "Witness",
     "begin",
-    "count_draw",
-    "drawn",
-    "is_contradicted",
+    "count",
+    "counted",
+    "lack_of",
+    "raise_occasional",
     "read_witness",
+    "tidy",
     "witness_path",
     "write_witness",
 ]
 
 _FILE_NAME = "hubbub.witness"
-_LANES = ("steady", "occasional")
 
 
-class Drawn(NamedTuple):
-    """How many reports were drawn in each lane, ever. One lane does not wait for what the other has to witness."""
+class Counted(NamedTuple):
+    """How many charges and, in each lane, draws there ever were. One lane does not wait for what the other has to
+    witness."""
 
+    charged: int = 0
     steady: int = 0
     occasional: int = 0
 
-    def of(self, lane: str) -> int:
-        return self[_LANES.index(lane)]
+    def of(self, what: str) -> int:
+        return self[self._fields.index(what)]
 
 
 class Witness(NamedTuple):
@@ -53,14 +62,14 @@ class Witness(NamedTuple):
     """The inode of the state file."""
     itself: int
     """Its own inode."""
-    drawn: Drawn
+    counted: Counted
     at: float
-    """When it was written, by the clock of this device."""
+    """What began before this moment may have been drawn, and nothing else. 0: nothing."""
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing was ever drawn here, nor lost."""
-        return not any(self.drawn)
+        """Whether nothing was ever charged here, nor lost; and so nothing was ever drawn."""
+        return self.counted.charged == 0
 
 
 def witness_path(database: Path) -> Path:
@@ -75,27 +84,35 @@ def read_witness(database: Path) -> Witness | None:
             raw, itself = file.read(10_000), os.fstat(file.fileno()).st_ino
     except FileNotFoundError:
         return None
+    except IsADirectoryError:
+        return _UNREADABLE
     try:
         said = json.loads(raw)
-        witness = Witness(
-            int(said["database"]), int(said["itself"]), Drawn(*(int(said[lane]) for lane in _LANES)), float(said["at"])
-        )
-    except (ValueError, LookupError, TypeError):
-        return Witness(0, itself, Drawn(1, 1), 0.0)
+        numbers = Counted(*(int(said[what]) for what in Counted._fields))
+        witness = Witness(int(said["database"]), int(said["itself"]), numbers, float(said["at"]))
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
+        return _UNREADABLE
+    if not (0 <= witness.at < 2**60 and all(0 <= number < 2**60 for number in numbers)):
+        return _UNREADABLE
     return witness if witness.itself == itself else witness._replace(database=0)
 
 
-def write_witness(database: Path, drawn: Drawn, at: float) -> Witness:
+_UNREADABLE = Witness(0, 0, Counted(1, 1, 1), 0.0)
+
+
+def write_witness(database: Path, counted: Counted, at: float) -> Witness:
     """Replace it: all of it or nothing, on stable storage when this returns. OSError when that fails."""
     path = witness_path(database)
     made = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
         with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            witness = Witness(database.stat().st_ino, os.fstat(file.fileno()).st_ino, drawn, at)
-            said = {"database": witness.database, "itself": witness.itself, **drawn._asdict(), "at": at}
+            witness = Witness(database.stat().st_ino, os.fstat(file.fileno()).st_ino, counted, at)
+            said = {"database": witness.database, "itself": witness.itself, **counted._asdict(), "at": at}
             file.write(json.dumps(said).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
+        if path.is_dir():  # nobody knows why; as long as it is empty, it is in the way
+            path.rmdir()
         os.replace(made, path)
     finally:
         with suppress(OSError):
@@ -104,46 +121,76 @@ def write_witness(database: Path, drawn: Drawn, at: float) -> Witness:
     return witness
 
 
+def tidy(database: Path) -> None:
+    """Delete what kills have left. While nobody else writes a witness: under the file's write lock."""
+    for left in database.parent.glob(f"{_FILE_NAME}.*-*"):
+        with suppress(OSError):
+            left.unlink()
+
+
 # -- what the state file says itself: inside a transaction of the caller's ------------------------
 
 
-def begin(connection: sqlite3.Connection, witness: Witness | None, *, is_successor: bool) -> None:
+class Lack(Enum):
+    """What a file has forgotten, by its witness."""
+
+    NOTHING = "nothing"
+    OCCASIONAL = "occasional"
+    """Draws of metrics without `missing`, of periods that it knows to be charged."""
+    SPENDS = "spends"
+    """It cannot be the file that the witness has seen, or it has forgotten charges or draws since."""
+
+
+def begin(
+    connection: sqlite3.Connection, witness: Witness | None, *, is_successor: bool = False, charged: int = 0
+) -> None:
     """The counters of a new file, or of one that had none. A successor goes on from those of the file that was lost, so
-    that nobody takes what was lost for never drawn."""
-    counted = witness.drawn if witness else Drawn()
+    that nobody takes what was lost for never charged."""
+    start = witness.counted if witness else Counted(charged=charged)
     if is_successor:
-        counted = Drawn(max(counted.steady, 1), counted.occasional)
-    facts: list[tuple[str, Any]] = [(f"drawn:{lane}", counted.of(lane)) for lane in _LANES]
-    facts += [(f"drawn_before:{lane}", counted.of(lane)) for lane in _LANES]
+        start = start._replace(charged=max(start.charged, 1))
+    facts: list[tuple[str, Any]] = [(f"counted:{what}", start.of(what)) for what in Counted._fields]
+    facts += [(f"counted_before:{what}", start.of(what)) for what in Counted._fields]
     if is_successor and witness is not None:
         facts.append(("succeeds", witness.database))
     connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts)
 
 
-def count_draw(connection: sqlite3.Connection, lane: str) -> None:
-    """One more."""
-    connection.execute("UPDATE facts SET value = value + 1 WHERE name = ?", (f"drawn:{lane}",))
+def count(connection: sqlite3.Connection, what: str) -> None:
+    """One more charge, or draw of a lane."""
+    connection.execute("UPDATE facts SET value = value + 1 WHERE name = ?", (f"counted:{what}",))
 
 
-def drawn(connection: sqlite3.Connection) -> Drawn:
+def counted(connection: sqlite3.Connection) -> Counted:
     facts = _facts(connection)
-    return Drawn(*(facts.get(f"drawn:{lane}", 0) for lane in _LANES))
+    return Counted(*(facts.get(f"counted:{what}", 0) for what in Counted._fields))
 
 
-def is_contradicted(connection: sqlite3.Connection, inode: int, witness: Witness | None) -> bool:
-    """Whether this cannot be the file that the witness has seen, or it has forgotten draws since."""
+def raise_occasional(connection: sqlite3.Connection, number: int) -> None:
+    """The draws that are forgotten count, too, now that nothing more is drawn on their charges."""
+    connection.execute("UPDATE facts SET value = max(value, ?) WHERE name = 'counted:occasional'", (number,))
+
+
+def lack_of(connection: sqlite3.Connection, inode: int, witness: Witness | None) -> Lack:
+    """What this file lacks if the witness is right. Whether that is `SPENDS` does not depend on what was recorded."""
     facts = _facts(connection)
-    if any(f"drawn:{lane}" not in facts for lane in _LANES):
-        return True
-    is_untouched = all(facts[f"drawn:{lane}"] == facts.get(f"drawn_before:{lane}") for lane in _LANES)
+    if any(f"counted:{what}" not in facts for what in Counted._fields):
+        return Lack.SPENDS
     if witness is not None and witness.database == inode:
-        return any(facts[f"drawn:{lane}"] < witness.drawn.of(lane) for lane in _LANES)
+        short = [what for what in Counted._fields if facts[f"counted:{what}"] < witness.counted.of(what)]
+        if short == ["occasional"]:
+            return Lack.OCCASIONAL
+        return Lack.SPENDS if short else Lack.NOTHING
     # It is the witness of another file, or there is none: so it was when this file was made, and nothing came since.
+    never_recorded = ("charged", "steady")
+    is_untouched = all(facts[f"counted:{what}"] == facts.get(f"counted_before:{what}") for what in never_recorded)
     if "succeeds" in facts:
-        return not is_untouched or witness is None or witness.database != facts["succeeds"]
-    return not is_untouched or not (witness is None or witness.is_blank)
+        is_so = witness is not None and witness.database == facts["succeeds"]
+    else:
+        is_so = witness is None or witness.is_blank
+    return Lack.NOTHING if is_untouched and is_so else Lack.SPENDS
 
 
 def _facts(connection: sqlite3.Connection) -> dict[str, int]:
-    rows = connection.execute("SELECT name, value FROM facts WHERE name LIKE 'drawn%' OR name = 'succeeds'")
+    rows = connection.execute("SELECT name, value FROM facts WHERE name LIKE 'counted%' OR name = 'succeeds'")
     return dict(rows.fetchall())

@@ -13,7 +13,8 @@ from hubbub.problems import HubbubError
 from hubbub_client._counts import Counts
 from hubbub_client._errors import Busy, NoDurableState
 from hubbub_client._exit import close_at_exit
-from hubbub_client._fork import Forkable, no_fork
+from hubbub_client._fork import Forkable
+from hubbub_client._loading import imported
 from hubbub_client._sender import Sender
 from hubbub_client.outcome import Outcome, UnknownMetric, WrongValue
 
@@ -72,8 +73,8 @@ class Client(Forkable):
         transport: Transport | None = None,
         pace: Pace | None = None,
     ) -> None:
-        with no_fork():
-            from hubbub_client._parts import assemble  # here: an app imports us faster than it starts us
+        imported("hubbub_client._parts")  # here: an app imports us faster than it starts us
+        from hubbub_client._parts import assemble
 
         self._clock, self._counts = clock, Counts()
         parts = assemble(
@@ -208,16 +209,14 @@ class Client(Forkable):
 
     def preview(self) -> Preview:
         """Exactly what will be sent, when, and why nobody can tell from it what was recorded."""
-        with no_fork():
-            from hubbub_client.preview import preview_of
+        from hubbub_client.preview import preview_of  # loaded with the parts
 
         taking_part = not self._closing and self._consent.given()
         return preview_of(self._state, self._courier.book, taking_part=taking_part)
 
     def ledger(self) -> Account:
         """What was spent, on what, and what is left."""
-        with no_fork():
-            from hubbub_client.account import account_of
+        from hubbub_client.account import account_of  # loaded with the parts
 
         return account_of(self._state, self._limits, self._clock())
 

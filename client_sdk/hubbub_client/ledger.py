@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hubbub.period import DAY
 from hubbub_client import _checksum
+from hubbub_client._witness import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,6 +43,8 @@ class Decision(Enum):
 
     CHARGED = "charged"
     """The coin said yes and the budget had room. Nothing is randomized yet, and perhaps nothing ever is."""
+    IN_DOUBT = "in doubt"
+    """Charged; and if its metric has no `missing`, perhaps spent by a file that was lost to an older copy."""
     OUT_OF_SHARE = "out of share"
     SPENT = "spent"
     REFUSED = "refused"
@@ -49,6 +52,7 @@ class Decision(Enum):
     """Too long ago to be kept one by one, or lost with a damaged file: whatever it was, it is over."""
 
 
+_UNSPENT = (Decision.CHARGED.value, Decision.IN_DOUBT.value)
 _STRONGEST_FIRST = (Decision.SPENT, Decision.CLOSED, Decision.REFUSED, Decision.OUT_OF_SHARE)
 
 
@@ -61,8 +65,12 @@ class Ledger:
 
     limits: Limits
 
-    def decision(self, connection: sqlite3.Connection, metric: str, period: Period) -> Decision | None:
-        """What holds for this period. Anything final about an overlapping one, of whatever length, holds for it too."""
+    def decision(
+        self, connection: sqlite3.Connection, metric: str, period: Period, *, steady: bool = False
+    ) -> Decision | None:
+        """What holds for this period. Anything final about an overlapping one, of whatever length, holds for it too.
+
+        What is in doubt is closed, unless the metric is `steady`: has a `missing`. Of those no draw was forgotten."""
         rows = connection.execute(
             "SELECT start, end, decision FROM ledger WHERE metric = ? AND end > ? AND +start < ?",
             (metric, period.start, period.end),
@@ -73,14 +81,16 @@ class Ledger:
                 return decision
         if period.start < float(_fact(connection, "closed_before", 0)):
             return Decision.CLOSED
+        if (period.start, period.end, Decision.IN_DOUBT.value) in rows and not steady:
+            return Decision.CLOSED
         if any(row[:2] == (period.start, period.end) for row in rows):
             return Decision.CHARGED
         return Decision.REFUSED if rows else None  # another span of the same time is charged
 
     def charged(self, connection: sqlite3.Connection, since: int) -> set[tuple[str, int, int]]:
         """Metric, start and end of what is charged and not spent, in periods that end after this moment."""
-        rows = "SELECT metric, start, end FROM ledger WHERE end > ? AND decision = ?"
-        return set(connection.execute(rows, (since, Decision.CHARGED.value)))
+        rows = "SELECT metric, start, end FROM ledger WHERE end > ? AND decision IN (?, ?)"
+        return set(connection.execute(rows, (since, *_UNSPENT)))
 
     def decide(
         self,
@@ -103,19 +113,19 @@ class Ledger:
             return decision
         today = int(now // DAY)
         _write(connection, metric, period, Decision.CHARGED, str(epsilon), today)
+        count(connection, "charged")
         _replace(connection, "days", (today, str(spent_on(connection, today) + epsilon)))
         before = connection.execute("SELECT epsilon, reports FROM totals WHERE metric = ?", (metric,)).fetchone()
         total, reports = (Fraction(before[0]), before[1]) if before else (Fraction(0), 0)
         _replace(connection, "totals", (metric, str(total + epsilon), reports))
         return Decision.CHARGED
 
-    def spend(self, connection: sqlite3.Connection, metric: str, period: Period) -> bool:
+    def spend(self, connection: sqlite3.Connection, metric: str, period: Period, *, steady: bool = False) -> bool:
         """Use up what was charged: True when the one randomization may be made now."""
-        if self.decision(connection, metric, period) is not Decision.CHARGED:
+        if self.decision(connection, metric, period, steady=steady) is not Decision.CHARGED:
             return False
-        charge = "SELECT * FROM ledger WHERE metric = ? AND end = ? AND start = ? AND decision = ?"
-        key = metric, period.end, period.start, Decision.CHARGED.value
-        before = connection.execute(charge, key).fetchone()
+        charge = "SELECT * FROM ledger WHERE metric = ? AND end = ? AND start = ? AND decision IN (?, ?)"
+        before = connection.execute(charge, (metric, period.end, period.start, *_UNSPENT)).fetchone()
         total = connection.execute("SELECT * FROM totals WHERE metric = ?", (metric,)).fetchone()
         if before is None or total is None:
             raise RuntimeError("a charge cannot be used twice")  # a bug of ours: better no report than two
@@ -165,12 +175,12 @@ class Ledger:
         spans = list(_merged(old))
         if len(old) - len(spans) < _WORTH_MERGING:
             return 0
-        connection.execute("DELETE FROM ledger WHERE end <= ?", (before,))
-        connection.executemany(
-            "INSERT INTO ledger VALUES (?, ?, ?, 'closed', NULL, NULL)",
-            [(metric, end, start) for metric, start, end in spans],
-        )
-        _checksum.renew(connection)
+        with _checksum.renewing(connection, "ledger"):
+            connection.execute("DELETE FROM ledger WHERE end <= ?", (before,))
+            connection.executemany(
+                "INSERT INTO ledger VALUES (?, ?, ?, 'closed', NULL, NULL)",
+                [(metric, end, start) for metric, start, end in spans],
+            )
         return len(old) - len(spans)
 
 

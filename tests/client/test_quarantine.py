@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub_client import Client, Outcome
+from hubbub_client import Client, Outcome, _state
 from tests.client.world import DAY, HOURLY, START, World, period_of, rows, signed
 
 
@@ -25,6 +25,15 @@ def damage(world: World, start: int = 0, text: bytes = b"not a database" * 100) 
     with (world.directory / "hubbub.sqlite3").open("r+b") as file:
         file.seek(start)
         file.write(text)
+
+
+def harm_the_outbox(world: World) -> None:
+    """What was spent can still be read."""
+    connection = sqlite3.connect(world.directory / "hubbub.sqlite3")
+    (page,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'outbox'").fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.close()
+    damage(world, (page - 1) * size, b"\xff" * size)
 
 
 def spent_today(world: World, **limits: object) -> Client:
@@ -86,12 +95,7 @@ def test_totals_that_can_still_be_read_are_carried_over(world: World) -> None:
     with world.ready(lifetime_epsilon=7) as client:
         client.record("theme", "dark")
         assert client.flush(0, now=True)
-    path = world.directory / "hubbub.sqlite3"
-    connection = sqlite3.connect(path)
-    (page,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'outbox'").fetchone()
-    (size,) = connection.execute("PRAGMA page_size").fetchone()
-    connection.close()
-    damage(world, (page - 1) * size, b"\xff" * size)
+    harm_the_outbox(world)
 
     client = world.client(lifetime_epsilon=7)
     assert client.flush(0) or client.flush(0)
@@ -178,6 +182,51 @@ def test_a_crash_between_putting_aside_and_starting_anew_forgets_nothing(world: 
         if path != damaged(world):
             path.unlink()
     client = world.ready()
+    assert client.record("theme", "dark") is Outcome.OVER_BUDGET
+
+
+def test_a_crash_between_putting_aside_and_starting_anew_keeps_totals_that_can_be_read(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a device with a limit for its lifetime would report no more."""
+    with world.ready(lifetime_epsilon=100) as client:
+        client.record("theme", "dark")
+        assert client.flush(0, now=True)
+    harm_the_outbox(world)
+
+    def killed(*_: object) -> None:
+        raise OSError("killed here")
+
+    with monkeypatch.context() as now:
+        now.setattr(_state, "create", killed)
+        with world.client(lifetime_epsilon=100) as client:
+            client.flush(0)
+    assert damaged(world).exists()
+    assert not (world.directory / "hubbub.sqlite3").exists()
+
+    client = world.client(lifetime_epsilon=100)
+    client.flush(0)
+    assert client.record("theme", "dark") is Outcome.OVER_BUDGET
+    assert (client.ledger().complete, client.ledger().spent) == (True, 3.0)
+    world.time.now += DAY
+    assert client.flush(0)
+    assert client.record("theme", "dark") is Outcome.RECORDED
+
+
+def test_an_older_damaged_file_does_not_speak_for_one_that_is_gone(world: World) -> None:
+    with world.ready(lifetime_epsilon=100) as client:
+        client.record("theme", "dark")
+        assert client.flush(0, now=True)
+    harm_the_outbox(world)
+    with world.client(lifetime_epsilon=100) as client:
+        assert client.flush(0) or client.flush(0)
+        world.time.now += DAY
+        assert client.flush(0)
+    (world.directory / "hubbub.sqlite3").unlink()
+    client = world.client(lifetime_epsilon=100)
+    world.time.now += DAY
+    client.flush(0)
+    assert client.ledger().complete is False
     assert client.record("theme", "dark") is Outcome.OVER_BUDGET
 
 

@@ -16,6 +16,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
@@ -69,7 +70,7 @@ def use(ours: Client, directory: str, codebook: str) -> None:
     """As an app does that does not know of any of this."""
     wrong: list[str] = []
     outcomes: list[Any] = []
-    for name, seconds, call in [
+    calls: list[tuple[str, float, Callable[[], object]]] = [
         ("record", 1, lambda: ours.record("theme", "dark").value),
         ("preview", 1, lambda: len(str(ours.preview())) > 0),
         ("ledger", 1, lambda: ours.ledger().complete),
@@ -79,7 +80,8 @@ def use(ours: Client, directory: str, codebook: str) -> None:
         ("stats", 1, lambda: isinstance(ours.stats(), dict)),
         ("close", 3, ours.close),
         ("fork", 1, fork_again),
-    ]:
+    ]
+    for name, seconds, call in calls:
         try:
             with within(seconds):
                 outcomes.append(call())

@@ -59,24 +59,24 @@ class HubbubError(Exception):
     """Base of every error that a caller can cause."""
 
 
-class _WithFix(HubbubError, ValueError):
-    """What is wrong, and apart from it how to mend it: a finding shows both."""
+class InvalidParameter(HubbubError, ValueError):
+    """A mechanism or setting that cannot exist as asked."""
 
     def __init__(self, problem: str, fix: str = "") -> None:
         super().__init__(f"{problem}: {fix}" if fix else problem)
         self.problem, self.fix = problem, fix
 
 
-class InvalidParameter(_WithFix):
-    """A mechanism or setting that cannot exist as asked."""
-
-
 class SingularMatrix(InvalidParameter):
     """A transition matrix whose inverse does not exist, or would drown every estimate in noise."""
 
 
-class InvalidValue(_WithFix):
+class InvalidValue(HubbubError, ValueError):
     """A value outside the domain of its metric."""
+
+    def __init__(self, problem: str, fix: str = "") -> None:
+        super().__init__(f"{problem}: {fix}" if fix else problem)
+        self.problem, self.fix = problem, fix
 
 
 class MalformedReport(HubbubError):

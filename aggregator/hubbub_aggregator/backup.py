@@ -27,7 +27,7 @@ from hubbub_aggregator.storage import SignedBundle, SqliteStorage, StoredCodeboo
 from hubbub_service_common.files import new_file, state_directory
 
 if TYPE_CHECKING:
-    from hubbub.bundle_body import Body
+    from hubbub.bundle_body import Body, SealingKey
     from hubbub_aggregator.storage import Storage
 
 __all__ = ["backup", "catch_up", "restore"]
@@ -110,21 +110,38 @@ def catch_up(storage: Storage, newest: Body) -> None:
     for key in newest.keys:
         kept = known.get(key.id)
         if kept is not None and kept.public_key != key.public_key:
-            if kept.first_period <= key.last_period and key.first_period <= kept.last_period:
+            if _overlap(kept, key):
                 raise InvalidParameter(
                     f"key {key.id} is another one in this backup: the bundle is not of the same state"
                 )
             storage.drop_key(key.id)  # the copy is so old that this id has come back since
-            kept = None
-        if kept is None:
+            del known[key.id]
+        elif kept is not None and key.state == "revoked":
+            storage.revoke_key(key.id)
+    _revoke_overtaken(storage, newest)
+    for key in newest.keys:
+        if key.id not in known:
             revoked = key.state == "revoked"
             storage.add_key(StoredKey(key.id, key.first_period, key.last_period, key.public_key, None, revoked))
-        elif key.state == "revoked":
-            storage.revoke_key(key.id)
     last = max(storage.starts(), default=-1)
     for codebook in newest.codebooks:
         if codebook.first_period > last:
             storage.add_codebook(StoredCodebook(codebook.first_period, canonical_bytes(codebook.document)))
+
+
+def _revoke_overtaken(storage: Storage, newest: Body) -> None:
+    """End keys of the copy whose periods got another key after it was made: another copy was restored meanwhile, which
+    did not know of them. Devices go by the newest bundle, and a period has one key.
+    """
+    listed = {key.id for key in newest.keys}
+    live = [key for key in newest.keys if key.state != "revoked"]
+    for kept in storage.sealing_keys():
+        if kept.id not in listed and not kept.revoked and any(_overlap(kept, key) for key in live):
+            storage.revoke_key(kept.id)
+
+
+def _overlap(kept: StoredKey, key: SealingKey) -> bool:
+    return kept.first_period <= key.last_period and key.first_period <= kept.last_period
 
 
 def _count_on_from(storage: Storage, newest: SignedBundle) -> None:

@@ -274,6 +274,15 @@ def test_a_key_whose_id_or_periods_are_taken_is_refused_and_changes_nothing(
     assert storage.sealing_keys() == before
 
 
+def test_a_revoked_key_may_be_added_for_periods_that_have_a_live_one(storage: Storage) -> None:
+    """As a restore does, with what the newest bundle lists."""
+    storage.add_key(StoredKey(1, 5, 8, b"p" * 32, b"s" * 32))
+    storage.add_key(StoredKey(2, 6, 7, b"q" * 32, None, revoked=True))
+    assert [(key.id, key.revoked) for key in storage.sealing_keys()] == [(1, False), (2, True)]
+    with pytest.raises(KeyTaken):
+        storage.add_key(StoredKey(2, 20, 20, b"q" * 32, None, revoked=True))
+
+
 def test_keys_and_nonces_are_forgotten_together_and_batch_ids_stay(storage: Storage) -> None:
     for number, (first, last) in enumerate([(5, 6), (7, 8), (9, 10)]):
         storage.add_key(StoredKey(number, first, last, b"p" * 32, b"s" * 32))

@@ -260,7 +260,8 @@ class Storage(Protocol):
     def add_key(self, key: StoredKey, *, instead_of: int | None = None) -> None:
         """Keep a key; `instead_of` revokes that one at the same moment and erases its private part.
 
-        KeyTaken, and no change, if the id is in use or any of the periods still has a live key.
+        KeyTaken, and no change, if the id is in use, or the key is not revoked and any of its periods still has a live
+        one.
         """
 
     def revoke_key(self, id: int) -> None:  # noqa: A002  it is an id

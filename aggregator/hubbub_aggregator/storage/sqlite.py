@@ -308,8 +308,9 @@ class SqliteStorage:
         with self._transaction():
             self._connection.execute(_REVOKE, (instead_of,))
             taken = self._one(
-                "SELECT 1 FROM keys WHERE id = ? OR (NOT revoked AND first_period <= ? AND last_period >= ?)",
+                "SELECT 1 FROM keys WHERE id = ? OR (NOT ? AND NOT revoked AND first_period <= ? AND last_period >= ?)",
                 key.id,
+                key.revoked,
                 key.last_period,
                 key.first_period,
             )

@@ -1,14 +1,15 @@
--- Keep a key, and revoke another at the same moment; no change if its id or one of its periods has a live key.
+-- Keep a key, and revoke another at the same moment; no change if its id is in use, or it is live and one of its
+-- periods has a live key.
 -- KEYS keys, marks   ARGV id, first, last, key, id of the revoked one or ''
 if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[4] then return 1 end -- the same call came twice
 local first, last, revoked = tonumber(ARGV[2]), tonumber(ARGV[3]), nil
-local all = redis.call('HGETALL', KEYS[1])
+local all, live = redis.call('HGETALL', KEYS[1]), not cjson.decode(ARGV[4]).revoked
 for i = 1, #all, 2 do
   local key = cjson.decode(all[i + 1])
   if all[i] == ARGV[1] then return 0 end
   if all[i] == ARGV[5] then
     revoked = key
-  elseif not key.revoked and key.first <= last and key.last >= first then
+  elseif live and not key.revoked and key.first <= last and key.last >= first then
     return 0
   end
 end

@@ -41,9 +41,12 @@ def health_of(service: Aggregator, patience: float = PATIENCE) -> Health:
     def clock() -> str | None:
         return service.clock.warning()
 
+    def codebook() -> str | None:
+        return service.late_start()
+
     return Health(
         "The storage can be written, and the bundle that devices need is at hand.",
         {"storage": storage, "bundle": bundle},
-        warnings={"clock": clock, "codebook": service.late_start},
+        warnings={"clock": clock, "codebook": codebook},
         patience=patience,
     )

@@ -22,8 +22,8 @@ __all__ = ["NonceFilter", "hashes"]
 
 _SET = 5
 """Bits that one nonce sets."""
-_PIECE = 2**20
-"""Nonces that are worked on at once: bounds what the arithmetic takes for itself."""
+_PIECE = 2**15
+"""Nonces that are worked on at once: what the arithmetic takes for itself then stays in the cache of a core."""
 _SECRETS = [int.from_bytes(os.urandom(8)) | 1 for _ in range(5)]
 
 

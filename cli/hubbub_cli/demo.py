@@ -214,9 +214,9 @@ _ROW = ("value", "truth", "estimate", "stderr", "low", "high")
 
 def _render(metric: Metric, answer: Mapping[str, Any]) -> str:
     shape = metric.values.shape
-    share = shape.measure == "share"
+    share, unit = shape.measure == "share", f", in {shape.unit}" if shape.unit else ""
     lines = [
-        f"{metric.name}: {metric.description or metric.type}",
+        f"{metric.name}: {metric.description or metric.type}{unit}",
         f"{answer['reports']:,} reports by {answer['mechanism']}; {drawing.promise(answer['privacy'])}",
         drawing.estimates(answer["values"], shape.labels, share=share, truth=True),
     ]

@@ -104,7 +104,8 @@ class Outcome:
         about = f": {metric.description}" if metric.description else ""
         yield _wrapped(metric.name + about).replace(metric.name, click.style(metric.name, bold=True), 1)
         cut = f", cut into {self.verdict.parts} batches" if self.verdict.parts > 1 else ""
-        yield f"{metric.type} by {metric.mechanism.name}: {self.first.reports:,} reports{cut}"
+        unit = f", in {metric.values.shape.unit}" if metric.values.shape.unit else ""
+        yield f"{metric.type} by {metric.mechanism.name}: {self.first.reports:,} reports{cut}{unit}"
         if not self.verdict.released:
             yield from map(_wrapped, self._unreleased())
         chosen = self.shown(FEW if len(self.first.truth) <= FEW or self.is_curve else scores.top)

@@ -16,6 +16,7 @@ from hubbub.refusals import REFUSALS, Refused
 from hubbub.wire import REPORT_HEADER_BYTES, REPORTS_TYPE, decode_upload, sealed_bytes
 from hubbub_service_common.logs import where
 from hubbub_service_common.problem_documents import send_problem
+from hubbub_service_common.trusted_clock import TOLERANCE
 from hubbub_shuffler.admission import IN_DOUBT, Admission, Admitted
 from hubbub_shuffler.commits import Commits
 from hubbub_shuffler.storage import AsyncStorage, Bucket, Reason, StorageError
@@ -200,12 +201,16 @@ class Ingest:
                 late = {i: closed[place.bucket] for i, place in _places(judged) if place.bucket in closed}
                 failures.update(late)
         self.accepted += count - len(failures)
-        return self._in_doubt(failures) if failures else failures
+        return self._in_doubt(failures, now) if failures else failures
 
-    def _in_doubt(self, failures: dict[int, str]) -> dict[int, str]:
-        """Nobody drops a report for its time while ours is in doubt."""
+    def _in_doubt(self, failures: dict[int, str], judged_at: float) -> dict[int, str]:
+        """Nobody drops a report for its time while ours is in doubt, or by a reading that was: the clock may have been
+        set right since.
+        """
         late = {index: IN_DOUBT[reason] for index, reason in failures.items() if reason in IN_DOUBT}
-        return failures if not late or self._trusted.believable(self._bundles.wait) else failures | late
+        if not late or abs(self._trusted.believed(self._bundles.wait) - judged_at) <= TOLERANCE:
+            return failures
+        return failures | late
 
     async def _keep(self, admitted: dict[Admitted, list[bytes]]) -> dict[Bucket, Reason]:
         """Durable when this returns, except for the buckets that it returns: those were closed."""

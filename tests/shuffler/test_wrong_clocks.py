@@ -126,6 +126,19 @@ def test_what_would_be_late_for_good_is_told_to_come_again(
     run(shuffler(tmp_path, machine, None, on_one_host=on_one_host), scenario)
 
 
+def test_a_reading_that_was_wrong_is_not_final_though_the_clock_is_right_again(
+    tmp_path: Path, machine: Machine
+) -> None:
+    async def scenario(world: World) -> None:
+        readings = [machine.right() + 2.0 * HOUR]  # of this upload; the clock is set right while it is judged
+        world.ingest._clock = lambda: readings[0]
+        assert await reason(world, unique(1)) == "clock-in-doubt"
+        readings[0] = machine.right()
+        assert await reason(world, unique(1)) is None
+
+    run(shuffler(tmp_path, machine, None), scenario)
+
+
 def test_a_clock_that_is_ahead_admits_what_it_would_and_says_why_not(tmp_path: Path, machine: Machine) -> None:
     async def scenario(world: World) -> None:
         with wrong(machine, 2.0 * HOUR):

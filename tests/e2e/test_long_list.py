@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import statistics
 import time
 from pathlib import Path
 
@@ -86,7 +87,8 @@ def test_a_list_of_65536_values_goes_from_devices_to_every_kind_of_answer(tmp_pa
                 row = found["values"][index]
                 assert abs(row["estimate"] - share) <= 7 * row["stderr"]
             error = (mechanism.typical_variance() / DEVICES) ** 0.5
-            assert found["values"][0]["stderr"] < 1.1 * error
+            # The stderr of one value follows its estimate, which is random; that of the median value hardly does.
+            assert statistics.median(row["stderr"] for row in found["values"]) < 1.1 * error
 
         top = ask(services.aggregator, "/v1/metrics/page/estimate", {"top": "2"})["segments"][0]
         assert {row["value"] for row in top["values"]} == {PAGES[7], PAGES[-1]}

@@ -35,11 +35,11 @@ _A_CHILD_WAITS = 2.0
 _done: list[bool] = []
 
 
-def load(within: float = _A_CHILD_WAITS) -> None:
+def load(within: float | None = None) -> None:
     """Load them, unless that was done. NoDurableState if a module is locked; in a forked child after so many seconds at
     the latest."""
     if not _done:
-        _in_time(_load, within)
+        _in_time(_load, _A_CHILD_WAITS if within is None else within)
 
 
 def imported(name: str) -> ModuleType:

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from hubbub_client import Client, _fork, _sender, _state, client
+from hubbub_client import Client, _fork, _loading, _sender, _state, client
 from tests.patience import PATIENCE
 
 MORNING = 20_800 * 86_400 + 1_000
@@ -78,7 +78,8 @@ def take_part(client: Client, number: int) -> None:
 
 
 def main(way: str, address: str, directory: str, ca_file: str, *moments: str) -> None:
-    _state._BUSY_SECONDS = _fork._LONGEST_WAIT = PATIENCE  # however slow the machine is
+    # however slow the machine is
+    _state._BUSY_SECONDS = _fork._LONGEST_WAIT = _loading._A_CHILD_WAITS = PATIENCE
     client._SOON = _sender._SHORTEST_WISH = 0.0
     ours = Client(
         address,

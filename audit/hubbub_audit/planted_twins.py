@@ -70,14 +70,16 @@ def charges_what_is_recorded() -> Iterator[None]:
         wanted[metric, period.start, period.end] = rest
         return Decision.CHARGED
 
-    def taken_for_charged(self: Ledger, connection: Any, metric: str, period: Any) -> Decision | None:
-        known = decision(self, connection, metric, period)
+    def taken_for_charged(
+        self: Ledger, connection: Any, metric: str, period: Any, *, steady: bool = False
+    ) -> Decision | None:
+        known = decision(self, connection, metric, period, steady=steady)
         return Decision.CHARGED if known is None and (metric, period.start, period.end) in wanted else known
 
-    def now(self: Ledger, connection: Any, metric: str, period: Any) -> bool:
+    def now(self: Ledger, connection: Any, metric: str, period: Any, *, steady: bool = False) -> bool:
         with patch.object(Ledger, "decision", decision):
             decide(self, connection, metric, period, *wanted[metric, period.start, period.end], in_share=True)
-            return spend(self, connection, metric, period)
+            return spend(self, connection, metric, period, steady=steady)
 
     with (
         patch.object(Ledger, "decide", later),

@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx2
 
+from hubbub_service_common.last_seen import LastSeen
 from hubbub_service_common.trusted_clock import TrustedClock
 from hubbub_shuffler.batcher import Batcher
 from hubbub_shuffler.forward import Forwarder
@@ -30,8 +31,11 @@ PATIENCE = 300.0
 class NoBundle:
     """A shuffler that has no bundle now forwards what it has."""
 
-    current = None
+    current = known = None
     wait = 3_600.0
+
+    def __init__(self, clock: TrustedClock) -> None:
+        self.last_seen = LastSeen(Path(), clock)  # which does nothing under a clock that is set on purpose
 
 
 def worker(
@@ -44,7 +48,7 @@ def worker(
     settings: dict[str, Any] = {"floor": 2, "max_batch": 10**7, "lease": 600.0, "entropy": os.urandom} | options
     clock = TrustedClock.set_by(now)
     forwarder = Forwarder(Upstream(client, address=address, token=TOKEN, clock=clock))
-    return Batcher(storage, NoBundle(), forwarder, clock=clock, longest_backoff=1.0, poll=0.01, **settings)  # type: ignore[arg-type]  # it reads no more
+    return Batcher(storage, NoBundle(clock), forwarder, clock=clock, longest_backoff=1.0, poll=0.01, **settings)  # type: ignore[arg-type]  # it reads no more
 
 
 def upstream(timeout: float | None = 30.0) -> httpx2.AsyncClient:

@@ -129,7 +129,7 @@ class _Pair:
             maybe, hashed, bits = maybe[left], hashed[left], None if bits is None else bits[left]
 
     def more(self, count: int) -> int:
-        """Bytes that another batch of so many takes for a filter of its own."""
+        """Bytes that the filter of another batch of this size would take."""
         return 0 if self._shares(count) else NonceFilter.size_of(self._room_for(count), _RUN_BITS)
 
     def _shares(self, count: int) -> bool:
@@ -140,7 +140,7 @@ class _Pair:
         return max(_SMALLEST, count, (self.held + count) // 16)
 
     def add(self, mark: bytes, ordered: Hashes, *, room: int) -> None:
-        """Take in one accepted batch, with so many bytes of memory for all filters."""
+        """Add one accepted batch. It gets no filter of its own if all filters would then exceed `room` bytes."""
         if not self._shares(len(ordered)):
             capacity, fits = self._room_for(len(ordered)), self.size + self.more(len(ordered)) <= room
             self.runs.append(_Run(capacity, NonceFilter(capacity, _RUN_BITS, _SECRETS[1]) if fits else None))
@@ -270,7 +270,7 @@ class Duplicates:
         pair.add(mark, np.sort(hashes(nonces)), room=self._limit)
 
     def _make_room(self, needed: int) -> None:
-        """Give up the pairs that were used longest ago, before so many bytes are taken by one that is worked on."""
+        """Drop the least recently used pairs until this many bytes are free for the pair at work."""
         while self._pairs and self.size + needed > self._limit:
             self._pairs.popitem(last=False)
 

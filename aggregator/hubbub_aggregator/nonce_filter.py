@@ -43,7 +43,7 @@ def hashes(nonces: NDArray[Any]) -> Hashes:
 
 
 class NonceFilter:
-    """Room for this many nonces at so many bits of memory each. More may be added; then it is wrong more often.
+    """Room for a number of nonces, at a number of bits each. More may be added; then it is wrong more often.
 
     Filters with unlike `secret`s, odd numbers, are wrong about unlike nonces.
     """

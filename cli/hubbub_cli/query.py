@@ -34,7 +34,7 @@ _LINES = 3
 @click.option(
     "--top",
     type=click.IntRange(1, 65_536),
-    help="Only so many values, the largest first; their intervals hold for all values. "
+    help="Only this many values, the largest first; their intervals hold for all values. "
     f"[default: {answers.ROWS} of a longer list]",
 )
 @click.option(

@@ -142,7 +142,7 @@ def _begin_most_common(value: Value) -> State:
 
 
 def _most_common(state: State, new: Value, count: int, _rng: Randomness) -> State:
-    """The value recorded most often, of equals the earliest; beyond so many different ones, the rarest make room
+    """The value recorded most often, the earliest of equals. Beyond the limit of different values the rarest make room
     (Metwally, Agrawal and El Abbadi, ICDT 2005: one above a share of 1/MOST_REMEMBERED is never forgotten)."""
     seen = [list(pair) for pair in state.get("seen", [[state["value"], 1]])]
     known = next((pair for pair in seen if type(pair[0]) is type(new) and pair[0] == new), None)
@@ -176,7 +176,7 @@ REDUCERS: Mapping[str, Reducer] = {
         _of_one("mean", "the mean of all values", "the average of all that are recorded", _mean),
         Reducer(
             "median",
-            f"the middle value; of more than {MOST_REMEMBERED}, that of a fair sample of so many",
+            f"the middle value; of more than {MOST_REMEMBERED}, that of a fair sample of this size",
             "the middle one of those that are recorded",
             _median,
             _begin_median,

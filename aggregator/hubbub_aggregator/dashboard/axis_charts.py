@@ -133,7 +133,7 @@ def grid(cells: Sequence[Bar], down: Sequence[str], across: Sequence[str], names
 
 
 def every_named(down: Sequence[str], across: Sequence[str], name: str) -> int:
-    """Every so many-th column has its name above it: more would lie on top of each other."""
+    """N, where only every Nth column name is drawn, so that the names do not overlap."""
     return max(1, math.ceil(_UPRIGHT * len(across) / (WIDTH - _beside(down, name))))
 
 

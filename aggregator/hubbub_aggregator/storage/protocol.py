@@ -112,7 +112,7 @@ class Bodies(Protocol):
     """Spooled bodies where every process finds them. They are copies: each process works on a file of its own."""
 
     def make_sure_of_room(self, coming: int) -> None:
-        """StorageError unless bodies of so many bytes, all that are on their way, leave room for the work on them."""
+        """StorageError if there is no room to work on bodies of `coming` bytes, the sum of all that are arriving."""
 
     def keep(self, name: str, pieces: Iterable[bytes]) -> None:
         """Keep a body durably. It is forgotten after a month, or after a day unless `hold` was called.

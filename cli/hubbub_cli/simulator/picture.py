@@ -51,7 +51,7 @@ def _panel(outcome: Outcome) -> Any:
     truth = base.mark_tick(thickness=3, size=16).encode(x=alt.X("truth:Q"), color=alt.Color("known:N", scale=marks))
     metric = outcome.metric
     left = len(outcome.first.truth) - len(chosen)
-    which = f"every so many-th, {len(chosen)}" if outcome.is_curve else f"the {len(chosen)} largest"
+    which = f"{len(chosen)}, evenly spaced," if outcome.is_curve else f"the {len(chosen)} largest"
     subtitle = [
         f"{metric.mechanism.name}, {outcome.first.reports:,} reports, {100 * outcome.confidence:.10g} % intervals"
         + (f", {which} of {len(outcome.first.truth):,}" if left else ""),

@@ -313,7 +313,7 @@ class Storage(Protocol):
         ...
 
     def postpone(self, claim: Claim, seconds: float, *, sent: bool) -> bool:
-        """Give the batch back, to be tried again after so long; False if the claim was lost."""
+        """Give the batch back, to be tried again after `seconds`; False if the claim was lost."""
         ...
 
     def settle(self, claim: Claim, verdict: str) -> bool:
@@ -321,7 +321,7 @@ class Storage(Protocol):
         ...
 
     def hold_back(self, claim: Claim, why: str, *, since: int, until: int, seconds: float) -> bool:
-        """Give a refused batch back, to be offered again after so long; False if the claim was lost.
+        """Give a refused batch back, to be offered again after `seconds`; False if the claim was lost.
 
         `why`: the reason of the refusal; `since`: now, kept if it was held before; `until`: see `Batch`.
         """

@@ -108,7 +108,7 @@ def _bar(value: ValueModel, segment: Segment, sure: str) -> charts.Bar:
 
 
 def course(series: Series, confidence: float) -> Course:
-    """Over many periods only every so many-th is drawn, and the caption says so: the table has all."""
+    """Over many periods only some are drawn, evenly spaced. The caption says so, and the table has all of them."""
     if not series.segments:
         return Course({}, "", [])
     newest, shapes = series.segments[-1], {segment.metric_id: segment for segment in series.segments}

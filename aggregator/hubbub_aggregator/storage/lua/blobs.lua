@@ -1,4 +1,5 @@
--- Keep the blobs of a batch until its verdict names them, or for so long. Beyond maxmemory, too: its body leaves after it.
+-- Keep the blobs of a batch until its verdict names them, or until they expire. This is allowed beyond maxmemory,
+-- because the body is deleted afterwards.
 -- KEYS batches, counts, nonces   ARGV counts, nonces, seconds
 redis.call('HDEL', KEYS[1], '') -- a script whose first write needs no memory is done beyond maxmemory, too
 redis.call('SET', KEYS[2], ARGV[1], 'EX', ARGV[3])

@@ -1,4 +1,4 @@
--- Set a small value, for so long if that is given, beyond maxmemory, too.
+-- Set a small value, with an expiry if one is given. This is allowed beyond maxmemory.
 -- KEYS name   ARGV value, milliseconds
 redis.call('DEL', KEYS[1]) -- a script whose first write needs no memory is done beyond maxmemory, too
 if ARGV[2] then return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end

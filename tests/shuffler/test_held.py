@@ -226,6 +226,17 @@ def test_a_new_bundle_has_held_batches_offered_at_once(tmp_path: Path, machine: 
     run(shuffler(tmp_path, machine, None), scenario)
 
 
+async def planned(world: World, machine: Machine) -> list[bytes]:
+    """Five reports whose bucket is closed and planned, and not forwarded yet."""
+    sealed = unique(5)
+    assert (await world.post(upload(sealed))).status_code == 202
+    machine.running = CLOSES - NOW
+    world.aggregator.up = False
+    await wait(world, machine, 10)
+    world.aggregator.up = True
+    return sealed
+
+
 @pytest.mark.parametrize("doubt", [False, True])
 def test_what_our_own_bundle_confirms_is_settled_at_once_if_the_clock_is_not_in_doubt(
     tmp_path: Path, machine: Machine, doubt: bool
@@ -233,12 +244,7 @@ def test_what_our_own_bundle_confirms_is_settled_at_once_if_the_clock_is_not_in_
     """An aggregator whose clock is ahead drops keys from its bundle, too."""
 
     async def scenario(world: World) -> None:
-        sealed = unique(5)
-        assert (await world.post(upload(sealed))).status_code == 202
-        machine.running = CLOSES - NOW
-        world.aggregator.up = False
-        await wait(world, machine, 10)  # closed and planned
-        world.aggregator.up = True
+        await planned(world, machine)
         world.aggregator.bundle = signed(machine.right(), keys=(replace(KEYS[0], state="revoked"), *KEYS[1:]))
         assert await world.bundles.refresh()
         world.aggregator.answers = [(409, "revoked-key")]
@@ -262,12 +268,7 @@ def test_a_batch_survives_an_aggregator_that_was_restored_from_an_older_copy(
     """Its bundle is newer, and has no such key."""
 
     async def scenario(world: World) -> None:
-        sealed = unique(5)
-        assert (await world.post(upload(sealed))).status_code == 202
-        machine.running = CLOSES - NOW
-        world.aggregator.up = False
-        await wait(world, machine, 10)  # closed and planned
-        world.aggregator.up = True
+        sealed = await planned(world, machine)
         good, world.aggregator.bundle = world.aggregator.bundle, signed(machine.right(), keys=KEYS[1:])
         assert await world.bundles.refresh()
         world.aggregator.answers = [(409, "unknown-key")] * 100

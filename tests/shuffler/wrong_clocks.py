@@ -87,7 +87,7 @@ async def a_minute(world: World, machine: Machine) -> None:
 
 
 async def wait(world: World, machine: Machine, seconds: float, step: float = 600.0) -> None:
-    """The service at work for so long, and right."""
+    """Let the service work for this long under a right clock."""
     until = machine.running + seconds
     while machine.running < until:
         machine.running = min(machine.running + step, until)

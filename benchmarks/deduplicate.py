@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.redis_server import redis_server
 from benchmarks.table import Row, at_most, show
 from hubbub.wire import NONCE_BYTES, BatchHeader
-from hubbub_aggregator.duplicates import LIMIT, Duplicates, as_nonces, distinct
+from hubbub_aggregator.duplicates import LIMIT, Counted, Duplicates, as_nonces, distinct
 from hubbub_aggregator.storage import Accepted, Batch, Storage, open_storage
 
 EARLIER = (0, 10, 100)
@@ -51,18 +51,20 @@ class Pair:
     def settle(self, parts: list[bytes], repeated: int = 0) -> None:
         """One batch from its opened reports to its verdict."""
         nonces, _ = distinct(parts)
-        version, known, last = self.duplicates.counted(self.metric, 7, nonces)
-        assert (version, int(known.sum())) == (self.accepted, repeated)
-        self.accept(nonces[~known].tobytes(), last)
+        found = self.duplicates.counted(self.metric, 7, nonces)
+        assert (found.version, int(found.repeated.sum())) == (self.accepted, repeated)
+        self.accept(nonces[~found.repeated].tobytes(), found)
 
-    def accept(self, fresh: bytes, last: bytes | None = None) -> None:
-        """The verdict on a batch with these nonces, which are new."""
+    def accept(self, fresh: bytes, found: Counted | None = None) -> None:
+        """The verdict on a batch with these nonces, which are new. Without what was found it is read when asked for."""
         name, reports = next(_IDS).to_bytes(16), len(fresh) // NONCE_BYTES
         header = BatchHeader(self.metric, 7, 3, reports, 70)
         self.storage.admit(Batch(name, header, name * 2, "pending", name.hex()))
         accepted = Accepted(reports, {}, b"tally", fresh, "{}")
+        last = None if found is None else found.last
         assert self.storage.accept(name, self.accepted, accepted, last) == "accepted"
-        self.duplicates.add(self.metric, 7, self.accepted, name, fresh)
+        if found is not None:
+            self.duplicates.add(self.metric, 7, self.accepted, name, found.fresh)
         self.accepted += 1
 
 

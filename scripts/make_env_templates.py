@@ -30,6 +30,7 @@ _AGGREGATOR = {
     "codebook": "/etc/hubbub/metrics.toml",
     "host": "0.0.0.0",  # noqa: S104  the shuffler and analysts come from elsewhere
     "shuffler_address": "https://shuffler.example.com:8701",
+    "shuffler_floor": "100",
     "admin_port": "9702",
 }
 _BY_THE_UNIT = {

@@ -141,7 +141,7 @@ class Accumulator:
         try:
             await self.settle(batch)
         except Exception:
-            if self.codebooks.horizon(batch.header.period) > self.clock.past(self.codebooks.wait):
+            if self.codebooks.horizon(batch.header.period) > self.clock.past(self.codebooks.erase_after):
                 raise
             await self._refuse(batch, "batch-too-late")
             await asyncio.to_thread(self.spool.remove, batch.spool)
@@ -174,7 +174,7 @@ class Accumulator:
         mechanism, header, parts = governed.metric.mechanism, batch.header, [part.nonces for part in opened]
         nonces, first = await asyncio.to_thread(distinct, parts)
         while True:
-            version, known, last = await asyncio.to_thread(
+            version, known, last, hashed = await asyncio.to_thread(
                 self.duplicates.counted, header.metric, header.period, nonces, header.in_other_batches
             )
             fresh, valid = nonces[~known].tobytes(), len(nonces) - int(known.sum())
@@ -194,7 +194,7 @@ class Accumulator:
                 self._count("accepted", valid, invalid)
                 _LOG.info("batch %s accepted: %d of %d reports", batch.id.hex(), valid, header.count)
                 learn = self.duplicates.add
-                await asyncio.to_thread(learn, header.metric, header.period, version, batch.id, fresh)
+                await asyncio.to_thread(learn, header.metric, header.period, version, batch.id, hashed)
             return
 
     async def _tally(

@@ -86,7 +86,8 @@ class Point(Answer):
     period: str
     state: State = Field(
         description="`open`: something may still come. `deleted`: released once, and past its retention. `discarded`: "
-        "too few devices reported. `not-released`: the period is over and nothing was released."
+        "the shuffler deleted it, mostly for too few reports; `/v1/status` says why. `not-released`: the period is "
+        "over and nothing was released."
     )
     complete: bool = Field(description="Nothing more can come for this period.")
     metric_id: str | None

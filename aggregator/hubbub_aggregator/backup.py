@@ -14,15 +14,16 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.bundle import verify
 from hubbub.canonical import canonical_bytes
 from hubbub.problems import InvalidParameter, UntrustedBundle
 from hubbub.trust import anchor_of
 from hubbub_aggregator.codebooks import Codebooks
+from hubbub_aggregator.collecting import Pause, pause_at
 from hubbub_aggregator.keys import IDENTITY, KeyRing, load_identity
-from hubbub_aggregator.lead import cache_lifetime
+from hubbub_aggregator.lead import CACHE_LIFETIMES, cache_lifetime
 from hubbub_aggregator.storage import SignedBundle, SqliteStorage, StoredCodebook, StoredKey
 from hubbub_service_common.files import new_file, state_directory
 
@@ -30,11 +31,22 @@ if TYPE_CHECKING:
     from hubbub.bundle_body import Body, SealingKey
     from hubbub_aggregator.storage import Storage
 
-__all__ = ["backup", "catch_up", "restore"]
+__all__ = ["Restored", "backup", "catch_up", "restore"]
 
 _MARK = "hubbub aggregator backup 1"
 _MOST_LISTED = 192
 """Keys that a restored state has at most before new ones are made: a copy and a bundle may hold different ones."""
+
+
+class Restored(NamedTuple):
+    """What has become of the sealing keys."""
+
+    revoked: int
+    """How many had to be revoked, since their private halves are gone."""
+    pause: Pause | None
+    """If the period of the restore has no live key."""
+    lead: int = 0
+    """Seconds that a new key is told ahead."""
 
 
 def backup(database: Path, file: Path, *, identity: Path | None = None) -> None:
@@ -61,8 +73,8 @@ def backup(database: Path, file: Path, *, identity: Path | None = None) -> None:
 
 def restore(
     file: Path, state_dir: Path, database: str, now: float, relayed: bytes | None = None, *, max_age: int = 0
-) -> int:
-    """Bring a copy back into a state directory that has no database. How many sealing keys had to be revoked.
+) -> Restored:
+    """Bring a copy back into a state directory that has no database.
 
     The next bundle is signed afresh: its sequence is the Unix time at least, and above those in the copy and in
     `relayed`, the newest bundle that a shuffler has: no device takes it for an old one. `max_age`: as in the settings.
@@ -151,17 +163,18 @@ def _count_on_from(storage: Storage, newest: SignedBundle) -> None:
         storage.publish(newest, None if kept is None else kept.sequence)
 
 
-def _replace_lost_keys(storage: Storage, now: float, max_age: int) -> int:
+def _replace_lost_keys(storage: Storage, now: float, max_age: int) -> Restored:
     codebooks = Codebooks(storage)
     if not codebooks:
-        return 0
+        return Restored(0, None)
     lost = [key for key in storage.sealing_keys() if key.private_key is None and not key.revoked]
     for key in lost:
         storage.revoke_key(key.id)
     _drop_old_keys(storage, codebooks, now)
-    ring = KeyRing(storage, codebooks, cache_lifetime(storage, max_age))
-    ring.ensure(now, restored=True)
-    return len(lost)
+    lifetime = cache_lifetime(storage, max_age)
+    KeyRing(storage, codebooks, lifetime).ensure(now, restored=True)
+    pause = pause_at(now, codebooks.collection.calendar, storage.sealing_keys())
+    return Restored(len(lost), pause, CACHE_LIFETIMES * lifetime)
 
 
 def _drop_old_keys(storage: Storage, codebooks: Codebooks, now: float) -> None:

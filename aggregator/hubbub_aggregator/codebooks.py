@@ -22,6 +22,8 @@ _LOG = logging.getLogger("hubbub_aggregator")
 
 _LARGEST_MIN_BATCH = 1_000_000
 _ATTEMPTS = 10
+_HEAD_START = 600.0
+"""Seconds by which a shuffler on the same machine may start later, and take longer to forward all it has."""
 
 
 @dataclass(frozen=True)
@@ -193,8 +195,17 @@ class Codebooks:
 
     @property
     def wait(self) -> float:
-        """Seconds for which something must have been due before it is erased: an hour, or the shortest horizon."""
+        """Seconds for which a clock must run undisputed before it is believed: an hour, or the shortest horizon."""
         return min([LONGEST_WAIT, *(float(version.codebook.collection.forward_horizon) for version in self)])
+
+    @property
+    def erase_after(self) -> float:
+        """Seconds for which something must have been due before it is erased, or called too late.
+
+        Longer than the wait: a shuffler that was off together with us closes nothing before its own wait is over, and
+        what it forwards then was acknowledged. It has as long again for that, and some minutes.
+        """
+        return 2 * self.wait + min(self.wait, _HEAD_START)
 
     @property
     def longest(self) -> int:

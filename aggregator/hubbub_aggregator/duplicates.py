@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hubbub_aggregator.nonce_filter import Hashes
+    from hubbub_aggregator.nonce_filter import Asked, Hashes
 
-__all__ = ["LIMIT", "Counted", "Duplicates", "as_nonces", "distinct", "masks"]
+__all__ = ["LIMIT", "Counted", "Duplicates", "Fresh", "as_nonces", "distinct", "masks"]
 
 LIMIT = 640 * 2**20
 """Bytes of filters that one process holds, of all pairs together. Two fifths are for the filter of a whole pair, the
@@ -35,6 +35,8 @@ others for those of its batches, which is enough for 100 million nonces. With mo
 wrong more often, later batches have none of their own, and the storage is asked more often."""
 _PAIR_BITS, _RUN_BITS = 16, 24
 """Bits for each nonce in the filter of a pair, when it is full, and in those of its batches."""
+_RUN_WORDS = 4
+"""Words in a block of the filters of batches. Whatever one of them holds back is looked up in the storage."""
 _SECRETS = [int.from_bytes(os.urandom(8)) | 1 for _ in range(2)]
 _SMALLEST = 2**16
 """Nonces that the smallest filter has room for."""
@@ -43,6 +45,8 @@ _GROWTH = 4
 for each nonce on average."""
 _FEW = 512
 """Nonces that are looked up one by one. For more it is less work to read all that a batch has."""
+_TABLE = 18
+"""Bits of a hash that are looked at first to find the few of many."""
 _IDLE = 600.0
 """Seconds after which the filters of a pair are given up that nobody asked about."""
 
@@ -72,8 +76,24 @@ def masks(parts: Sequence[bytes], chosen: NDArray[np.intp]) -> list[NDArray[np.b
     return np.split(keep, np.cumsum(sizes)[:-1])
 
 
+def _places(hashed: Hashes, few: Hashes) -> NDArray[np.intp]:
+    """Where the hashes are that are among these few, which are sorted."""
+    import numpy as np
+
+    # A table of the first bits of the few, small enough for a cache, leaves out nearly all others at little cost.
+    table, drop = np.zeros(2**_TABLE, np.bool_), np.uint64(64 - _TABLE)
+    table[few >> drop] = True
+    near = np.flatnonzero(table[hashed >> drop])
+    at = np.searchsorted(few, hashed[near], side="right") - 1
+    return near[few[at] == hashed[near]] if len(few) else near
+
+
 def _of_a_pair(capacity: int) -> NonceFilter:
     return NonceFilter(capacity, _PAIR_BITS, _SECRETS[0])
+
+
+def _of_a_run(capacity: int) -> NonceFilter:
+    return NonceFilter(capacity, _RUN_BITS, _SECRETS[1], _RUN_WORDS)
 
 
 @dataclass(slots=True)
@@ -110,14 +130,10 @@ class _Pair:
 
         `found` is the caller's: what was found in one batch is not asked for in the next.
         """
-        bits = None
         for run in self.runs:
             if not len(maybe):
                 return
-            asked = maybe
-            if run.filter is not None:
-                bits = run.filter.bits(hashed) if bits is None else bits
-                asked = maybe[run.filter.may_hold_bits(hashed, bits)]
+            asked = maybe if run.filter is None else maybe[run.filter.may_hold(hashed)]
             if not len(asked):
                 continue
             for mark in run.marks:
@@ -126,25 +142,29 @@ class _Pair:
                 if not len(asked):
                     break
             left = ~found[maybe]
-            maybe, hashed, bits = maybe[left], hashed[left], None if bits is None else bits[left]
+            maybe, hashed = maybe[left], hashed[left]
 
     def more(self, count: int) -> int:
         """Bytes that the filter of another batch of this size would take."""
-        return 0 if self._shares(count) else NonceFilter.size_of(self._room_for(count), _RUN_BITS)
+        return 0 if self._shares(count) else NonceFilter.size_of(self._room_for(count), _RUN_BITS, _RUN_WORDS)
 
     def _shares(self, count: int) -> bool:
         return bool(self.runs) and self.runs[-1].held + count <= self.runs[-1].capacity
 
     def _room_for(self, count: int) -> int:
         # larger in a larger pair: what every nonce in question is asked in must not be many
-        return max(_SMALLEST, count, (self.held + count) // 16)
+        return max(_SMALLEST, count, (self.held + count) // 64)
 
-    def add(self, mark: bytes, ordered: Hashes, *, room: int) -> None:
+    def add(self, mark: bytes, fresh: Fresh, *, room: int) -> None:
         """Add one accepted batch. It gets no filter of its own if all filters would then exceed `room` bytes."""
+        ordered = fresh.hashes
         if not self._shares(len(ordered)):
             capacity, fits = self._room_for(len(ordered)), self.size + self.more(len(ordered)) <= room
-            self.runs.append(_Run(capacity, NonceFilter(capacity, _RUN_BITS, _SECRETS[1]) if fits else None))
-        self.all.add(ordered)
+            self.runs.append(_Run(capacity, _of_a_run(capacity) if fits else None))
+        if fresh.asked is not None and fresh.asked.name is self.all.name:
+            self.all.add_asked(fresh.asked)
+        else:
+            self.all.add(ordered)
         self.marks.append(mark)
         self.held += len(ordered)
         run = self.runs[-1]
@@ -152,6 +172,15 @@ class _Pair:
         run.held += len(ordered)
         if run.filter is not None:
             run.filter.add(ordered)
+
+
+class Fresh(NamedTuple):
+    """Nonces that were not counted before, as a filter takes them."""
+
+    hashes: Hashes
+    """Sorted."""
+    asked: Asked | None = None
+    """What the filter of their pair said of just these; good as long as nothing else was added to it."""
 
 
 class Counted(NamedTuple):
@@ -162,6 +191,8 @@ class Counted(NamedTuple):
     """Which of them."""
     last: bytes
     """The mark of the batch that was accepted last up to then; empty if there was none."""
+    fresh: Fresh
+    """Those that it has not counted: what `Duplicates.add` takes if they are accepted."""
 
 
 class Duplicates:
@@ -181,15 +212,19 @@ class Duplicates:
         """
         import numpy as np
 
+        hashed = hashes(nonces)
+        ordered, asked = np.sort(hashed), None
         with self._lock:
             pair = self._up_to_date(metric, period, len(nonces) + others)
             version, found = len(pair.marks), np.zeros(len(nonces), np.bool_)
             if version:
-                hashed = hashes(nonces)
-                maybe = pair.all.may_hold(hashed)
-                for mark, asked in pair.in_question(maybe, hashed[maybe], found):
-                    found[asked[self._are_in(metric, period, mark, nonces[asked])]] = True
-            return Counted(version, found, pair.marks[-1] if version else b"")
+                asked = pair.all.ask(ordered)
+                maybe = _places(hashed, ordered[asked.maybe])
+                for mark, some in pair.in_question(maybe, hashed[maybe], found):
+                    found[some[self._are_in(metric, period, mark, nonces[some])]] = True
+            last = pair.marks[-1] if version else b""
+        fresh = Fresh(np.sort(hashed[~found])) if found.any() else Fresh(ordered, asked)
+        return Counted(version, found, last, fresh)
 
     def _are_in(self, metric: bytes, period: int, mark: bytes, nonces: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of these nonces one accepted batch has: this is the exact answer."""
@@ -205,8 +240,8 @@ class Duplicates:
         found[inside] = held[at[inside]] == nonces[inside]
         return found
 
-    def add(self, metric: bytes, period: int, version: int, batch: bytes, nonces: bytes) -> None:
-        """These were counted for a batch at this version: it need not be read for that.
+    def add(self, metric: bytes, period: int, version: int, batch: bytes, fresh: Fresh) -> None:
+        """These nonces were counted for a batch at this version: it need not be read for that.
 
         Another thread may have asked about the pair since, and has read the batch then. What does not follow on what
         is known is left to who asks next.
@@ -219,7 +254,7 @@ class Duplicates:
             before, new = (marks[:1], marks[1:2]) if version else ([], marks[:1])
             if before == pair.marks[-1:] and new and new[0].startswith(batch):
                 del self._pairs[metric, period]  # until it is whole again
-                self._take_in(metric, period, pair, new[0], as_nonces(nonces), len(nonces) // NONCE_BYTES)
+                self._take_in(metric, period, pair, new[0], fresh, len(fresh.hashes))
                 self._keep(metric, period, pair)
 
     def trim(self) -> None:
@@ -246,17 +281,13 @@ class Duplicates:
         pair.expected = max(pair.expected, expected)
         unread = marks[1:] if known else marks
         for number, mark in enumerate(unread):
-            nonces = self._read(metric, period, mark)
-            self._take_in(metric, period, pair, mark, nonces, len(nonces) * (len(unread) - number))
+            ordered = self._read_hashes(metric, period, mark)
+            self._take_in(metric, period, pair, mark, Fresh(ordered), len(ordered) * (len(unread) - number))
         self._keep(metric, period, pair)
         return pair
 
-    def _take_in(
-        self, metric: bytes, period: int, pair: _Pair, mark: bytes, nonces: NDArray[Any], expected: int
-    ) -> None:
+    def _take_in(self, metric: bytes, period: int, pair: _Pair, mark: bytes, fresh: Fresh, expected: int) -> None:
         """Add one batch to the filters of its pair, which get room for as many nonces as are expected, and more."""
-        import numpy as np
-
         needed = max(pair.held + expected, pair.expected)
         if needed > pair.all.capacity < self._largest:
             capacity = min(self._largest, max(2 * needed, _GROWTH * pair.all.capacity))
@@ -264,10 +295,10 @@ class Duplicates:
             self._make_room(pair.size + NonceFilter.size_of(capacity, _PAIR_BITS))
             pair.all = _of_a_pair(capacity)
             for earlier in pair.marks:
-                pair.all.add(np.sort(hashes(self._read(metric, period, earlier))))
-        more = pair.more(len(nonces))
+                pair.all.add(self._read_hashes(metric, period, earlier))
+        more = pair.more(len(fresh.hashes))
         self._make_room(pair.size + (more if pair.size + more <= self._limit else 0))
-        pair.add(mark, np.sort(hashes(nonces)), room=self._limit)
+        pair.add(mark, fresh, room=self._limit)
 
     def _make_room(self, needed: int) -> None:
         """Drop the least recently used pairs until this many bytes are free for the pair at work."""
@@ -276,6 +307,11 @@ class Duplicates:
 
     def _read(self, metric: bytes, period: int, mark: bytes) -> NDArray[Any]:
         return as_nonces(self._storage.nonces(metric, period, mark))
+
+    def _read_hashes(self, metric: bytes, period: int, mark: bytes) -> Hashes:
+        import numpy as np
+
+        return np.sort(hashes(self._read(metric, period, mark)))
 
     def _keep(self, metric: bytes, period: int, pair: _Pair) -> None:
         """It was used last; others go if there is no room for all."""

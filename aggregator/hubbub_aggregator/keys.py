@@ -118,7 +118,7 @@ class KeyRing:
     @property
     def lived(self) -> int:
         """Periods for which a key is there, from its publication until it is erased."""
-        seconds = self.codebooks.longest + int(self.codebooks.wait)
+        seconds = self.codebooks.longest + int(self.codebooks.erase_after)
         return -(-seconds // self.collection.calendar.seconds) + self.ahead + 2
 
     @property
@@ -202,9 +202,9 @@ class KeyRing:
         return bool(over) and self.storage.forget(max(over))
 
     def overdue(self, now: float) -> float:
-        """Seconds since a private key should have been erased: its horizon and the wait after it are over. Else 0."""
+        """Seconds since a private key should have been erased: `erase_after` its horizon is over. Else 0."""
         held = [key.last_period for key in self.storage.sealing_keys() if key.private_key is not None]
-        return max(0.0, now - self.codebooks.wait - self.codebooks.horizon(min(held))) if held else 0.0
+        return max(0.0, now - self.codebooks.erase_after - self.codebooks.horizon(min(held))) if held else 0.0
 
     def _sealed(self, keys: Sequence[StoredKey], now: float, *, sure: bool) -> list[tuple[int, int]]:
         """The periods, first to last, that get no other key: those of live keys, and those of revoked ones unless all

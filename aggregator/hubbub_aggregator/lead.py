@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hubbub.period import Calendar
     from hubbub_aggregator.storage import SignedBundle, Storage
 
-__all__ = ["CACHE_LIFETIMES", "cache_lifetime", "clock_doubt", "soonest"]
+__all__ = ["CACHE_LIFETIMES", "cache_lifetime", "clock_doubt", "soonest", "told"]
 
 CACHE_LIFETIMES = 2
 
@@ -25,13 +25,18 @@ CACHE_LIFETIMES = 2
 def cache_lifetime(storage: Storage, max_age: int) -> int:
     """Seconds for which a bundle is held: as the settings say, or as the newest bundle said, if that is longer."""
     newest = storage.bundle()
-    return max_age if newest is None else max(max_age, _told(newest, "max_age"))
+    return max_age if newest is None else max(max_age, told(newest, "max_age"))
 
 
-def clock_doubt(storage: Storage, now: float) -> str | None:
-    """What the last bundle says against this clock, in words; None if nothing. For commands, which hear nobody."""
+def clock_doubt(storage: Storage, now: float, lifetime: int) -> str | None:
+    """What the last bundle says against this clock, in words; None if nothing. For commands, which hear nobody.
+
+    It has expired after the `lifetime` of the settings, whatever it says: its expiry may go by a clock in doubt.
+    """
     newest = storage.bundle()
-    if newest is None or newest.issued - TOLERANCE <= now < _told(newest, "expires"):
+    if newest is None:
+        return None
+    if newest.issued - TOLERANCE <= now < min(told(newest, "expires"), newest.issued + lifetime):
         return None
     apart = f"{abs(now - newest.issued) / 86_400:.1f} days"
     if now < newest.issued:
@@ -39,15 +44,16 @@ def clock_doubt(storage: Storage, now: float) -> str | None:
     return f"the last bundle is {apart} old and has expired: check the time first, if the aggregator ran until now"
 
 
-def _told(newest: SignedBundle, member: str) -> int:
+def told(newest: SignedBundle, member: str) -> int:
+    """What a bundle says of itself."""
     body = read_json(newest.raw.split(b"\n", 2)[2])
-    told = body.get(member) if isinstance(body, dict) else None
-    if not isinstance(told, int):
+    found = body.get(member) if isinstance(body, dict) else None
+    if not isinstance(found, int):
         raise InvalidParameter(f"the bundle in the storage is damaged: its {member} can't be read")
-    return told
+    return found
 
 
 def soonest(storage: Storage, calendar: Calendar, now: float, max_age: int) -> int:
     """The first period that has not begun and begins at least two cache lifetimes from now."""
-    told = math.ceil(now + CACHE_LIFETIMES * cache_lifetime(storage, max_age))
-    return max(calendar.index_at(now) + 1, -(-(told - calendar.origin) // calendar.seconds))
+    known = math.ceil(now + CACHE_LIFETIMES * cache_lifetime(storage, max_age))
+    return max(calendar.index_at(now) + 1, -(-(known - calendar.origin) // calendar.seconds))

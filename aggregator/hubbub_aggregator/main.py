@@ -52,13 +52,14 @@ def build(settings: Settings, clock: TrustedClock | None = None) -> Aggregator:
     clock = clock or TrustedClock(peer="a shuffler's", says=_HELD_UP, log=_LOG)
     directory = state_directory(settings.state_dir)
     last_seen = LastSeen(directory, clock)
-    last_seen.recall()
+    last_seen.recall(confirmed=settings.clock_is_right)
     written = Codebook.load(settings.codebook)
     identity, storage = open_state(settings)
     try:
         codebooks = Codebooks(storage, settings.bundle_max_age)
         if not codebooks:
             codebooks.adopt(written, clock.now(), settings.backfill_periods)
+        clock.wait = codebooks.wait
         ring = KeyRing(storage, codebooks, settings.bundle_max_age)
         service = Aggregator(
             storage=storage,
@@ -77,6 +78,7 @@ def build(settings: Settings, clock: TrustedClock | None = None) -> Aggregator:
             max_batch_bytes=settings.max_batch_bytes,
             single_operator=settings.single_operator,
             shuffler_address=settings.shuffler_address,
+            shuffler_floor=settings.shuffler_floor,
             lease=settings.lease,
             retention=None if settings.retention_days is None else settings.retention_days * 86_400,
         )
@@ -121,7 +123,7 @@ def run(settings: Settings) -> None:
         _LOG.warning("no setting is called %s: is it misspelt?", ", ".join(names))
     with (
         ends_in_format(settings.log_format, _LOG),
-        only_one(state_directory(settings.state_dir)),
+        only_one(state_directory(settings.state_dir, "aggregator")),
         listening(settings, max_body=settings.max_batch_bytes, other_files=_OTHER_FILES, log=_LOG) as listeners,
     ):
         service = open_when_reachable(lambda: build(settings), Aggregator.close, listeners, _LOG)

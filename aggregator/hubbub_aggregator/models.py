@@ -288,7 +288,10 @@ class MetricVersion(Shaped):
     inputs: int | None = Field(
         default=None, description="How many different inputs the mechanism has; null for a range of numbers."
     )
-    min_batch: int | None
+    min_batch: int | None = Field(
+        description="Fewest reports of a period that are released: by the codebook, or by the shuffler's own floor "
+        "where that is known (`shuffler_floor`) and higher."
+    )
     enabled: bool
     released_periods: int
     first: str | None

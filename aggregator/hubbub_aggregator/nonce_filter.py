@@ -1,16 +1,17 @@
 """A filter of nonces in memory: says of most that they were never added, without looking anywhere else.
 
-A Bloom filter whose bits for one nonce are all in one word of 64 (Putze, Sanders, Singler, "Cache-, Hash- and
+A Bloom filter whose bits for one nonce are all in one block of few words (Putze, Sanders, Singler, "Cache-, Hash- and
 Space-Efficient Bloom Filters", 2007, section 3), so that asking costs one access to memory whatever it holds. It never
-misses what was added, and is wrong about some others: 4 in 1,000 at 16 bits for each nonce, 1 at 24 bits. Where a nonce
-goes depends on random numbers of this process, so that nobody outside can choose nonces that fall together.
+misses what was added, and is wrong about some others: with blocks of one word about 41 in 10,000 at 16 bits for each
+nonce, with four words about 1.5 in 10,000 at 24 bits. Where a nonce goes depends on random numbers of this process, so
+that nobody outside can choose nonces that fall together.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
 
     Hashes = NDArray[np.uint64]
 
-__all__ = ["NonceFilter", "hashes"]
+__all__ = ["Asked", "NonceFilter", "hashes"]
 
-_SET = 5
-"""Bits that one nonce sets."""
-_PIECE = 2**15
+_SET = {1: 5, 4: 2}
+"""Words in a block, and bits that one nonce sets in each of them: the best numbers at 16 and at 24 bits a nonce."""
+_WORD = 64
+_PIECE = 2**14
 """Nonces that are worked on at once: what the arithmetic takes for itself then stays in the cache of a core."""
 _SECRETS = [int.from_bytes(os.urandom(8)) | 1 for _ in range(5)]
 
@@ -45,32 +47,60 @@ def hashes(nonces: NDArray[Any]) -> Hashes:
 class NonceFilter:
     """Room for a number of nonces, at a number of bits each. More may be added; then it is wrong more often.
 
-    Filters with unlike `secret`s, odd numbers, are wrong about unlike nonces.
+    Blocks of more words are wrong less often, and take longer to add to. Filters with unlike `secret`s, odd numbers,
+    are wrong about unlike nonces.
     """
 
-    def __init__(self, capacity: int, bits: int, secret: int) -> None:
+    def __init__(self, capacity: int, bits: int, secret: int, words: int = 1) -> None:
         import numpy as np
 
-        self.capacity, self._secret = capacity, np.uint64(secret)
-        self._words = np.zeros(self.size_of(capacity, bits) // 8, np.uint64)
+        self.name = object()
+        self.capacity, self._secret, self._set = capacity, np.uint64(secret), _SET[words]
+        self._blocks = self.size_of(capacity, bits, words) * 8 // (words * _WORD)
+        self._words = [np.zeros(self._blocks, np.uint64) for _ in range(words)]
+        """The first word of each block, then the second of each: a nonce that the first rules out touches no other."""
 
     @staticmethod
-    def size_of(capacity: int, bits: int) -> int:
+    def size_of(capacity: int, bits: int, words: int = 1) -> int:
         """Bytes that a filter takes."""
-        return max(1, capacity * bits // 64) * 8
+        return max(1, capacity * bits // (words * _WORD)) * words * _WORD // 8
 
     @property
     def size(self) -> int:
-        return int(self._words.nbytes)
+        return sum(int(words.nbytes) for words in self._words)
 
     def add(self, ordered: Hashes) -> None:
         """Never be wrong about these. They are sorted, so that memory is written from its begin to its end."""
         import numpy as np
 
         for piece in _pieces(ordered):
-            at, bits = self._at(piece), self.bits(piece)
-            begins = np.flatnonzero(np.concatenate(([True], at[1:] != at[:-1])))
-            self._words[at[begins]] |= np.bitwise_or.reduceat(bits, begins)
+            at = self._at(piece)
+            begins = _begins(at)
+            at = at[begins]
+            for number, words in enumerate(self._words):
+                words[at] |= np.bitwise_or.reduceat(self._bits(piece, number), begins)
+
+    def ask(self, ordered: Hashes) -> Asked:
+        """Which of these sorted ones may have been added, and what it takes to add all of them soon after.
+
+        For a large filter with blocks of one word: its memory is in no cache, and is read once for both.
+        """
+        import numpy as np
+
+        (words,), maybe, writes, start = self._words, list[Any](), list[Any](), 0
+        for piece in _pieces(ordered):
+            at, bits = self._at(piece), self._bits(piece, 0)
+            found = words[at]
+            maybe.append(np.flatnonzero((found & bits) == bits) + start)
+            begins = _begins(at)
+            writes.append((at[begins], found[begins] | np.bitwise_or.reduceat(bits, begins)))
+            start += len(piece)
+        return Asked(self.name, np.concatenate(maybe) if maybe else np.zeros(0, np.intp), writes)
+
+    def add_asked(self, asked: Asked) -> None:
+        """Add all that was asked about. Nothing was added to this filter since then."""
+        for at, found in asked.writes:
+            self._words[0][at] = found
 
     def may_hold(self, hashed: Hashes) -> NDArray[np.intp]:
         """Which of them may have been added, by their positions. The others were not."""
@@ -78,32 +108,54 @@ class NonceFilter:
 
         found, start = list[Any](), 0
         for piece in _pieces(hashed):
-            found.append(self.may_hold_bits(piece, self.bits(piece)) + start)
+            some = self._may_hold(piece, 0)
+            for number in range(1, len(self._words)):
+                some = some[self._may_hold(piece[some], number)]
+            found.append(some + start)
             start += len(piece)
         return np.concatenate(found) if found else np.zeros(0, np.intp)
 
-    def may_hold_bits(self, hashed: Hashes, bits: Hashes) -> NDArray[np.intp]:
-        """The same for few, with their bits: those are the same in all filters with the same secret."""
+    def _may_hold(self, hashed: Hashes, number: int) -> NDArray[np.intp]:
+        """The same by one word of each block."""
         import numpy as np
 
-        return np.flatnonzero((self._words[self._at(hashed)] & bits) == bits)
+        bits = self._bits(hashed, number)
+        return np.flatnonzero((self._words[number][self._at(hashed)] & bits) == bits)
 
     def _at(self, hashed: Hashes) -> NDArray[np.intp]:
-        """The word of each, in the order of the hashes."""
+        """The block of each, in the order of the hashes."""
         import numpy as np
 
-        return ((hashed >> np.uint64(32)) * np.uint64(len(self._words)) >> np.uint64(32)).astype(np.intp)
+        return ((hashed >> np.uint64(32)) * np.uint64(self._blocks) >> np.uint64(32)).astype(np.intp)
 
-    def bits(self, hashed: Hashes) -> Hashes:
-        """The bits of each in its word."""
+    def _bits(self, hashed: Hashes, number: int) -> Hashes:
+        """The bits of each in this word of its block."""
         import numpy as np
 
-        one, low = np.uint64(1), np.uint64(63)
-        places = hashed * self._secret >> np.uint64(64 - 6 * _SET)
+        one, low = np.uint64(1), np.uint64(_WORD - 1)
+        places = hashed * self._secret >> np.uint64(64 - 6 * self._set * (number + 1))
         found: Hashes = one << (places & low)
-        for number in range(1, _SET):
-            found |= one << ((places >> np.uint64(6 * number)) & low)
+        for further in range(1, self._set):
+            found |= one << ((places >> np.uint64(6 * further)) & low)
         return found
+
+
+class Asked(NamedTuple):
+    """What a filter knows of some hashes, and the words that it would have with them in it."""
+
+    name: object
+    """Of the filter. Not the filter itself: it goes before a larger one comes, also while this waits."""
+    maybe: NDArray[np.intp]
+    """Which of them it may hold, by their positions."""
+    writes: list[tuple[NDArray[np.intp], Hashes]]
+    """Places and words, piece by piece."""
+
+
+def _begins(at: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Where another block begins."""
+    import numpy as np
+
+    return np.flatnonzero(np.concatenate(([True], at[1:] != at[:-1])))
 
 
 def _pieces(hashed: Hashes) -> Iterator[Hashes]:

@@ -48,11 +48,13 @@ def released_periods(service: Aggregator, metrics: Sequence[Metric], since: str 
 def recent(service: Aggregator, since: str | None, until: str | None) -> range:
     """The range that was asked for, as far as anything was collected in it; unset: the newest periods.
 
-    The present period is in it; what lies in the future is not.
+    The present period is in it; what lies in the future is not. What was released is past, also by a clock that is
+    behind.
     """
     codebooks = service.codebooks
     calendar = codebooks.collection.calendar
-    present = calendar.index_at(service.clock.now())
+    released = (last for _, _, last in service.storage.spans().values())
+    present = max([calendar.index_at(service.clock.now()), *released])
     if since is not None and until is not None:
         calendar.range(since, until)  # refuses one that ends before it starts
     end = present + 1 if until is None else min(calendar.boundary(until), present + 1)

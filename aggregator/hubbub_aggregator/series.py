@@ -43,7 +43,7 @@ class Course:
             for crowd in by_period(storage, metric, periods):
                 released.update(crowd.span)
                 ids.update(map(bytes.fromhex, crowd.ids))
-            discarded |= storage.discarded(metric.id, periods[0], periods[-1])
+            discarded.update(storage.discarded(metric.id, periods[0], periods[-1]))
         named = {metric.id for metric in metrics}
         deleted = {release.period for release in storage.expired() if release.metric in named}
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from hubbub.refusals import REFUSALS, Refused
 from hubbub_aggregator.accumulate import Accumulator
+from hubbub_aggregator.collecting import Collecting
 from hubbub_aggregator.storage import StorageError
 from hubbub_service_common.episodes import Episode
 
@@ -39,7 +40,8 @@ _PATIENCE = 5.0
 _SWEEP = 60.0
 _INSPECT = 60.0
 """Seconds after which it is seen anew whether the storage is durable."""
-_RETRY = 5
+_RETRY, _RETRY_DISK = 5, 60
+_UNUSABLE = "the storage can't be read or written now: the log of the aggregator says why"
 
 
 @dataclass(slots=True)
@@ -65,6 +67,8 @@ class Aggregator:
     single_operator: bool = False
     shuffler_address: str | None = None
     """Where devices report to, as the operator says; shown, never used."""
+    shuffler_floor: int | None = None
+    """Fewest reports that the shuffler lets leave together, as the operator says; shown, never used."""
     lease: float = 30.0
     retention: int | None = None
     """Seconds after the end of its period for which a release is kept; None: for ever."""
@@ -79,7 +83,11 @@ class Aggregator:
     healthy: bool = False
     accumulator: Accumulator = field(init=False)
     _failing: Episode = field(default_factory=lambda: Episode(_LOG, "the storage answers again"))
+    _spooling: Episode = field(default_factory=lambda: Episode(_LOG, "batches are written to disk again"))
     _housekeeping: Episode = field(default_factory=lambda: Episode(_LOG, "housekeeping is done again"))
+    collecting: Collecting = field(
+        default_factory=lambda: Collecting(Episode(_LOG, "the present period has a live key again"))
+    )
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _swept: float = 0.0
     _checked: float = float("-inf")
@@ -112,6 +120,7 @@ class Aggregator:
         self._adopt()
         now, past = self.clock.now(), self.past
         self.ring.ensure(now, sure=self.sure, past=past)
+        self.collecting.look(now, self.codebooks, self.storage.sealing_keys())
         self.bundle()
         if self.ring.forget(past):
             _LOG.info("keys and nonces past their horizon were erased")
@@ -158,7 +167,7 @@ class Aggregator:
     @property
     def past(self) -> float:
         """A time that is past for sure: what can't be undone rests on it, and not on what the clock says."""
-        return self.clock.past(self.codebooks.wait)
+        return self.clock.past(self.codebooks.erase_after)
 
     @property
     def in_doubt(self) -> bool:
@@ -194,23 +203,38 @@ class Aggregator:
         """A storage that fails is no fault of the caller, who is told to come back."""
         try:
             yield
-            self._failing.none()
         except StorageError as error:
             self.storage_errors += 1
             self._failing.fault(f"the storage failed: {error}")
-            raise Refused("overloaded", "the storage can't be read or written now", retry_after=_RETRY) from error
+            self._checked = float("-inf")
+            raise Refused("overloaded", _UNUSABLE, retry_after=_RETRY) from error
 
     def storage_fault(self) -> str | None:
         """What is wrong, unless the storage could be written a moment ago: asking must not make it write all day."""
+        if 0 <= (now := self.clock.now()) - self._checked < _TICK:
+            return None
+        self._checked = float("-inf")
         try:
-            with self.storage_faults():
-                if not 0 <= (now := self.clock.now()) - self._checked < _TICK:
-                    self._checked = float("-inf")
-                    self.storage.check()
-                    self._checked = now
-        except Refused as refused:
-            return refused.detail
+            self.storage.check()
+        except StorageError as error:
+            self.storage_errors += 1
+            if not self._failing.lasts:  # what failed first has been said, and may be in other words
+                self._failing.fault(f"the storage failed: {error}")
+            return _UNUSABLE
+        self._checked = now
+        self._failing.none()  # a read that goes well says nothing about a disk that is full
         return None
+
+    @contextmanager
+    def disk_faults(self) -> Iterator[None]:
+        """A disk that can't take a batch is no fault of the shuffler, which is told to come back."""
+        try:
+            yield
+            self._spooling.none()
+        except OSError as error:
+            self.storage_errors += 1
+            self._spooling.fault(f"a batch could not be written to disk, and is asked for again: {error}")
+            raise Refused("overloaded", "the batch could not be written to disk", retry_after=_RETRY_DISK) from error
 
     def wake(self) -> None:
         """There is a batch to work on."""
@@ -237,6 +261,8 @@ class Aggregator:
             try:
                 await asyncio.to_thread(self.tick)
                 self._housekeeping.none()
+                if self._failing.lasts:  # nobody may ask whether it is over
+                    await asyncio.to_thread(self.storage_fault)
             except Exception as error:  # noqa: BLE001  a full disk may be emptied; until then /readyz says no
                 self.healthy = False
                 self.storage_errors += isinstance(error, StorageError)

@@ -70,6 +70,12 @@ class Settings(ServiceSettings):
         pattern=r"^https?://[!-~]+$",
         description="Where devices report to, as the dashboard shows it to app developers. Nothing is sent there.",
     )
+    shuffler_floor: int | None = Field(
+        default=None,
+        ge=2,
+        description="Fewest reports that the shuffler lets leave together (its `min_batch_floor`), as answers and the "
+        "dashboard show it. It changes nothing else.",
+    )
     processes: int | None = Field(default=None, ge=1, description="Processes that open reports. Unset: one per core.")
     max_batch_bytes: int = Field(default=256 * 2**20, ge=64, description="Largest batch that is taken, in bytes.")
     body_timeout: float = Field(

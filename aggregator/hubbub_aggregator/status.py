@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 import hubbub
+from hubbub_aggregator.discards import DiscardReason
 from hubbub_aggregator.metrics import key_ages
 from hubbub_aggregator.models import Answer, CodebookStatus, KeyStatus, Status
+from hubbub_aggregator.warned import warnings_of
 from hubbub_service_common.storage import StorageKind
 
 if TYPE_CHECKING:
     from hubbub_aggregator.service import Aggregator
 
-__all__ = ["DiscardedBucket", "FullStatus", "StorageStatus", "status_of"]
+__all__ = ["DiscardedBucket", "FullStatus", "StorageStatus", "Warned", "status_of"]
 
 _MOST_DISCARDED = 100
 _RECENT = 400
 """Periods that are looked through for discards."""
+_REASONS: dict[str | None, DiscardReason] = {"revoked-key": "revoked-key", "switched-off": "switched-off"}
 
 
 class AgedKey(KeyStatus):
@@ -28,10 +31,20 @@ class AgedKey(KeyStatus):
 
 
 class DiscardedBucket(Answer):
-    """A crowd too small to be released: the shuffler deleted it, and did not say how small it was."""
+    """What the shuffler deleted instead of forwarding it. It does not say how much that was."""
 
     metric: str
     period: str
+    reason: DiscardReason = Field(
+        default="too-few",
+        description="`too-few`: the crowd was too small. `revoked-key`: sealed to a key that was revoked, also by a "
+        "restore without keys. `switched-off`: no codebook wants the metric any more.",
+    )
+
+
+class Warned(Answer):
+    name: str
+    detail: str
 
 
 class StorageStatus(Answer):
@@ -50,6 +63,9 @@ class FullStatus(Status):
     storage_errors: int = Field(description="Failures of the storage that this process met.")
     storage: StorageStatus
     discarded: list[DiscardedBucket] = Field(description=f"The newest {_MOST_DISCARDED} at most, the newest first.")
+    warnings: list[Warned] = Field(
+        default=[], description="What is wrong and keeps nothing from working, as `/readyz` of this process says it."
+    )
     single_operator: bool = Field(description="One party runs shuffler and aggregator, by this one's settings.")
     shuffler_address: str | None = Field(description="Where devices report to, if the operator has said so.")
     time: str = Field(description="When this was answered, UTC.")
@@ -88,6 +104,9 @@ def status_of(service: Aggregator) -> FullStatus:
         storage_errors=service.storage_errors,
         storage=StorageStatus(kind=service.storage.kind, bytes=service.storage.size()),
         discarded=_discarded(service, now) if found.get("discard:accepted") else [],
+        warnings=[
+            Warned(name=name, detail=detail) for name, warn in warnings_of(service).items() if (detail := warn())
+        ],
         single_operator=service.single_operator,
         shuffler_address=service.shuffler_address,
         time=datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -97,14 +116,17 @@ def status_of(service: Aggregator) -> FullStatus:
 def _discarded(service: Aggregator, now: float) -> list[DiscardedBucket]:
     calendar = service.codebooks.collection.calendar
     last = calendar.index_at(now)
-    found = {
-        (period, name)
+    found: dict[tuple[int, str], DiscardReason] = {
+        (period, name): _REASONS.get(reason, "too-few")
         for name, versions in service.codebooks.named().items()
         for metric in versions
-        for period in service.storage.discarded(metric.id, max(0, last - _RECENT), last)
+        for period, reason in service.storage.discarded(metric.id, max(0, last - _RECENT), last).items()
     }
     newest = sorted(found, key=lambda one: (-one[0], one[1]))[:_MOST_DISCARDED]
-    return [DiscardedBucket(metric=name, period=calendar.period(period).label) for period, name in newest]
+    return [
+        DiscardedBucket(metric=name, period=calendar.period(period).label, reason=found[period, name])
+        for period, name in newest
+    ]
 
 
 def _named(found: Mapping[str, int], prefix: str) -> dict[str, int]:

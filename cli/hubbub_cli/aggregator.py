@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from hubbub.period import duration_text
 from hubbub.problems import InvalidParameter
 from hubbub_cli.beside import STATE, settings_beside
 from hubbub_cli.settings_help import write_settings
@@ -100,8 +101,9 @@ def restore(file: Path, state_dir: Path, bundle: Path | None) -> None:
     """Bring FILE back into a state directory without a database, before the aggregator is started there.
 
     What was released after the copy was made is not in it. Sealing keys that are not in it are revoked: periods that
-    have begun get no other, later ones do. If anything was published after the copy, give --bundle too: the shuffler
-    takes no bundle that forgets the key or the codebook of a begun period, until that period has closed.
+    have begun, or begin within two cache lifetimes of the bundle, get no other, later ones do. If anything was
+    published after the copy, give --bundle too: the shuffler takes no bundle that forgets the key or the codebook of a
+    begun period, until that period has closed.
     """
     from hubbub_aggregator.backup import restore as bring_back
     from hubbub_aggregator.main import DATABASE, only_one
@@ -110,8 +112,16 @@ def restore(file: Path, state_dir: Path, bundle: Path | None) -> None:
     max_age = _embedded(state_dir).bundle_max_age
     with only_one(state_directory(state_dir)):
         relayed = None if bundle is None else bundle.read_bytes()
-        revoked = bring_back(file, state_dir, DATABASE, time.time(), relayed, max_age=max_age)
-    click.echo(f"{file} is in {state_dir}; {revoked} sealing keys were revoked", err=True)
+        done = bring_back(file, state_dir, DATABASE, time.time(), relayed, max_age=max_age)
+    noun = "sealing key was" if done.revoked == 1 else "sealing keys were"
+    click.echo(f"{file} is in {state_dir}; {done.revoked} {noun} revoked", err=True)
+    if done.pause is not None:
+        click.echo(
+            f"reports are collected again from {done.pause.end} on: that period is the first with a new key. A period "
+            f"that has begun, or begins within two cache lifetimes of the bundle ({duration_text(done.lead)}), gets "
+            "none, since devices may hold the revoked one for it",
+            err=True,
+        )
 
 
 def _embedded(state_dir: Path) -> Any:

@@ -146,7 +146,7 @@ def _titles(labels: Sequence[str], segment: Any) -> dict[str, str]:
 _STATES = {
     "open": "something may still come for this period",
     "deleted": "it was released, and is past its retention",
-    "discarded": "too few devices reported; `hubbub plan` says how many are enough",
+    "discarded": "the shuffler deleted it; the operations page says why",
     "not-released": "the period is over and nothing was released",
 }
 

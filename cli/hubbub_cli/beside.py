@@ -83,5 +83,6 @@ def warn_of_clock(storage: Storage, now: float) -> None:
     """Say so if the last bundle speaks against this clock: what a command is about to do goes by it, for good."""
     from hubbub_aggregator.lead import clock_doubt
 
-    if (doubt := clock_doubt(storage, now)) is not None:
+    lifetime = settings_of(host="127.0.0.1", admin_port=None).bundle_lifetime
+    if (doubt := clock_doubt(storage, now, lifetime)) is not None:
         click.echo(f"warning: {doubt}", err=True)

@@ -147,11 +147,12 @@ def publish(file: str, state_dir: Path, start: str | None, as_json: bool) -> Non
 
 
 def _min_batch(checked: Codebook, metric: Metric) -> int:
-    """What the accountant asks for; more than there are devices where no batch would do."""
+    """What the accountant and a shuffler ask for; more than there are devices where no batch would do."""
     from hubbub.accounting.plan import min_batch
+    from hubbub_cli.floor import usual_floor
 
     try:
-        return min_batch(metric, checked)
+        return max(min_batch(metric, checked), usual_floor())
     except InvalidParameter:
         return 10**12
 

@@ -42,16 +42,23 @@ def list_(state_dir: Path | None, as_json: bool) -> None:
         click.echo(json.dumps({"buckets": rows, "lost": lost, "undeletable_tables": remains}))
         return
     if rows:
-        from hubbub_cli.table import table
+        from hubbub_cli.table import table_or_records
 
-        click.echo(table(list(rows[0]), [[str(value) for value in row.values()] for row in rows]))
+        click.echo(table_or_records(rows))
     else:
         click.echo("Every report that waits can be read.", err=True)
     for name, reports in sorted(lost.items()):
         click.echo(f"{name}: {reports} reports were lost before", err=True)
+    if any(row["lacks MiB"] for row in rows):
+        click.echo(
+            "What can be read is copied, for which the disk lacks room: make some there, or give the bucket up with "
+            "hubbub shuffler damaged discard",
+            err=True,
+        )
     if remains:
         click.echo(
-            f"{remains} damaged tables can't be deleted: once nothing waits, stop the shuffler and remove the file",
+            f"{remains} tables of damaged buckets can't be deleted: once nothing waits, stop the shuffler and move "
+            "reports.sqlite and all files whose names begin with it out of the state directory",
             err=True,
         )
 
@@ -61,10 +68,17 @@ def list_(state_dir: Path | None, as_json: bool) -> None:
 @_BUCKETS
 def salvage(state_dir: Path | None, buckets: Sequence[str]) -> None:
     """Let what can be read go on now, in these BUCKETs or in all; the rest counts as lost."""
+    from hubbub_shuffler.storage import NeedsRoom
+
     left = 0
     with shuffler_storage(state_dir) as storage:
         for found in _chosen(storage, buckets):
-            mended = storage.repair.mend(found.bucket)
+            try:
+                mended = storage.repair.mend(found.bucket)
+            except NeedsRoom as error:
+                left += 1
+                click.echo(f"{_name(found)}: {error}", err=True)
+                continue
             if mended is not None and mended.on_its_way:
                 left += 1
                 click.echo(f"{_name(found)}: the aggregator may have a part of it; it can only be discarded", err=True)
@@ -111,4 +125,5 @@ def _row(found: Damage) -> dict[str, object]:
         "reports": found.reports,
         "unreadable": found.lost,
         "on its way": "yes" if found.on_its_way else "no",
+        "lacks MiB": -(-found.lacks // 2**20),
     }

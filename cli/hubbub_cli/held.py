@@ -42,9 +42,9 @@ def list_(state_dir: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows))
     elif rows:
-        from hubbub_cli.table import table
+        from hubbub_cli.table import table_or_records
 
-        click.echo(table(list(rows[0]), [[str(value) for value in row.values()] for row in rows]))
+        click.echo(table_or_records(rows))
     else:
         click.echo("No batch is held.", err=True)
 

@@ -14,6 +14,7 @@ import click
 from hubbub.codebook import Codebook
 from hubbub.problems import InvalidParameter
 from hubbub_cli import plotting
+from hubbub_cli.floor import usual_floor
 from hubbub_cli.rounding import above
 from hubbub_cli.table import table
 
@@ -28,9 +29,14 @@ POINTS = 13
 @click.argument("codebook", type=click.Path(dir_okay=False))
 @click.option("--devices", type=click.IntRange(min=1), required=True, help="Devices that report in a period.")
 @click.option("--periods", type=click.IntRange(min=1), default=1, show_default=True, help="Periods to plan for.")
+@click.option(
+    "--floor",
+    type=click.IntRange(min=2),
+    help="Fewest reports that the shuffler lets leave together. Unset: the default of its min_batch_floor, 100.",
+)
 @plotting.option("Draw error and epsilon against devices")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
-def plan(codebook: str, devices: int, periods: int, plot: str | None, as_json: bool) -> None:
+def plan(codebook: str, devices: int, periods: int, floor: int | None, plot: str | None, as_json: bool) -> None:
     """Work out CODEBOOK for a number of devices: batch sizes, errors, guarantees, and what to change.
 
     Nothing is collected and no data is looked at: all of it follows from the codebook.
@@ -40,13 +46,14 @@ def plan(codebook: str, devices: int, periods: int, plot: str | None, as_json: b
 
     loaded = Codebook.load(codebook)
     click.echo("working out batch sizes and guarantees ...", err=True)
-    made = planning.plan(loaded, devices, periods)
+    floor = usual_floor() if floor is None else floor
+    made = planning.plan(loaded, devices, periods, floor=floor)
     if as_json:
         click.echo(json.dumps(_document(made), indent=2))
     else:
         click.echo(_render(made))
     if picture:
-        _draw(loaded, devices, picture)
+        _draw(loaded, devices, floor, picture)
         click.echo(f"drew {plot}", err=True)
 
 
@@ -118,11 +125,11 @@ def _render(made: Plan) -> str:
     return "\n".join(lines)
 
 
-def _draw(codebook: Codebook, devices: int, path: Path) -> None:
+def _draw(codebook: Codebook, devices: int, floor: int, path: Path) -> None:
     """Two panels over the number of devices, one line a metric."""
     import altair as alt
 
-    rows = _points(codebook, devices)
+    rows = _points(codebook, devices, floor)
     axis = alt.Axis(format="~s", labelOverlap=True)
     base = alt.Chart(plotting.as_data(rows)).encode(
         x=alt.X("devices:Q", scale=alt.Scale(type="log", nice=False), axis=axis, title="devices per period"),
@@ -143,7 +150,7 @@ def _draw(codebook: Codebook, devices: int, path: Path) -> None:
     (error | guarantee).properties(title=title).save(str(path), scale_factor=2)
 
 
-def _points(codebook: Codebook, devices: int) -> list[dict[str, Any]]:
+def _points(codebook: Codebook, devices: int, floor: int) -> list[dict[str, Any]]:
     """Error and epsilon of each metric at several numbers of devices."""
     from hubbub.accounting import guarantee, honest_reports
     from hubbub.accounting.plan import min_batch
@@ -154,7 +161,7 @@ def _points(codebook: Codebook, devices: int) -> list[dict[str, Any]]:
     with click.progressbar([m for m in codebook.metrics if m.enabled], label="drawing", file=sys.stderr) as metrics:
         for metric in metrics:
             try:
-                needed: float = min_batch(metric, codebook)
+                needed: float = max(min_batch(metric, codebook), floor)
             except InvalidParameter:
                 needed = math.inf
             for size in sizes:

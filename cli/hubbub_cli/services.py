@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import secrets
 import socket
@@ -59,7 +61,7 @@ class Services:
         shuffler_settings: Mapping[str, str] | None = None,
         log: IO[str] | None = None,
     ) -> None:
-        """`log` receives what the services print; None leaves it on stderr."""
+        """`log` receives what the services print; None leaves it on stderr. Of the environment they get no setting."""
         self.state_dir, self.codebook, self._log = state_dir, codebook, log
         self.shuffler = f"http://127.0.0.1:{shuffler_port}"
         self.aggregator = f"http://127.0.0.1:{aggregator_port}"
@@ -69,10 +71,20 @@ class Services:
         self._running: dict[str, subprocess.Popen[str]] = {}
         self.anchor = ""
 
+    @property
+    def floor(self) -> int:
+        """Fewest reports that the shuffler lets leave together."""
+        from hubbub_cli.floor import usual_floor
+
+        given = self._extra["shuffler"].get("MIN_BATCH_FLOOR", "")
+        return int(given) if given.isdecimal() and int(given) > 1 else usual_floor()  # another one the shuffler refuses
+
     def __enter__(self) -> Self:
         from hubbub.trust import anchor_of
         from hubbub_aggregator.keys import load_identity
 
+        for name, port in self._ports.items():
+            _refuse_taken(name, port)  # before anything is made: another process there would pass for our service
         self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.anchor = anchor_of(load_identity(self.state_dir / "aggregator"))
         token = _token(self.state_dir / "forward.token")
@@ -82,6 +94,7 @@ class Services:
                 "SHUFFLER_TOKEN": token,
                 "SINGLE_OPERATOR": "true",
                 "SHUFFLER_ADDRESS": self.shuffler,
+                "SHUFFLER_FLOOR": str(self.floor),
             },
             "shuffler": {"AGGREGATOR": self.aggregator, "FORWARD_TOKEN": token, "TRUST": self.anchor},
         }
@@ -124,7 +137,7 @@ class Services:
             "PORT": str(self._ports[name]),
             "STATE_DIR": str(self.state_dir / name),
         }
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(prefix)}
+        environment = {k: v for k, v in os.environ.items() if not k.upper().startswith(prefix)}
         environment |= {prefix + key: value for key, value in {**own, **self._extra[name]}.items()}
         self._running[name] = subprocess.Popen(  # noqa: S603  our own interpreter and module
             [sys.executable, "-m", "hubbub_cli.child", str(os.getpid()), name],
@@ -143,10 +156,21 @@ class Services:
                 raise click.ClickException(f"the {name} did not start; see what it printed above{self._log_hint()}")
             try:
                 with opener(address).open(address, timeout=2):
-                    return
+                    if self._running[name].poll() is None:
+                        return
             except (urllib.error.URLError, OSError):
                 time.sleep(0.1)
         raise click.ClickException(f"the {name} was not ready after {STARTING:.0f} seconds{self._log_hint()}")
+
+    def clock_warning(self) -> str | None:
+        """What the shuffler says of its clock, since closing waits for that; None if nothing."""
+        address = f"{self.shuffler}/readyz"
+        try:
+            with opener(address).open(address, timeout=2) as answer:
+                warnings = json.load(answer).get("warnings", [])
+        except (urllib.error.URLError, OSError, ValueError):
+            return None  # it is no reason not to run
+        return next((str(each["detail"]) for each in warnings if each["name"] == "clock"), None)
 
     def _log_hint(self) -> str:
         return f" ({self._log.name})" if self._log is not None else ""
@@ -162,6 +186,22 @@ class Services:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _refuse_taken(name: str, port: int) -> None:
+    """Say so if somebody listens on this port. One who only holds the address is none: see `held_ports`."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+            probe.listen()
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                return  # the service says what is wrong
+            raise click.ClickException(
+                f"port {port} is in use: another `hubbub up`, or something else, listens there. Stop it, or choose "
+                f"another port with --{name}-port. Nothing was started"
+            ) from None
 
 
 def _token(path: Path) -> str:

@@ -1,13 +1,14 @@
-"""Aligned columns for a terminal: rows that a person reads and `cut` still splits."""
+"""Aligned columns for a terminal: rows that a person reads and `cut` still splits, or records where they don't fit."""
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["table"]
+__all__ = ["table", "table_or_records"]
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -22,6 +23,18 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         ).rstrip()
         for row in (header, *rows)
     )
+
+
+def table_or_records(rows: Sequence[Mapping[str, object]]) -> str:
+    """The rows as a table, or where the terminal is too narrow one below the other, each value beside its name.
+
+    For rows with ids that a person copies: none is cut.
+    """
+    made = table(list(rows[0]), [[str(value) for value in row.values()] for row in rows])
+    if max(map(len, made.splitlines())) <= shutil.get_terminal_size().columns:
+        return made
+    width = max(map(len, rows[0]))
+    return "\n\n".join("\n".join(f"{name.ljust(width)}  {value}" for name, value in row.items()) for row in rows)
 
 
 def _is_number(cell: str) -> bool:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from hubbub.codebook import Codebook
+from hubbub_cli.floor import usual_floor
+from hubbub_cli.passed_on import passed_on
 from hubbub_cli.services import Services
-
-if TYPE_CHECKING:
-    pass
 
 _NO_CODEBOOK = """there is no {path}. Write one, for example:
 
@@ -29,6 +28,11 @@ release = {{ epsilon = 0.5, delta = 1e-8 }}
 type = "boolean"
 epsilon = 1.0
 missing = false
+"""
+
+_NOT_YET = """
+It may be later than that: {doubt}.
+If it is right, stop this and start it with --clock-is-right.
 """
 
 
@@ -53,20 +57,38 @@ missing = false
 @click.option(
     "--aggregator-port", type=click.IntRange(1, 65535), default=8702, show_default=True, help="Where analysts ask."
 )
-def up(codebook: Path, state_dir: Path, shuffler_port: int, aggregator_port: int) -> None:
+@click.option(
+    "--clock-is-right",
+    is_flag=True,
+    help="You have checked the time: believe this machine's clock at once, however long it was off.",
+)
+def up(codebook: Path, state_dir: Path, shuffler_port: int, aggregator_port: int, clock_is_right: bool) -> None:
     """Run shuffler and aggregator here until Ctrl-C. No Redis, no Docker, no root.
 
     Keys and tokens are made in the state directory on first start. Since one party runs both services, what holds
     is each device's own (local) guarantee; for the other one, let two parties run `hubbub shuffler` and `hubbub
     aggregator`.
+
+    HUBBUB_SHUFFLER_* and HUBBUB_AGGREGATOR_* variables are passed on, but for what is decided here: addresses, ports,
+    TLS, storage, state directories, codebook, identity, and what the two services know each other by. Those that have
+    no effect are named.
     """
     if not codebook.exists():
         raise click.ClickException(_NO_CODEBOOK.format(path=codebook))
     loaded = Codebook.load(codebook)
     stop_on_sigterm()
     click.echo("starting; the first start works out batch sizes and takes a few seconds ...", err=True)
+    confirmed = {"CLOCK_IS_RIGHT": "true"} if clock_is_right else {}
+    given = {name: passed_on(name, os.environ) for name in ("shuffler", "aggregator")}
+    if ignored := [variable for one in given.values() for variable in one.ignored]:
+        click.echo(f"warning: without effect here, since `hubbub up` decides it: {', '.join(ignored)}", err=True)
     with Services(
-        state_dir.absolute(), codebook.absolute(), shuffler_port=shuffler_port, aggregator_port=aggregator_port
+        state_dir.absolute(),
+        codebook.absolute(),
+        shuffler_port=shuffler_port,
+        aggregator_port=aggregator_port,
+        aggregator_settings=given["aggregator"].settings | confirmed,
+        shuffler_settings=given["shuffler"].settings | confirmed,
     ) as services:
         click.echo(welcome(loaded, services, time.time()))
         services.watch()
@@ -82,7 +104,10 @@ def welcome(codebook: Codebook, services: Services, now: float) -> str:
     collection = codebook.collection
     period = collection.calendar.at(now)
     first = datetime.fromtimestamp(period.closes_at(collection.grace), UTC)
+    doubt = services.clock_warning()
+    later = "" if doubt is None else _NOT_YET.format(doubt=doubt)
     records = "\n".join(f"    client.record({m.name!r}, {m.values.example()!r})" for m in codebook.metrics if m.enabled)
+    floor = "" if services.floor == usual_floor() else f" --floor {services.floor}"
     return f"""
 devices report to   {services.shuffler}
 dashboard           {services.aggregator}/     (open it in a browser)
@@ -97,8 +122,9 @@ trust anchor        {services.anchor}
     client.flush(timeout=5)
 
 First numbers: the period that began {period.label} closes {first:%Y-%m-%d %H:%M:%S} UTC; a metric is released if
-enough devices reported it by then (`hubbub plan {services.codebook.name} --devices N` says how many are enough).
-
+enough devices reported it by then (`hubbub plan {services.codebook.name} --devices N{floor}` says how many are
+enough, never fewer than the {services.floor:,} that this shuffler waits for).
+{later}
 One operator runs both services here: the shuffle guarantee holds only if different parties run the two; until
 then each device's local epsilon is the promise.
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
 
-__all__ = ["TABLES", "Forgetful", "change", "is_whole", "renew", "renewing"]
+__all__ = ["MODULUS", "TABLES", "Forgetful", "change", "is_whole", "kept", "renew", "renewing", "sum_of"]
 
 TABLES = {
     "ledger": "SELECT * FROM ledger",
@@ -21,7 +21,7 @@ TABLES = {
     "totals": "SELECT * FROM totals",
     "closed": "SELECT name, value FROM facts WHERE name IN ('closed_before', 'closed_surely', 'lifetime_unknown')",
 }
-_MODULUS = 2**62
+MODULUS = 2**62
 """Two of these fit SQLite's integers together."""
 
 
@@ -33,15 +33,15 @@ def change(
     connection: sqlite3.Connection, table: str, *, gone: Iterable[tuple[Any, ...]], come: Iterable[tuple[Any, ...]]
 ) -> None:
     """Rows were replaced. Inside the transaction of the caller's that replaces them."""
-    by = (_sum(come) - _sum(gone)) % _MODULUS
+    by = (sum_of(come) - sum_of(gone)) % MODULUS
     connection.execute(
-        "UPDATE facts SET value = (value + ?) % ? WHERE name = ?", (by, _MODULUS, _name(table))
+        "UPDATE facts SET value = (value + ?) % ? WHERE name = ?", (by, MODULUS, _name(table))
     )  # where there is none, the file is not whole, and stays so
 
 
 def renew(connection: sqlite3.Connection, *tables: str) -> None:
     """Where there was no checksum yet; of all tables if none is named. In a transaction of the caller's, too."""
-    rows = [(_name(table), _sum(connection.execute(TABLES[table]))) for table in tables or TABLES]
+    rows = [(_name(table), sum_of(connection.execute(TABLES[table]))) for table in tables or TABLES]
     connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)
 
 
@@ -57,10 +57,15 @@ def renewing(connection: sqlite3.Connection, table: str) -> Iterator[None]:
 def is_whole(connection: sqlite3.Connection, *tables: str) -> bool:
     """Whether these tables hold what they should; all of them if none is named."""
     for table in tables or TABLES:
-        kept = connection.execute("SELECT value FROM facts WHERE name = ?", (_name(table),)).fetchone()
-        if kept != (_sum(connection.execute(TABLES[table])),):
+        if kept(connection, table) != sum_of(connection.execute(TABLES[table])):
             return False
     return "ledger" not in (tables or TABLES) or _is_index_whole(connection)
+
+
+def kept(connection: sqlite3.Connection, table: str) -> int | None:
+    """The checksum in the file, if there is one."""
+    row = connection.execute("SELECT value FROM facts WHERE name = ?", (_name(table),)).fetchone()
+    return row[0] if row is not None and isinstance(row[0], int) else None
 
 
 def _is_index_whole(connection: sqlite3.Connection) -> bool:
@@ -74,5 +79,5 @@ def _name(table: str) -> str:
     return f"checksum:{table}"
 
 
-def _sum(rows: Iterable[tuple[Any, ...]]) -> int:
-    return sum(int.from_bytes(blake2b(repr(row).encode(), digest_size=8).digest(), "big") for row in rows) % _MODULUS
+def sum_of(rows: Iterable[tuple[Any, ...]]) -> int:
+    return sum(int.from_bytes(blake2b(repr(row).encode(), digest_size=8).digest(), "big") for row in rows) % MODULUS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -36,13 +37,14 @@ class Counts:
             return dict(self._counts)
 
     def say(self, text: str) -> None:
-        """Log a warning, the first time. `text` holds names, types and reasons."""
+        """Log a warning, the first time. `text` holds names, types and reasons; nothing is said if it is empty."""
         with self._lock:
-            if text in self._said or len(self._said) >= 1_000:
+            if not text or text in self._said or len(self._said) >= 1_000:
                 return
             self._said.add(text)
-        import logging  # here, as an app imports us faster than it starts us: a client has it loaded
-
+        logging = sys.modules.get("logging")  # not imported: in a child, that may never end
+        if logging is None or getattr(logging.__spec__, "_initializing", False):
+            return  # who has not loaded it has set up none, and would hear nothing
         logger = logging.getLogger(LOGGER)
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())  # an app that set up no logging hears nothing from us
@@ -54,8 +56,9 @@ class Counts:
         value."""
         try:
             yield
-        except NoDurableState:
+        except NoDurableState as error:
             self.add("error:NoDurableState")
+            self.say(error.sentence)
         except Exception as error:  # noqa: BLE001  the one place where everything is caught
             self.add(f"error:{type(error).__name__}")
             self.say(f"something went wrong inside: {type(error).__name__}")

@@ -18,6 +18,7 @@ from hubbub_client._attendance import enabled_since
 from hubbub_client._book import Book
 from hubbub_client._errors import NoDurableState
 from hubbub_client._looks import Moment, this_run
+from hubbub_client._torn import delete_torn
 from hubbub_client.outbox import Lane, Outbox
 from hubbub_client.transport import CannotReach
 
@@ -88,7 +89,8 @@ class Courier:
             self._open(Book.before_any_bundle(codebook, self.limits))
         for rest in self.rests.values():
             rest.resume()
-        self._sweep(now)
+        with self.counts.guarding():  # as in a pass: what there is to delete depends on what was recorded
+            self._sweep(now)
         if cached is not None and cached.bundle is not None:
             self._pin(cached, now, fresh=self.source.is_fresh(cached.bundle, now))
         if self.state.log_pages() > _SHORT_LOG:
@@ -289,6 +291,7 @@ class Courier:
         return max(self.rests[one].until_asked() for one in {Lane.STEADY, lane})
 
     def _sweep(self, now: float) -> None:
+        delete_torn(self.state, self.counts)
         swept = self.reports.sweep(Moment(now, self.pace.monotonic(), this_run()))
         self._unclean = self._unclean or any(name.startswith("lost:") for name in swept)
         self.counts.update(swept)

@@ -1,10 +1,18 @@
 """Why nothing can be kept."""
 
-__all__ = ["Busy", "NoDurableState"]
+__all__ = ["FORK_EARLIER", "Busy", "NoDurableState"]
+
+FORK_EARLIER = "make the client after the fork, or fork before any thread is started; another process reports again"
+"""What to do about a child that was forked at the wrong moment."""
 
 
 class NoDurableState(Exception):
-    """Nothing can be kept, so nothing may be reported."""
+    """Nothing can be kept, so nothing may be reported. `remedy`: what to do about it, if anything can be."""
+
+    def __init__(self, why: str = "", remedy: str = "") -> None:
+        super().__init__(f"{why}: {remedy}" if remedy else why)
+        self.sentence = f"nothing is reported, as {why}: {remedy}" if remedy else ""
+        """For the log. It names no value and no path."""
 
 
 class Busy(NoDurableState):

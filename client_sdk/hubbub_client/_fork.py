@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import cache
 from weakref import WeakSet
 
-from hubbub_client._errors import NoDurableState
+from hubbub_client._errors import FORK_EARLIER, NoDurableState
 
 __all__ = ["Forkable", "give_up", "is_child", "no_fork"]
 
@@ -50,18 +50,19 @@ def no_fork() -> Iterator[None]:
     lock = _gate.lock
     # In a process that was not forked, whoever is inside comes out again, however slow the machine is.
     if not lock.acquire(timeout=_gate.patience if _gate.is_child else -1):
-        raise NoDurableState("an import does not end")
+        raise NoDurableState("an import of this child does not end", FORK_EARLIER)
     try:
         _gate.is_stuck = False
         if _gate.is_broken:
-            raise NoDurableState("forked in the middle of an import or a handshake")
+            raise NoDurableState("this child was forked in the middle of an import or a handshake", FORK_EARLIER)
         yield
     finally:
         lock.release()
 
 
 def is_child() -> bool:
-    """Whether this process was forked by one that used the SDK: modules may be locked for ever here."""
+    """Whether this process was forked by one that had imported the SDK, used or not: modules may be locked for ever
+    here."""
     return _gate.is_child
 
 
@@ -75,9 +76,15 @@ class _Gate(Forkable):
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.is_broken = self.is_stuck = self.is_child = False
+        self.is_broken = self.is_stuck = self._was_forked = False
+        self._process = os.getpid()
+        """That imported this: a fork before anything was used is heard of by nobody, and seen by this."""
         self._held: set[int] = set()
         """Threads that hold it for their fork."""
+
+    @property
+    def is_child(self) -> bool:
+        return self._was_forked or os.getpid() != self._process
 
     @property
     def patience(self) -> float:
@@ -93,7 +100,7 @@ class _Gate(Forkable):
             self._held.clear()
             self.lock = threading.RLock()
             self.is_broken = self.is_broken or not held
-            self.is_stuck, self.is_child = False, True
+            self.is_stuck, self._was_forked = False, True
         elif held:
             self._held.remove(threading.get_ident())
             self.lock.release()

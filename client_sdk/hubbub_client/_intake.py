@@ -6,6 +6,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from hubbub.problems import HubbubError, did_you_mean
@@ -192,7 +193,9 @@ class Intake:
     ) -> None:
         key = metric.name, period.index
         row = connection.execute("SELECT reduce, state FROM reductions WHERE metric = ? AND period = ?", key).fetchone()
-        before = json.loads(row[1]) if row and row[0] == metric.reduce else None  # reduced otherwise: begun anew
+        before = None
+        with suppress(ValueError, TypeError):  # a torn row, or one of another reducer: start over
+            before = json.loads(row[1]) if row and row[0] == metric.reduce else None
         if before is not None and metric.reduce == "first":
             return  # another thread was faster
         state = json.dumps(metric.reducer.add(before, value, self._rng))

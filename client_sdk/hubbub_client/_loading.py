@@ -14,7 +14,7 @@ from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 
-from hubbub_client._errors import NoDurableState
+from hubbub_client._errors import FORK_EARLIER, NoDurableState
 from hubbub_client._fork import give_up, is_child, no_fork
 
 __all__ = ["MODULES", "imported", "load"]
@@ -36,16 +36,15 @@ _done: list[bool] = []
 
 
 def load(within: float | None = None) -> None:
-    """Load them, unless that was done. NoDurableState if a module is locked; in a forked child after so many seconds at
-    the latest."""
+    """Load them, unless that was done. In a forked child this raises NoDurableState if a module is locked or only half
+    there, after `within` seconds at the latest."""
     if not _done:
         _in_time(_load, _A_CHILD_WAITS if within is None else within)
 
 
 def imported(name: str) -> ModuleType:
     """One module, without waiting for anybody if it is here. NoDurableState as for `load`."""
-    found = sys.modules.get(name)
-    if found is None or getattr(found.__spec__, "_initializing", False):  # as `import` asks
+    if name not in sys.modules or _is_half(name):
         _in_time(lambda: _import(name), _A_CHILD_WAITS)
     return sys.modules[name]
 
@@ -53,7 +52,7 @@ def imported(name: str) -> ModuleType:
 def _load() -> None:
     with no_fork():
         for name in MODULES:
-            import_module(name)
+            _whole(name)
         from hubbub.metric_types import registered
 
         registered()  # each type is a module: a codebook that comes later may have any of them
@@ -62,7 +61,19 @@ def _load() -> None:
 
 def _import(name: str) -> None:
     with no_fork():
-        import_module(name)
+        _whole(name)
+
+
+def _whole(name: str) -> None:
+    """Import it. In a child, a thread may have the number of the one that held the module's lock at the fork: then it
+    gets at once what that one had made of it, and the next thread would wait for ever."""
+    import_module(name)
+    if _is_half(name):
+        raise ImportError(f"{name} is only half there")
+
+
+def _is_half(name: str) -> bool:
+    return bool(getattr(sys.modules[name].__spec__, "_initializing", False))  # as `import` asks
 
 
 def _in_time(work: Callable[[], None], within: float) -> None:
@@ -85,6 +96,8 @@ def _in_time(work: Callable[[], None], within: float) -> None:
     thread.join(within)
     if thread.is_alive():
         give_up()
-        raise NoDurableState("an import does not end")
-    for error in failed:
-        raise error
+        raise NoDurableState("an import of this child does not end", FORK_EARLIER)
+    for error in failed:  # such as of a module that another thread had half imported at the fork
+        if isinstance(error, NoDurableState):
+            raise error
+        raise NoDurableState(f"an import of this child failed ({type(error).__name__})", FORK_EARLIER) from error

@@ -19,6 +19,7 @@ from hubbub.period import DAY
 from hubbub.problems import HubbubError
 from hubbub_client._book import Book, Page, Pin, Span, is_expired, span_of
 from hubbub_client._draw import in_share
+from hubbub_client._torn import Torn
 
 if TYPE_CHECKING:
     from hubbub.bundle import SealingKey
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Pins", "read_pins"]
 
+_TYPES = (int, int, bytes, int, int | None, bytes | None)
+"""Of a pin, column by column."""
 _KEPT = 7 * DAY
 """Seconds for which a pin outlives its period: a clock that is set back finds the same page again."""
 
@@ -102,12 +105,16 @@ class Pins:
 
 
 def read_pins(connection: sqlite3.Connection, book: Book, limits: Limits) -> dict[Span, Pin]:
-    """All that are kept. Pages that the book has are not parsed again."""
+    """All that are kept. Pages that the book has are not parsed again. Torn if one cannot be read: no device reports
+    without it, whatever was recorded."""
     at_hand = [*book.pages, *(pin.page for pin in book.pins.values())]
     pages = {page.codebook.id: page for page in at_hand if page.codebook}
     found: dict[Span, Pin] = {}
     rows = connection.execute("SELECT start, end, page, closes_at, key, public_key FROM pins").fetchall()
-    for start, end, id_, closes_at, key, public_key in rows:
+    for row in rows:
+        start, end, id_, closes_at, key, public_key = row
+        if not all(isinstance(value, kind) for value, kind in zip(row, _TYPES, strict=True)):
+            raise Torn("a pin cannot be read")
         if id_ not in pages:
             pages[id_] = _page(connection, id_, limits)
         found[Span(start, end)] = Pin(pages[id_], closes_at, key, public_key)
@@ -118,8 +125,10 @@ def _page(connection: sqlite3.Connection, id_: bytes, limits: Limits) -> Page:
     from hubbub.codebook import Codebook
 
     row = connection.execute("SELECT document FROM pages WHERE id = ?", (id_,)).fetchone()
+    if row is None or not isinstance(row[0], bytes):
+        raise Torn("a page is gone that a period is pinned to")
     try:
-        codebook = Codebook.from_compiled(row[0] if row else b"")
+        codebook = Codebook.from_compiled(row[0])
     except HubbubError:
         return Page(0, None)  # of an SDK that knew more: its periods stay pinned, and are not reported
     return Page(0, codebook, limits.refusal(codebook))

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from hubbub.period import DAY
 from hubbub_client import _checksum
 from hubbub_client._checksum import Forgetful
+from hubbub_client._torn import Torn
 from hubbub_client._witness import Lack, lack_of, read_witness, witness_path
 
 __all__ = [
@@ -62,7 +63,7 @@ class Emptied(sqlite3.DatabaseError):
 
 def is_damage(error: Exception) -> bool:
     """Whether an error says that the file is no database any more, as opposed to busy, full or not ours."""
-    if isinstance(error, Emptied | Forgetful):
+    if isinstance(error, Emptied | Forgetful | Torn):
         return True
     return isinstance(error, sqlite3.DatabaseError) and (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGE
 
@@ -160,7 +161,9 @@ def salvage(path: Path, beside: Path) -> Salvaged:
             wanted = (*_WORTH_KEEPING, *_MOMENTS)
             marks = ", ".join("?" * len(wanted))
             found = connection.execute(f"SELECT name, value FROM facts WHERE name IN ({marks})", wanted)  # noqa: S608  question marks
-            facts = [(name, value) for name, value in found if name not in _NUMBERS or isinstance(value, int | float)]
+            facts = [
+                (n, value) for n, value in found if isinstance(value, int | float if n in _NUMBERS else str | bytes)
+            ]
         with suppress(sqlite3.Error, OSError):
             unknown = connection.execute("SELECT 1 FROM facts WHERE name = 'lifetime_unknown'").fetchone()
             lack = lack_of(connection, path.stat().st_ino, read_witness(beside))

@@ -14,6 +14,7 @@ from hubbub_client._book import Book, Pin
 from hubbub_client._draw import draw
 from hubbub_client._pins import Pins, read_pins
 from hubbub_client._sweep import sweep
+from hubbub_client._torn import SOUND
 from hubbub_client._witness import count
 from hubbub_client.ledger import Decision, Ledger
 from hubbub_client.outbox import Lane, Outbox, Waiting
@@ -71,6 +72,7 @@ class Reports:
             return book, self._pins.are_made(book, periods)
         with self._state.transaction() as connection:
             if enabled_since(connection) is not None:
+                self._state.check(connection, Lane.STEADY.value)
                 self._pins.make(connection, book, periods, now)
             book = replace(book, pins=read_pins(connection, book, self._limits))
         self._state.vouch(Lane.STEADY.value)  # at once, and not when something is recorded
@@ -91,6 +93,7 @@ class Reports:
             enabled = enabled_since(connection)
             if enabled is None:
                 return counts
+            self._state.check(connection, lane.value)
             kept = _kept(connection)
             settled: list[tuple[str, int]] = []
             recorded = {index for _, index in kept}
@@ -283,7 +286,8 @@ def _owes(pin: Pin, period: Period, charged: Container[tuple[str, int, int]], no
 
 
 def _kept(connection: sqlite3.Connection) -> dict[tuple[str, int], _Kept]:
-    rows = connection.execute("SELECT metric, period, reduce, state, at FROM reductions")
+    sound = SOUND["reductions"]
+    rows = connection.execute(f"SELECT metric, period, reduce, state, at FROM reductions WHERE {sound}")  # noqa: S608  ours
     return {(name, index): _Kept(*rest) for name, index, *rest in rows}
 
 

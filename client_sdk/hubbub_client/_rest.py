@@ -51,7 +51,7 @@ class Rest:
         with self.state.reading() as connection:
             prefix = f"{self.lane.value}:%"
             facts = dict(connection.execute("SELECT name, value FROM facts WHERE name LIKE ?", (prefix,)))
-        kept = {name: facts[key] for name, key in self._names() if key in facts}
+        kept = {name: facts[key] for name, key in self._names() if isinstance(facts.get(key), int | float)}
         now, passed = self.clock(), self.pace.monotonic()
         for name, longest in (("asked_until", LONGEST_RETRY_AFTER), ("rest_until", _LONGEST)):
             left = kept.get(name, now) - now

@@ -80,6 +80,7 @@ def create(path: Path, begin: Callable[[sqlite3.Connection], None]) -> None:
             connection.execute("BEGIN IMMEDIATE")
             _run(connection, _FACTS + _TOTALS + _PINS + _TRIGGERS)
             begin(connection)
+            _witness.stamp(connection, made.stat())
             _checksum.renew(connection)
             connection.execute(f"PRAGMA user_version={VERSION}")
             connection.execute("COMMIT")
@@ -97,6 +98,8 @@ def _publish(made: Path, path: Path) -> None:
     except OSError:  # a file system without links: whoever finds it half written takes it for damaged
         with suppress(FileExistsError), path.open("xb") as file:
             path.chmod(0o600)
+            with closing(connect(made, 0.0)) as connection:
+                _witness.stamp(connection, os.fstat(file.fileno()))
             file.write(made.read_bytes())
             file.flush()
             os.fsync(file.fileno())

@@ -50,7 +50,7 @@ class Sending:
         revoked = [key for key in book.body.keys if key.state == "revoked"]
         keys = _keys(book)
         with self._state.reading() as connection:
-            waiting = [report for report in Outbox.all(connection) if report.lane is lane]
+            waiting = Outbox.all(connection, lane)
         for report in waiting:
             header = book.body.metric(report.id, report.period)
             key = report.key if report.key is not None else keys.get(report.period, (None,))[0]

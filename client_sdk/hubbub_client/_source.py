@@ -161,4 +161,8 @@ def _keep(connection: sqlite3.Connection, **facts: object) -> None:
 
 
 def _seen(facts: dict[str, Any]) -> Seen | None:
-    return Seen(facts["sequence"], facts["digest"]) if "sequence" in facts else None
+    if "sequence" not in facts:
+        return None
+    if "digest" not in facts:  # lost with a damaged file: the bundle of that number is taken, and none before it
+        return Seen(facts["sequence"] - 1, b"")
+    return Seen(facts["sequence"], facts["digest"])

@@ -14,10 +14,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hubbub_client._counts import Counts
-from hubbub_client._errors import Busy, NoDurableState
+from hubbub_client._errors import FORK_EARLIER, Busy, NoDurableState
 from hubbub_client._fork import Forkable
 from hubbub_client._guard import Guard
 from hubbub_client._quarantine import Emptied, is_damage
+from hubbub_client._remedies import BUSY, reason_of
 from hubbub_client._schema import VERSION, NewerVersion, create, upgrade
 from hubbub_client._sqlite import be_patient, connect, identity, transaction, version_of
 from hubbub_client._witness import read_witness
@@ -29,6 +30,8 @@ _BUSY_SECONDS = 2.0
 """For so long a transaction waits for another one, of whatever process; and a fork for one of another thread."""
 _A_MOMENT = 0.005
 """Seconds for which a note waits for another thread's note: none of them waits for a disk."""
+_TRIES = 5
+"""To open a file that others put aside at the same moments."""
 _LONGEST_LOG = 4_000
 """Pages (16 MB) after which a note has to empty the log itself, as nobody settles."""
 
@@ -153,6 +156,19 @@ class State(Forkable):
         with self.reading() as connection:
             self._guard.vouch(connection, lane)
 
+    def check(self, connection: sqlite3.Connection, lane: str) -> None:
+        """Inside a transaction that charges or draws for a lane: nothing is forgotten since the file was opened."""
+        self._guard.check(connection, lane)
+        self._tell_of_mending()
+
+    def _tell_of_mending(self) -> None:
+        if self._guard.mended:
+            self._guard.mended = 0
+            self._counts.add("state:mended")
+            self._counts.say(
+                "a page of the state file was an older one, and is mended; check the disk, which loses writes"
+            )
+
     def attest(self, lane: str, generation: int) -> None:
         """Let the witness know of every draw of this lane; NoDurableState if it cannot be written, or if another file
         has taken the place of the one that was open at that generation."""
@@ -223,15 +239,19 @@ class State(Forkable):
                 if not act:
                     raise Busy("the next pass looks at this") from error
                 self._quarantine()
+                raise NoDurableState("the state file was put aside") from error
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise Busy(str(error)) from error
+                raise Busy(*BUSY) from error
             if isinstance(error, NewerVersion):
                 self._counts.add("state:newer-version")
-            self._counts.say(f"nothing is reported, as nothing can be kept: {type(error).__name__}")
-            raise NoDurableState(str(error)) from error
+            raise self._said(NoDurableState(*reason_of(error))) from error
         except OSError as error:
-            self._counts.say(f"nothing is reported, as nothing can be kept: {type(error).__name__}")
-            raise NoDurableState(str(error)) from error
+            raise self._said(NoDurableState(*reason_of(error))) from error
+
+    def _said(self, error: NoDurableState) -> NoDurableState:
+        """Here, as not everyone who hears of it is guarded."""
+        self._counts.say(error.sentence)
+        return error
 
     def _open_quick(self) -> sqlite3.Connection:
         """The connection for notes, to the file that a pass has seen last."""
@@ -247,7 +267,8 @@ class State(Forkable):
         if self._closed:
             raise NoDurableState("closed")
         if self._lost_in_fork:
-            raise NoDurableState("forked while another thread was writing")
+            why = "this child was forked while another thread was writing to the state file"
+            raise self._said(NoDurableState(why, FORK_EARLIER))
         if link.connection is not None and link.file != identity(self._path):
             link.close()  # another process has put the file aside, or someone has deleted it
             self.generation += 1
@@ -276,9 +297,22 @@ class State(Forkable):
             self._guard.put_aside()
 
     def _connect(self, link: _Link) -> sqlite3.Connection:
+        for _ in range(_TRIES):
+            connection = self._connect_once(link)
+            if link.file == identity(self._path):
+                link.connection, self._had_file = connection, True
+                return connection
+            connection.close()  # another process has put it aside meanwhile: what it says now is of no file that counts
+            self._had_file = True
+        raise Busy("the file is being replaced")
+
+    def _connect_once(self, link: _Link) -> sqlite3.Connection:
         if not self._path.exists():
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             create(self._path, lambda connection: self._guard.begin(connection, had_file=self._had_file))
+        link.file = identity(
+            self._path
+        )  # before: what is opened is this file or a later one, and who looks again can tell
         connection = connect(self._path, self._patience)
         try:
             version = version_of(connection)
@@ -294,13 +328,12 @@ class State(Forkable):
                     version = version_of(connection)
                     if version != VERSION:  # another process may have been faster
                         upgrade(connection, version, read_witness(self._path))
-            link.file = identity(self._path)
             if link.durable:
-                self._guard.examine(connection)
+                self._guard.examine(connection, link.file)
+                self._tell_of_mending()
             else:
                 be_patient(connection, 0.0)
         except BaseException:
             connection.close()
             raise
-        link.connection, self._had_file = connection, True
         return connection

@@ -20,6 +20,7 @@ import sqlite3
 import threading
 from contextlib import suppress
 from enum import Enum
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ __all__ = [
     "lack_of",
     "raise_occasional",
     "read_witness",
+    "stamp",
     "tidy",
     "witness_path",
     "write_witness",
@@ -65,11 +67,17 @@ class Witness(NamedTuple):
     counted: Counted
     at: float
     """What began before this moment may have been drawn, and nothing else. 0: nothing."""
+    mark: str = ""
+    """By which the very file that was read is known again, whatever it says."""
 
     @property
     def is_blank(self) -> bool:
         """Whether nothing was ever charged here, nor lost; and so nothing was ever drawn."""
         return self.counted.charged == 0
+
+    def is_of(self, inode: int) -> bool:
+        """Whether it speaks of this file. One that was copied or cannot be understood speaks of none."""
+        return 0 != inode == self.database
 
 
 def witness_path(database: Path) -> Path:
@@ -86,14 +94,15 @@ def read_witness(database: Path) -> Witness | None:
         return None
     except IsADirectoryError:
         return _UNREADABLE
+    mark = blake2b(raw + b"%d" % itself, digest_size=8).hexdigest()
     try:
         said = json.loads(raw)
         numbers = Counted(*(int(said[what]) for what in Counted._fields))
-        witness = Witness(int(said["database"]), int(said["itself"]), numbers, float(said["at"]))
+        witness = Witness(int(said["database"]), int(said["itself"]), numbers, float(said["at"]), mark)
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
-        return _UNREADABLE
+        return _UNREADABLE._replace(mark=mark)
     if not (0 <= witness.at < 2**60 and all(0 <= number < 2**60 for number in numbers)):
-        return _UNREADABLE
+        return _UNREADABLE._replace(mark=mark)
     return witness if witness.itself == itself else witness._replace(database=0)
 
 
@@ -151,9 +160,14 @@ def begin(
         start = start._replace(charged=max(start.charged, 1))
     facts: list[tuple[str, Any]] = [(f"counted:{what}", start.of(what)) for what in Counted._fields]
     facts += [(f"counted_before:{what}", start.of(what)) for what in Counted._fields]
-    if is_successor and witness is not None:
-        facts.append(("succeeds", witness.database))
+    if is_successor:
+        facts.append(("succeeds", witness.mark if witness else ""))
     connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts)
+
+
+def stamp(connection: sqlite3.Connection, file: os.stat_result) -> None:
+    """Let a new file know which one it is. A copy of it is another."""
+    connection.execute("INSERT OR REPLACE INTO facts VALUES ('made_as', ?)", (str(file.st_ino),))
 
 
 def count(connection: sqlite3.Connection, what: str) -> None:
@@ -176,7 +190,7 @@ def lack_of(connection: sqlite3.Connection, inode: int, witness: Witness | None)
     facts = _facts(connection)
     if any(f"counted:{what}" not in facts for what in Counted._fields):
         return Lack.SPENDS
-    if witness is not None and witness.database == inode:
+    if witness is not None and witness.is_of(inode):
         short = [what for what in Counted._fields if facts[f"counted:{what}"] < witness.counted.of(what)]
         if short == ["occasional"]:
             return Lack.OCCASIONAL
@@ -184,13 +198,13 @@ def lack_of(connection: sqlite3.Connection, inode: int, witness: Witness | None)
     # It is the witness of another file, or there is none: so it was when this file was made, and nothing came since.
     never_recorded = ("charged", "steady")
     is_untouched = all(facts[f"counted:{what}"] == facts.get(f"counted_before:{what}") for what in never_recorded)
-    if "succeeds" in facts:
-        is_so = witness is not None and witness.database == facts["succeeds"]
+    if "succeeds" in facts:  # a copy of a successor may come with a witness, and that one is a copy, too
+        is_so = facts.get("made_as") == str(inode) and facts["succeeds"] == (witness.mark if witness else "")
     else:
         is_so = witness is None or witness.is_blank
     return Lack.NOTHING if is_untouched and is_so else Lack.SPENDS
 
 
-def _facts(connection: sqlite3.Connection) -> dict[str, int]:
-    rows = connection.execute("SELECT name, value FROM facts WHERE name LIKE 'counted%' OR name = 'succeeds'")
-    return dict(rows.fetchall())
+def _facts(connection: sqlite3.Connection) -> dict[str, Any]:
+    names = "name LIKE 'counted%' OR name IN ('succeeds', 'made_as')"
+    return dict(connection.execute(f"SELECT name, value FROM facts WHERE {names}").fetchall())  # noqa: S608  ours

@@ -123,8 +123,9 @@ class Client(Forkable):
         with self._counts.guarding():
             try:
                 outcome = self._record(name, value, self._clock())
-            except NoDurableState:
+            except NoDurableState as error:
                 outcome = Outcome.NO_DURABLE_STATE
+                self._counts.say(error.sentence)
             except (UnknownMetric, WrongValue) as error:
                 mistake = error if self._strict else None
             except HubbubError:

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any
 
 from hubbub_client._draw import Draw
+from hubbub_client._torn import SOUND
 
 __all__ = ["MOST_BYTES", "MOST_REPORTS", "Lane", "Outbox", "Waiting"]
 
@@ -66,16 +67,17 @@ class Outbox:
         return sum(_drop_oldest(connection, lane) for lane in Lane)
 
     @staticmethod
-    def all(connection: sqlite3.Connection) -> list[Waiting]:
-        """Everything in it."""
-        return [_waiting(row) for row in connection.execute(f"{_SELECT} ORDER BY nonce")]
+    def all(connection: sqlite3.Connection, lane: Lane) -> list[Waiting]:
+        """Everything in a lane."""
+        rows = connection.execute(f"{_SELECT} AND lane = ? ORDER BY nonce", (lane.value,))
+        return [_waiting(row) for row in rows]
 
     @staticmethod
     def due(connection: sqlite3.Connection, lane: Lane, now: float, *, hurry: bool = False) -> list[Waiting]:
         """What may be sent at this time and is not too late, with `hurry` without its delay. In the order of the random
         nonces."""
         rows = connection.execute(
-            f"{_SELECT} WHERE lane = :lane AND CASE WHEN :hurry THEN due_at ELSE send_at END <= :now"
+            f"{_SELECT} AND lane = :lane AND CASE WHEN :hurry THEN due_at ELSE send_at END <= :now"
             " AND closes_at > :now ORDER BY nonce",
             {"lane": lane.value, "now": now, "hurry": hurry},
         )
@@ -107,7 +109,7 @@ class Outbox:
         return int(count)
 
 
-_SELECT = "SELECT lane, id, period, payload, nonce, closes_at, key, sealed FROM outbox"
+_SELECT = f"SELECT lane, id, period, payload, nonce, closes_at, key, sealed FROM outbox WHERE {SOUND['outbox']}"  # noqa: S608  ours
 
 
 def _waiting(row: tuple[Any, ...]) -> Waiting:

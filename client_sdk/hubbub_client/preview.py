@@ -15,6 +15,7 @@ from hubbub.period import duration_text
 from hubbub.problems import HubbubError
 from hubbub_client._errors import NoDurableState
 from hubbub_client._reports import at_once
+from hubbub_client._torn import SOUND
 from hubbub_client._words import deniability, moment, number, report_in_words
 
 if TYPE_CHECKING:
@@ -133,9 +134,15 @@ def preview_of(state: State, book: Book | None, *, taking_part: bool | None) -> 
 def read_preview(connection: sqlite3.Connection, book: Book | None, *, taking_part: bool | None = None) -> Preview:
     metrics = book.metrics() if book else {}
     names = {metric.name: metric for metric in metrics.values()}
-    outbox = connection.execute("SELECT id, period, payload, send_at, sealed IS NOT NULL FROM outbox ORDER BY send_at")
+    outbox = connection.execute(
+        "SELECT id, period, payload, send_at, sealed IS NOT NULL FROM outbox"  # noqa: S608  ours
+        f" WHERE {SOUND['outbox']} ORDER BY send_at"
+    )
     queued = tuple(_queued(metrics.get(row[0]), *row[1:]) for row in outbox.fetchall())
-    reductions = connection.execute("SELECT metric, period, state, at FROM reductions ORDER BY period, metric")
+    reductions = connection.execute(
+        "SELECT metric, period, state, at FROM reductions"  # noqa: S608  ours
+        f" WHERE {SOUND['reductions']} ORDER BY period, metric"
+    )
     pending = tuple(_pending(names.get(row[0]), *row[1:]) for row in reductions.fetchall())
     return Preview(taking_part, queued, pending, _collected(book))
 

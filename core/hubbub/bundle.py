@@ -139,10 +139,12 @@ def verify(raw: bytes, trust: Collection[str], now: float, seen: Seen | None = N
     except ValueError as error:
         raise MalformedBundle(f"the signed document is not strict JSON: {error}") from error
     if now >= body.expires:
-        raise ExpiredBundle(
+        expired = ExpiredBundle(
             f"the bundle expired at {body.expires} (Unix time) and it is {now:.0f}: fetch a new one, "
             "and check this device's clock"
         )
+        expired.expires = body.expires
+        raise expired
     digest = hashlib.sha256(raw_body).digest()
     if seen is not None:
         _refuse_rollback(body.sequence, digest, seen)

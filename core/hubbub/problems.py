@@ -126,6 +126,9 @@ class BadSignature(BundleError):
 class ExpiredBundle(BundleError):
     """Past its expiry."""
 
+    expires: int | None = None
+    """When it did, in Unix time: the message has the present time in it, too."""
+
 
 class RolledBackBundle(BundleError):
     """Older than a bundle already accepted, or different from it under the same sequence number."""

@@ -10,19 +10,41 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal, TypeAlias
 
-__all__ = ["create", "new_file", "state_directory", "sync", "write"]
+from hubbub.problems import InvalidParameter
 
+__all__ = ["Service", "create", "new_file", "state_directory", "sync", "write"]
+
+Service: TypeAlias = Literal["shuffler", "aggregator"]
+_NAMES: dict[Service, str] = {"shuffler": "a shuffler", "aggregator": "an aggregator"}
+_OWN_FILES: dict[Service, tuple[str, ...]] = {
+    "shuffler": ("reports.sqlite", "bundle.anchor"),
+    "aggregator": ("aggregator.db", "identity.key", "spool"),
+}
+"""What only one service has in its state directory."""
 _PART = re.compile(r"\.[0-9a-f]{16}\.part")
 _STALE = 86_400.0
 """Seconds without a change after which nobody is at work on a file that is written beside another."""
 
 
-def state_directory(path: Path) -> Path:
-    """The state directory of a service, made if it is not there; nobody but its owner may look inside."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.chmod(0o700)  # also if it was there before
+def state_directory(path: Path, service: Service | None = None) -> Path:
+    """The state directory of a service, made if it is not there; nobody but its owner may look inside.
+
+    InvalidParameter if it can't be made, or is not that of `service`: both services keep files of the same name.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.chmod(0o700)  # also if it was there before
+    except OSError as error:
+        why = "it is a file" if path.is_file() else error.strerror or str(error)
+        raise InvalidParameter(f"the state directory {path} can't be used: {why}. Choose another one") from error
+    for other, names in _OWN_FILES.items():
+        if service not in (None, other) and (found := [name for name in names if (path / name).exists()]):
+            raise InvalidParameter(
+                f"{path} is the state directory of {_NAMES[other]}, since it has {found[0]}: give the {service} one of "
+                "its own"
+            )
     return path
 
 

@@ -75,6 +75,11 @@ class ServiceSettings(BaseSettings):
     body_rate: float = Field(
         default=1_000.0, gt=0, description="Bytes per second at which a body must arrive, after five seconds."
     )
+    clock_is_right: bool = Field(
+        default=False,
+        description="You have checked the time: at this start the clock is believed, however long the machine was off. "
+        "For one start, not for a unit file.",
+    )
     log_format: LogFormat = Field(default="text", description="Log lines as text or as json.")
     shutdown_timeout: int = Field(
         default=10, ge=1, description="Seconds that requests in work get when the service stops."

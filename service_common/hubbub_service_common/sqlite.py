@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,6 +14,14 @@ __all__ = ["as_storage_error", "connect", "cut_log", "make_tables", "transaction
 
 BUSY_SECONDS = 30.0
 """How long a write waits for another process."""
+_DAMAGED = "The file is damaged: docs/how-to/monitor.md, HubbubStorageDamaged, says what to do"
+_ADVICE = {
+    sqlite3.SQLITE_FULL: "The disk is full: free some of it, and work goes on by itself",
+    sqlite3.SQLITE_IOERR: "The disk is full or fails: look at its free space first",
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_NOTADB: _DAMAGED,
+}
+"""What to do about what SQLite says, by the first byte of its code."""
 _CUT_SECONDS = 0.2
 """How long a cut of the log waits for others: everything else waits for it meanwhile, and it is tried again soon."""
 
@@ -90,4 +99,7 @@ def as_storage_error() -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise StorageError(f"{type(error).__name__}: {error}") from error
+        advice = _ADVICE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            advice = _ADVICE[sqlite3.SQLITE_FULL]
+        raise StorageError(f"{type(error).__name__}: {error}{f'. {advice}' if advice else ''}") from error

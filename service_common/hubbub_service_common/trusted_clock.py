@@ -23,13 +23,13 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
-from datetime import UTC
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from threading import RLock
 from typing import NamedTuple
 
-__all__ = ["LONGEST_WAIT", "TOLERANCE", "TrustedClock"]
+__all__ = ["LONGEST_WAIT", "TOLERANCE", "Run", "TrustedClock"]
 
 TOLERANCE = 300.0
 """Seconds by which two clocks may differ without either being called wrong."""
@@ -38,6 +38,8 @@ LONGEST_WAIT = 3_600.0
 _REMEMBERED = 86_400.0
 """Seconds for which a Date counts: longer than the wait, so that one who disagreed and fell silent is not forgotten."""
 _LONGEST_DATE = 64
+_MOST_RUNS = 100
+"""Stretches that are remembered: more than a minute each are enough for the longest wait."""
 
 
 class _Heard(NamedTuple):
@@ -56,6 +58,13 @@ class _Course(NamedTuple):
     since: float
     lowest: float
     highest: float
+
+
+class Run(NamedTuple):
+    """A stretch of running time in which the clock made no step: for how long, and the lowest it said at its start."""
+
+    seconds: float
+    start: float
 
 
 class TrustedClock:
@@ -89,6 +98,10 @@ class TrustedClock:
         """Least and most by which the clock was ahead before a step that it has not lived with yet."""
         self._vouched = False
         """Whether the clock was right when the process started, by when it ran last."""
+        self._earlier: tuple[Run, ...] = ()
+        """Before the last step: while the machine was suspended, or off, the clock only went on."""
+        self.wait = LONGEST_WAIT
+        """Seconds for which it is in doubt after a step, as was asked last; for the warning."""
         self._complained = ""
 
     @classmethod
@@ -117,6 +130,7 @@ class TrustedClock:
             worst = self._worst
             if worst is None or at - worst.at > LONGEST_WAIT or abs(self._skew(heard)) >= abs(self._skew(worst)):
                 self._worst = heard
+            self._forget_if_far(heard)
             self.look()
 
     def compare(self, whose: str, reading: float | None) -> None:
@@ -130,18 +144,21 @@ class TrustedClock:
         with self._lock:
             at = self.monotonic()
             self._third = _Heard(whose, reading - at, at)
+            self._forget_if_far(self._third)
             self.look()
 
-    def recall(self, earliest: float, latest: float) -> None:
+    def recall(self, earliest: float, latest: float, runs: Sequence[Run] = ()) -> None:
         """At the start: by when the service ran last, it can be between these times now.
 
         If the clock says so, it is believed without anybody's word. If not, nobody's word is enough, as after a step.
+        `runs`: of earlier processes since the clock was believed last; they count if it only went on since.
         """
         with self._lock:
             running, now = self.monotonic(), self._wall()
             self._vouched = earliest <= now <= latest
             # so written that `_is_back` holds from the earliest to the latest
             self._before = None if self._vouched else (latest - running - TOLERANCE, earliest - running + TOLERANCE)
+            self._earlier = tuple(runs) if not runs or now >= sum(runs[-1]) - TOLERANCE else ()
 
     @property
     def skew(self) -> float | None:
@@ -167,6 +184,7 @@ class TrustedClock:
     def was_set(self, wait: float = LONGEST_WAIT) -> bool:
         """Whether it has made a step, or was far off at the start, and has not run undisputed for `wait` since."""
         with self._lock:
+            self.wait = wait
             self.look()
             if self.monotonic() - self._course.since >= wait:
                 self._before = None
@@ -205,6 +223,15 @@ class TrustedClock:
             now, skew = self._wall(), self.skew
             return -math.inf if skew is None or self.was_set(wait) else min(now, now - skew)
 
+    def earlier_of_both(self) -> float:
+        """What this clock or the other one says, whichever is earlier; minus infinity if that was not heard of.
+
+        For what can be undone only: on one machine both may be wrong.
+        """
+        with self._lock:
+            now, skew = self._wall(), self.skew
+            return -math.inf if skew is None else min(now, now - skew)
+
     def past(self, wait: float = LONGEST_WAIT) -> float:
         """A time that is past for sure: the clock was beyond it `wait` seconds ago, and at every look since.
 
@@ -215,6 +242,29 @@ class TrustedClock:
             elapsed, course = self.monotonic(), self._course
             return -math.inf if elapsed - course.since < wait else elapsed - wait + course.lowest
 
+    def reached(self, wait: float = LONGEST_WAIT) -> float:
+        """A time that it was `wait` seconds of running time ago, and later at every look since: minus infinity if the
+        service has not run for so long, all in all, since anything spoke against the clock.
+
+        It holds over suspends and restarts, after which the clock itself is in doubt: so short sessions add up.
+        """
+        with self._lock:
+            self.look()
+            if self.disagrees:
+                return -math.inf
+            lowest, left = math.inf, wait
+            for run in reversed(self.runs()):
+                if run.seconds >= left:
+                    return min(lowest, sum(run) - left)
+                lowest, left = min(lowest, run.start), left - run.seconds
+            return -math.inf
+
+    def runs(self) -> tuple[Run, ...]:
+        """Stretches of running time, the present one last, over which the clock only went on."""
+        with self._lock:
+            course = self._course
+            return (*self._earlier, Run(self.monotonic() - course.since, course.since + course.lowest))
+
     def look(self) -> None:
         """See whether anything speaks against the clock, and say so once."""
         with self._lock:
@@ -222,6 +272,8 @@ class TrustedClock:
             ahead, course = self._wall() - running, self._course
             stepped = not _is_back(ahead, (course.lowest, course.highest))
             if stepped:
+                # backward: one of the two was wrong; forward, as after a suspend: what was before it is past
+                self._earlier = () if course.highest - ahead > TOLERANCE else self.runs()[-_MOST_RUNS:]
                 self._stepped(ahead)
             if self._before is not None and _is_back(ahead, self._before):
                 self._before = None
@@ -230,6 +282,11 @@ class TrustedClock:
             else:
                 self._course = _Course(course.since, min(course.lowest, ahead), max(course.highest, ahead))
             self._report()
+
+    def _forget_if_far(self, heard: _Heard) -> None:
+        """One that is heard now and disagrees speaks against all that was; what was heard before a step need not."""
+        if abs(self._skew(heard)) > TOLERANCE:
+            self._earlier = ()
 
     def _stepped(self, ahead: float) -> None:
         """It takes time to believe a clock that was set, unless that was to where the other clock was before: on one
@@ -257,9 +314,11 @@ class TrustedClock:
                     f"two is wrong, so {self._says}. Check the time on both machines"
                 )
             if self._before is not None:
+                left = max(0.0, self.wait - (self.monotonic() - self._course.since))
                 return "set", (
-                    "this clock was set, or is far from when the service ran last: it may be wrong, so "
-                    f"{self._says} until it is set back or has run for an hour. Check the time on this machine"
+                    f"this clock was set, or is far from when the service ran last: it may be wrong, so {self._says} "
+                    f"until it is set back or has run for {_in_words(self.wait)} without a step, which by this clock "
+                    f"is {_utc(self._wall() + left)}. Check the time on this machine"
                 )
             return "", ""
 
@@ -291,6 +350,17 @@ def _is_back(ahead: float, before: tuple[float, float]) -> bool:
     """Whether a clock that was ahead by these, at least and at most, is no further from either now."""
     lowest, highest = before
     return max(highest - ahead, ahead - lowest) <= TOLERANCE
+
+
+def _in_words(seconds: float) -> str:
+    return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+
+
+def _utc(at: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):  # a year that no calendar has
+        return "never"
 
 
 def _seconds(date: str | None) -> float | None:

@@ -146,7 +146,7 @@ def health_of(ingest: Ingest, bundles: Bundles, storage: Asked) -> Health:
             await storage.check()
             full = await storage.is_full(ingest.high_water)
         except StorageError:
-            return "the storage can't be written"
+            return "the storage can't be written: the log of the shuffler says why"
         return "the storage has no room until reports have left" if full else None
 
     async def bundle() -> str | None:

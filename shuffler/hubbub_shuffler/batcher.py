@@ -105,13 +105,15 @@ class Batcher:
     async def _tidy(self) -> None:
         """Close and plan what is due, delete what is discarded or was settled.
 
-        Nothing is closed or forgotten for its time while the clock is in doubt.
+        While the clock is in doubt nothing is forgotten for its time, and nothing closed but what was due a whole wait
+        of running time ago.
         """
         bundle = relayed.bundle if (relayed := self._bundles.current) else None
         due = self._clock.believed(self._bundles.wait)
         if due == -math.inf:
             self._bundles.ask_the_time()
         await asyncio.to_thread(self._bundles.last_seen.note, due)
+        due = max(due, self._clock.reached(self._bundles.wait))
         if relayed is not None and relayed.etag != self._offered_under:
             await self._storage.offer()  # what was refused may be welcome now
             self._offered_under = relayed.etag
@@ -204,7 +206,13 @@ class Batcher:
         batch, body = claim.batch, relayed.bundle.body if (relayed := self._bundles.current) else None
         sure = self._clock.believable(self._bundles.wait)  # bundles are made and dropped by a clock
         if self._is_over(batch) or confirmed(verdict, batch, body if sure else None, self._past()):
-            return await self._storage.settle(claim, verdict)
+            settled = await self._storage.settle(claim, verdict)
+            if settled and verdict != "accepted" and batch.kind != "discard":
+                _LOG.error(
+                    "batch %s of %s is deleted with its %d reports: the aggregator refused it for good (%s)",
+                    *(batch.id.hex(), batch.terms.name, batch.reports, verdict),
+                )
+            return settled
         if not batch.held:
             _LOG.warning(
                 "batch %s of %s is held, not deleted: the aggregator refuses it (%s), and the bundle and clock here do "

@@ -8,6 +8,9 @@ taken until it is closed, a bundle must say of it what the first one said. Three
 - a key is revoked: its bucket is discarded, and the period gets no other key;
 - a period that had no codebook, or no key at all, gets one: nothing could be reported in it before.
 
+While the clock is in doubt no period is let go. An aggregator that is in none has erased the keys of those past their
+horizon, and its bundle lists them no more. It may, if they are past it by both clocks: they stay held to the same.
+
 Periods are compared in stretches that have the same codebook and keys, never one by one: there may be many.
 """
 
@@ -124,12 +127,15 @@ class Said:
         """When reports of a period begin to be taken."""
         return self.calendar.period(period).start - early(self.calendar, skew)
 
-    def held(self, before: Held, newest: int, now: float, explained_by: Said | None = None) -> Held:
+    def held(
+        self, before: Held, newest: int, now: float, explained_by: Said | None = None, over: float = -math.inf
+    ) -> Held:
         """What open periods up to `newest` are held to under this bundle; ChangedPeriod if one was held to other.
 
-        `explained_by`: the bundle that was in force, which knows the names behind a digest.
+        `explained_by`: the bundle that was in force, which knows the names behind a digest. `over`: a time; of periods
+        that were closed then the bundle need not list codebook and keys.
         """
-        kept = before.still_open(now)
+        kept = [part for stretch in before.still_open(now) for part in _cut(stretch, before.seconds, over)]
         if kept and before.seconds != self.calendar.seconds:
             self._refuse([(kept[-1], "periods would get another length")], Calendar(before.seconds))
         newest = max([newest, *(stretch.last for stretch in kept)])
@@ -139,10 +145,12 @@ class Said:
             if old is None:
                 # an older period that a bundle speaks of for the first time, and that may be closed
                 found += Held(self.calendar.seconds, (new,)).still_open(now) if new else ()
-            elif (why := _change(old, new)) is not None:
+                continue
+            says = _completed(old, new) if _is_over(old, before.seconds, over) else new
+            if (why := _change(old, says)) is not None:
                 conflicts.append((old, why or self._why(old, explained_by)))
-            elif new is not None:
-                found.append(new)
+            elif says is not None:
+                found.append(says)
         if conflicts:
             self._refuse(conflicts, self.calendar)
         return Held(self.calendar.seconds, tuple(_joined(found)))
@@ -189,6 +197,28 @@ class Said:
 def _oldest_open(calendar: Calendar, grace: int, now: float) -> int:
     """The first period whose end and grace are not over."""
     return max(0, (math.floor(now) - grace - calendar.origin) // calendar.seconds)
+
+
+def _is_over(stretch: Stretch, seconds: int, over: float) -> bool:
+    """Whether all its periods were closed at this time."""
+    return over > -math.inf and stretch.last < _oldest_open(Calendar(seconds), stretch.grace, over)
+
+
+def _cut(stretch: Stretch, seconds: int, over: float) -> list[Stretch]:
+    """Those of its periods that were closed at this time, and the others."""
+    edge = _oldest_open(Calendar(seconds), stretch.grace, over) if over > -math.inf else 0
+    if not stretch.first < edge <= stretch.last:
+        return [stretch]
+    return [replace(stretch, last=edge - 1), replace(stretch, first=edge)]
+
+
+def _completed(old: Stretch, new: Stretch | None) -> Stretch:
+    """What a bundle says, with what it lists no more."""
+    if new is None:
+        return old
+    listed = {key.id for key in new.keys}
+    missing = [key for key in old.keys if key.id not in listed]
+    return replace(new, keys=tuple(sorted((*new.keys, *missing))))
 
 
 def _digest(codebook: BundledCodebook) -> str:

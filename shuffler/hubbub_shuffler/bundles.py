@@ -23,7 +23,14 @@ import httpx2
 
 from hubbub.bundle import LARGEST_BUNDLE, Bundle, BundledCodebook, Seen, verify
 from hubbub.canonical import digest
-from hubbub.problems import BundleError, ChangedPeriod, InvalidParameter, MalformedBundle, UntrustedBundle
+from hubbub.problems import (
+    BundleError,
+    ChangedPeriod,
+    ExpiredBundle,
+    InvalidParameter,
+    MalformedBundle,
+    UntrustedBundle,
+)
 from hubbub.trust import parse_anchor
 from hubbub_service_common import files
 from hubbub_service_common.backoff import backoff
@@ -92,6 +99,7 @@ class Bundles:
         every: float | None = None,
         codebooks: Collection[str] = (),
         entropy: Entropy = urandom,
+        clock_is_right: bool = False,
     ) -> None:
         self._upstream, self._every = upstream, every
         self.clock = self._clock = clock
@@ -119,8 +127,9 @@ class Bundles:
         self._fetched = -math.inf
         """When the aggregator was asked last, by the monotonic clock."""
         self.last_seen = LastSeen(state_dir, clock)
-        self.last_seen.recall()
+        self.last_seen.recall(confirmed=clock_is_right)
         self._load()
+        clock.wait = self.wait
 
     @property
     def known(self) -> Body | None:
@@ -141,6 +150,10 @@ class Bundles:
         if self._newest is None:
             return LONGEST_WAIT
         return min(LONGEST_WAIT, *(codebook.forward_horizon for codebook in self._newest.bundle.body.codebooks))
+
+    def _begun(self) -> float:
+        """A time at which a period may begin, one after the other, though the clock is in doubt."""
+        return max(self._clock.by_both(self.wait), self._clock.reached(self.wait))
 
     def ask_the_time(self) -> None:
         """Fetch soon, since the clock is in doubt: the answer says what time it is for the aggregator."""
@@ -165,12 +178,12 @@ class Bundles:
             relayed, now = self._newest, self._clock.now()
             if relayed is None or now < self.held.until or now >= relayed.bundle.body.expires:
                 return
-            believed, by_both = self._clock.believed(self.wait), self._clock.by_both(self.wait)
+            believed, by_both = self._clock.believed(self.wait), self._begun()
             if believed == -math.inf and self.held.known and by_both < self.held.until:
                 return  # while the clock is in doubt no period begins by one clock alone
             try:
                 await asyncio.to_thread(self.last_seen.note, believed)
-                await self.held.hold(relayed.said, believed, by_both=by_both)
+                await self.held.hold(relayed.said, believed, by_both=by_both, present=self._clock.earlier_of_both())
             except ChangedPeriod as error:
                 if not self._overtaken:
                     self.refused[type(error).__name__] += 1
@@ -192,10 +205,11 @@ class Bundles:
         except (httpx2.HTTPError, BundleError, InvalidParameter, StorageError) as error:
             if isinstance(error, BundleError):
                 self.refused[type(error).__name__] += 1
-            why = f"{type(error).__name__}: {error}"
-            if why != self._trouble:  # once for each, not once a second
-                _LOG.warning("no new bundle: %s", why)
-            self._trouble = why
+            what = error.expires if isinstance(error, ExpiredBundle) else error
+            trouble = f"{type(error).__name__}: {what}"
+            if trouble != self._trouble:  # once for each, not once a second
+                _LOG.warning("no new bundle: %s: %s", type(error).__name__, error)
+            self._trouble = trouble
             return False
         finally:
             self._asked = True
@@ -256,10 +270,16 @@ class Bundles:
                 self._their_etag = self._offered_etag
                 return
             relayed = self._verified(raw, now, before.bundle.seen if before else None)
-            believed, by_both = self._clock.believed(self.wait), self._clock.by_both(self.wait)
+            believed, by_both = self._clock.believed(self.wait), self._begun()
             # before the first report is taken, so that a start that finds reports finds this, too
             await asyncio.to_thread(self.last_seen.note, believed)
-            await self.held.hold(relayed.said, believed, before=before.said if before else None, by_both=by_both)
+            await self.held.hold(
+                relayed.said,
+                believed,
+                before=before.said if before else None,
+                by_both=by_both,
+                present=self._clock.earlier_of_both(),
+            )
             self._their_etag, self._newest, self._overtaken = self._offered_etag, relayed, False
         if not self._trust:
             self._trust = (relayed.bundle.signer,)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from hubbub_service_common.episodes import Episode
 from hubbub_service_common.logs import where
 from hubbub_shuffler.high_water import HighWater
-from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Reason, StorageError, Terms
+from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, BucketDamaged, Reason, StorageError, Terms
 
 if TYPE_CHECKING:
     from hubbub_shuffler.admission import Admitted
@@ -86,19 +87,31 @@ class Commits:
     async def _commit(self, uploads: list[Upload], outcomes: list[Outcome]) -> None:
         """Store them, and put down what each came to; who is not reached is to try again.
 
-        Whatever does not fit as one is tried in halves: what one sender asks for must not keep out the others.
+        Whatever does not fit as one is tried in halves: what one sender asks for must not keep out the others. Nor must
+        a bucket that is damaged: those who have reports for it try again once it is mended.
         The log is told once of each outage: a line has a time.
         """
-        parts = [slice(0, len(uploads))]
+        parts: list[Sequence[int]] = [range(len(uploads))]
+        damage: BucketDamaged | None = None
         try:
             while parts:
                 part = parts.pop()
-                outcome = await self._store(uploads[part])
+                try:
+                    outcome = await self._store([uploads[index] for index in part])
+                except BucketDamaged as error:
+                    damage, others = error, [index for index in part if not _has(uploads[index], error.bucket)]
+                    if len(others) == len(part):
+                        raise
+                    parts += [others] if others else []
+                    continue
                 if outcome is None:
-                    middle = (part.start + part.stop) // 2
-                    parts += [slice(middle, part.stop), slice(part.start, middle)]
+                    middle = len(part) // 2
+                    parts += [part[middle:], part[:middle]]
                 else:
-                    outcomes[part] = [outcome] * (part.stop - part.start)
+                    for index in part:
+                        outcomes[index] = outcome
+            if damage is not None:
+                raise damage
         except Exception as error:  # noqa: BLE001  whatever it was, each waiting upload must be told to try again
             what = error if isinstance(error, StorageError) else where(error)
             self._episode.fault(f"reports can't be stored: {what}")
@@ -127,6 +140,10 @@ class Commits:
         while len(group.uploads) != before and monotonic() < until:
             before = len(group.uploads)
             await asyncio.sleep(0)
+
+
+def _has(upload: Upload, bucket: Bucket | None) -> bool:
+    return any(place.bucket == bucket for place in upload)
 
 
 def _merged(uploads: list[Upload]) -> list[Arrivals]:

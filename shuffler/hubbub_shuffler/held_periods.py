@@ -32,23 +32,35 @@ class HeldPeriods:
         self.known = False
         """Whether the storage was asked what is held."""
 
-    async def hold(self, said: Said, now: float, *, before: Said | None = None, by_both: float = -math.inf) -> None:
+    async def hold(
+        self,
+        said: Said,
+        now: float,
+        *,
+        before: Said | None = None,
+        by_both: float = -math.inf,
+        present: float = -math.inf,
+    ) -> None:
         """Hold all periods that have begun to this bundle; ChangedPeriod if one is held to other, StorageError if that
         can't be known now.
 
         `before`: the bundle at hand. If this process held periods to it, what has begun since began under it. `now`:
         a time that is believed; minus infinity if none is: then none that had begun is let go, and none begins but the
         one that comes next, if it has begun at the time `by_both`, our clock and the other service's. Neither can begin
-        one alone then, nor choose which: a clock that is a year ahead would hold all periods until then.
+        one alone then, nor choose which: a clock that is a year ahead would hold all periods until then. `present`: the
+        earlier of what the two clocks say, though ours may have been set; periods past their horizon at that time need
+        not be listed.
         """
         sure = now > -math.inf
+        known = [codebook for each in (said, before) if each for codebook in each.body.codebooks]
+        over = -math.inf if sure else present - max(codebook.forward_horizon for codebook in known)
         for _ in range(_ATTEMPTS):
             raw = await self._storage.held_periods()
             held = Held.from_bytes(raw)
             newest = said.begun(now, self._skew) if sure else self._next(said, held, by_both)
             if before is not None and self.through >= 0 and newest >= 0:
                 held = self._caught_up(before, held, newest, now if sure else by_both, sure=sure)
-            found = said.held(held, newest, now if sure else 0.0, before)
+            found = said.held(held, newest, now if sure else 0.0, before, over)
             after = found.to_bytes()
             if after == raw or await self._storage.hold_periods(raw, after):
                 through = newest if sure else max((stretch.last for stretch in found.stretches), default=-1)

@@ -38,7 +38,8 @@ class Lease:
             if lease < self._setting:
                 _LOG.warning(
                     "the lease is %g seconds and not %g as set: a batch whose worker is killed waits for that long, "
-                    "and has %d seconds to get to the aggregator (forward_horizon). Set lease to %g or less",
+                    "and has %d seconds to get to the aggregator (forward_horizon). Set HUBBUB_SHUFFLER_LEASE to %g or "
+                    "less",
                     lease,
                     self._setting,
                     horizon,

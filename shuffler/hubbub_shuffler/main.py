@@ -58,7 +58,7 @@ def run(settings: Settings, ready: Callable[[str], None] = lambda _address: None
         _LOG.warning(doubt)
     tune()
     with ends_in_format(settings.log_format, _LOG), _listening(settings) as listeners:
-        state_directory(settings.state_dir)
+        state_directory(settings.state_dir, "shuffler")
         storage = open_when_reachable(
             lambda: open_reports(settings), lambda opened: opened.blocking.disconnect(), listeners, _LOG
         )
@@ -204,6 +204,7 @@ def _bundles(settings: Settings, storage: AsyncStorage, upstream: Upstream, cloc
         every=settings.bundle_refresh,
         codebooks=settings.codebooks,
         entropy=os.urandom,
+        clock_is_right=settings.clock_is_right,
     )
 
 

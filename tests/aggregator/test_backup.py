@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.storage import SqliteStorage
 from hubbub_cli.aggregator import aggregator
-from tests.aggregator.fleet import Clock, Site, whole
+from tests.aggregator.fleet import CODEBOOK, START, Clock, Site, whole
 from tests.aggregator.test_batches import problem
 from tests.aggregator.test_begun_periods import refuse_if_changed
 from tests.patience import PATIENCE
@@ -196,6 +197,33 @@ def test_what_reading_a_refused_batch_cost_is_in_the_copy(filled: Site, restored
     command("backup", tmp_path / "copy", "--state-dir", filled.state_dir, "--with-keys")
     command("restore", tmp_path / "copy", "--state-dir", tmp_path / "new" / "state")
     assert restored(filled).json("/v1/privacy") == before
+
+
+def test_a_restore_without_keys_says_when_reports_are_collected_again(
+    tmp_path: Path, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(START + 3600)
+    short = CODEBOOK.replace('"1d"', '"10s"')
+    site = Site.open(tmp_path, pool, short, clock=clock)
+    monkeypatch.setattr(time, "time", clock)
+    state = tmp_path / "new" / "state"
+    state.mkdir(parents=True, mode=0o700)
+    shutil.copy2(site.state_dir / IDENTITY, state / IDENTITY)
+    command("backup", tmp_path / "copy", "--state-dir", site.state_dir)
+    said = command("restore", tmp_path / "copy", "--state-dir", state).output
+    site.close()
+
+    again = f"{datetime.fromtimestamp(START + 3600 + 2 * 3600, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    assert f"reports are collected again from {again} on" in said
+    assert "(2h)" in said
+    new = Site(state, site.codebook, clock, Settings(codebook=site.codebook, state_dir=state), pool)
+    (warning,) = new.get("/readyz").json()["warnings"]
+    assert warning["name"] == "keys"
+    assert f"no live key for the present period until {again}" in warning["detail"]
+    clock.now += 2 * 3600
+    new.service.tick()
+    assert new.get("/readyz").json() == {"ok": True}
+    new.close()
 
 
 def test_a_restored_aggregator_can_not_roll_the_bundle_back(filled: Site, restored: Any, tmp_path: Path) -> None:

@@ -273,6 +273,17 @@ def test_a_discard_is_recorded_without_a_count(site: Site) -> None:
     problem(site.put(notice + b"x"), "malformed-batch")
 
 
+def test_a_discard_for_a_revoked_key_is_not_taken_for_a_small_crowd(site: Site) -> None:
+    small, revoked = (site.header(name, 0, size=0, kind="discard") for name in ("theme", "dark_mode"))
+    site.put(small.encode())
+    site.service.storage.revoke_key(revoked.key)
+    verdict = site.put(revoked.encode()).json()
+
+    assert (verdict["state"], verdict["reason"]) == ("accepted", None)
+    found = {one["metric"]: one["reason"] for one in site.json("/v1/status")["discarded"]}
+    assert found == {"theme": "too-few", "dark_mode": "revoked-key"}
+
+
 # -- what is refused at the door ------------------------------------------------------------------
 
 

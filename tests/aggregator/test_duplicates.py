@@ -15,7 +15,7 @@ import pytest
 
 from hubbub.wire import BatchHeader
 from hubbub_aggregator import duplicates as module
-from hubbub_aggregator.duplicates import Duplicates, as_nonces, distinct, masks
+from hubbub_aggregator.duplicates import Duplicates, Fresh, as_nonces, distinct, masks
 from hubbub_aggregator.nonce_filter import NonceFilter, hashes
 from hubbub_aggregator.storage import Accepted, Batch, Storage, StorageError
 from tests.aggregator.backends import BACKENDS, Backend, Make, counted
@@ -70,11 +70,11 @@ def settle(storage: Any, known: Duplicates, number: int, raw: bytes, metric: byt
     nonces, _ = distinct([raw])
     storage.admit(Batch(name(number), BatchHeader(metric, 7, 3, 10, 70), name(number) * 2, "pending", f"file-{number}"))
     while True:
-        version, repeated, last = known.counted(metric, 7, nonces, others)
+        version, repeated, last, hashed = known.counted(metric, 7, nonces, others)
         fresh = nonces[~repeated].tobytes()
         accepted = Accepted(len(fresh) // 16, {}, b"tally", fresh, "{}")
         if storage.accept(name(number), version, accepted, last) == "accepted":
-            known.add(metric, 7, version, name(number), fresh)
+            known.add(metric, 7, version, name(number), hashed)
             return len(fresh) // 16
 
 
@@ -157,7 +157,7 @@ def test_who_comes_too_late_reads_only_what_came_in_between(storage: Storage) ->
     assert late.counted(METRIC, 7, nonces)[0] == 20
     settle(storage, quick, 20, mine[: 16 * 10] + os.urandom(16 * 990))
     before = counting.bytes
-    version, repeated, _ = late.counted(METRIC, 7, nonces)
+    version, repeated, *_ = late.counted(METRIC, 7, nonces)
     assert (version, int(repeated.sum())) == (21, 10)
     assert counting.bytes - before < 1.5 * 16 * 1_000  # that batch, and ten questions
 
@@ -175,14 +175,14 @@ def test_what_another_thread_has_read_meanwhile_is_not_read_again(storage: Stora
         settle(counting, known, number, os.urandom(16 * reports), others=50 * reports)
     a, b = (distinct([os.urandom(16 * reports)])[0] for _ in range(2))
     wait_to_settle(storage, 10)
-    version, _, last = known.counted(METRIC, 7, a)
+    version, _, last, _ = known.counted(METRIC, 7, a)
     known.counted(METRIC, 7, b)
     done = Accepted(reports, {}, b"tally", a.tobytes(), "{}")
     assert storage.accept(name(10), version, done, last) == "accepted"
     before = counting.bytes
     assert known.counted(METRIC, 7, b).version == 11
     assert counting.bytes - before < 1.1 * 16 * reports, "more than the one that came in between"
-    known.add(METRIC, 7, version, name(10), a.tobytes())
+    known.add(METRIC, 7, version, name(10), Fresh(np.sort(hashes(a))))
     before = counting.bytes
     assert known.counted(METRIC, 7, b).version == 11
     assert counting.bytes - before < 0.1 * 16 * reports, "something was read again"
@@ -221,7 +221,7 @@ def test_what_is_known_stays_where_a_storage_does_not_answer(storage: Storage, m
         patched.setattr(counting, "accepted", away)
         with pytest.raises(StorageError):
             known.counted(METRIC, 7, distinct([raw[5]])[0])
-        known.add(METRIC, 7, 5, name(5), raw[5])
+        known.add(METRIC, 7, 5, name(5), Fresh(np.sort(hashes(as_nonces(raw[5])))))
     before = counting.bytes
     assert not known.counted(METRIC, 7, distinct([raw[5]])[0]).repeated.any()
     assert counting.bytes - before < 16 * 100
@@ -234,7 +234,7 @@ def test_a_batch_that_can_not_be_taken_in_leaves_nothing_half_known(storage: Sto
     settle(storage, known, 0, raw[0])
     nonces = distinct([raw[1]])[0]
     wait_to_settle(storage, 1)
-    version, _, last = known.counted(METRIC, 7, nonces[:1])
+    version, _, last, _ = known.counted(METRIC, 7, nonces[:1])
     assert storage.accept(name(1), version, Accepted(2_000, {}, b"", nonces.tobytes(), "{}"), last) == "accepted"
 
     def failing(*_anything: object) -> bytes:
@@ -242,9 +242,9 @@ def test_a_batch_that_can_not_be_taken_in_leaves_nothing_half_known(storage: Sto
 
     with monkeypatch.context() as patched:
         patched.setattr(storage, "nonces", failing)
-        known.add(METRIC, 7, version, name(1), nonces.tobytes())
+        known.add(METRIC, 7, version, name(1), Fresh(np.sort(hashes(nonces))))
     for each in raw:
-        version, repeated, _ = known.counted(METRIC, 7, distinct([each])[0])
+        version, repeated, *_ = known.counted(METRIC, 7, distinct([each])[0])
         assert version == 2
         assert repeated.all()
 
@@ -261,6 +261,9 @@ def test_a_nonce_that_was_found_is_not_looked_for_any_further(storage: Storage) 
 
 
 def test_a_filter_that_is_wrong_about_everything_drops_no_report(storage: Storage, monkeypatch: Any) -> None:
+    ask = NonceFilter.ask
+    everything = lambda self, hashed: ask(self, hashed)._replace(maybe=np.arange(len(hashed)))  # noqa: E731
+    monkeypatch.setattr(NonceFilter, "ask", everything)
     monkeypatch.setattr(NonceFilter, "may_hold", lambda _self, hashed: np.arange(len(hashed)))
     known = Duplicates(storage)
     for number, count in enumerate([3_000, 3_000, 100]):
@@ -289,10 +292,10 @@ def test_what_a_failover_lost_is_not_taken_for_counted() -> None:
     asked, _ = distinct([b"x" * 16 + b"y" * 16 + b"z" * 16])
     assert known.counted(METRIC, 7, asked)[1].tolist() == [True, True, False]
     storage.kept[1] = (b"c" * 16 + b"3", b"z" * 16)
-    version, repeated, _ = known.counted(METRIC, 7, asked)
+    version, repeated, *_ = known.counted(METRIC, 7, asked)
     assert (version, repeated.tolist()) == (2, [True, False, True])
     del storage.kept[1]
-    version, repeated, _ = known.counted(METRIC, 7, asked)
+    version, repeated, *_ = known.counted(METRIC, 7, asked)
     assert (version, repeated.tolist()) == (1, [True, False, False])
 
 
@@ -366,15 +369,30 @@ def test_filters_that_nobody_asks_about_are_given_up(storage: Storage, monkeypat
     assert known.size == 0
 
 
-@pytest.mark.parametrize("bits", [16, 24])
-def test_a_filter_misses_nothing_and_is_rarely_wrong_whatever_nonces_look_like(bits: int) -> None:
-    """Secrets are fresh each time. 880 are expected at 16 bits: 2,000 would be 37 standard deviations away."""
+@pytest.mark.parametrize(("bits", "words", "most"), [(16, 1, 2_000), (24, 4, 200)])
+def test_a_filter_misses_nothing_and_is_rarely_wrong_whatever_nonces_look_like(
+    bits: int, words: int, most: int
+) -> None:
+    """Secrets are fresh each time. About 820 and 30 are expected: the bounds are 30 standard deviations away."""
     prefix, half = bytes(8), 100_000
     held = as_nonces(b"".join(prefix + os.urandom(8) for _ in range(half)) + os.urandom(16 * half))
     others = as_nonces(b"".join(prefix + os.urandom(8) for _ in range(half)) + os.urandom(16 * half))
-    filter_ = NonceFilter(2 * half, bits, int.from_bytes(os.urandom(8)) | 1)
+    filter_ = NonceFilter(2 * half, bits, int.from_bytes(os.urandom(8)) | 1, words)
     for part in np.split(held, 4):
         filter_.add(np.sort(hashes(part)))
     assert len(filter_.may_hold(hashes(held))) == 2 * half
-    assert len(filter_.may_hold(hashes(others))) < 2_000
+    assert len(filter_.may_hold(hashes(others))) < most
     assert filter_.size == 2 * half * bits // 8
+
+
+def test_what_was_asked_about_is_added_as_by_itself() -> None:
+    one, other = NonceFilter(1_000, 16, 3), NonceFilter(1_000, 16, 3)
+    before, batch = (np.sort(hashes(as_nonces(os.urandom(16 * 700)))) for _ in range(2))
+    for each in (one, other):
+        each.add(before)
+    asked = one.ask(batch)
+    assert asked.maybe.tolist() == one.may_hold(batch).tolist()
+    one.add_asked(asked)
+    other.add(batch)
+    assert (one._words[0] == other._words[0]).all()
+    assert len(one.may_hold(np.concatenate([before, batch]))) == 1_400

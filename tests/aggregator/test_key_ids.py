@@ -85,7 +85,7 @@ class Life:
     def step(self) -> None:
         """The same without signing, which takes longest."""
         self.ring.ensure(self.now)
-        self.ring.forget(self.now - self.codebooks.wait)
+        self.ring.forget(self.now - self.codebooks.erase_after)
         keys = self.storage.sealing_keys()
         for key in keys:
             self.published[key.id][key.first_period, key.last_period] = key.public_key

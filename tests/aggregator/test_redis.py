@@ -17,7 +17,8 @@ from pydantic import SecretStr
 
 from hubbub.problems import InvalidParameter
 from hubbub.wire import BatchHeader
-from hubbub_aggregator.duplicates import Duplicates, distinct
+from hubbub_aggregator.duplicates import Duplicates, Fresh, as_nonces, distinct
+from hubbub_aggregator.nonce_filter import hashes
 from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.spool import Spool
 from hubbub_aggregator.storage import (
@@ -396,12 +397,12 @@ def test_what_the_version_before_accepted_is_taken_over_also_while_it_still_runs
 
     storage.admit(batch(three))
     assert storage.accept(three, 2, accepted(three)) == "accepted"
-    known.add(METRIC, 7, 2, three, three)
+    known.add(METRIC, 7, 2, three, Fresh(hashes(as_nonces(three))))
     four = bytes(16)  # its id comes before all others
     accepted_by_the_version_before(open_(), four, b"4" * 16)
     assert storage.accepted(METRIC, 7)[:2] == before  # what has its place keeps it
     assert [mark[:16] for mark in storage.accepted(METRIC, 7)] == [ONE, TWO, three, four]
-    version, repeated, _ = known.counted(METRIC, 7, distinct([ONE + three + b"4" * 16 + b"5" * 16])[0])
+    version, repeated, *_ = known.counted(METRIC, 7, distinct([ONE + three + b"4" * 16 + b"5" * 16])[0])
     assert (version, repeated.tolist()) == (4, [True, True, True, False])
     assert [release.id for release in storage.releases()] == [four, ONE, TWO, three]
 
@@ -415,7 +416,7 @@ def test_a_batch_that_was_judged_against_one_that_a_failover_lost_is_judged_anew
     assert storage.accept(ONE, 0, accepted(b"1" * 16)) == "accepted"
     known = Duplicates(storage)
     nonces, _ = distinct([b"1" * 16 + b"2" * 16])
-    version, repeated, last = known.counted(METRIC, 7, nonces)
+    version, repeated, last, _ = known.counted(METRIC, 7, nonces)
     assert repeated.tolist() == [True, False]
     lost = [
         command("HSET", names.batches, ONE, waiting),
@@ -425,7 +426,7 @@ def test_a_batch_that_was_judged_against_one_that_a_failover_lost_is_judged_anew
     storage._client.run(lost)
     assert storage.accept(TWO, 0, accepted(b"2" * 16)) == "accepted"
     assert storage.accept(three, version, accepted(b"2" * 16), last) == "outdated"
-    version, repeated, last = known.counted(METRIC, 7, nonces)
+    version, repeated, last, _ = known.counted(METRIC, 7, nonces)
     assert (version, repeated.tolist()) == (1, [False, True])
     assert storage.accept(three, version, accepted(b"1" * 16), last) == "accepted"
 
@@ -439,13 +440,13 @@ def test_what_died_half_way_makes_no_nonce_of_its_retry_a_duplicate(opening: Cal
         dying = open_()
         cut_after(dying, commands)
         try:
-            version, _, _ = Duplicates(dying).counted(METRIC, 7, nonces)
+            version, *_ = Duplicates(dying).counted(METRIC, 7, nonces)
             dying.accept(TWO, version, accepted(nonces.tobytes()))
         except PowerCut:
             storage = open_()
             found = storage.batch(TWO)
             assert found is not None
-            version, repeated, _ = Duplicates(storage).counted(METRIC, 7, nonces)
+            version, repeated, *_ = Duplicates(storage).counted(METRIC, 7, nonces)
             assert (version, repeated.tolist()) == ((1, [True] * 2) if found.state == "accepted" else (0, [False] * 2))
             if found.state == "pending":
                 assert storage.accept(TWO, version, accepted(nonces.tobytes())) == "accepted"

@@ -400,18 +400,26 @@ def test_the_records_of_expired_releases_stay_without_their_counts(backend: Back
 
 
 def test_the_periods_of_discards_are_told(backend: Backend, storage: Storage) -> None:
-    assert storage.discarded(METRIC, 0, 99) == set()
+    assert storage.discarded(METRIC, 0, 99) == {}
     for number, (metric, period) in enumerate([(METRIC, 5), (METRIC, 7), (METRIC, 7), (METRIC, 9), (OTHER, 8)]):
         notice = BatchHeader(metric, period, 3, kind="discard")
         storage.admit(Batch(number.to_bytes(16), notice, b"d" * 32, "accepted"))
     storage.accept(storage.admit(batch(10, period=6)).id, 0, accepted(10))
     storage.refuse(storage.admit(batch(11, period=6)).id, "batch-too-small", None, {})
 
-    assert storage.discarded(METRIC, 0, 99) == {5, 7, 9}
-    assert storage.discarded(METRIC, 6, 7) == {7}
+    assert storage.discarded(METRIC, 0, 99) == dict.fromkeys((5, 7, 9))
+    assert storage.discarded(METRIC, 6, 7) == {7: None}
     other = backend.open()
-    assert other.discarded(OTHER, 8, 8) == {8}
+    assert other.discarded(OTHER, 8, 8) == {8: None}
     other.close()
+
+
+def test_a_discard_keeps_its_reason_which_is_no_refusal(storage: Storage) -> None:
+    notice = BatchHeader(METRIC, 7, 3, kind="discard")
+    storage.admit(Batch((1).to_bytes(16), notice, b"d" * 32, "accepted", reason="revoked-key"))
+    storage.admit(Batch((2).to_bytes(16), notice, b"d" * 32, "accepted"))
+    assert storage.discarded(METRIC, 0, 99) == {7: "revoked-key"}
+    assert storage.tallied() == {"discard:accepted": 2}
 
 
 def test_everything_is_seen_by_another_handle(backend: Backend, storage: Storage) -> None:
@@ -526,7 +534,7 @@ def test_a_file_of_the_version_before_is_taken_over_with_all_its_nonces(tmp_path
     asked = NONCES[1][16 * 100 : 16 * 103] + b"\xff" * 16
     assert storage.among(METRIC, 7, (2).to_bytes(16), asked) == asked[:48]
     nonces, _ = distinct([NONCES[0][:160] + NONCES[1][-160:] + b"n" * 16])
-    version, repeated, _ = Duplicates(storage).counted(METRIC, 7, nonces)
+    version, repeated, *_ = Duplicates(storage).counted(METRIC, 7, nonces)
     assert (version, int(repeated.sum())) == (2, 20)
     assert [(one.period, one.tally, one.record) for one in storage.releases()] == [
         (5, b"tally-3", '{"id":3}'),
@@ -534,7 +542,7 @@ def test_a_file_of_the_version_before_is_taken_over_with_all_its_nonces(tmp_path
         (7, b"tally-2", '{"id":2}'),
     ]
     assert [one.id for one in storage.pending()] == [WAITING]
-    assert storage.discarded(METRIC, 0, 9) == {7}
+    assert storage.discarded(METRIC, 0, 9) == {7: None}
     assert storage.accept(WAITING, 1, accepted(4)) == "outdated"
     assert storage.accept(WAITING, 2, accepted(4)) == "accepted"
     assert storage.accepted(METRIC, 7, 2) == [WAITING]

@@ -23,6 +23,7 @@ from hubbub_aggregator.main import DATABASE
 from hubbub_aggregator.metrics import snapshot, stored_now
 from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.storage.redis import RedisStorage
+from hubbub_service_common import last_seen
 from hubbub_service_common.trusted_clock import TrustedClock
 from tests.aggregator.backends import counted
 from tests.aggregator.fleet import CODEBOOK, DAY, START, WAIT, Clock, Site, whole
@@ -203,6 +204,32 @@ def test_what_is_due_is_erased_an_hour_later_and_a_restart_begins_that_anew(plac
     problem(place.put(place.batch("dark_mode", [True] * 200)[:0] + late(place, period)), "batch-too-late")
 
 
+@pytest.mark.parametrize("later", [9 * DAY + 1, 400 * DAY])
+def test_what_a_shuffler_forwards_after_its_own_wait_is_taken_though_all_was_off_beyond_the_horizon(
+    place: Site, machine: Machine, monkeypatch: pytest.MonkeyPatch, later: float
+) -> None:
+    """It closes nothing before its clock has run for an hour; what it has then was acknowledged."""
+    machine.on_one_host = True
+    place.get("/v1/bundle", headers=machine.date())
+    look(place, machine)
+    waiting, period = place.batch("dark_mode", [True] * 250), place.period
+    boot(machine, monkeypatch, later)
+    place.reopen()
+    booted = machine.now
+    while machine.now < booted + 2 * HOUR + 300:
+        place.get("/v1/bundle", headers=machine.date())
+        place.service.tick()
+        machine.now += 60
+    name = os.urandom(16)
+    assert name_of(place.put(waiting, name, headers=machine.date())) == ""
+    place.work()
+    assert place.json(f"/v1/batches/{name.hex()}")["state"] == "accepted"
+    machine.now = booted + WAIT + 1
+    place.service.tick()
+    assert period not in secrets(place)
+    problem(place.put(late(place, period), headers=machine.date()), "batch-too-late")
+
+
 def late(site: Site, period: int) -> bytes:
     header = site.header("dark_mode", 1, period=period, key=0)
     return header.encode() + bytes(header.size)
@@ -337,6 +364,69 @@ def test_a_bundle_is_not_dated_by_a_clock_that_can_not_be_believed(
     machine.now += DAY
     after = right(place, told)
     assert machine.now <= after.body.expires <= machine.now + 7 * DAY
+
+
+@pytest.mark.parametrize("later", [5 * DAY, 8 * DAY, 400 * DAY])
+def test_after_a_boot_and_a_long_outage_devices_get_a_bundle_that_has_not_expired(
+    place: Site, machine: Machine, monkeypatch: pytest.MonkeyPatch, later: float
+) -> None:
+    """Its expiry goes by a clock in doubt, and nothing else in it; it is a usual one once the clock is believed."""
+    machine.on_one_host = True
+    place.get("/v1/bundle", headers=machine.date())
+    look(place, machine)
+    before = place.bundle()
+    boot(machine, monkeypatch, later)
+    place.reopen()
+    place.get("/v1/bundle", headers=machine.date())
+    look(place, machine)
+    assert place.service.in_doubt
+    after = right(place, before)
+    assert after.body.issued == before.body.issued
+    if later > 7 * DAY:
+        assert after.body.sequence == before.body.sequence + 1
+        assert machine.now < after.body.expires <= machine.now + DAY
+    assert headers_of(after) == headers_of(before)
+    machine.now += HOUR  # it stays, and is not signed at every look
+    place.service.tick()
+    told = right(place, after)
+    assert (told.body.issued, told.body.expires) == (int(machine.now), int(machine.now) + 7 * DAY)
+    assert 0 <= told.body.sequence - told.body.issued <= 1
+
+
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+def test_a_bundle_for_a_day_is_renewed_in_doubt_and_goes_when_the_clock_is_set_back(
+    place: Site, machine: Machine
+) -> None:
+    first = place.bundle()
+    machine.offset = 400 * DAY
+    place.reopen()
+    sequences = set()
+    for _ in range(27):
+        machine.now += HOUR
+        place.get("/v1/bundle", headers=machine.date())  # which disagrees all the time
+        place.service.tick()
+        told = right(place, first)
+        assert told.body.issued == first.body.issued
+        assert DAY / 2 - HOUR <= told.body.expires - machine.wall() <= DAY
+        sequences.add(told.body.sequence)
+    assert len(sequences) <= 4  # two or three in a day, and one for the keys of the next
+    machine.offset = 5 * DAY  # wrong, too, and before the end of the first one
+    place.get("/v1/bundle", headers=machine.date())
+    assert right(place, told).body.expires == first.body.expires
+    machine.offset = 0.0
+    place.get("/v1/bundle", headers=machine.date())
+    place.service.tick()
+    assert right(place, told).body.expires <= machine.now + 7 * DAY
+
+
+def boot(machine: Machine, monkeypatch: pytest.MonkeyPatch, later: float) -> None:
+    """The machine was off for this long."""
+    machine.now += later
+    monkeypatch.setattr(last_seen, "this_boot", lambda: "another")
+
+
+def headers_of(bundle: Bundle) -> list[object]:
+    return [codebook.metrics for codebook in bundle.body.codebooks]
 
 
 def test_a_bundle_from_a_time_to_come_is_signed_again_once_the_clock_is_believed(

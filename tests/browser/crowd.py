@@ -93,10 +93,12 @@ class Crowd:
         self.storage.admit(batch)
         self.storage.refuse(batch.id, reason, reports - sum(invalid.values()) if invalid else None, invalid)
 
-    def discard(self, name: str, period: int) -> None:
-        """A bucket that the shuffler gave up: it never had enough reports."""
+    def discard(self, name: str, period: int, reason: str | None = None) -> None:
+        """A bucket that the shuffler gave up: it never had enough reports, unless there is a reason."""
         header = BatchHeader(self.governed(name, period).metric.id, period, 0, kind="discard")
-        self.storage.admit(Batch(self._id(), header, hashlib.sha256(header.encode()).digest(), "accepted"))
+        self.storage.admit(
+            Batch(self._id(), header, hashlib.sha256(header.encode()).digest(), "accepted", None, reason)
+        )
 
     def _batch(self, name: str, period: int, count: int) -> Batch:
         metric = self.governed(name, period).metric

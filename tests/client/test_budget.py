@@ -10,6 +10,7 @@ import pytest
 
 from hubbub.period import Calendar
 from hubbub_client import Outcome
+from hubbub_client._checksum import renew
 from hubbub_client._limits import NO_LIMITS
 from hubbub_client._state import NoDurableState, State
 from hubbub_client.ledger import Decision, Ledger, _write
@@ -136,6 +137,7 @@ def test_a_refusal_over_budget_is_final_for_its_period(world: World) -> None:
     client = world.client(max_epsilon=4)
     with client._state.transaction() as connection:  # an earlier codebook has spent today's budget
         connection.execute("INSERT INTO days VALUES (?, '4')", (int(world.time.now // DAY),))
+        renew(connection, "days")
     for _ in range(3):
         assert client.flush(0)
         assert client.record("theme", "dark") is Outcome.OVER_BUDGET

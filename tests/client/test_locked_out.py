@@ -44,6 +44,20 @@ def test_a_child_that_is_forked_while_the_app_itself_imports_hangs_nowhere(modul
     assert flushed is False
 
 
+@pytest.mark.parametrize("module", ["sqlite3", "hubbub_client._parts"])
+@pytest.mark.parametrize("used", [True, False])
+def test_a_child_that_cannot_make_its_first_client_says_so_in_time(module: str, used: bool, tmp_path: Path) -> None:
+    """Also if nobody had used the SDK before the fork, but only imported it."""
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.client.first_client", module, str(tmp_path), *(["used"] if used else [])],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == "NoDurableState\n"
+
+
 @pytest.mark.parametrize("packaged", [True, False])
 def test_a_child_of_a_fork_that_waited_in_vain_hangs_nowhere(packaged: bool, tmp_path: Path) -> None:
     outcomes = outcomes_of("gate", tmp_path, packaged=packaged, seconds="0.5")

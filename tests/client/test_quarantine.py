@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hubbub_client import Client, Outcome, _state
-from tests.client.world import DAY, HOURLY, START, World, period_of, rows, signed
+from tests.client.world import DAY, HOURLY, START, TOML, World, period_of, rows, signed
+
+STEADY = TOML.replace("[metrics.startup_ms]", "[metrics.startup_ms]\nmissing = 0")
 
 
 @pytest.fixture
@@ -128,6 +132,37 @@ def test_a_process_that_has_the_damaged_file_open_moves_on_with_the_others(world
         assert client.record("theme", "dark") is Outcome.RECORDED
     assert all(client.flush(5, now=True) for client in (first, second))
     assert len({plaintext.nonce for _, plaintext in world.opened()}) == 1
+
+
+@pytest.mark.parametrize("step", ["identity", "connect", "version_of"])
+def test_a_process_that_opens_a_file_while_another_puts_it_aside_moves_on_with_it(
+    world: World, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of its steps that comes after: it stays with no file that was put aside."""
+    world.transport.bundle = signed(STEADY)
+    world.ready().close()
+    world.directory.rename(world.directory.with_name("aside"))
+    shutil.copytree(world.directory.with_name("aside"), world.directory)
+    clients: list[Client] = []
+    real = getattr(_state, step)
+
+    def slow(*given: Any) -> Any:
+        done = real(*given)
+        monkeypatch.setattr(_state, step, real)
+        clients.append(world.client())  # which finds that the directory is a copy
+        clients[0].flush(0)
+        return done
+
+    monkeypatch.setattr(_state, step, slow)
+    clients.append(world.client())
+    assert clients[0].stats()["state:quarantined"] == 1
+    for day in (1, 2, 3):
+        world.time.now = START + day * DAY + 50_000
+        world.transport.bundle = signed(STEADY, now=START + day * DAY)
+        for client in clients:
+            client.flush(0, now=True)
+    periods = [header.period - period_of(START) for header, _ in world.opened()]
+    assert sorted(periods) == [1, 2]
 
 
 def test_a_file_that_someone_deletes_while_it_is_open_counts_as_lost(world: World) -> None:

@@ -131,12 +131,46 @@ def test_pages_that_all_lost_their_rows_close_what_had_begun(world: World) -> No
     check_that_today_is_closed(world)
 
 
-@pytest.mark.parametrize("table", ["ledger", "totals"])
-def test_an_older_page_of_the_account_closes_what_had_begun(world: World, table: str) -> None:
+@pytest.mark.parametrize("table", ["ledger", "totals", "facts"])
+@pytest.mark.parametrize("recorded", [["theme"], ["theme", "startup_ms", "other"], []])
+def test_an_older_page_that_lacks_nothing_but_spends_is_mended(world: World, table: str, recorded: list[str]) -> None:
+    """As a disk leaves it that loses a write. A metric with `missing` goes on like where nothing was recorded."""
+    another = STEADY.partition("[metrics.theme]")[2].partition("[metrics.startup_ms]")[0]
+    world.transport.bundle = signed(STEADY + f"[metrics.other]{another}".replace("epsilon = 2", "epsilon = 1"))
     world.ready().close()
     charged = page_of(world, table)
-    draw_today(world)
+    with world.ready() as client:
+        for name in recorded:
+            client.record(name, 3 if name == "startup_ms" else "dark")
+        client.flush(0, now=True)
+    before = Counter(header.metric for header, _ in world.opened())
     put_page(world, table, charged)
+    world.time.now += 1_000
+    with world.client() as client:
+        for name in ("theme", "other"):
+            client.record(name, "dark")
+        client.flush(0, now=True)
+        assert "state:quarantined" not in client.stats()
+        assert ("state:mended" in client.stats()) is bool(recorded)
+        again = Counter(header.metric for header, _ in world.opened())
+        assert max(again.values()) == 1
+        assert before <= again
+        world.time.now = START + DAY + 50_000
+        client.flush(0, now=True)
+    steady = [
+        header.period for header, _ in world.opened() if header.metric == codebook(STEADY).metric("startup_ms").id
+    ]
+    assert steady == [TODAY]
+
+
+def test_an_older_page_that_lacks_charges_closes_what_had_begun(world: World) -> None:
+    world.time.now -= DAY
+    world.transport.bundle = signed(now=START - DAY)
+    world.ready().close()
+    world.time.now += DAY
+    charged = page_of(world, "ledger")
+    draw_today(world)
+    put_page(world, "ledger", charged)
     check_that_today_is_closed(world)
 
 
@@ -273,6 +307,45 @@ def test_a_copy_of_the_whole_directory_starts_closed(world: World) -> None:
     check_that_today_is_closed(world)
 
 
+def copy_as_others(world: World, backup: Path) -> None:
+    world.directory.rename(world.directory.with_name(f"before {backup.name}"))  # which keeps the inodes in use
+    shutil.copytree(backup, world.directory)
+
+
+def copy_in_place(world: World, backup: Path) -> None:
+    for saved in backup.iterdir():
+        (world.directory / saved.name).write_bytes(saved.read_bytes())
+
+
+@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("restore", [copy_as_others, copy_in_place])
+def test_a_directory_that_is_restored_a_second_time_starts_closed_again(
+    world: World, restore: Callable[[World, Path], None], links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy of a successor is no better known than that of any other file."""
+    if not links:
+        monkeypatch.setattr("os.link", full_disk)
+
+    def day(number: int) -> None:
+        world.time.now = START + number * DAY + 1_000
+        with world.client() as client:
+            client.flush(0)
+            try_again(client)
+
+    first, second = (world.directory.with_name(name) for name in ("first", "second"))
+    day(0)
+    shutil.copytree(world.directory, first)
+    copy_as_others(world, first)
+    day(0)  # closed, and nothing is charged to the successor yet
+    shutil.copytree(world.directory, second)
+    with witness(world).open("rb"):  # so that no later one has the same inode
+        day(1)
+        restore(world, second)
+        day(1)
+        day(2)
+    assert draws(world) == {TODAY: 1, TODAY + 1: 1, TODAY + 2: 1}
+
+
 def test_a_file_that_was_deleted_while_no_client_ran_starts_closed(world: World) -> None:
     draw_today(world)
     file(world).unlink()
@@ -319,6 +392,58 @@ def test_a_file_of_the_version_before_the_witness_that_is_put_back_starts_closed
     draw_today(world)
     restore_in_place(world, copy)
     check_that_today_is_closed(world)
+
+
+# -- older copies under running clients ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("with_witness", [True, False])
+def test_an_older_copy_that_is_written_over_a_file_in_use_is_noticed_before_anything_is_drawn(
+    tmp_path: Path, with_witness: bool
+) -> None:
+    """By the steady lane, whatever was recorded."""
+    reported: list[set[tuple[str, int]]] = []
+    for recorded in (True, False):
+        world = World(tmp_path / str(recorded) / "state")
+        world.transport.bundle = signed(STEADY)
+        clients = [world.ready(), world.ready()]
+        assert clients[0]._state.scrub()
+        copies = [(path, path.read_bytes()) for path in (file(world), witness(world))]
+        for world.time.now in (START + 20_000, START + DAY + 20_000):
+            for client in clients:
+                if recorded:
+                    client.record("theme", "dark")
+                client.flush(0, now=True)
+        drawn = by_metric(world)
+        assert set(drawn.values()) == {1}
+        assert clients[0]._state.scrub()
+        for path, copy in copies[: 2 if with_witness else 1]:
+            path.write_bytes(copy)  # the same inode
+        for world.time.now in range(START + DAY + 30_000, START + 4 * DAY, 30_000):
+            world.transport.bundle = signed(STEADY, now=int(world.time.now) // DAY * DAY)
+            for client in clients:
+                if recorded:
+                    client.record("theme", "dark")
+                client.flush(0, now=True)
+        assert sum(client.stats().get("state:quarantined", 0) for client in clients) == 1
+        assert set(by_metric(world).values()) == {1}
+        reported.append({key for key in by_metric(world) if key[0] == "startup_ms"})
+    assert reported[0] == reported[1]
+    assert ("startup_ms", TODAY + 2) in reported[0]
+
+
+def test_a_page_that_is_lost_under_a_running_client_is_noticed_before_anything_is_drawn_on_it(world: World) -> None:
+    world.transport.bundle = signed(STEADY)
+    with world.ready() as client:
+        with client._state.transaction() as connection:
+            connection.execute("DELETE FROM days")  # past the checksum
+        world.time.now += DAY
+        client.record("theme", "dark")
+        with pytest.raises(NoDurableState), client._state.transaction() as connection:
+            client._state.check(connection, "occasional")
+        assert "state:quarantined" not in client.stats()  # else it could be seen that something was recorded
+        client.flush(0, now=True)
+        assert client.stats()["state:quarantined"] == 1
 
 
 # -- what closes nothing ------------------------------------------------------------------------

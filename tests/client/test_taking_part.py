@@ -387,3 +387,28 @@ def test_which_periods_are_reported_does_not_depend_on_what_was_recorded(
     assert reported == [reported[0]] * 4
     # The first hour, which was pinned before; and of the others so many, or those for which three were left each.
     assert len(reported[0]) == (1 + 64 if max_epsilon is None else 1 + 5)
+
+
+def test_a_start_on_a_full_disk_asks_for_the_same_whatever_was_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A value that is too late by now is to be deleted, and that cannot be written."""
+
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    asked: list[list[str]] = []
+    for recorded in (True, False):
+        world = World(tmp_path / str(recorded))
+        with world.ready() as client:
+            if recorded:
+                assert client.record("startup_ms", 3) is Outcome.RECORDED
+        world.time.go_to(START + 3 * DAY)
+        world.transport.requests.clear()
+        with monkeypatch.context() as now:
+            now.setattr("hubbub_client._looks.write", full)
+            with world.client() as client:
+                client.flush(0, now=True)
+                assert ("error:NoDurableState" in client.stats()) is recorded
+        asked.append([request.method for request in world.transport.requests])
+    assert asked[0] == asked[1] == ["GET"]

@@ -113,7 +113,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 def test_the_status_says_what_operators_ask(populated: Visited) -> None:
     status = populated.get("/v1/status").json()
-    assert status["discarded"] == [{"metric": "nasty", "period": "2027-01-11"}]
+    assert status["discarded"] == [{"metric": "nasty", "period": "2027-01-11", "reason": "too-few"}]
     assert status["storage"]["kind"] == "sqlite"
     assert status["storage"]["bytes"] > 10_000
     assert status["single_operator"] is True

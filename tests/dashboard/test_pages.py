@@ -15,6 +15,7 @@ import pytest
 from hubbub_aggregator.app import create_app
 from hubbub_aggregator.dashboard import routes, words
 from hubbub_aggregator.dashboard.routes import HEADERS
+from hubbub_service_common.trusted_clock import TrustedClock
 from tests.browser.crowd import Crowd
 from tests.browser.sites import DAY, TODAY, start
 from tests.dashboard.conftest import CODEBOOK, NASTY, Visited
@@ -145,6 +146,33 @@ def test_a_discarded_bucket_is_named_with_what_to_change(populated: Visited) -> 
     assert "2027-01-11" in text
     assert "hubbub plan metrics.toml" in text
     assert "duplicate" in text
+
+
+def test_a_revoked_key_is_not_blamed_on_a_small_crowd(tmp_path: Path) -> None:
+    service = start(tmp_path, CODEBOOK)
+    Crowd(service.storage, service.codebooks).discard("dark_mode", TODAY, "revoked-key")
+    text = Visited(create_app(service), service).page("/operations").text
+    service.close()
+    assert "revoked-key" in text
+    assert "Nobody can open them" in text
+    assert "Too few devices" not in text
+    assert "hubbub plan" not in text
+
+
+def test_a_clock_in_doubt_is_said_first_and_hides_no_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TrustedClock, "warning", lambda _clock: "this clock is 7200 s behind a shuffler's: check it")
+    service = start(tmp_path, CODEBOOK, TODAY * DAY - 7200.0)
+    Crowd(service.storage, service.codebooks).shares("dark_mode", TODAY, np.array([0.6, 0.4]), 2000)
+    site = Visited(create_app(service), service)
+    site.app.state.dashboard = routes.Dashboard(site.app, is_patient=True)
+    operations, overview = (" ".join(site.page(path).text.split()) for path in ("/operations", "/"))
+    ready = site.get("/readyz").json()
+    service.close()
+    (warning,) = ready["warnings"]
+    assert warning["detail"][1:] in operations
+    assert operations.index("7200 s behind a shuffler's") < operations.index("accepted batches")
+    assert "Up to date" not in operations
+    assert "2 000 reports 2027-01-15, still to come, by this clock" in overview
 
 
 def test_a_range_that_cannot_be_shown_says_why_and_keeps_the_form(populated: Visited) -> None:

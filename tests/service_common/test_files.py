@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hubbub.problems import InvalidParameter
 from hubbub_service_common import files
 
 
@@ -99,6 +100,28 @@ def test_a_state_directory_is_private_also_if_it_was_there_before(tmp_path: Path
     (tmp_path / "state").mkdir(mode=0o755)
     assert mode(files.state_directory(tmp_path / "state")) == 0o700
     assert mode(files.state_directory(tmp_path / "new" / "state")) == 0o700
+
+
+def test_a_state_directory_that_can_not_be_used_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path, why in ((tmp_path / "file", "it is a file"), (tmp_path / "file" / "x", "Not a directory")):
+        with pytest.raises(InvalidParameter, match=f"can't be used: {why}"):
+            files.state_directory(path)
+    with pytest.raises(InvalidParameter, match="can't be used"):
+        files.state_directory(Path("/proc/x"))
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "other"),
+    [("identity.key", "aggregator", "shuffler"), ("reports.sqlite", "shuffler", "aggregator")],
+)
+def test_no_service_starts_in_the_state_directory_of_the_other(
+    tmp_path: Path, name: str, own: files.Service, other: files.Service
+) -> None:
+    (tmp_path / name).touch()
+    assert files.state_directory(tmp_path, own) == tmp_path
+    with pytest.raises(InvalidParameter, match=f"is the state directory of an? {own}, since it has {name}"):
+        files.state_directory(tmp_path, other)
 
 
 def test_a_file_that_is_there_is_not_opened_anew(tmp_path: Path) -> None:

@@ -88,7 +88,8 @@ def reasons(address: str) -> list[str]:
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_start_waits_for_redis_and_answers_meanwhile(tmp_path: Path, service: str) -> None:
     server = RedisServer(tmp_path / "redis")
-    remember(AggregatorSettings(state_dir=tmp_path / "state"))
+    if service == "aggregator":
+        remember(AggregatorSettings(state_dir=tmp_path / "state"))
     with started(tmp_path, service, storage=server.url, log_format="json") as process:
         wait_for(process.answers)
         assert reasons(process.address) == reasons(process.admin) == ["storage"]

@@ -240,6 +240,49 @@ def test_a_step_to_where_the_other_clock_was_before_it_is_believed_at_once(machi
     assert clock.believable()
 
 
+def test_a_laptop_that_naps_closes_what_was_due_an_hour_of_running_time_ago(
+    machine: Machine, clock: TrustedClock
+) -> None:
+    sums, held = 0, 0
+    for minute in range(24 * 60):
+        machine.running += 60
+        clock.look()
+        clock.hear(machine.own_date())
+        reached = clock.reached()
+        assert reached <= machine.wall() - LONGEST_WAIT
+        held += reached == -math.inf
+        sums += reached >= machine.wall() - 2 * LONGEST_WAIT
+        if minute % 50 == 49:
+            machine.offset += 360
+    assert held < 60
+    assert sums > 1_300
+    clock.hear(machine.date())  # one on another machine, which was not suspended
+    assert clock.reached() == -math.inf
+
+
+def test_what_a_clock_said_before_a_step_forward_is_past_and_what_it_says_since_is_not(
+    machine: Machine, clock: TrustedClock
+) -> None:
+    _run(machine, clock, 2 * LONGEST_WAIT)
+    right = machine.wall()
+    machine.offset = 5 * _DAY
+    _run(machine, clock, LONGEST_WAIT - 30)
+    assert clock.reached() < right
+    machine.offset = 2 * _DAY  # and back a bit: nobody knows
+    clock.look()
+    assert clock.reached() == -math.inf
+
+
+def test_the_warning_says_how_long_it_lasts(machine: Machine, clock: TrustedClock) -> None:
+    clock.hear(machine.own_date())
+    machine.offset = 2 * 3_600
+    clock.hear(machine.own_date())
+    assert clock.was_set(40)
+    assert "has run for 40 seconds without a step, which by this clock is 2027-01-15 10:17:20 UTC" in str(
+        clock.warning()
+    )
+
+
 @pytest.mark.parametrize("offset", [-400 * _DAY, -600.0, 4_000.0, 5 * _DAY])
 def test_a_start_far_from_when_the_service_ran_last_is_like_a_step(machine: Machine, offset: float) -> None:
     machine.offset = offset

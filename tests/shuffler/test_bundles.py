@@ -94,6 +94,23 @@ def test_a_bundle_that_cannot_be_trusted_changes_nothing(tmp_path: Path, bad: by
     run(World(tmp_path), scenario)
 
 
+def test_that_a_bundle_has_expired_is_said_once_and_again_of_another(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The message has the time of the attempt in it."""
+
+    async def scenario(world: World) -> None:
+        for lifetime in (50, 60):
+            world.aggregator.bundle = signed(NOW - 100, lifetime=lifetime)
+            for _ in range(3):
+                world.clock.now += 1
+                assert not await world.bundles.refresh()
+        assert caplog.text.count("no new bundle: ExpiredBundle: the bundle expired at") == 2
+        assert world.bundles.refused["ExpiredBundle"] == 6
+
+    run(World(tmp_path), scenario)
+
+
 def test_the_copy_on_disk_serves_while_the_aggregator_is_away(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         world.aggregator.up = False
@@ -193,7 +210,9 @@ def test_a_storage_that_cannot_be_written_is_not_ready(tmp_path: Path) -> None:
         assert (await world.client.get("/readyz")).json() == {"ok": True}
         world.storage.check = locked  # type: ignore[method-assign]  # a file that someone else holds
         assert (answer := await world.client.get("/readyz")).status_code == 503
-        assert answer.json()["reasons"] == [{"name": "storage", "detail": "the storage can't be written"}]
+        assert answer.json()["reasons"] == [
+            {"name": "storage", "detail": "the storage can't be written: the log of the shuffler says why"}
+        ]
 
     run(World(tmp_path), scenario)
 

@@ -15,8 +15,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hubbub_cli.shuffler import shuffler
-from hubbub_shuffler.storage import AsyncStorage, Overview, Plan, StorageError, _sqlite_damage
+from hubbub_shuffler.high_water import HighWater
+from hubbub_shuffler.storage import Arrivals, AsyncStorage, Overview, Plan, StorageError, _sqlite_damage
 from hubbub_shuffler.storage.sqlite import SqliteStorage
+from tests.shuffler.backends import BUCKET, TERMS
 from tests.shuffler.storage_processes import killed_after_adding
 from tests.shuffler.test_metrics import Operated
 from tests.shuffler.world import CLOSES, METRIC, THEME, THEME_SEALED, Clock, unique, upload
@@ -308,6 +310,30 @@ def test_a_bucket_that_came_back_from_its_way_is_mended(tmp_path: Path) -> None:
 # -- the log ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("table", ["buckets", "batches"])
+def test_damaged_records_stop_ingest_and_readiness(tmp_path: Path, table: str) -> None:
+    """Nothing could leave again, so that nothing more is acknowledged; and who asks is told what to do."""
+
+    async def main() -> None:
+        path, clock = tmp_path / "reports.sqlite", Clock(0)
+        storage = opened(path, clock)
+        await storage.add([Arrivals(BUCKET, TERMS, unique(10, TERMS.size))])
+        await storage.aclose()
+        with closing(sqlite3.connect(path)) as db:
+            (root,) = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).fetchone()
+        with path.open("r+b") as file:
+            file.seek((root - 1) * PAGE)
+            file.write(b"\xff" * PAGE)
+        storage = opened(path, clock)
+        with pytest.raises(StorageError, match=r"The file is damaged: docs/how-to/monitor\.md"):
+            await storage.check()
+        with pytest.raises(StorageError):
+            await HighWater(storage).admit([Arrivals(BUCKET, TERMS, unique(1, TERMS.size))])
+        await storage.aclose()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("missing", [True, False], ids=["deleted", "there"])
 def test_a_log_that_is_gone_after_a_kill_is_noticed_with_how_many_are_lost(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, missing: bool
@@ -414,6 +440,43 @@ def test_an_operator_sees_salvages_and_gives_up_damaged_buckets(
     assert adds_up(overview)
     assert not any(overview.batches.values())
     asyncio.run(storage.aclose())
+
+
+@pytest.mark.parametrize("meanwhile", ["settled", "mended"])
+def test_a_bucket_that_goes_or_is_mended_during_a_look_is_not_taken_for_damaged(
+    tmp_path: Path, meanwhile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        damaged = Damaged(tmp_path)
+        await damaged.fill()
+        if meanwhile == "mended":
+            spoil(damaged.path, damaged.sealed[0])
+        damaged.clock.now = CLOSES
+        storage, other = opened(damaged.path, damaged.clock), opened(damaged.path, damaged.clock)
+        (bucket,) = [each.bucket for each in await storage.close((), due=CLOSES) if each.bucket.metric == METRIC]
+        assert await storage.plan(bucket, Plan((os.urandom(16),), os.urandom(32), COUNT, 0))
+        done: list[object] = []
+
+        def scan(db: sqlite3.Connection, row: Any) -> dict[int, list[int]]:
+            if not done:
+                done.append(meanwhile)
+                if meanwhile == "mended":
+                    assert other.blocking.repair.mend(bucket)
+                else:
+                    claim = other.blocking.claim(60.0)
+                    assert claim
+                    assert other.blocking.settle(claim, "accepted")
+                    assert other.blocking.forget()
+            return readable(db, row)
+
+        readable = _sqlite_damage._readable
+        monkeypatch.setattr(_sqlite_damage, "_readable", scan)
+        assert storage.blocking.repair.find() == []
+        assert done
+        await storage.aclose()
+        await other.aclose()
+
+    asyncio.run(main())
 
 
 def test_a_wrong_state_directory_is_said_and_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

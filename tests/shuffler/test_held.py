@@ -192,8 +192,10 @@ def test_no_wrong_clock_makes_a_batch_too_late(
 
 
 def test_what_is_held_at_our_own_horizon_is_deleted_under_its_reason(
-    tmp_path: Path, machine: Machine, server: RedisServer | None
+    tmp_path: Path, machine: Machine, server: RedisServer | None, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """And it is said aloud, once: they were acknowledged."""
+
     async def scenario(world: World) -> None:
         sealed = await refused(world, machine, "unknown-key")
         world.aggregator.up = False
@@ -206,6 +208,9 @@ def test_what_is_held_at_our_own_horizon_is_deleted_under_its_reason(
         overview = await world.storage.overview()
         assert (overview.held, overview.waiting) == ({}, [])
         assert overview.counts["dark_mode", "unknown-key"] == (5, 1)
+        (said,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+        assert "of dark_mode is deleted with its 5 reports" in said
+        assert "(unknown-key)" in said
         if server is None:
             assert not [each for each in sealed if each in files_of(tmp_path)]
 
@@ -407,7 +412,8 @@ def test_the_operator_sees_offers_and_discards_what_is_held(
             "until": "2027-01-22T10:00Z",
         }
         shown = command("list").stdout.splitlines()
-        assert (len(shown), shown[0].split()[0], shown[1].split()[0]) == (2, "id", row["id"])
+        assert [line.split()[0] for line in shown] == list(row)  # it fits no narrow terminal as a table
+        assert shown[0].split()[1] == row["id"]
         world.aggregator.answers = [(409, "batch-too-late")]
         assert command("offer", row["id"]).exit_code == 0
         await world.batcher.tick()

@@ -49,7 +49,7 @@ def test_the_log_says_once_that_the_setting_is_too_long_and_once_that_it_is_used
         assert lease.seconds(body("7d")) == 600.0
     said = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert [level for level, _ in said] == ["WARNING", "INFO"]
-    assert "Set lease to 150 or less" in said[0][1]
+    assert "Set HUBBUB_SHUFFLER_LEASE to 150 or less" in said[0][1]
 
 
 def test_batches_are_claimed_for_no_longer(tmp_path: Path) -> None:

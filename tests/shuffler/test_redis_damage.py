@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from hubbub_cli.commands import hubbub
-from hubbub_shuffler.storage import Arrivals, AsyncStorage, BucketDamaged, Plan
+from hubbub_shuffler.storage import Arrivals, AsyncStorage, BucketDamaged, Plan, StorageError
 from hubbub_shuffler.storage.redis import RedisStorage
 from tests.redis_server import RedisServer
 from tests.shuffler.backends import BUCKET, LEASE, TERMS, all_of, forgotten
@@ -113,6 +113,28 @@ def test_one_look_decides_nothing(redis_server: RedisServer) -> None:
                 await all_of(lossy.storage)
             await lossy.storage.forget()
         assert [bucket.reports for bucket in (await lossy.storage.overview()).waiting] == [REPORTS]
+        await lossy.storage.aclose()
+
+    asyncio.run(main())
+
+
+def test_damage_that_can_not_be_mended_holds_up_no_deletion(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        lossy = Lossy(redis_server)
+        await closed(lossy)
+        assert await lossy.storage.plan(BUCKET, Plan((bytes(16),), b"", REPORTS, 0, discard=True))
+
+        def fail() -> None:
+            raise StorageError("not now")
+
+        monkeypatch.setattr(lossy.storage.blocking.repair, "salvage", fail)
+        with pytest.raises(StorageError, match="not now"):
+            await lossy.storage.forget()
+        client = lossy.server.client()
+        assert not list(client.scan_iter(f"{lossy.prefix}:*:blobs"))
+        client.close()
         await lossy.storage.aclose()
 
     asyncio.run(main())

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from hubbub.bundle import SealingKey
+from hubbub.codebook import Codebook
 from hubbub_service_common import last_seen
 from hubbub_service_common.last_seen import FILE
 from hubbub_shuffler.begun_periods import Held
@@ -327,6 +329,81 @@ def test_after_a_boot_and_an_outage_of_more_than_an_hour_closing_waits_for_one(
             assert again.trusted.warning() is None
 
     run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
+
+
+def test_short_sessions_on_a_machine_that_boots_every_day_close_and_begin_one_session_later(
+    tmp_path: Path, machine: Machine, server: RedisServer | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = f"sessions{id(machine)}"
+
+    async def scenario(world: World) -> None:
+        sealed = unique(3)
+        assert await reason(world, sealed) is None
+        for session in range(2):
+            machine.running += 5 * HOUR
+            monkeypatch.setattr(last_seen, "this_boot", lambda session=session: f"boot-{session}")
+            async with shuffler(tmp_path, machine, server, world.aggregator, prefix=prefix, on_one_host=True) as again:
+                for minutes, delivered in ((8, []), (42, sealed if session else [])):
+                    await wait(again, machine, minutes * 60, 60)
+                    assert sorted(world.aggregator.delivered()) == sorted(delivered)
+                assert not again.trusted.believable(again.bundles.wait)
+                assert again.bundles.held.through == (PERIOD + 5 if session else PERIOD)
+
+    run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
+
+
+LATER = 8 * 24
+"""Periods after which the first one is past its horizon, and its key erased."""
+
+
+@pytest.mark.parametrize("books", [{0: codebook()}, {PERIOD + 1: codebook()}], ids=["codebook stays", "codebook gone"])
+def test_after_a_long_outage_a_bundle_need_not_list_what_is_past_its_horizon_by_both_clocks(
+    tmp_path: Path,
+    machine: Machine,
+    server: RedisServer | None,
+    monkeypatch: pytest.MonkeyPatch,
+    books: dict[int, Codebook],
+) -> None:
+    """Else no bundle is taken for the wait, nor the revocations in it."""
+    prefix, now = f"erased{id(machine)}", PERIOD + LATER
+    keys = (SealingKey(7, KEYS[0].public_key, now - 1, now + 9, "active"), replace(KEYS[1], id=8, state="revoked"))
+
+    async def scenario(world: World) -> None:
+        before = Held.from_bytes(await world.storage.held_periods()).stretches
+        machine.running += LATER * HOUR
+        monkeypatch.setattr(last_seen, "this_boot", lambda: "another")
+        world.aggregator.bundle = signed(machine.right(), books=books, keys=keys)
+        async with shuffler(tmp_path, machine, server, world.aggregator, prefix=prefix) as again:
+            assert await again.bundles.refresh()
+            await again.bundles.hold()
+            assert not again.trusted.believable(again.bundles.wait)
+            assert again.bundles.current is not None
+            assert {key.state for key in again.bundles.current.bundle.body.keys} == {"active", "revoked"}
+            assert again.bundles.refused["ChangedPeriod"] == 0
+            held = Held.from_bytes(await again.storage.held_periods()).stretches
+            assert [key for stretch in held if stretch.last == PERIOD for key in stretch.keys] == list(before[-1].keys)
+            another = SealingKey(9, KEYS[1].public_key, PERIOD, PERIOD, "active")
+            machine.running += 1
+            world.aggregator.bundle = signed(machine.right(), keys=(*keys, another))
+            assert not await again.bundles.refresh()  # it gets no other key all the same
+            assert again.bundles.refused["ChangedPeriod"] == 1
+
+    run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
+
+
+@pytest.mark.parametrize("whose", ["shuffler", "aggregator"])
+def test_one_clock_that_is_ahead_lets_no_bundle_drop_a_key(tmp_path: Path, machine: Machine, whose: str) -> None:
+    async def scenario(world: World) -> None:
+        if whose == "shuffler":
+            machine.offset = LATER * HOUR
+        else:
+            world.aggregator.clock = lambda: machine.right() + LATER * HOUR
+        machine.running += 1
+        world.aggregator.bundle = signed(machine(), keys=KEYS[1:])
+        assert not await world.bundles.refresh()
+        assert world.bundles.refused["ChangedPeriod"] == 1
+
+    run(shuffler(tmp_path, machine, None), scenario)
 
 
 @pytest.mark.parametrize("offset", WRONG)

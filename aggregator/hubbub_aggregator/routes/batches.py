@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect
 from hubbub.problems import InvalidParameter, MalformedBatch
 from hubbub.refusals import Refused
 from hubbub.wire import BATCH_HEADER_BYTES, BATCH_TYPE, BatchHeader, sealed_bytes
+from hubbub_aggregator.discards import unwanted
 from hubbub_aggregator.models import Verdict
 from hubbub_aggregator.routes.access import PROBLEMS, Shuffler
 from hubbub_aggregator.service import Aggregator
@@ -89,7 +90,7 @@ def _verdict(batch: Batch) -> Verdict:
         id=batch.id.hex(),
         kind=batch.header.kind,
         state=batch.state,
-        reason=batch.reason,
+        reason=batch.reason if batch.state == "refused" else None,
         metric_id=batch.header.metric.hex(),
         period=batch.header.period,
         count=batch.header.count,
@@ -158,15 +159,13 @@ async def _keep(
     await asyncio.to_thread(_refuse_unfit, service, header)
     if header.kind == "discard":
         digest = await _digest(header, rest, stream)
-        return await asyncio.to_thread(_admit, service, Batch(name, header, digest, "accepted"))
-    try:
-        with service.spool.upload(header.body_bytes) as upload:
-            await asyncio.to_thread(service.spool.make_sure_of_room, upload)
-            digest = await _digest(header, rest, stream, upload)
-            batch = Batch(name, header, digest, "pending", upload.name)
-            batch = await asyncio.to_thread(_admit, service, batch, upload)
-    except OSError as error:
-        raise Refused("overloaded", "the batch could not be written to disk", retry_after=60) from error
+        why = await asyncio.to_thread(unwanted, service.ring, service.codebooks, header)
+        return await asyncio.to_thread(_admit, service, Batch(name, header, digest, "accepted", reason=why))
+    with service.disk_faults(), service.spool.upload(header.body_bytes) as upload:
+        await asyncio.to_thread(service.spool.make_sure_of_room, upload)
+        digest = await _digest(header, rest, stream, upload)
+        batch = Batch(name, header, digest, "pending", upload.name)
+        batch = await asyncio.to_thread(_admit, service, batch, upload)
     service.wake()
     return batch
 

@@ -10,6 +10,7 @@ from hubbub_aggregator.routes.access import PROBLEMS, Analyst
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.status import FullStatus, status_of
 from hubbub_aggregator.storage import StorageError
+from hubbub_aggregator.warned import warnings_of
 from hubbub_service_common.health import Health
 from hubbub_service_common.one_question import PATIENCE
 
@@ -38,15 +39,9 @@ def health_of(service: Aggregator, patience: float = PATIENCE) -> Health:
             return None
         return "keys and bundle are not up to date yet; the log says why" if missing else None
 
-    def clock() -> str | None:
-        return service.clock.warning()
-
-    def codebook() -> str | None:
-        return service.late_start()
-
     return Health(
         "The storage can be written, and the bundle that devices need is at hand.",
         {"storage": storage, "bundle": bundle},
-        warnings={"clock": clock, "codebook": codebook},
+        warnings=warnings_of(service),
         patience=patience,
     )

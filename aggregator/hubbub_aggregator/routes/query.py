@@ -59,6 +59,7 @@ def metrics(request: Request, service: Analyst, format: Format = None) -> Respon
     basis: list[object] = [
         [version.codebook.id.hex() for version in codebooks],
         sorted((metric.hex(), span) for metric, span in spans.items()),
+        service.shuffler_floor,
     ]
     return reply(request, format, basis, partial(_listing, service, spans), name="metrics")
 
@@ -84,7 +85,7 @@ def _listing(service: Aggregator, spans: dict[bytes, tuple[int, int, int]]) -> M
             value_count=len(metric.values.labels()),
             bounds=domain.limits if is_range else shape.limits if shape.measure == "number" else None,
             inputs=None if is_range else domain.estimates,
-            min_batch=metric.min_batch,
+            min_batch=max(metric.min_batch or 0, service.shuffler_floor or 0) or None,
             enabled=metric.enabled,
             released_periods=count,
             first=None if first is None else calendar.period(first).label,

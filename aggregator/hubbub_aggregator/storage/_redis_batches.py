@@ -42,6 +42,7 @@ class RedisBatches:
     def __init__(self, client: RedisClient, keys: Keys) -> None:
         self._client, self._keys = client, keys
         self._lua = {name: lua(name) for name in _SCRIPTS}
+        self._lengths = redis_nonces.Lengths()
 
     def admit(self, batch: Batch) -> Batch:
         content = batch.header.encode() + batch.digest
@@ -113,7 +114,7 @@ class RedisBatches:
         return redis_nonces.read(self._client, self._blob(metric, period, mark))
 
     def among(self, metric: bytes, period: int, mark: bytes, nonces: bytes) -> bytes:
-        return redis_nonces.among(self._client, self._blob(metric, period, mark), nonces)
+        return redis_nonces.among(self._client, self._blob(metric, period, mark), nonces, self._lengths)
 
     def _blob(self, metric: bytes, period: int, mark: bytes) -> bytes:
         return self._keys.pair(metric, period).nonces(bytes.fromhex(mark[_ID:].decode()))
@@ -207,14 +208,17 @@ class RedisBatches:
         release = member._replace(token=token).encode() if token else b""
         record: str = json.loads(entry[1:])["record"] or ""
         sums: dict[str, int] = {f"{batch.header.kind}:{batch.state}": 1}
-        if batch.reason is not None:
+        if batch.state == "refused":
             sums[f"refused:{batch.reason}"] = 1
         sums |= {f"invalid:{name}": number for name, number in batch.invalid.items()}
         discard: Part = member.period if batch.header.kind == "discard" else b""
+        unwanted = batch.reason or "" if batch.header.kind == "discard" else ""
         of_metric = (keys.releases_of(member.metric), keys.discards_of(member.metric))
-        names = (keys.pending, keys.noted, keys.sums, keys.releases, *of_metric, keys.opened_and_refused)
+        last = (keys.opened_and_refused, keys.discard_reasons_of(member.metric))
+        names = (keys.pending, keys.noted, keys.sums, keys.releases, *of_metric, *last)
         flat = [part for pair in sums.items() for part in pair]
-        self._client.one(self._lua["note"](names, member.encode(), batch.id, release, discard, record, *flat))
+        parts = (member.encode(), batch.id, release, discard, record, unwanted, *flat)
+        self._client.one(self._lua["note"](names, *parts))
 
 
 def _member(batch: Batch) -> Member:

@@ -74,6 +74,9 @@ class Keys:
     def discards_of(self, metric: bytes) -> bytes:
         return self._control(f"discards:{metric.hex()}")
 
+    def discard_reasons_of(self, metric: bytes) -> bytes:
+        return self._control(f"discard-reasons:{metric.hex()}")
+
     def place(self, batch: bytes) -> bytes:
         return f"{self._prefix}:{{{batch.hex()}}}:place".encode()
 

@@ -9,10 +9,12 @@ from hubbub_aggregator.storage._sorted_nonces import each, holds
 from hubbub_service_common.redis.calls import Call, command
 from hubbub_service_common.redis.client import RedisClient
 
-__all__ = ["among", "read"]
+__all__ = ["Lengths", "among", "read"]
 
 _WINDOW = 1024
 """Nonces that are read together at the end of a search."""
+_KNOWN = 1_024
+"""Batches whose lengths are remembered."""
 _AT_ONCE = 512
 """Searches that share their rounds of calls."""
 
@@ -22,9 +24,26 @@ def read(client: RedisClient, key: bytes) -> bytes:
     return client.one(command("GET", key), write=False) or b""
 
 
-def among(client: RedisClient, key: bytes, nonces: bytes) -> bytes:
+class Lengths:
+    """How many nonces a batch has. That never changes, but for none at all when they are forgotten."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, int] = {}
+
+    def of(self, client: RedisClient, key: bytes) -> int:
+        found = self._known.get(key)
+        if found is None:
+            found = client.one(command("STRLEN", key), write=False) // NONCE_BYTES
+            if found:
+                self._known[key] = found
+            if len(self._known) > _KNOWN:
+                del self._known[next(iter(self._known))]
+        return found
+
+
+def among(client: RedisClient, key: bytes, nonces: bytes, lengths: Lengths) -> bytes:
     """Those of these sorted nonces that the batch has, found where they should be, or by bisection."""
-    stored, wanted = client.one(command("STRLEN", key), write=False) // NONCE_BYTES, each(nonces)
+    stored, wanted = lengths.of(client, key), each(nonces)
     found = list[bytes]()
     for at in range(0, len(wanted) if stored else 0, _AT_ONCE):
         some = wanted[at : at + _AT_ONCE]

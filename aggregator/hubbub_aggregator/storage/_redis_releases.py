@@ -69,10 +69,15 @@ class RedisReleases(RedisBatches):
         found = [(Member.decode(raw), record.decode()) for raw, record in zip(flat[::2], flat[1::2], strict=True)]
         return [Release(one.id, one.metric, one.period, b"", record) for one, record in sorted(found)]
 
-    def discarded(self, metric: bytes, first: int, last: int) -> set[int]:
+    def discarded(self, metric: bytes, first: int, last: int) -> dict[int, str | None]:
         self.pending()  # as above
         call = command("ZRANGEBYSCORE", self._keys.discards_of(metric), first, last)
-        return {int(period) for period in self._client.one(call, write=False)}
+        periods = self._client.one(call, write=False)
+        if not periods:
+            return {}
+        reasons = self._client.one(command("HMGET", self._keys.discard_reasons_of(metric), *periods), write=False)
+        found = zip(periods, reasons, strict=True)
+        return {int(period): None if reason is None else reason.decode() for period, reason in found}
 
     def _delete_doomed(self) -> None:
         for raw in self._client.one(command("ZRANGE", self._keys.doomed, 0, -1), write=False):

@@ -43,6 +43,7 @@ class Batch:
     spool: str | None = None
     """Name of the file that holds the body, while it is pending."""
     reason: str | None = None
+    """Why it was refused; of a discard, why the shuffler did not want it, None if its crowd was too small."""
     valid: int | None = None
     invalid: Mapping[str, int] = field(default_factory=dict)
 
@@ -235,8 +236,8 @@ class Storage(Protocol):
     def opened_and_refused(self) -> list[Release]:
         """The batches that were refused with a record, by (period, id), with empty tallies: for the ledger, too."""
 
-    def discarded(self, metric: bytes, first: int, last: int) -> set[int]:
-        """The periods, first to last, of which a shuffler reported a discard for this metric."""
+    def discarded(self, metric: bytes, first: int, last: int) -> dict[int, str | None]:
+        """The periods, first to last, of which a shuffler reported a discard for this metric, each with its reason."""
 
     # -- codebooks, keys and the bundle
 

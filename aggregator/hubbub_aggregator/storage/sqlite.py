@@ -48,7 +48,7 @@ class SqliteStorage:
 
     def __init__(self, path: Path) -> None:
         self._lock, self._path = RLock(), path
-        self._reserve, self._keeps_reserve = Reserve(path, _RESERVE), False
+        self._reserve = Reserve(path, _RESERVE)
         self._reserve.give_up_if_needed()
         with as_storage_error():
             self._connection = connect(path)
@@ -66,9 +66,7 @@ class SqliteStorage:
 
     def close(self) -> None:
         with self._lock:
-            self._connection.close()
-            if self._keeps_reserve:
-                self._reserve.give_up()
+            self._connection.close()  # the reserve stays: the disk may be full at the next start
 
     @contextmanager
     def _transaction(self, *, needed: bool = True) -> Iterator[None]:
@@ -266,14 +264,15 @@ class SqliteStorage:
         rows = self._all("SELECT id, metric, period, x'', record FROM opened_and_refused ORDER BY period, id")
         return [Release(*row) for row in rows]
 
-    def discarded(self, metric: bytes, first: int, last: int) -> set[int]:
+    def discarded(self, metric: bytes, first: int, last: int) -> dict[int, str | None]:
         rows = self._all(
-            "SELECT DISTINCT period FROM batches WHERE metric = ? AND period BETWEEN ? AND ? AND kind = 'discard'",
+            "SELECT period, max(reason) FROM batches "  # the maximum passes over those without a reason
+            "WHERE metric = ? AND period BETWEEN ? AND ? AND kind = 'discard' GROUP BY period",
             metric,
             first,
             last,
         )
-        return {period for (period,) in rows}
+        return dict(rows)
 
     # -- codebooks, keys and the bundle ---------------------------------------------------------
 
@@ -380,7 +379,7 @@ class SqliteStorage:
         )
         for kind, state, reason, invalid, number in rows:
             found[f"{kind}:{state}"] += number
-            if reason is not None:
+            if state == "refused":
                 found[f"refused:{reason}"] += number
             for name, reports in json.loads(invalid).items():
                 found[f"invalid:{name}"] += reports * number
@@ -404,7 +403,6 @@ class SqliteStorage:
     def inspect(self) -> None:
         """Nobody can change how our connection writes. The reserve is made where there is room for it."""
         self._reserve.keep()
-        self._keeps_reserve = True
 
     def check(self) -> None:
         with self._transaction(needed=False):  # a full disk can still be read

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hubbub.period import DAY
+from hubbub_cli.floor import usual_floor
 
 if TYPE_CHECKING:
     from hubbub.accounting.plan import MetricPlan, Plan
@@ -101,7 +102,7 @@ def figures(codebook: Codebook, devices: int) -> Figures:
     """Work them out; takes seconds."""
     from hubbub.accounting.plan import plan
 
-    return Figures(plan(codebook, devices, periods_of_a_year(codebook)))
+    return Figures(plan(codebook, devices, periods_of_a_year(codebook), floor=usual_floor()))
 
 
 def group(epsilon: float, delta: float, size: int) -> tuple[float, float]:

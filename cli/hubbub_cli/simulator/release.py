@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hubbub.accounting import FAILURE_SHARE, Guarantee, guarantee, honest_reports, honest_reports_in_part
 from hubbub.accounting.plan import min_batch
 from hubbub.problems import InvalidParameter
+from hubbub_cli.floor import usual_floor
 from hubbub_shuffler.permute import number_of_parts
 from hubbub_shuffler.settings import Settings
 
@@ -23,7 +24,7 @@ def _default(name: str) -> int:
     return found
 
 
-FLOOR, LARGEST = _default("min_batch_floor"), _default("max_batch")
+FLOOR, LARGEST = usual_floor(), _default("max_batch")
 """What a shuffler does unless its operator says otherwise."""
 
 

@@ -61,12 +61,17 @@ class Plan:
     """All metrics in all periods."""
 
 
-def plan(codebook: Codebook, devices: int, periods: int = 1) -> Plan:
-    """Work out every enabled metric of the codebook for so many devices a period over so many periods."""
+def plan(codebook: Codebook, devices: int, periods: int = 1, *, floor: int = 0) -> Plan:
+    """Work out every enabled metric of the codebook, for a number of devices in each of a number of periods.
+
+    `floor`: fewest reports that the shuffler lets leave together, whatever the codebook says.
+    """
     for what, number in (("devices", devices), ("periods", periods)):
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise InvalidParameter(f"{what} must be a whole number of at least 1, got {number!r}")
-    planned = tuple(_plan_metric(codebook, metric, devices, periods) for metric in codebook.metrics if metric.enabled)
+    planned = tuple(
+        _plan_metric(codebook, metric, devices, periods, floor) for metric in codebook.metrics if metric.enabled
+    )
     delta = codebook.collection.release_delta
     released = [(p.metric.mechanism, p.guarantee.reports) for p in planned if p.released and p.guarantee]
     return Plan(
@@ -87,13 +92,13 @@ def min_batch(metric: Metric, codebook: Codebook) -> int:
     return max(needed, metric.min_batch or 0)
 
 
-def _plan_metric(codebook: Codebook, metric: Metric, devices: int, periods: int) -> MetricPlan:
+def _plan_metric(codebook: Codebook, metric: Metric, devices: int, periods: int, floor: int) -> MetricPlan:
     collection, mechanism = codebook.collection, metric.mechanism
     reports = int(devices * metric.share)
     delta = collection.release_delta
     honest = honest_reports(reports, collection.honest_fraction)
     try:
-        needed: int | None = min_batch(metric, codebook)
+        needed: int | None = max(min_batch(metric, codebook), floor)
     except InvalidParameter:
         needed = None
     released = needed is not None and reports >= needed
@@ -107,21 +112,27 @@ def _plan_metric(codebook: Codebook, metric: Metric, devices: int, periods: int)
         composed=compose([(mechanism, honest, periods)], delta) if honest else None,
         stderr=stderr,
         interval=2 * NormalDist().inv_cdf((1 + _USUAL_CONFIDENCE) / 2) * stderr,
-        advice=tuple(_advice(codebook, metric, reports, needed, stderr)),
+        advice=tuple(_advice(codebook, metric, reports, needed, stderr, floor)),
         why=explain(mechanism),
     )
 
 
-def _advice(codebook: Codebook, metric: Metric, reports: int, needed: int | None, stderr: float) -> list[str]:
+def _advice(
+    codebook: Codebook, metric: Metric, reports: int, needed: int | None, stderr: float, floor: int
+) -> list[str]:
     """What to change when the target or a useful error cannot be met."""
     found = []
     if needed is None or reports < needed:
         wants = f"needs {needed:,} reports a period" if needed else "has no batch size that meets the release target"
         found.append(f"{metric.name} {wants}, {reports:,} are expected: every period would be discarded")
-        smaller = _largest_epsilon_that_fits(codebook, metric, reports)
+        smaller = None if reports < floor else _largest_epsilon_that_fits(codebook, metric, reports)
         if smaller is not None:
             found.append(f"with epsilon = {smaller:g} instead of {float(metric.epsilon):g} it would be released")
-        found.append("a longer period lets more devices report in each; a larger release.epsilon needs fewer")
+        longer = "a longer period lets more devices report in each"
+        if reports < floor:
+            found.append(f"{longer}; the shuffler lets no fewer than {floor:,} leave together (min_batch_floor)")
+        else:
+            found.append(f"{longer}; a larger release.epsilon needs fewer")
         if metric.share < 1:
             found.append(
                 f"share = {float(metric.share):g} leaves out devices; 1 would give {int(reports / metric.share):,}"

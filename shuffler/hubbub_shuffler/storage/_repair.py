@@ -9,11 +9,14 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Protocol
 
+from hubbub_service_common.storage import StorageAway
 from hubbub_shuffler.storage.protocol import Bucket, BucketDamaged, Damage, Repairs, StorageError
 
 __all__ = ["Mender", "Repair"]
 
 _LOG = logging.getLogger("hubbub_shuffler")
+_AGAIN = 10.0
+"""Seconds at most until one that could not be mended is looked at again: it may have to be read for that."""
 
 
 class Mender(Repairs, Protocol):
@@ -38,6 +41,9 @@ class Repair:
         self._mender, self._after, self._is_damage, self._lock = mender, after, is_damage, Lock()
         self.find, self.mend, self.discard, self.remains = mender.find, mender.mend, mender.discard, mender.remains
         self._suspects: dict[Bucket, float] = {}
+        """When each is due for the look that decides."""
+        self._put_offs: dict[Bucket, type[StorageError]] = {}
+        """Those that could not be mended then, and for what kind of reason, which was said."""
         self._hopeless: set[Bucket] = set()
         """On their way and damaged, which was said. They are not read again and again."""
 
@@ -48,31 +54,51 @@ class Repair:
             yield
         except StorageError as error:
             if isinstance(error, BucketDamaged) or self._is_damage(error.__cause__):
+                named = error.bucket if isinstance(error, BucketDamaged) else None
                 with self._lock:
-                    for bucket in set(buckets) - self._hopeless:
-                        self._suspects.setdefault(bucket, time.monotonic())
+                    for bucket in (set(buckets) if named is None else {named}) - self._hopeless:
+                        self._suspects.setdefault(bucket, time.monotonic() + self._after)
             raise
 
     def salvage(self) -> None:
-        """Look again at what is suspected for long enough: what is readable goes on, the rest is said to be lost."""
+        """Look again at what is suspected for long enough: what is readable goes on, the rest is said to be lost.
+
+        One that can't be mended now is said, and holds up no other.
+        """
         now = time.monotonic()
         with self._lock:
-            due = [bucket for bucket, since in self._suspects.items() if now - since >= self._after]
+            due = [bucket for bucket, at in self._suspects.items() if now >= at]
             hopeless = list(self._hopeless)
         for bucket in due:
-            found = self._mender.mend(bucket)
-            if found is not None and found.on_its_way:
-                found = self._mender.look_at(bucket)  # it reads all of it, so nobody may have to wait for that
-            if found is not None:
-                self._tell(found)
-            with self._lock:
-                self._suspects.pop(bucket, None)
-                if found is not None and found.on_its_way:
-                    self._hopeless.add(bucket)
+            try:
+                self._mend(bucket)
+            except StorageAway:
+                raise  # that is no fault of a bucket
+            except StorageError as error:
+                self._put_off(bucket, error)
         for bucket in hopeless:
             if not self._mender.is_on_its_way(bucket):  # it came back, or it is done with
                 with self._lock:
                     self._hopeless.discard(bucket)
+
+    def _mend(self, bucket: Bucket) -> None:
+        found = self._mender.mend(bucket)
+        if found is not None and found.on_its_way:
+            found = self._mender.look_at(bucket)  # it reads all of it, so nobody may have to wait for that
+        if found is not None:
+            self._tell(found)
+        with self._lock:
+            self._suspects.pop(bucket, None)
+            self._put_offs.pop(bucket, None)
+            if found is not None and found.on_its_way:
+                self._hopeless.add(bucket)
+
+    def _put_off(self, bucket: Bucket, error: StorageError) -> None:
+        with self._lock:
+            self._suspects[bucket] = time.monotonic() + min(self._after, _AGAIN)
+            said, self._put_offs[bucket] = self._put_offs.get(bucket), type(error)
+        if said is not type(error):
+            _LOG.error("DAMAGED: a bucket can't be mended now, which is tried again: %s", error)
 
     def _tell(self, found: Damage) -> None:
         if not found.on_its_way:

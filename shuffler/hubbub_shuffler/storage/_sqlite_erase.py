@@ -34,24 +34,16 @@ def erase(db: sqlite3.Connection, forgotten: float, free: Callable[[], int]) -> 
 
     `free`: bytes that the disk has left.
     """
+    failed: sqlite3.DatabaseError | None = None
     for *bucket, size, waiting, filled in db.execute(
         "SELECT metric, period, key, size, waiting, filled FROM buckets WHERE state = 'spent'"
     ).fetchall():
-        own = tables(waiting, filled)
         try:
-            for length, table in own.items():
-                _empty(db, table, size << length, free)
-            with transaction(db):
-                for table in (*own.values(), f"{waiting}_seed"):
-                    db.execute(f"DROP TABLE IF EXISTS {table}")
-                db.execute(f"UPDATE buckets SET state = 'gone' WHERE {THIS} AND state = 'spent'", bucket)  # noqa: S608  constant
+            _delete(db, bucket, size, waiting, filled, free)
         except sqlite3.DatabaseError as error:
-            if not is_broken(error):
-                raise
-            _LOG.error("%s of a bucket that was forwarded or discarded can't be deleted: %s", REMAINS, error)
-            with transaction(db):
-                set_aside(db, (*own.values(), f"{waiting}_seed"))
-                db.execute(f"UPDATE buckets SET state = 'gone' WHERE {THIS} AND state = 'spent'", bucket)  # noqa: S608  constant
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                raise  # it is no fault of the bucket, and each of them would wait as long
+            failed = error  # the others and the log come first
     clean = _cut_log(db)
     if db.execute(
         "SELECT 1 FROM buckets WHERE state = 'gone' AND waiting = '' AND closes_at <= ?", (forgotten,)
@@ -63,7 +55,30 @@ def erase(db: sqlite3.Connection, forgotten: float, free: Callable[[], int]) -> 
                 "(buckets.metric, buckets.period, buckets.key))",
                 (forgotten,),
             )
+    if failed is not None:
+        raise failed
     return clean
+
+
+def _delete(
+    db: sqlite3.Connection, bucket: list[object], size: int, waiting: str, filled: bytes, free: Callable[[], int]
+) -> None:
+    """Delete the reports of one spent bucket; what can't be read is set aside."""
+    own = tables(waiting, filled)
+    try:
+        for length, table in own.items():
+            _empty(db, table, size << length, free)
+        with transaction(db):
+            for table in (*own.values(), f"{waiting}_seed"):
+                db.execute(f"DROP TABLE IF EXISTS {table}")
+            db.execute(f"UPDATE buckets SET state = 'gone' WHERE {THIS} AND state = 'spent'", bucket)  # noqa: S608  constant
+    except sqlite3.DatabaseError as error:
+        if not is_broken(error):
+            raise
+        _LOG.error("%s of a bucket that was forwarded or discarded can't be deleted: %s", REMAINS, error)
+        with transaction(db):
+            set_aside(db, (*own.values(), f"{waiting}_seed"))
+            db.execute(f"UPDATE buckets SET state = 'gone' WHERE {THIS} AND state = 'spent'", bucket)  # noqa: S608  constant
 
 
 def _empty(db: sqlite3.Connection, table: str, each: int, free: Callable[[], int]) -> None:

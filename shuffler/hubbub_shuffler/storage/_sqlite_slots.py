@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from hubbub_shuffler.permute import Entropy, shuffled
-from hubbub_shuffler.storage.protocol import PIECE_BYTES, Arrivals
+from hubbub_shuffler.storage.protocol import PIECE_BYTES, Arrivals, BucketDamaged
 
 __all__ = ["EMPTY", "create_table", "pack", "page", "put", "tables", "unpack"]
 
@@ -49,7 +49,11 @@ def put(db: sqlite3.Connection, waiting: str, filled: bytes, arrivals: Arrivals,
         drawn = int.from_bytes(entropy(8)) % (last + 1)  # uneven by less than 2^-32
         moved = body
         if drawn != last:
-            (moved,) = db.execute(f"SELECT body FROM {table} WHERE slot = ?", (drawn,)).fetchone()  # noqa: S608  our own name
+            found = db.execute(f"SELECT body FROM {table} WHERE slot = ?", (drawn,)).fetchone()  # noqa: S608  our own name
+            if found is None or not isinstance(found[0], bytes) or len(found[0]) != len(body):
+                # a page that came back with fewer rows is no error to SQLite
+                raise BucketDamaged("reports of an open bucket are not there any more", arrivals.bucket)
+            (moved,) = found
             db.execute(f"UPDATE {table} SET body = ? WHERE slot = ?", (body, drawn))  # noqa: S608  our own name
         db.execute(f"INSERT INTO {table} VALUES (?, ?)", (last, moved))  # noqa: S608  our own name
         slots[length] += 1

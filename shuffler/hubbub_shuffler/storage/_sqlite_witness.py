@@ -39,13 +39,16 @@ class Witness:
         self._log = database.with_name(f"{database.name}-wal")
         self._path = database.with_name(f"{database.name}-witness")
         self._file: int | None = None
+        # The witness first: one that says "running" was written when the log was there already. The other way round,
+        # another process's first commit between the two looks would pass for a log that is gone.
+        self._found = self._read()
         self._had_log = self._log.exists()
         self._last, self._running = 0, False
         self._summed = local()
 
     def begin(self, db: sqlite3.Connection) -> None:
         """Compare, say loudly what is missing, and go on from what is there."""
-        running, before = self._read()
+        running, before = self._found
         total = _sum(db)
         gone = running and not self._had_log
         if gone or before > total:

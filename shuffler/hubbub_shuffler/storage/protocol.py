@@ -29,6 +29,7 @@ __all__ = [
     "Count",
     "Damage",
     "HeldBatch",
+    "NeedsRoom",
     "Overview",
     "Plan",
     "Reason",
@@ -58,7 +59,22 @@ class BucketGone(StorageError):
 
 
 class BucketDamaged(StorageError):
-    """Reports of this bucket are not there any more, or can't be read. It holds up no other bucket."""
+    """Reports of this bucket are not there any more, or can't be read. It holds up no other bucket.
+
+    `bucket`: which one, where several were asked for.
+    """
+
+    def __init__(self, text: str, bucket: Bucket | None = None) -> None:
+        super().__init__(text)
+        self.bucket = bucket
+
+
+class NeedsRoom(StorageError):
+    """The disk has no room to copy what can be read of a damaged bucket. `needed`: bytes of the copy."""
+
+    def __init__(self, text: str, needed: int) -> None:
+        super().__init__(text)
+        self.needed = needed
 
 
 class Bucket(NamedTuple):
@@ -205,6 +221,8 @@ class Damage:
     """How many of those can't be read; 0 where nobody looked."""
     on_its_way: bool
     """The aggregator has some of its batches, or may have: it can't be planned again, only discarded."""
+    lacks: int = 0
+    """Bytes of room that the disk lacks now, without which it can't be mended."""
 
 
 class Repairs(Protocol):
@@ -218,7 +236,7 @@ class Repairs(Protocol):
         """Let what can be read of it go on, and count the rest as "damaged"; what was wrong with it, if anything.
 
         A planned bucket is planned again. One that is on its way has the same reports as ever or stays as it is, and
-        nobody has to wait while it is read.
+        nobody has to wait while it is read. NeedsRoom if it has to wait for room.
         """
         ...
 
@@ -256,7 +274,7 @@ class Storage(Protocol):
 
         Whether a bucket is due is decided by the clock of this process, whether it is closed in the one step that
         keeps what is for it. After a StorageError some of it may be kept: whoever sends the same bytes again is
-        counted once.
+        counted once. BucketDamaged says which bucket is at fault: without that one, the others can be kept.
         """
         ...
 

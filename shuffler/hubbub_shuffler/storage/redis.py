@@ -255,11 +255,13 @@ class RedisStorage:
         return bool(self._client.one(self._scripts.hold_periods((self._keys.held,), before, after)) == 1)
 
     def forget(self, past: float = -math.inf) -> bool | None:
-        self.repair.salvage()
-        self._eraser.erase()
-        if past > -math.inf:
-            self._eraser.forget(past - self._forget_after)
-        return self._eraser.rewrite()
+        try:  # deletion first: it makes room, and damage must not hold it up
+            self._eraser.erase()
+            if past > -math.inf:
+                self._eraser.forget(past - self._forget_after)
+            return self._eraser.rewrite()
+        finally:
+            self.repair.salvage()
 
     def overview(self) -> Overview:
         return overview(self._client, self._keys)

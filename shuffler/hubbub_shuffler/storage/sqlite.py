@@ -23,7 +23,7 @@ from hubbub_shuffler.storage._schema import THIS, count, create
 from hubbub_shuffler.storage._sqlite_connections import Connections
 from hubbub_shuffler.storage._sqlite_damage import is_damage
 from hubbub_shuffler.storage._sqlite_erase import erase
-from hubbub_shuffler.storage._sqlite_repair import SqliteMender, missing
+from hubbub_shuffler.storage._sqlite_repair import SqliteMender, blaming, missing
 from hubbub_shuffler.storage._sqlite_users import Users
 from hubbub_shuffler.storage._sqlite_witness import Witness
 from hubbub_shuffler.storage.protocol import (
@@ -69,7 +69,8 @@ class SqliteStorage:
     ) -> None:
         self._clock, self._entropy, self._forget_after = clock, entropy, forget_after
         self._path, self._quota = path, quota
-        self._reserve, self.repair = Reserve(path), Repair(SqliteMender(path), salvage_after, is_damage=is_damage)
+        self._reserve = Reserve(path)
+        self.repair = Repair(SqliteMender(path, self._reserve), salvage_after, is_damage=is_damage)
         self._reserve.give_up_if_needed()
         self._connections = Connections(path, lambda db: bound_log(db, self._reserve))
         self._users = Users(path)
@@ -79,7 +80,6 @@ class SqliteStorage:
                 create(db)
                 self._witness.begin(db)
             self._witness.rest()
-            self._users.join()
         self._reserve.keep()
 
     def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
@@ -91,7 +91,8 @@ class SqliteStorage:
                 if reason is not None:
                     refused[arrival.bucket] = reason
                     continue
-                filled = slots.put(db, waiting, filled, arrival, self._entropy)
+                with blaming(arrival.bucket):
+                    filled = slots.put(db, waiting, filled, arrival, self._entropy)
                 taken = len(arrival.sealed)
                 db.execute(
                     f"UPDATE buckets SET reports = reports + ?, filled = ? WHERE {THIS}",  # noqa: S608  constant
@@ -259,27 +260,31 @@ class SqliteStorage:
         """Nobody can change how our connections write."""
 
     def room(self) -> Room:
+        with self._snapshot() as db:
+            _read_records(db)  # where these are damaged, nothing could leave again
         with as_storage_error():
             return room_of(self._connections.of_this_thread(), self._path, self._quota)
 
     def check(self) -> None:
         with self._transaction(needed=False) as db:
+            _read_records(db)
             db.execute("INSERT INTO probe VALUES (zeroblob(65536))")  # a full disk can still be read
             db.execute("DELETE FROM probe")
 
     def forget(self, past: float = -math.inf) -> bool:
         self._reserve.give_up_if_needed()
-        with as_storage_error():
+        try:  # deletion first: it makes room, and damage must not hold it up
+            with as_storage_error():
+                db = self._connections.of_this_thread()
+                clean = erase(db, past - self._forget_after, lambda: free_of(self._path))
+        finally:
             self.repair.salvage()
-            clean = erase(self._connections.of_this_thread(), past - self._forget_after, lambda: free_of(self._path))
         self._reserve.keep()
         return clean
 
     def disconnect(self) -> None:
         with self._users.one_at_a_time():
-            self._connections.close()
-            if self._users.leave():
-                self._reserve.give_up()
+            self._connections.close()  # the reserve stays: the disk may be full at the next start
             self._witness.end()
 
     @contextmanager
@@ -300,6 +305,13 @@ class SqliteStorage:
         """The file as it is now, for several reads."""
         with as_storage_error(), transaction(self._connections.of_this_thread(), "BEGIN") as db:
             yield db
+
+
+def _read_records(db: sqlite3.Connection) -> None:
+    """Read every record that is not a report. sqlite3.DatabaseError if one can't be read."""
+    for table in ("buckets", "batches", "counts", "crowds", "held"):
+        for _ in db.execute(f"SELECT * FROM {table}"):  # noqa: S608  constant
+            pass
 
 
 def _overview(db: sqlite3.Connection) -> Overview:

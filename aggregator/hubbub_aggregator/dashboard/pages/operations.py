@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +26,14 @@ INVALID = {
 }
 """Why a report inside a batch does not count; docs/reference/problems.md shows the same, and a test compares."""
 
+UNWANTED = {
+    "revoked-key": "Sealed to a key that was revoked, by hand or by a restore without keys. Nobody can open them, and "
+    "what was reported is lost. Nothing in the codebook has to change: the keys below say which periods have a live "
+    "one.",
+    "switched-off": "The metric is switched off in the codebook.",
+}
+"""Why the shuffler deletes a bucket of any size."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -41,9 +50,19 @@ class Key(NamedTuple):
 
 
 class Discard(NamedTuple):
+    """A crowd that was too small."""
+
     metric: str
     period: str
     least: int | None
+
+
+class Unwanted(NamedTuple):
+    """A crowd of any size that was deleted for another reason."""
+
+    metric: str
+    period: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +82,8 @@ class OperationsPage:
     refused_requests: list[Reason]
     keys: list[Key]
     discards: list[Discard]
+    unwanted: list[Unwanted]
+    why_unwanted: list[Reason]
     storage: str
     last_batch: str
     length: str
@@ -70,7 +91,8 @@ class OperationsPage:
 
 async def operations_page(site: Site) -> OperationsPage:
     status, codebook, listing = await site.status(), await site.codebook(), await site.listing()
-    least = {metric.name: metric.min_batch for metric in codebook.metrics}
+    least = {metric.name: metric.versions[-1].min_batch for metric in listing.metrics}
+    unwanted = [one for one in status.discarded if one.reason in UNWANTED]
     return OperationsPage(
         status=status,
         lag=_lag(status, codebook),
@@ -90,7 +112,16 @@ async def operations_page(site: Site) -> OperationsPage:
             )
             for key in status.keys
         ],
-        discards=[Discard(one.metric, one.period, least.get(one.metric)) for one in status.discarded],
+        discards=[
+            Discard(one.metric, one.period, least.get(one.metric))
+            for one in status.discarded
+            if one.reason not in UNWANTED
+        ],
+        unwanted=[Unwanted(one.metric, one.period, one.reason) for one in unwanted],
+        why_unwanted=[
+            Reason(name, number, UNWANTED[name])
+            for name, number in sorted(Counter(one.reason for one in unwanted).items())
+        ],
         storage=words.size(status.storage.bytes),
         last_batch="none yet" if status.last_batch_seconds is None else words.ago(status.last_batch_seconds),
         length=words.length(listing.period),
@@ -104,6 +135,12 @@ def _lag(status: FullStatus, codebook: Codebook) -> Lag:
     label = calendar.period(max(0, newest)).label
     if status.last_release is None:
         return Lag(f"Nothing has been released yet. The newest period that has closed is {label}.", False)
+    if any(warning.name == "clock" for warning in status.warnings):
+        return Lag(
+            f"It can't be told while this clock is in doubt: by it, {label} is the newest period that has closed. "
+            f"{status.last_release} is the newest that is released.",
+            True,
+        )
     behind = newest - calendar.boundary(status.last_release)
     if behind <= 0:
         return Lag(f"Up to date: {status.last_release} is released, and no later period has closed.", False)

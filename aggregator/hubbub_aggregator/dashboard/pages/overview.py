@@ -194,7 +194,11 @@ def first_steps(codebook: Codebook, status: FullStatus, listing: MetricList) -> 
         period=period.label,
         closes=words.moment(period.closes_at(collection.grace)),
         length=words.length(listing.period),
-        least=[(m.name, m.min_batch) for m in codebook.metrics if m.enabled and m.min_batch is not None],
+        least=[
+            (metric.name, newest.min_batch)
+            for metric in listing.metrics
+            if metric.in_force and (newest := metric.versions[-1]).enabled and newest.min_batch is not None
+        ],
     )
 
 
@@ -218,9 +222,15 @@ def _card(metric: NamedMetric, drawn: Drawn | None, calendar: Calendar, now: flo
     return Card(
         metric=metric,
         drawn=drawn,
-        fresh=f"ended {words.ago(age)}" if age >= 0 else "still running",
+        fresh=_age(age, calendar),
         is_old=age > 4 * calendar.seconds and metric.in_force,
     )
+
+
+def _age(age: float, calendar: Calendar) -> str:
+    if age >= 0:
+        return f"ended {words.ago(age)}"
+    return "still running" if age >= -calendar.seconds else "still to come, by this clock"
 
 
 async def _drawn(site: Site, metric: NamedMetric, calendar: Calendar, periods: int) -> Drawn | None:

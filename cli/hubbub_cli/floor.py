@@ -1,0 +1,14 @@
+"""The fewest reports that a shuffler lets leave together, unless its operator says otherwise."""
+
+from __future__ import annotations
+
+__all__ = ["usual_floor"]
+
+
+def usual_floor() -> int:
+    """The default of the shuffler's own setting. Its libraries take a while to load."""
+    from hubbub_shuffler.settings import Settings
+
+    found = Settings.model_fields["min_batch_floor"].default
+    assert isinstance(found, int)  # noqa: S101  it is; for the type checker
+    return found

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from hubbub.problems import BundleError
 from hubbub_client._attendance import enabled_since
 from hubbub_client._book import Book
-from hubbub_client._errors import NoDurableState
+from hubbub_client._errors import NoDurableState, WitnessBehind
 from hubbub_client._looks import Moment, this_run
 from hubbub_client._torn import delete_torn
 from hubbub_client.outbox import Lane, Outbox
@@ -235,7 +235,10 @@ class Courier:
         """What metrics without `missing` have to say, after a pass of the steady lane: whether nothing is left."""
         if not self._may_send() or self.book is None or not self.attend():
             return False
-        self._settle(self.book, Lane.OCCASIONAL, self.clock())
+        try:
+            self._settle(self.book, Lane.OCCASIONAL, self.clock())
+        except WitnessBehind:  # for as long as another process needs to write one small file, or until the next pass
+            return False
         if self._unclean or self.state.log_pages() > _LONG_LOG:
             self._unclean = not self.state.scrub()  # true values are gone from the log, too
         return rested and self._send(transport, self.book, Lane.OCCASIONAL, hurry=hurry)

@@ -1,6 +1,6 @@
 """Why nothing can be kept."""
 
-__all__ = ["FORK_EARLIER", "Busy", "NoDurableState"]
+__all__ = ["FORK_EARLIER", "Busy", "NoDurableState", "WitnessBehind"]
 
 FORK_EARLIER = "make the client after the fork, or fork before any thread is started; another process reports again"
 """What to do about a child that was forked at the wrong moment."""
@@ -17,3 +17,7 @@ class NoDurableState(Exception):
 
 class Busy(NoDurableState):
     """Not now: another thread or process is writing."""
+
+
+class WitnessBehind(Busy):
+    """Another process has charged this moment, and the witness does not know of it yet."""

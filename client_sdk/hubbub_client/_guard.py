@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hubbub_client._checksum import Forgetful, is_whole, renewing
+from hubbub_client._errors import WitnessBehind
 from hubbub_client._mending import mend
 from hubbub_client._quarantine import (
     IMPLAUSIBLE,
@@ -86,7 +87,7 @@ class Guard:
         and it cannot be written. What is drawn without it would be taken for a copy's at the next start.
 
         Looked up each time: one that someone has deleted comes back. But by a pass, and not by what was recorded: for
-        the occasional lane it is not written.
+        the occasional lane it is not written: WitnessBehind, as between another process's charge and its witness.
 
         Forgetful if the file has forgotten spends since it was opened. By a pass, too: who looks only where something
         was recorded would close at another moment than a device where nothing was."""
@@ -96,7 +97,7 @@ class Guard:
         known = witness.counted.charged if witness is not None and witness.is_of(self._inode()) else -1
         if known < counted(connection).charged:
             if lane == "occasional":
-                raise OSError("the witness does not know of this charge yet")
+                raise WitnessBehind("the witness does not know of this charge yet")
             self._write(connection, lane)
 
     def attest(self, connection: sqlite3.Connection, lane: str) -> None:

@@ -13,11 +13,14 @@ from pathlib import Path
 import pytest
 
 from hubbub_client import Client, Outcome, _guard
+from hubbub_client._book import Book
 from hubbub_client._errors import NoDurableState
 from hubbub_client._quarantine import last_seen
+from hubbub_client._reports import Reports
 from hubbub_client._schema import upgrade
 from hubbub_client._sqlite import OURS, connect, transaction
 from hubbub_client._witness import Counted, Witness, read_witness, write_witness
+from hubbub_client.outbox import Lane
 from tests.client.world import DAY, HOURLY, START, TOML, World, codebook, opened, period_of, rows, signed
 
 STEADY = TOML.replace("[metrics.startup_ms]", "[metrics.startup_ms]\nmissing = 0")
@@ -682,6 +685,30 @@ def test_a_witness_that_was_deleted_comes_back_by_a_pass_and_not_by_what_was_rec
     assert witness(world).exists()
     client.close()
     check_that_nothing_is_closed(world)
+
+
+def test_a_flush_waits_while_another_process_has_charged_and_not_witnessed_yet(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the two the witness is behind, or not there at all: here until this process has paused."""
+    client = world.ready()
+    settle, away = Reports.settle, witness(world).with_name("away")
+
+    def behind(self: Reports, book: Book, lane: Lane, now: float) -> Counter[str]:
+        if lane is Lane.OCCASIONAL and not world.time.waits:
+            witness(world).rename(away)
+        try:
+            return settle(self, book, lane, now)
+        finally:
+            if away.exists():
+                away.rename(witness(world))
+
+    client.record("theme", "dark")
+    monkeypatch.setattr(Reports, "settle", behind)
+    assert client.flush(60, now=True)
+    assert world.time.waits
+    assert "error:NoDurableState" not in client.stats()
+    assert draws(world) == {TODAY: 1}
 
 
 def test_reports_of_a_file_that_was_put_aside_are_not_vouched_for_by_the_next(world: World) -> None:

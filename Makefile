@@ -50,10 +50,10 @@ screenshots: setup browser  ## renew the pictures in docs/images
 	$(RUN)python -m scripts.make_screenshots
 
 load: setup  ## Locust against both services on loopback, every report counted: USERS= MINUTES= STORAGE=sqlite|redis SHAPE=steady|spike|outage RATE=
-	$(RUN)python -m tests.load.run
+	$(RUN)python -m benchmarks.load.run
 
 soak: setup  ## memory of a shuffler under mixed load: make soak MINUTES=10
-	$(RUN)python -m tests.load.soak
+	$(RUN)python -m benchmarks.load.soak
 
 faults: setup libfaketime  ## kill, stop, cut off and misdate both services under load, every report counted: tables in Markdown (two hours)
 	$(RUN)python -m tests.faults all

@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from benchmarks.table import Row, show
-from hubbub_shuffler.body import WINDOW_BYTES, in_order
-from hubbub_shuffler.permute import places
-from hubbub_shuffler.ranking import rank
+from hubbub_shuffler.batching.batch_stream import WINDOW_BYTES, in_order
+from hubbub_shuffler.batching.permute import places
+from hubbub_shuffler.batching.ranking import rank
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Terms
-from hubbub_shuffler.storage.sqlite import SqliteStorage
+from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
 
 SIZE, GROUP = 69, 2_000
 COMMITS = 300

@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.redis_server import redis_server
 from benchmarks.table import Row, at_most, show
 from hubbub.wire import NONCE_BYTES, BatchHeader
-from hubbub_aggregator.duplicates import LIMIT, Counted, Duplicates, as_nonces, distinct
+from hubbub_aggregator.intake.deduplicate import LIMIT, Counted, Duplicates, as_nonces, distinct
 from hubbub_aggregator.storage import Accepted, Batch, Storage, open_storage
 
 EARLIER = (0, 10, 100)
@@ -130,7 +130,7 @@ def _in_order(size: int) -> bytes:
 
 def _of_redis(storage: Storage) -> float:
     """CPU-seconds of the server so far; without those of children, which rewrite its files now and then."""
-    from hubbub_aggregator.storage.redis import RedisStorage
+    from hubbub_aggregator.storage.redis.backend import RedisStorage
 
     if not isinstance(storage, RedisStorage):
         return 0.0

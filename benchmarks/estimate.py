@@ -23,14 +23,14 @@ import numpy as np
 from benchmarks.table import Row, at_most, show
 from hubbub.mechanisms import Tally
 from hubbub.wire import BatchHeader
+from hubbub_aggregator.analysis.precompute import warm
 from hubbub_aggregator.app import create_app
+from hubbub_aggregator.intake.batch_guarantee import promise_of
+from hubbub_aggregator.intake.release_record import release_record
 from hubbub_aggregator.main import build
-from hubbub_aggregator.promises import promise_of
-from hubbub_aggregator.publish import release_record
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.storage import Accepted, Batch
-from hubbub_aggregator.warming import warm
 
 VALUES, BATCHES, LIMIT = 65_536, 100, 1.0
 CODEBOOK = f"""

@@ -162,14 +162,14 @@ def _shuffler(directory: Path, storage: str | None = None) -> tuple[Any, Any]:
 
     from hubbub.bundle import BundledCodebook, SealingKey, sign
     from hubbub.trust import anchor_of
-    from hubbub_service_common.connection_limits import ConnectionLimits
-    from hubbub_service_common.trusted_clock import TrustedClock
+    from hubbub_service_common.clock.trusted_clock import TrustedClock
+    from hubbub_service_common.http.connection_limits import ConnectionLimits
     from hubbub_shuffler.app import create_app
-    from hubbub_shuffler.bundles import Bundles
-    from hubbub_shuffler.ingest import Ingest
-    from hubbub_shuffler.limits import KEY_BYTES, Limits
+    from hubbub_shuffler.bundle.relay import Bundles
+    from hubbub_shuffler.forwarding.aggregator_client import Upstream
+    from hubbub_shuffler.ingest.rate_limit import KEY_BYTES, Limits
+    from hubbub_shuffler.ingest.upload import Ingest
     from hubbub_shuffler.storage import open_storage
-    from hubbub_shuffler.upstream import Upstream
 
     identity, now = Ed25519PrivateKey.generate(), int(time.time())
     bundle = sign(
@@ -254,7 +254,7 @@ class Server:
 @contextmanager
 def server(make: Callable[..., tuple[Any, Any]], stored: int = 0, **options: Any) -> Iterator[Server]:
     """An application on a free port, ended in any case."""
-    from hubbub_service_common.serving import listen
+    from hubbub_service_common.http.server import listen
 
     with listen("127.0.0.1", 0) as listener, tempfile.TemporaryDirectory() as directory:
         if stored:
@@ -278,9 +278,9 @@ def _serve(make: Callable[..., tuple[Any, Any]], directory: Path, listener: Any,
     """Both kinds of application alike: the service's own server, event loop and care for garbage."""
     import uvloop
 
-    from hubbub_service_common.serving import Server as Uvicorn
-    from hubbub_service_common.serving import server_config
-    from hubbub_shuffler.garbage import tune
+    from hubbub_service_common.http.server import Server as Uvicorn
+    from hubbub_service_common.http.server import server_config
+    from hubbub_shuffler.operations.python_gc import tune
 
     async def serve() -> None:
         app, protocol = make(directory, **options)

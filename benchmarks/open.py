@@ -21,8 +21,8 @@ from benchmarks.table import Row, at_least, show
 from hubbub.randomness import SystemRandomness
 from hubbub.sealing import Sealer
 from hubbub.wire import BatchHeader, Plaintext, ReportHeader
+from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.main import build
-from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.storage import Batch

@@ -22,7 +22,7 @@ def redis_server(core: int) -> Iterator[str | None]:
     if program is None:
         yield None
         return
-    from hubbub_service_common.serving import listen
+    from hubbub_service_common.http.server import listen
 
     with listen("127.0.0.1", 0) as probe:
         port = probe.getsockname()[1]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
-from hubbub_cli.table import table
+from hubbub_cli.terminal.table import table
 
 __all__ = ["HEAD", "Goal", "Row", "at_least", "at_most", "cells", "show"]
 

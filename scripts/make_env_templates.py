@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hubbub_aggregator.settings import Settings as Aggregator
-from hubbub_service_common.secret_files import FILE
+from hubbub_service_common.process.secret_files import FILE
 from hubbub_service_common.settings import ServiceSettings
 from hubbub_shuffler.settings import Settings as Shuffler
 

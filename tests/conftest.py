@@ -7,17 +7,22 @@ Hypothesis draws the same examples each time in `make test`, and new ones in `ma
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import PurePath
 
 import pytest
 from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.browser.chromium import NO_BROWSER
 from tests.docs.blocks import counted
-from tests.patience import PATIENCE
+from tests.full import mark_repetition
+from tests.support.patience import PATIENCE
 
 settings.register_profile(
     "steady",
+    max_examples=30,  # "explore" draws a hundred
     derandomize=True,  # which examples there are depends on the test alone, and none is kept from run to run
     deadline=None,  # a busy machine is no failure
     suppress_health_check=[HealthCheck.too_slow],  # likewise
@@ -30,9 +35,26 @@ settings.load_profile("steady")
 DEFAULT_TIMEOUT_CONFIG.read = PATIENCE
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)  # before `-m` leaves out what is marked
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that mostly wait, for periods of real services to end, go first: the others use the processor meanwhile."""
-    items.sort(key=lambda item: item.path.parent.name != "e2e")
+    mark_repetition(items, whole=not any("::" in each for each in config.args))
+    first = ["e2e", "faults", "browser"]
+    items.sort(key=lambda item: first.index(name) if (name := item.path.parent.name) in first else len(first))
+
+
+class _FilesTogether(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no type information
+    """What tests share is made once: those of a file are run by one worker, and those of all files with one browser,
+    one dashboard or one set of metric types.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = PurePath(nodeid.partition("::")[0])
+        return str(path.parent if path.parent.name in ("browser", "dashboard", "metric_types") else path)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _FilesTogether | None:
+    return _FilesTogether(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import hubbub
 from hubbub.problems import InvalidParameter
 from hubbub.refusals import Refused
+from hubbub_aggregator.analysis.precompute import warming
+from hubbub_aggregator.api import batches, bundle, operations, query, release_records
+from hubbub_aggregator.api.openapi import DocumentedAPI
 from hubbub_aggregator.dashboard import routes as dashboard
-from hubbub_aggregator.openapi import DocumentedAPI
-from hubbub_aggregator.routes import batches, bundle, operate, query, records
 from hubbub_aggregator.storage import StorageError
-from hubbub_aggregator.warming import warming
-from hubbub_service_common.framework import create_api
-from hubbub_service_common.health import add_health
-from hubbub_service_common.problem_documents import BEARER, ProblemHandlers
+from hubbub_service_common.http.fastapi_app import create_api
+from hubbub_service_common.http.health import add_health
+from hubbub_service_common.http.problem_documents import BEARER, ProblemHandlers
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -60,8 +60,8 @@ def create_app(service: Aggregator) -> FastAPI:
     app.add_exception_handler(InvalidParameter, on_parameter)
     app.add_exception_handler(StorageError, on_storage)
     app.state.service = service
-    for part in (batches, bundle, operate, query, records):
+    for part in (batches, bundle, operations, query, release_records):
         app.include_router(part.router)
-    add_health(app, operate.health_of(service), tags=["operators"])
+    add_health(app, operations.health_of(service), tags=["operators"])
     dashboard.attach(app)
     return app

@@ -14,26 +14,26 @@ from typing import TYPE_CHECKING
 from hubbub.codebook import Codebook
 from hubbub.problems import InvalidParameter
 from hubbub.trust import anchor_of
-from hubbub_aggregator.admin import create_admin
 from hubbub_aggregator.app import create_app
-from hubbub_aggregator.bundles import Publisher
-from hubbub_aggregator.codebooks import Codebooks
-from hubbub_aggregator.keys import IDENTITY, KeyRing, load_identity, storage_secret
-from hubbub_aggregator.opening import Pool
+from hubbub_aggregator.intake.open_reports import Pool
+from hubbub_aggregator.intake.spool import Spool
+from hubbub_aggregator.operations.admin import create_admin
+from hubbub_aggregator.publication.bundles import Publisher
+from hubbub_aggregator.publication.codebooks import Codebooks
+from hubbub_aggregator.publication.keys import IDENTITY, KeyRing, load_identity, storage_secret
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.settings import Settings
-from hubbub_aggregator.spool import Spool
 from hubbub_aggregator.storage import Storage, StorageError, open_storage
-from hubbub_service_common.files import state_directory
-from hubbub_service_common.last_seen import LastSeen
-from hubbub_service_common.logs import configure, ends_in_format
-from hubbub_service_common.tokens import Tokens
-from hubbub_service_common.trusted_clock import TrustedClock
+from hubbub_service_common.clock.last_seen import LastSeen
+from hubbub_service_common.clock.trusted_clock import TrustedClock
+from hubbub_service_common.http.tokens import Tokens
+from hubbub_service_common.process.atomic_files import state_directory
+from hubbub_service_common.process.logs import configure, ends_in_format
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from hubbub_service_common.listeners import Listener
+    from hubbub_service_common.http.listeners import Listener
 
 __all__ = ["DATABASE", "build", "only_one", "open_state", "run"]
 
@@ -114,9 +114,9 @@ def open_state(settings: Settings) -> tuple[Ed25519PrivateKey, Storage]:
 def run(settings: Settings) -> None:
     """Serve until SIGTERM or Ctrl-C; says on stderr where, and which trust anchor devices need."""
     # the commands beside a running service need none of these
-    from hubbub_service_common import serving
-    from hubbub_service_common.listeners import listening
-    from hubbub_service_common.wait_for_storage import open_when_reachable
+    from hubbub_service_common.http import server
+    from hubbub_service_common.http.listeners import listening
+    from hubbub_service_common.storage.wait_for_storage import open_when_reachable
 
     configure(settings.log_format, "hubbub_aggregator")
     if names := settings.unknown(os.environ):
@@ -129,14 +129,14 @@ def run(settings: Settings) -> None:
         service = open_when_reachable(lambda: build(settings), Aggregator.close, listeners, _LOG)
         if service is not None:
             try:
-                serving.run(_serve(settings, service, listeners))
+                server.run(_serve(settings, service, listeners))
             finally:
                 service.close()
 
 
 async def _serve(settings: Settings, service: Aggregator, listeners: Sequence[Listener]) -> None:
     """At the signal no connection is taken any more, requests in work get some seconds, then the app's work ends."""
-    from hubbub_service_common.serving import Server, serve_together
+    from hubbub_service_common.http.server import Server, serve_together
 
     public, timeout = listeners[0], settings.shutdown_timeout
     service.connections, service.certificate = public.limits, public.certificate

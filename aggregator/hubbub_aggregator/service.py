@@ -11,24 +11,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hubbub.refusals import REFUSALS, Refused
-from hubbub_aggregator.accumulate import Accumulator
-from hubbub_aggregator.collecting import Collecting
+from hubbub_aggregator.intake.accumulate import Accumulator
+from hubbub_aggregator.publication.key_coverage import Collecting
 from hubbub_aggregator.storage import StorageError
-from hubbub_service_common.episodes import Episode
+from hubbub_service_common.process.fault_episodes import Episode
 
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook
-    from hubbub_aggregator.bundles import Publisher
-    from hubbub_aggregator.codebooks import Codebooks
-    from hubbub_aggregator.keys import KeyRing
-    from hubbub_aggregator.opening import Pool
-    from hubbub_aggregator.spool import Spool
+    from hubbub_aggregator.intake.open_reports import Pool
+    from hubbub_aggregator.intake.spool import Spool
+    from hubbub_aggregator.publication.bundles import Publisher
+    from hubbub_aggregator.publication.codebooks import Codebooks
+    from hubbub_aggregator.publication.keys import KeyRing
     from hubbub_aggregator.storage import SignedBundle, Storage
-    from hubbub_service_common.certificate import Certificate
-    from hubbub_service_common.connection_limits import ConnectionLimits
-    from hubbub_service_common.last_seen import LastSeen
-    from hubbub_service_common.tokens import Tokens
-    from hubbub_service_common.trusted_clock import TrustedClock
+    from hubbub_service_common.clock.last_seen import LastSeen
+    from hubbub_service_common.clock.trusted_clock import TrustedClock
+    from hubbub_service_common.http.certificate import Certificate
+    from hubbub_service_common.http.connection_limits import ConnectionLimits
+    from hubbub_service_common.http.tokens import Tokens
 
 __all__ = ["Aggregator"]
 

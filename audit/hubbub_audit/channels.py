@@ -20,7 +20,7 @@ from hubbub_audit.crowd import POWER
 from hubbub_audit.device import a_device
 from hubbub_audit.events import best_event, by_bits, by_cell, by_number, by_score, halves, lost
 from hubbub_audit.findings import Attack, Finding, judged
-from hubbub_audit.subjects import Subject, codebook_of, spread
+from hubbub_audit.targets import Subject, codebook_of, spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

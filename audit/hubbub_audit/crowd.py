@@ -19,7 +19,7 @@ import numpy as np
 from hubbub.accounting import compose, guarantee
 from hubbub_audit.events import Event, best_event, by_score, lost
 from hubbub_audit.findings import Attack, Finding, Kind, judged
-from hubbub_audit.subjects import Subject
+from hubbub_audit.targets import Subject
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,8 +18,8 @@ from hubbub.sealing import Opener, new_private_key, public_key_of
 from hubbub.trust import anchor_of
 from hubbub.wire import Plaintext, ReportHeader, decode_report, decode_upload
 from hubbub_client import Client
+from hubbub_client._http.transport import Answer, CannotReach
 from hubbub_client.testing import FakeClock, MemoryTransport, Request
-from hubbub_client.transport import Answer, CannotReach
 
 __all__ = ["Device", "a_device", "fast_folder", "lost_answer", "refused"]
 

@@ -28,8 +28,8 @@ from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.settings import Settings
 from hubbub_audit.device import fast_folder
 from hubbub_audit.findings import Attack, Finding
-from hubbub_client._draw import draw
-from hubbub_service_common.trusted_clock import TrustedClock
+from hubbub_client._randomizing.draw import draw
+from hubbub_service_common.clock.trusted_clock import TrustedClock
 
 __all__ = ["junk"]
 

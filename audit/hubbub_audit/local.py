@@ -23,7 +23,7 @@ import numpy as np
 from hubbub_audit.bounds import bernstein, empirical_bernstein, mcdiarmid
 from hubbub_audit.events import best_event, by_bits, by_cell, by_number, by_score, halves, lost
 from hubbub_audit.findings import Attack, Finding, judged
-from hubbub_audit.subjects import Subject
+from hubbub_audit.targets import Subject
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -25,7 +25,7 @@ from hubbub.randomness import SystemRandomness
 from hubbub_audit.device import a_device, refused
 from hubbub_audit.findings import Attack, Finding
 from hubbub_audit.pipeline import through_the_shuffler
-from hubbub_client._draw import draw
+from hubbub_client._randomizing.draw import draw
 
 __all__ = ["canaries"]
 

@@ -15,7 +15,7 @@ from hubbub_audit.device import a_device, lost_answer, refused
 from hubbub_audit.events import best_event, by_score, halves, lost
 from hubbub_audit.findings import Attack, Finding, judged
 from hubbub_audit.local import POWER
-from hubbub_audit.subjects import Subject, codebook_of
+from hubbub_audit.targets import Subject, codebook_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -22,7 +22,7 @@ from hubbub_audit.periods import averaging, retries
 from hubbub_audit.poisoning import poisoning
 from hubbub_audit.shuffled import shuffled
 from hubbub_audit.splitting import splitting
-from hubbub_audit.subjects import Subject, spread, subject_of, usual
+from hubbub_audit.targets import Subject, spread, subject_of, usual
 from hubbub_audit.tracing import differencing, tracing
 from hubbub_audit.twins import twins
 

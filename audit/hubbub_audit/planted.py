@@ -43,15 +43,16 @@ from hubbub_audit.planted_twins import (
 )
 from hubbub_audit.shuffled import shuffled
 from hubbub_audit.splitting import splitting
-from hubbub_audit.subjects import Subject, usual
+from hubbub_audit.targets import Subject, usual
 from hubbub_audit.twins import twins
-from hubbub_client import Client, _reports
-from hubbub_client._draw import Draw, draw, seal
-from hubbub_client._sending import Sending
-from hubbub_client.outbox import Outbox
-from hubbub_shuffler import ranking
-from hubbub_shuffler.commits import Commits
-from hubbub_shuffler.permute import PLACE_BYTES
+from hubbub_client import Client
+from hubbub_client._randomizing import randomize
+from hubbub_client._randomizing.draw import Draw, draw, seal
+from hubbub_client._sending.dispatch import Sending
+from hubbub_client._sending.outbox import Outbox
+from hubbub_shuffler.batching import ranking
+from hubbub_shuffler.batching.permute import PLACE_BYTES
+from hubbub_shuffler.ingest.group_commit import Commits
 
 __all__ = ["PLANTS", "Plant", "caught"]
 
@@ -125,7 +126,7 @@ def _draws_again() -> Iterator[None]:
             made.append((report, seal(decode_report(sealed)[0], fresh, Sealer(pin.public_key))))
         return made
 
-    with patch.object(_reports, "draw", noting), patch.object(Sending, "_ready", again):
+    with patch.object(randomize, "draw", noting), patch.object(Sending, "_ready", again):
         yield
 
 
@@ -142,7 +143,7 @@ def _sends_one_value_earlier() -> Iterator[None]:
     def earlier(connection: Any, report: Any, *, due: float, delay: float) -> None:
         put(connection, report, due=due, delay=delay * (0.75 if told[-1] == 0 else 1.0))
 
-    with patch.object(_reports, "draw", noting), patch.object(Outbox, "put", staticmethod(earlier)):
+    with patch.object(randomize, "draw", noting), patch.object(Outbox, "put", staticmethod(earlier)):
         yield
 
 
@@ -168,7 +169,7 @@ def _logs_what_it_draws() -> Iterator[None]:
         logging.getLogger("hubbub_client").debug("drawing %s of %s", value, metric.name)
         return draw(metric, value, *streams)
 
-    with patch.object(_reports, "draw", saying):
+    with patch.object(randomize, "draw", saying):
         yield
 
 

@@ -16,7 +16,7 @@ from hubbub.mechanisms import (
 from hubbub.mechanisms._numbers import position
 from hubbub.mechanisms._symbols import index
 from hubbub.randomness import WORD, Randomness, discrete_laplace
-from hubbub_audit.subjects import Subject, subject_of
+from hubbub_audit.targets import Subject, subject_of
 
 __all__ = ["never_turned_off", "noise_five_percent_low", "rounds_down", "shared_coin", "shared_coin_of_few"]
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from hubbub_aggregator import accumulate, promises
-from hubbub_shuffler import begun_periods
+from hubbub_aggregator.intake import accumulate, batch_guarantee
+from hubbub_shuffler.bundle import begun_periods
 
 __all__ = ["counts_junk_as_a_crowd", "forgets_what_it_refused", "takes_every_bundle"]
 
@@ -19,7 +19,7 @@ def counts_junk_as_a_crowd() -> Iterator[None]:
     """The honest fraction is taken of all reports, up to the valid ones."""
 
     def of_all(storage: Any, governed: Any, header: Any, valid: int) -> Any:
-        promise = promises.promise_of(storage, governed, header, header.count)
+        promise = batch_guarantee.promise_of(storage, governed, header, header.count)
         return replace(promise, valid=valid, honest=min(valid, promise.honest))
 
     with patch.object(accumulate, "promise_of", of_all):

@@ -9,12 +9,13 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from hubbub_client import Client, _pins, _reports
-from hubbub_client._book import Book, Pin, Span
-from hubbub_client._coins import OneStream
-from hubbub_client._limits import Limits
-from hubbub_client._reports import Reports
-from hubbub_client.ledger import Decision, Ledger
+from hubbub_client import Client
+from hubbub_client._budget.device_limits import Limits
+from hubbub_client._budget.ledger import Decision, Ledger
+from hubbub_client._codebooks.in_force import Book, Pin, Span
+from hubbub_client._randomizing import period_pins, randomize
+from hubbub_client._randomizing.randomize import Reports
+from hubbub_client._randomizing.sampling_coins import OneStream
 
 __all__ = [
     "acts_on_consent_when_recording",
@@ -28,7 +29,7 @@ __all__ = [
 @contextmanager
 def settles_missing_by_the_newest_page() -> Iterator[None]:
     """What was recorded goes out by the page it was recorded under, `missing` by the newest."""
-    read = _pins.read_pins
+    read = period_pins.read_pins
 
     def by_the_newest(connection: sqlite3.Connection, book: Book, limits: Limits) -> dict[Span, Pin]:
         recorded = {period for (period,) in connection.execute("SELECT DISTINCT period FROM reductions")}
@@ -40,7 +41,7 @@ def settles_missing_by_the_newest_page() -> Iterator[None]:
                 pins[span] = replace(pin, page=page)
         return pins
 
-    with patch.object(_reports, "read_pins", by_the_newest):
+    with patch.object(randomize, "read_pins", by_the_newest):
         yield
 
 

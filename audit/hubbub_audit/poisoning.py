@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hubbub.problems import MalformedReport
-from hubbub_aggregator.opening import tally_payloads
+from hubbub_aggregator.intake.open_reports import tally_payloads
 from hubbub_audit.findings import Attack, Finding
-from hubbub_audit.subjects import AnyMechanism, Subject, spread
+from hubbub_audit.targets import AnyMechanism, Subject, spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

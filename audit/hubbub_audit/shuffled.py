@@ -20,8 +20,8 @@ from hubbub_audit.crowd import DELTA, batches, log_ratios, shuffle_finding
 from hubbub_audit.events import best_event, by_score, halves, lost
 from hubbub_audit.findings import Attack, Finding
 from hubbub_audit.pipeline import MOST_BATCHES, Received, through_the_shuffler
-from hubbub_audit.subjects import Subject, codebook_of
-from hubbub_client._draw import Draw, draw
+from hubbub_audit.targets import Subject, codebook_of
+from hubbub_client._randomizing.draw import Draw, draw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -29,7 +29,7 @@ from hubbub.trust import anchor_of
 from hubbub.wire import REPORTS_TYPE, ReportHeader, encode_report, encode_upload, sealed_bytes
 from hubbub_audit.device import fast_folder
 from hubbub_audit.findings import Attack, Finding
-from hubbub_shuffler.bundles import Bundles
+from hubbub_shuffler.bundle.relay import Bundles
 from hubbub_shuffler.in_process import in_process
 
 __all__ = ["splitting"]

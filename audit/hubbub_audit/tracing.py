@@ -19,7 +19,7 @@ from hubbub.accounting import compose, guarantee
 from hubbub_audit.crowd import DELTA, batch_size, batches, shuffle_finding
 from hubbub_audit.events import best_event, by_score, halves, lost
 from hubbub_audit.findings import Attack, Finding, judged
-from hubbub_audit.subjects import Subject
+from hubbub_audit.targets import Subject
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -33,9 +33,9 @@ from hubbub_audit.histories import (
 )
 from hubbub_audit.twin_server import START, Seen, TwinServer
 from hubbub_client import Client, client
-from hubbub_client._coins import Purpose
-from hubbub_client._pace import Pace
-from hubbub_client._state import FILE_NAME
+from hubbub_client._randomizing.sampling_coins import Purpose
+from hubbub_client._sending.backoff import Pace
+from hubbub_client._state.database import FILE_NAME
 
 __all__ = ["KeyedCoins", "lived"]
 

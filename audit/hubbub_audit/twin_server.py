@@ -14,7 +14,7 @@ from hubbub.sealing import public_key_of
 from hubbub.trust import anchor_of
 from hubbub.wire import decode_report, decode_upload
 from hubbub_audit.histories import codebook_of
-from hubbub_client.transport import Answer, CannotReach
+from hubbub_client._http.transport import Answer, CannotReach
 
 __all__ = ["START", "Seen", "TwinServer"]
 

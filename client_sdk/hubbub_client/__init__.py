@@ -15,7 +15,7 @@ from hubbub_client.client import Client
 from hubbub_client.outcome import Outcome, UnknownMetric, WrongValue
 
 if TYPE_CHECKING:
-    from hubbub_client.transport import HttpTransport, Transport
+    from hubbub_client._http.transport import HttpTransport, Transport
 
 __all__ = ["Client", "HttpTransport", "Outcome", "Transport", "UnknownMetric", "WrongValue"]
 
@@ -23,7 +23,7 @@ __all__ = ["Client", "HttpTransport", "Outcome", "Transport", "UnknownMetric", "
 def __getattr__(name: str) -> object:
     """The transport when it is asked for: importing the package does not load an HTTP client."""
     if name in ("HttpTransport", "Transport"):
-        from hubbub_client._loading import imported
+        from hubbub_client._process.lazy_imports import imported
 
-        return getattr(imported("hubbub_client.transport"), name)
+        return getattr(imported("hubbub_client._http.transport"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,10 +9,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hubbub_client._attendance import withdraw
-from hubbub_client._errors import NoDurableState
-from hubbub_client._inspection import CannotInspect, inspect
-from hubbub_client._optout import OptOut
+from hubbub_client._consent.opt_out import OptOut
+from hubbub_client._consent.participation import withdraw
+from hubbub_client._display.inspection import CannotInspect, inspect
+from hubbub_client._state.errors import NoDurableState
 
 _DESCRIPTION = """\
 What the telemetry of an app keeps on this device, and the switch to turn it off.

@@ -10,22 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hubbub.problems import HubbubError
-from hubbub_client._counts import Counts
-from hubbub_client._errors import Busy, NoDurableState
-from hubbub_client._exit import close_at_exit
-from hubbub_client._fork import Forkable
-from hubbub_client._loading import imported
-from hubbub_client._sender import Sender
+from hubbub_client._counters import Counts
+from hubbub_client._process.at_exit import close_at_exit
+from hubbub_client._process.fork import Forkable
+from hubbub_client._process.lazy_imports import imported
+from hubbub_client._sending.worker import Sender
+from hubbub_client._state.errors import Busy, NoDurableState
 from hubbub_client.outcome import Outcome, UnknownMetric, WrongValue
 
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook
     from hubbub.randomness import Randomness
-    from hubbub_client._coins import Coins
-    from hubbub_client._pace import Pace
-    from hubbub_client.account import Account
-    from hubbub_client.preview import Preview
-    from hubbub_client.transport import Transport
+    from hubbub_client._budget.account import Account
+    from hubbub_client._display.preview import Preview
+    from hubbub_client._http.transport import Transport
+    from hubbub_client._randomizing.sampling_coins import Coins
+    from hubbub_client._sending.backoff import Pace
 
 __all__ = ["Client", "Outcome"]
 
@@ -73,8 +73,8 @@ class Client(Forkable):
         transport: Transport | None = None,
         pace: Pace | None = None,
     ) -> None:
-        imported("hubbub_client._parts")  # here: an app imports us faster than it starts us
-        from hubbub_client._parts import assemble
+        imported("hubbub_client._assembly")  # here: an app imports us faster than it starts us
+        from hubbub_client._assembly import assemble
 
         self._clock, self._counts = clock, Counts()
         parts = assemble(
@@ -180,7 +180,7 @@ class Client(Forkable):
         It holds for every client of this state directory, over restarts and upgrades, until `enable`. True: it is on
         disk. False: that was not possible, and it holds for this client only.
         """
-        from hubbub_client._attendance import withdraw
+        from hubbub_client._consent.participation import withdraw
 
         written = self._optout.give()
         with self._counts.guarding():
@@ -210,14 +210,14 @@ class Client(Forkable):
 
     def preview(self) -> Preview:
         """Exactly what will be sent, when, and why nobody can tell from it what was recorded."""
-        from hubbub_client.preview import preview_of  # loaded with the parts
+        from hubbub_client._display.preview import preview_of  # loaded with the parts
 
         taking_part = not self._closing and self._consent.given()
         return preview_of(self._state, self._courier.book, taking_part=taking_part)
 
     def ledger(self) -> Account:
         """What was spent, on what, and what is left."""
-        from hubbub_client.account import account_of  # loaded with the parts
+        from hubbub_client._budget.account import account_of  # loaded with the parts
 
         return account_of(self._state, self._limits, self._clock())
 

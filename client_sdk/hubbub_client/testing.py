@@ -53,7 +53,7 @@ Nothing here changes what protects a value. The randomness is the operating syst
 set, and so none to leave set by mistake.
 """
 
-from hubbub_client._pace import Pace
+from hubbub_client._sending.backoff import Pace
 from hubbub_client._testing.clock import FakeClock
 from hubbub_client._testing.device import Device, Recorded
 from hubbub_client._testing.fleet import Delivered, Fleet

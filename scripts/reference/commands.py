@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from hubbub_cli.commands import hubbub
+from hubbub_cli.command_group import hubbub
 from scripts.reference.markdown import anchored, code, definitions
 
 __all__ = ["commands", "undocumented", "walk"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hubbub_aggregator import metrics as aggregator
-from hubbub_shuffler import metrics as shuffler
+from hubbub_aggregator.operations import metrics as aggregator
+from hubbub_shuffler.operations import metrics as shuffler
 from scripts.reference.markdown import anchored, code, table
 
 __all__ = ["FAMILIES", "metrics", "undocumented"]

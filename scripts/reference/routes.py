@@ -11,11 +11,11 @@ from typing import Any, cast
 from fastapi import FastAPI
 
 from hubbub.refusals import PROBLEM_TYPE, REFUSALS
-from hubbub_aggregator import admin as of_the_aggregator
 from hubbub_aggregator.app import create_app
-from hubbub_shuffler import admin as of_the_shuffler
+from hubbub_aggregator.operations import admin as of_the_aggregator
 from hubbub_shuffler.app import public_api
-from hubbub_shuffler.metrics import Sources
+from hubbub_shuffler.operations import admin as of_the_shuffler
+from hubbub_shuffler.operations.metrics import Sources
 from scripts.reference.markdown import code, slug, table
 
 __all__ = ["Operation", "documents", "operations", "routes", "undocumented"]

@@ -15,10 +15,10 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 
 from hubbub.loopback import is_loopback_host
 from hubbub.problems import InvalidParameter
-from hubbub_service_common import secret_files
-from hubbub_service_common.logs import LogFormat, configure, ends_in_format
+from hubbub_service_common.http.tokens import AcceptedToken
+from hubbub_service_common.process import secret_files
+from hubbub_service_common.process.logs import LogFormat, configure, ends_in_format
 from hubbub_service_common.redis.schemes import FORMS, is_redis
-from hubbub_service_common.tokens import AcceptedToken
 
 __all__ = ["ServiceSettings"]
 

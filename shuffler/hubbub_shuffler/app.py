@@ -12,20 +12,20 @@ from pydantic import BaseModel, Field
 
 from hubbub.refusals import Refused
 from hubbub.wire import REPORTS_TYPE
-from hubbub_service_common.entity_tags import is_known
-from hubbub_service_common.framework import create_api
-from hubbub_service_common.health import Health, add_health
-from hubbub_service_common.problem_documents import ProblemHandlers, problem_answers, send_problem
-from hubbub_shuffler.asked import Asked
-from hubbub_shuffler.ingest import PATH, Ingest
-from hubbub_shuffler.metrics import hundreds
+from hubbub_service_common.http.entity_tags import is_known
+from hubbub_service_common.http.fastapi_app import create_api
+from hubbub_service_common.http.health import Health, add_health
+from hubbub_service_common.http.problem_documents import ProblemHandlers, problem_answers, send_problem
+from hubbub_shuffler.ingest.upload import PATH, Ingest
+from hubbub_shuffler.operations.metrics import hundreds
+from hubbub_shuffler.operations.storage_probe import Asked
 from hubbub_shuffler.storage import AsyncStorage, StorageError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from hubbub_shuffler.bundles import Bundles
-    from hubbub_shuffler.limits import Limits
+    from hubbub_shuffler.bundle.relay import Bundles
+    from hubbub_shuffler.ingest.rate_limit import Limits
 
 __all__ = ["Failures", "Status", "create_app", "health_of", "public_api", "status_of"]
 

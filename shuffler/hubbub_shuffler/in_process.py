@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx2
 
-from hubbub_service_common.trusted_clock import TrustedClock
+from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_shuffler.main import Shuffler, build, open_reports
 from hubbub_shuffler.settings import Settings
 

@@ -12,30 +12,30 @@ from typing import TYPE_CHECKING, NamedTuple
 import httpx2
 
 from hubbub.problems import InvalidParameter
-from hubbub_service_common import serving
-from hubbub_service_common.authorities import Authorities
-from hubbub_service_common.file_reload import Renewal
-from hubbub_service_common.files import state_directory
-from hubbub_service_common.listeners import Listener, listening
-from hubbub_service_common.logs import configure, ends_in_format
-from hubbub_service_common.serving import Server, serve_together
-from hubbub_service_common.tokens import Tokens
-from hubbub_service_common.trusted_clock import TrustedClock
-from hubbub_service_common.wait_for_storage import open_when_reachable
-from hubbub_shuffler.admin import create_admin
+from hubbub_service_common.clock.trusted_clock import TrustedClock
+from hubbub_service_common.http import server
+from hubbub_service_common.http.certificate_authorities import Authorities
+from hubbub_service_common.http.listeners import Listener, listening
+from hubbub_service_common.http.server import Server, serve_together
+from hubbub_service_common.http.tokens import Tokens
+from hubbub_service_common.process.atomic_files import state_directory
+from hubbub_service_common.process.file_reload import Renewal
+from hubbub_service_common.process.logs import configure, ends_in_format
+from hubbub_service_common.storage.wait_for_storage import open_when_reachable
 from hubbub_shuffler.app import create_app
-from hubbub_shuffler.batcher import Batcher
-from hubbub_shuffler.bundles import Bundles
-from hubbub_shuffler.forward import Forwarder
-from hubbub_shuffler.garbage import sweep, tune
-from hubbub_shuffler.ingest import PASSED_OVER, Ingest
-from hubbub_shuffler.lag import Lag
-from hubbub_shuffler.limits import KEY_BYTES, Limits
-from hubbub_shuffler.metrics import Sources
+from hubbub_shuffler.batching.batcher import Batcher
+from hubbub_shuffler.bundle.relay import Bundles
+from hubbub_shuffler.forwarding.aggregator_client import Upstream
+from hubbub_shuffler.forwarding.forward import Forwarder
+from hubbub_shuffler.forwarding.lag import Lag
+from hubbub_shuffler.ingest.rate_limit import KEY_BYTES, Limits
+from hubbub_shuffler.ingest.upload import PASSED_OVER, Ingest
+from hubbub_shuffler.operations.admin import create_admin
+from hubbub_shuffler.operations.metrics import Sources
+from hubbub_shuffler.operations.periodic_checks import watch
+from hubbub_shuffler.operations.python_gc import sweep, tune
 from hubbub_shuffler.settings import Settings
 from hubbub_shuffler.storage import AsyncStorage, StorageError, open_storage
-from hubbub_shuffler.upstream import Upstream
-from hubbub_shuffler.watch import watch
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -63,7 +63,7 @@ def run(settings: Settings, ready: Callable[[str], None] = lambda _address: None
             lambda: open_reports(settings), lambda opened: opened.blocking.disconnect(), listeners, _LOG
         )
         if storage is not None:
-            serving.run(_serve(settings, storage, listeners, ready))
+            server.run(_serve(settings, storage, listeners, ready))
 
 
 def _listening(settings: Settings) -> AbstractContextManager[list[Listener]]:

@@ -12,9 +12,9 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from hubbub.loopback import is_loopback_host
 from hubbub.trust import parse_anchor
+from hubbub_service_common.http.tokens import PresentedToken
 from hubbub_service_common.settings import ServiceSettings
-from hubbub_service_common.tokens import PresentedToken
-from hubbub_shuffler.bundles import ID_BYTES
+from hubbub_shuffler.bundle.relay import ID_BYTES
 from hubbub_shuffler.storage import LONGEST_PAUSE
 
 __all__ = ["Settings"]

@@ -11,7 +11,7 @@ from typing import Protocol
 import pytest
 
 from hubbub_aggregator.storage import SqliteStorage, Storage
-from hubbub_aggregator.storage.redis import RedisStorage
+from hubbub_aggregator.storage.redis.backend import RedisStorage
 
 ANCHOR = "ed25519:of-the-tests"
 SECRET = b"sixteen bytes ok"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hubbub_aggregator.opening import Pool
+from hubbub_aggregator.intake.open_reports import Pool
 from tests.aggregator.fleet import Site
-from tests.redis_server import RedisCluster, RedisServer, one_server, three_nodes
+from tests.support.redis_server import RedisCluster, RedisServer, one_server, three_nodes
 
 
 @pytest.fixture(scope="session")

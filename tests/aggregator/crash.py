@@ -25,11 +25,11 @@ def die() -> None:
 
 def main(root: Path, point: str) -> None:
     # here, since each worker of the service loads this file once more and needs none of it
+    from hubbub_aggregator.intake.spool import Spool
     from hubbub_aggregator.main import build
     from hubbub_aggregator.settings import Settings
-    from hubbub_aggregator.spool import Spool
     from hubbub_aggregator.storage import SqliteStorage
-    from hubbub_service_common.trusted_clock import TrustedClock
+    from hubbub_service_common.clock.trusted_clock import TrustedClock
     from tests.aggregator.fleet import START
 
     class LastSpool(Spool):

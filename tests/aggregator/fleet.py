@@ -23,13 +23,13 @@ from hubbub.sealing import Sealer
 from hubbub.simulation import InsecureBulkRandomness
 from hubbub.wire import BATCH_HEADER_BYTES, BATCH_TYPE, BatchHeader, Plaintext, ReportHeader
 from hubbub_aggregator.app import create_app
+from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.main import DATABASE, build, open_state
-from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.settings import Settings
-from hubbub_aggregator.storage.redis import RedisStorage
+from hubbub_aggregator.storage.redis.backend import RedisStorage
+from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_service_common.redis.calls import command
-from hubbub_service_common.trusted_clock import TrustedClock
 
 START = 1_800_000_000 // 86_400 * 86_400
 """A midnight; the first period of every test starts here."""

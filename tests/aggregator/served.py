@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from tests.patience import PATIENCE, wait_for
+from tests.support.patience import PATIENCE, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
 

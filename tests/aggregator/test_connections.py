@@ -13,12 +13,12 @@ from hubbub.wire import BATCH_TYPE
 from hubbub_aggregator.settings import Settings
 from tests.aggregator.fleet import CODEBOOK, remember
 from tests.aggregator.served import Served
-from tests.patience import wait_for
-from tests.ports import reserved_port
 from tests.shuffler.edge import answers, closed, connect, get, problem
+from tests.support.patience import wait_for
+from tests.support.ports import reserved_port
 
 HALF = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
-OPEN_FILES, CONNECTIONS = 1_024, 1_300
+OPEN_FILES, CONNECTIONS = 300, 500
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hubbub_aggregator.opening import Pool
+from hubbub_aggregator.intake.open_reports import Pool
 from tests.aggregator.backends import counted
 from tests.aggregator.crash import POINTS
 from tests.aggregator.fleet import Site
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 
 def prepared(root: Path, pool: Pool) -> bytes:

@@ -16,12 +16,12 @@ import pytest
 
 from hubbub.bundle import verify
 from hubbub.problems import InvalidParameter
+from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.main import only_one
-from hubbub_aggregator.opening import Pool
 from hubbub_aggregator.settings import Settings
 from tests.aggregator.fleet import CODEBOOK, Clock, Site, remember
-from tests.patience import PATIENCE, wait_for
-from tests.ports import reserved_port
+from tests.support.patience import PATIENCE, wait_for
+from tests.support.ports import reserved_port
 
 RUN = """
 import sys
@@ -58,6 +58,7 @@ def serving(root: Path) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
         process.wait()
 
 
+@pytest.mark.full  # four seconds; every day test_crash.py kills it while it commits
 def test_it_serves_survives_kill_9_and_stops_on_sigterm(tmp_path: Path, pool: Pool) -> None:
     headers = {
         "Content-Type": "application/vnd.hubbub.batch",

@@ -14,13 +14,13 @@ from pydantic import SecretStr
 
 from hubbub.codebook import Codebook
 from hubbub.problems import InvalidParameter
-from hubbub_aggregator.keys import new_identity
-from hubbub_aggregator.opening import Pool
+from hubbub_aggregator.intake.open_reports import Pool
+from hubbub_aggregator.publication.keys import new_identity
 from hubbub_aggregator.storage import StorageError
+from tests.aggregator.api.test_batches import problem, spooled
 from tests.aggregator.backends import counted
 from tests.aggregator.fleet import CODEBOOK, DAY, START, WAIT, Site, whole
-from tests.aggregator.test_batches import problem, spooled
-from tests.redis_server import RedisServer, one_server
+from tests.support.redis_server import RedisServer, one_server
 
 Open = Callable[..., Site]
 

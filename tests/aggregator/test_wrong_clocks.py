@@ -16,19 +16,19 @@ import pytest
 from pydantic import SecretStr
 
 from hubbub.bundle import Bundle, verify
-from hubbub_aggregator import keys
-from hubbub_aggregator.key_ids import IDS
-from hubbub_aggregator.keys import IDENTITY, new_identity
+from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.main import DATABASE
-from hubbub_aggregator.metrics import snapshot, stored_now
-from hubbub_aggregator.opening import Pool
-from hubbub_aggregator.storage.redis import RedisStorage
-from hubbub_service_common import last_seen
-from hubbub_service_common.trusted_clock import TrustedClock
+from hubbub_aggregator.operations.metrics import snapshot, stored_now
+from hubbub_aggregator.publication import keys
+from hubbub_aggregator.publication.key_ids import IDS
+from hubbub_aggregator.publication.keys import IDENTITY, new_identity
+from hubbub_aggregator.storage.redis.backend import RedisStorage
+from hubbub_service_common.clock import last_seen
+from hubbub_service_common.clock.trusted_clock import TrustedClock
+from tests.aggregator.api.test_batches import problem
 from tests.aggregator.backends import counted
 from tests.aggregator.fleet import CODEBOOK, DAY, START, WAIT, Clock, Site, whole
-from tests.aggregator.test_batches import problem
-from tests.redis_server import RedisServer
+from tests.support.redis_server import RedisServer
 
 HOUR = 3_600
 OFFSETS = [sign * far for far in (8, 2 * HOUR, 5 * DAY, 20 * DAY, 400 * DAY) for sign in (1, -1)]
@@ -103,6 +103,7 @@ def name_of(response: httpx2.Response) -> str:
     return "" if response.status_code < 400 else str(response.json()["type"]).rpartition(":")[2]
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("on_one_host", [False, True])
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("offset", OFFSETS)
@@ -145,6 +146,7 @@ def test_a_minute_under_a_wrong_clock_costs_nothing(
     assert place.settle(again)["invalid"] == {"duplicate": 250}  # the nonces are there, too
 
 
+@pytest.mark.everyday("sqlite")
 def test_keys_are_complete_after_one_start_under_each_clock(place: Site, machine: Machine) -> None:
     """Also day 3, which comes after the keys that were made under a clock that was five days ahead."""
     for days in (20, 400, 5, -400):
@@ -204,6 +206,7 @@ def test_what_is_due_is_erased_an_hour_later_and_a_restart_begins_that_anew(plac
     problem(place.put(place.batch("dark_mode", [True] * 200)[:0] + late(place, period)), "batch-too-late")
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("later", [9 * DAY + 1, 400 * DAY])
 def test_what_a_shuffler_forwards_after_its_own_wait_is_taken_though_all_was_off_beyond_the_horizon(
     place: Site, machine: Machine, monkeypatch: pytest.MonkeyPatch, later: float
@@ -241,6 +244,7 @@ def of(site: Site, name: str) -> float | None:
     return samples[0].value if samples else None
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("offset", [-2 * HOUR, 2 * HOUR, 30 * DAY])
 def test_while_clocks_disagree_no_verdict_that_rests_on_one_is_final(
     place: Site, machine: Machine, offset: float
@@ -343,6 +347,7 @@ def test_a_disagreement_is_warned_of_and_measured(
 # -- what is published ------------------------------------------------------------------------------
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("offset", [400 * DAY, -400 * DAY])
 def test_a_bundle_is_not_dated_by_a_clock_that_can_not_be_believed(
     place: Site, machine: Machine, offset: float
@@ -366,6 +371,7 @@ def test_a_bundle_is_not_dated_by_a_clock_that_can_not_be_believed(
     assert machine.now <= after.body.expires <= machine.now + 7 * DAY
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("later", [5 * DAY, 8 * DAY, 400 * DAY])
 def test_after_a_boot_and_a_long_outage_devices_get_a_bundle_that_has_not_expired(
     place: Site, machine: Machine, monkeypatch: pytest.MonkeyPatch, later: float
@@ -462,6 +468,7 @@ def test_an_edited_codebook_waits_for_a_clock_that_can_be_believed(
     assert [version.first_period - place.period for version in place.service.codebooks] == [0, 1]
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("offset", [5 * DAY, 400 * DAY])
 def test_an_edited_codebook_waits_for_a_shuffler_on_the_same_machine_too(
     place: Site, machine: Machine, offset: float
@@ -494,6 +501,7 @@ def test_a_codebook_that_was_not_edited_waits_for_nothing(
     assert "edited codebook" not in caplog.text
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("backfill", [0, 2])
 @pytest.mark.parametrize("offset", [5 * DAY, 400 * DAY])
 def test_a_first_start_under_a_clock_that_is_ahead_is_mended(
@@ -565,6 +573,7 @@ def test_a_standby_that_no_shuffler_speaks_to_is_stopped_by_the_clock_of_redis(p
     assert place.get("/readyz").json() == {"ok": True}
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("offset", [-400 * DAY, 400 * DAY])
 def test_where_ids_are_scarce_no_key_makes_room_on_the_word_of_a_shuffler_on_the_same_machine(
     place: Site, machine: Machine, offset: float, monkeypatch: pytest.MonkeyPatch

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from hubbub_aggregator.keys import new_identity
-from hubbub_aggregator.opening import Pool
+from hubbub_aggregator.intake.open_reports import Pool
+from hubbub_aggregator.publication.keys import new_identity
 from hubbub_aggregator.storage import Batch
 from tests.aggregator.fleet import Site
-from tests.redis_server import one_server
+from tests.support.redis_server import one_server
 
 
 @pytest.fixture(params=["sqlite", "redis"])

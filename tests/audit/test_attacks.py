@@ -24,7 +24,7 @@ from hubbub_audit.local import law, local
 from hubbub_audit.plan import TRIALS, attacks, audit
 from hubbub_audit.planted import PLANTS, Plant, caught
 from hubbub_audit.poisoning import poisoning
-from hubbub_audit.subjects import Subject, subject_of, usual
+from hubbub_audit.targets import Subject, subject_of, usual
 from hubbub_client import Client
 
 NAMES = sorted(registered())
@@ -50,6 +50,7 @@ mechanism = "duchi"
 """
 
 
+@pytest.mark.everyday("rr", "krr", "matrix", "hadamard", "olh", "duchi", "table")
 @pytest.mark.parametrize("name", NAMES)
 def test_reports_of_every_mechanism_pass(name: str) -> None:
     subject = usual(name, 1.0)
@@ -87,6 +88,7 @@ def test_a_law_that_too_few_reports_cannot_contradict_does_not_hold() -> None:
     assert finding.verdict == "weak"
 
 
+@pytest.mark.full  # memory is traced over a list of 20,000
 def test_a_codebook_with_a_long_list_is_audited_in_little_memory() -> None:
     values = ", ".join(f'"v{index}"' for index in range(20_000))
     long = f'{TOML}[metrics.word]\ntype = "category"\nepsilon = 1\nvalues = [{values}]\n'
@@ -114,7 +116,17 @@ FEW = {"early-value": 40_000}
 NEEDS_A_QUIET_MACHINE = {"slow-value"}
 
 
-@pytest.mark.parametrize("plant", [p for p in PLANTS if p.name not in NEEDS_A_QUIET_MACHINE], ids=lambda p: p.name)
+TAKES_SECONDS = {"early-value", "counted-junk", "kept-order"}
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        pytest.param(plant, id=plant.name, marks=[pytest.mark.full] if plant.name in TAKES_SECONDS else [])
+        for plant in PLANTS
+        if plant.name not in NEEDS_A_QUIET_MACHINE
+    ],
+)
 def test_the_audit_catches(plant: Plant) -> None:
     assert caught(plant, FEW.get(plant.name, 2_000)).beaten
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hubbub.problems import InvalidParameter
-from hubbub_cli.commands import hubbub as command
+from hubbub_cli.command_group import hubbub as command
 
 
 def run(*arguments: str) -> Result:
@@ -18,10 +18,17 @@ def run(*arguments: str) -> Result:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    """Without the three attacks that take seconds: `make test-full` runs a whole audit."""
+    from hubbub_audit import plan
+
     page = tmp_path_factory.mktemp("audit") / "report.html"
-    return run(
-        "--mechanism", "rr", "--epsilon", "1", "--trials", "1000", "--jobs", "1", "--json", "--out", str(page)
-    ), page
+    slow = ("shuffler (", "aggregator", "twin devices")
+    planned = [attack for attack in plan.attacks(["rr"], [1.0], 1_000) if not attack.subject.startswith(slow)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "attacks", lambda *_: planned)
+        return run(
+            "--mechanism", "rr", "--epsilon", "1", "--trials", "1000", "--jobs", "1", "--json", "--out", str(page)
+        ), page
 
 
 def test_too_few_trials_are_no_success(small: tuple[Result, Path]) -> None:

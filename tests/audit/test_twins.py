@@ -21,7 +21,7 @@ from hubbub_audit.twin_life import KeyedCoins, lived
 from hubbub_audit.twins import RULE, difference
 from hubbub_client import Client, Outcome
 from hubbub_client.testing import MemoryTransport
-from tests.patience import wait_for
+from tests.support.patience import wait_for
 
 
 def test_the_documented_rule_is_the_one_that_is_attacked() -> None:
@@ -29,6 +29,7 @@ def test_the_documented_rule_is_the_one_that_is_attacked() -> None:
     assert RULE in " ".join(page.read_text("utf-8").split())
 
 
+@pytest.mark.everyday(5)
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_what_once_told_twins_apart_tells_nothing(story: History) -> None:
     assert difference(story) is None
@@ -43,6 +44,7 @@ def test_in_every_story_both_twins_are_heard_of(story: History) -> None:
         assert any(request.reports for request in seen)
 
 
+@pytest.mark.everyday("1", "3")
 @pytest.mark.parametrize("seed", range(5))
 def test_twins_cannot_be_told_apart_in_some_histories(seed: int) -> None:
     assert difference(random_history(InsecureRandomness(seed))) is None

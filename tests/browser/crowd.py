@@ -14,8 +14,8 @@ import numpy as np
 
 from hubbub.simulation import InsecureBulkRandomness
 from hubbub.wire import BatchHeader
-from hubbub_aggregator.promises import Promise, promise_of
-from hubbub_aggregator.publish import release_record
+from hubbub_aggregator.intake.batch_guarantee import Promise, promise_of
+from hubbub_aggregator.intake.release_record import release_record
 from hubbub_aggregator.storage import Accepted, Batch, SqliteStorage
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hubbub_aggregator.codebooks import Codebooks, Governed
+    from hubbub_aggregator.publication.codebooks import Codebooks, Governed
     from hubbub_aggregator.storage import Storage
 
 __all__ = ["Crowd"]

@@ -16,7 +16,7 @@ import numpy as np
 from hubbub_aggregator.main import build
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.settings import Settings
-from hubbub_service_common.trusted_clock import TrustedClock
+from hubbub_service_common.clock.trusted_clock import TrustedClock
 from tests.browser.crowd import Crowd
 from tests.browser.serve import TOKEN
 

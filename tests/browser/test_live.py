@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hubbub_aggregator.codebooks import Codebooks
 from hubbub_aggregator.main import DATABASE
+from hubbub_aggregator.publication.codebooks import Codebooks
 from hubbub_aggregator.storage import SqliteStorage
 from tests.browser.crowd import Crowd
 from tests.browser.looking import plain

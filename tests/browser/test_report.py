@@ -23,6 +23,7 @@ def report(sites: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> P
     return out
 
 
+@pytest.mark.full  # every day tests/dashboard/test_report.py reads the same file without a browser
 def test_a_report_stands_alone(browser: Browser, report: Path) -> None:
     """From a file, without a network: everything is drawn, and the one request is for the file itself."""
     watch = Watch("file://")

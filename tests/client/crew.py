@@ -16,7 +16,8 @@ import sys
 import time
 from pathlib import Path
 
-from hubbub_client import Client, _looks
+from hubbub_client import Client
+from hubbub_client._state import clock_confirmation
 from tests.client.world import DAY, START, period_of
 
 DAYS = 8
@@ -24,7 +25,7 @@ SECONDS_A_DAY = 0.25
 
 
 def main(address: str, directory: str) -> None:
-    _looks.SECOND_LOOK = 1_000.0 * DAY
+    clock_confirmation.SECOND_LOOK = 1_000.0 * DAY
     began: float | None = None
     recorded: set[int] = set()
 

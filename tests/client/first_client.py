@@ -12,14 +12,14 @@ import os
 import sys
 import threading
 
-from hubbub_client import _fork
+from hubbub_client._process import fork
 from tests.client.locked_out import Watcher, hold, made, reached
-from tests.patience import PATIENCE, within
+from tests.support.patience import PATIENCE, within
 
 
 def main(module: str, directory: str, used: str = "") -> None:
     if used:
-        _fork._register()
+        fork._register()
     assert module not in sys.modules
     sys.meta_path.insert(0, Watcher(module))
     threading.Thread(target=hold, args=(module,), name="app", daemon=True).start()

@@ -22,8 +22,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from hubbub_client import Client, _fork, _loading, _sender, _state, client
-from tests.patience import PATIENCE
+from hubbub_client import Client, client
+from hubbub_client._process import fork, lazy_imports
+from hubbub_client._sending import worker
+from hubbub_client._state import database
+from tests.support.patience import PATIENCE
 
 MORNING = 20_800 * 86_400 + 1_000
 A_FLUSH = PATIENCE
@@ -79,8 +82,8 @@ def take_part(client: Client, number: int) -> None:
 
 def main(way: str, address: str, directory: str, ca_file: str, *moments: str) -> None:
     # however slow the machine is
-    _state._BUSY_SECONDS = _fork._LONGEST_WAIT = _loading._A_CHILD_WAITS = PATIENCE
-    client._SOON = _sender._SHORTEST_WISH = 0.0
+    database._BUSY_SECONDS = fork._LONGEST_WAIT = lazy_imports._A_CHILD_WAITS = PATIENCE
+    client._SOON = worker._SHORTEST_WISH = 0.0
     ours = Client(
         address,
         trust=None if address.startswith("http:") else sys.stdin.read(),
@@ -101,7 +104,7 @@ def main(way: str, address: str, directory: str, ca_file: str, *moments: str) ->
     ssl.SSLSocket.do_handshake = locked("handshake", ssl.SSLSocket.do_handshake)  # type: ignore[method-assign]
     began = time.monotonic()
     if way == "sender":
-        ours._sender = _sender.Sender(ours._delivery.work)
+        ours._sender = worker.Sender(ours._delivery.work)
         ours._wake()
     else:
         threading.Thread(target=ours.flush, args=(A_FLUSH,), kwargs={"now": True}, daemon=True).start()

@@ -18,9 +18,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from hubbub_client import Client, _state
+from hubbub_client import Client
+from hubbub_client._state import database
 from tests.client.world import START
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 CHILDREN = 2
 TOML = """
@@ -125,7 +126,7 @@ def fork_in_a_crowd(client: Client) -> None:
     Who sends what cannot be told here, so nobody waits long for it. A fork waits for a transaction that is under way,
     for as long as the machine is slow: else the child would report nothing, as it should.
     """
-    _state._BUSY_SECONDS = PATIENCE
+    database._BUSY_SECONDS = PATIENCE
     done = threading.Event()
 
     def hammer() -> None:

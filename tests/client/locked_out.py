@@ -23,8 +23,9 @@ from importlib.util import spec_from_loader
 from types import ModuleType
 from typing import Any
 
-from hubbub_client import Client, _fork
-from tests.patience import PATIENCE, within
+from hubbub_client import Client
+from hubbub_client._process import fork
+from tests.support.patience import PATIENCE, within
 
 reached, never = threading.Event(), threading.Event()
 
@@ -48,7 +49,7 @@ class _Endless(Loader):
 
 def hold(what: str) -> None:
     if what == "gate":
-        with _fork.no_fork():
+        with fork.no_fork():
             reached.set()
             never.wait()
     else:
@@ -100,8 +101,8 @@ def fork_again() -> bool:
 
 def main(what: str, codebook: str, directory: str, seconds: str = "") -> None:
     if seconds:
-        _fork._LONGEST_WAIT = float(seconds)
-    bound = _fork._LONGEST_WAIT if what == "gate" else 0.0
+        fork._LONGEST_WAIT = float(seconds)
+    bound = fork._LONGEST_WAIT if what == "gate" else 0.0
     ours = made(directory, codebook)
     sys.meta_path.insert(0, Watcher(what))
     threading.Thread(target=hold, args=(what,), name="app", daemon=True).start()

@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from hubbub_client import Transport
+from hubbub_client._http.transport import CannotReach
 from hubbub_client.testing import Request
-from hubbub_client.transport import CannotReach
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 DRIP = 0.05
 """Seconds between two bytes of a server that never quite stops."""

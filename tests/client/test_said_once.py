@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from hubbub_client import Client, _fork, _state
+from hubbub_client import Client
+from hubbub_client._process import fork
+from hubbub_client._state import database
 from tests.client.world import World
 
 
@@ -37,8 +39,8 @@ def lost_in_fork(client: Client, _: pytest.MonkeyPatch) -> None:
 
 
 def broken_gate(_: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_fork._gate, "is_broken", True)
-    monkeypatch.setattr("hubbub_client._loading._done", [])
+    monkeypatch.setattr(fork._gate, "is_broken", True)
+    monkeypatch.setattr("hubbub_client._process.lazy_imports._done", [])
 
 
 @pytest.mark.parametrize("harm", [lost_in_fork, broken_gate])
@@ -74,7 +76,7 @@ def test_what_the_system_refuses_is_said_with_what_to_do(
     def refused(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(_state, "create", refused)
+    monkeypatch.setattr(database, "create", refused)
     with caplog.at_level(logging.WARNING, "hubbub_client"):
         use(world.client())
     (text,) = said(caplog)

@@ -16,8 +16,8 @@ from hubbub.mechanisms import registered
 from hubbub.problems import InvalidParameter
 from hubbub_client import Client, Outcome
 from hubbub_client.testing import Device, FakeClock, Fleet, MemoryTransport
-from tests.patience import PATIENCE
-from tests.test_imports import loaded_by
+from tests.repository.test_imports import loaded_by
+from tests.support.patience import PATIENCE
 
 pytest_plugins = ["hubbub_client.pytest_plugin"]
 
@@ -228,6 +228,7 @@ def test_a_project_needs_one_line_and_its_codebook_whatever_the_machine_says(tmp
     assert "3 passed" in finished.stdout, finished.stdout
 
 
+@pytest.mark.full  # three runs of pytest
 def test_a_project_may_keep_its_codebook_elsewhere_and_is_told_when_it_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nhubbub_codebook = src/telemetry.toml\n")
     finished = run_project(tmp_path)

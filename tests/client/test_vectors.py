@@ -17,7 +17,7 @@ from hubbub.mechanisms import Bounds, Categories, Domain, mechanism, registered
 from hubbub.mechanisms._oracle import PureOracle
 from hubbub.problems import BadSignature, ExpiredBundle
 from hubbub.randomness import Randomness
-from hubbub_client._draw import draw
+from hubbub_client._randomizing.draw import draw
 from tests.client.world import TOML
 
 ROOT = Path(__file__).parent.parent / "vectors" / "v1"

@@ -25,10 +25,10 @@ from hubbub.sealing import Opener, public_key_of
 from hubbub.trust import anchor_of
 from hubbub.wire import Plaintext, ReportHeader, decode_report, decode_upload
 from hubbub_client import Client, Transport
-from hubbub_client.outbox import Lane
+from hubbub_client._http.transport import Answer, CannotReach
+from hubbub_client._sending.outbox import Lane
 from hubbub_client.testing import MemoryTransport, Pace, Request
-from hubbub_client.transport import Answer, CannotReach
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
 """Of a test about forked children: Windows has none."""

@@ -19,7 +19,7 @@ import yaml
 
 from tests.deploy.dockerfile import Image
 from tests.deploy.lab import ROOT, Host, Lab
-from tests.patience import PATIENCE, wait_for
+from tests.support.patience import PATIENCE, wait_for
 
 __all__ = ["COMPOSE", "Composition", "read"]
 

@@ -21,8 +21,8 @@ from tests.deploy.dockerfile import Image, base
 from tests.deploy.lab import ROOT, Lab, lab
 from tests.deploy.test_two_hosts import CROWD, DEVICES, TOML
 from tests.e2e.test_path import seconds_to_load
-from tests.patience import PATIENCE, wait_for
-from tests.redis_server import executable
+from tests.support.patience import PATIENCE, wait_for
+from tests.support.redis_server import executable
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1_800)]
 

@@ -13,12 +13,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hubbub_aggregator.settings import Settings as AggregatorSettings
-from hubbub_cli.commands import hubbub
-from hubbub_cli.health import DEFAULTS, address_of
+from hubbub_cli.command_group import hubbub
+from hubbub_cli.commands.health import DEFAULTS, address_of
 from hubbub_shuffler.settings import Settings as ShufflerSettings
 from tests.client.servers import Authority, Visit, answers, never_answers, running
-from tests.patience import PATIENCE, wait_for
-from tests.ports import reserved_port
+from tests.support.patience import PATIENCE, wait_for
+from tests.support.ports import reserved_port
 
 PROBLEM = b'{"type": "urn:hubbub:problem:not-ready", "title": "Not ready.", "detail": "no valid bundle is at hand"}'
 
@@ -112,8 +112,8 @@ SERVE = """
 import logging
 import sys
 from pathlib import Path
-from hubbub_service_common.certificate import Certificate
-from hubbub_service_common.serving import Server, listen, run, serve_together, server_config
+from hubbub_service_common.http.certificate import Certificate
+from hubbub_service_common.http.server import Server, listen, run, serve_together, server_config
 
 async def app(scope, receive, send):
     if scope["type"] != "http":

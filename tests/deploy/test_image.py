@@ -13,7 +13,7 @@ import pytest
 
 from tests.deploy.dockerfile import Image, context_of, instructions
 from tests.deploy.lab import ROOT, Lab, lab
-from tests.patience import PATIENCE, wait_for
+from tests.support.patience import PATIENCE, wait_for
 
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 PACKAGES = ("core", "client_sdk", "service_common", "shuffler", "aggregator", "audit", "cli")

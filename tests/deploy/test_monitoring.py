@@ -17,12 +17,12 @@ import pytest
 import yaml
 from prometheus_client.core import Metric
 
-from hubbub_aggregator import metrics as of_the_aggregator
-from hubbub_aggregator.opening import Pool
-from hubbub_service_common.certificate import Certificate
-from hubbub_service_common.connection_limits import ConnectionLimits
-from hubbub_shuffler import metrics as of_the_shuffler
-from hubbub_shuffler.lag import Lag
+from hubbub_aggregator.intake.open_reports import Pool
+from hubbub_aggregator.operations import metrics as of_the_aggregator
+from hubbub_service_common.http.certificate import Certificate
+from hubbub_service_common.http.connection_limits import ConnectionLimits
+from hubbub_shuffler.forwarding.lag import Lag
+from hubbub_shuffler.operations import metrics as of_the_shuffler
 from scripts import make_grafana_dashboard
 from tests.aggregator.fleet import Site
 from tests.client.servers import Authority

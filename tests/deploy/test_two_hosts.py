@@ -26,7 +26,7 @@ from hubbub.codebook import Codebook
 from tests.client.servers import Authority
 from tests.deploy.lab import ROOT, Host, Lab, lab, why_not
 from tests.e2e.test_path import seconds_to_load
-from tests.patience import PATIENCE, wait_for
+from tests.support.patience import PATIENCE, wait_for
 
 pytestmark = [
     pytest.mark.full,

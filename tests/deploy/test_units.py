@@ -14,7 +14,7 @@ import pytest
 
 from tests.client.servers import Authority
 from tests.deploy.lab import ROOT, lab, why_not
-from tests.patience import PATIENCE, wait_for
+from tests.support.patience import PATIENCE, wait_for
 
 UNITS = ROOT / "deploy" / "systemd"
 SERVICES = ("shuffler", "aggregator")

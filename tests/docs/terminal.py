@@ -17,8 +17,8 @@ from pathlib import Path
 
 from hubbub_client import Client
 from tests.docs.blocks import ROOT, Block, commands
-from tests.patience import PATIENCE
-from tests.ports import reserved_port
+from tests.support.patience import PATIENCE
+from tests.support.ports import reserved_port
 
 __all__ = ["Terminal", "needed", "starts_a_service", "terminal"]
 

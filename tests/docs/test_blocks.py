@@ -1,6 +1,6 @@
 """Code blocks of README and docs: what they are written in is right, and what they tell the reader to type works.
 
-Python blocks are run by tests/test_docs.py. Every block of commands is run by `make test-full`; on every run each
+Python blocks are run by tests/docs/test_pages.py. Every block of commands is run by `make test-full`; on every run each
 `hubbub` line is held against the command line that exists, and the beginning of the tutorial is run.
 """
 
@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from hubbub.codebook import Codebook
-from hubbub_cli.commands import hubbub as command
+from hubbub_cli.command_group import hubbub as command
 from tests.docs.blocks import PAGES, ROOT, SHELL, TUTORIAL, Block, blocks, commands, markdown, name_of, runnable
 from tests.docs.terminal import needed, starts_a_service, terminal
 

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
 from tests.docs.blocks import ROOT
 from tests.docs.html import Page, Site
 
@@ -17,16 +19,19 @@ _SCRIPT_LOADS = re.compile(
 )
 
 
+@pytest.mark.full  # `make docs` fails on a warning too; the build takes twenty seconds
 def test_it_builds_without_a_warning(site: Site) -> None:
     assert site.said == ""
     assert len(site.pages) > 30
 
 
+@pytest.mark.full  # `make docs` fails on a warning too; the build takes twenty seconds
 def test_every_link_and_anchor_within_the_site_leads_somewhere(site: Site) -> None:
     broken = [f"{page.path.relative_to(site.root)}: {target}" for page in site.pages for target in site.broken(page)]
     assert broken == []
 
 
+@pytest.mark.full  # `make docs` fails on a warning too; the build takes twenty seconds
 def test_links_to_other_hosts_are_well_formed(site: Site) -> None:
     """Whether they still lead somewhere is not tested: tests have no network."""
     for page in site.pages:
@@ -42,6 +47,7 @@ def test_links_to_other_hosts_are_well_formed(site: Site) -> None:
                 assert parts.hostname == "127.0.0.1", f"{page.path}: {target} is not encrypted"
 
 
+@pytest.mark.full  # `make docs` fails on a warning too; the build takes twenty seconds
 def test_nothing_is_loaded_from_elsewhere(site: Site) -> None:
     assert [load for page in site.pages for load in foreign(page)] == []
     for path in site.root.rglob("*"):
@@ -83,6 +89,7 @@ def test_a_link_or_an_anchor_that_leads_nowhere_would_be_seen(tmp_path: Path) ->
     assert [site.broken(page) for page in site.pages] == [["b.html#there"], ["c.html", "gone.png"]]
 
 
+@pytest.mark.full  # `make docs` fails on a warning too; the build takes twenty seconds
 def test_every_file_at_the_root_has_a_page_in_the_site(site: Site) -> None:
     for path in ROOT.glob("*.md"):
         if path.name != "README.md":  # the landing page says the same

@@ -11,10 +11,10 @@ from pydantic import Field
 
 from hubbub.mechanisms import registered
 from hubbub.refusals import REFUSALS, Action, Refusal
-from hubbub_aggregator import metrics as aggregator
 from hubbub_aggregator.dashboard.pages.operations import INVALID
-from hubbub_cli.commands import hubbub as command
-from hubbub_service_common.prometheus import Family
+from hubbub_aggregator.operations import metrics as aggregator
+from hubbub_cli.command_group import hubbub as command
+from hubbub_service_common.process.prometheus import Family
 from hubbub_shuffler.settings import Settings as Shuffler
 from scripts.reference import commands, mechanisms, metrics, python, routes, settings
 from scripts.reference.markdown import slug
@@ -31,6 +31,7 @@ def test_nothing_is_without_a_word_about_itself(kind: Any) -> None:
     assert kind.undocumented() == []
 
 
+@pytest.mark.full  # it needs the built site
 def test_every_setting_has_its_anchor(site: Site) -> None:
     ids = site.page("reference/settings.html").ids
     wanted = {slug(service, name) for service, made in settings.CLASSES.items() for name in made.model_fields}
@@ -81,7 +82,7 @@ def test_every_reason_for_which_a_single_report_is_refused_is_explained() -> Non
     for reason, meaning in INVALID.items():
         assert f"| `{reason}` | {meaning} |" in text, reason
     # what the shuffler may say of one report: read where it is said
-    source = (DOCS.parent / "shuffler" / "hubbub_shuffler" / "admission.py").read_text(encoding="utf-8")
+    source = (DOCS.parent / "shuffler" / "hubbub_shuffler" / "ingest" / "admission.py").read_text(encoding="utf-8")
     said = set(re.findall(r'"([a-z]+(?:-[a-z]+)+)"', source))
     assert said <= set(REFUSALS)
     at = text.index("At the shuffler, in the list of failures")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from hubbub_client.transport import Answer, CannotReach, HttpTransport
+from hubbub_client._http.transport import Answer, CannotReach, HttpTransport
 
 
 class Unreliable:

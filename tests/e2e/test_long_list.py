@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.codebook import Codebook
-from hubbub_cli.asking import ask, fetch
+from hubbub_cli.api_client import ask, fetch
 from hubbub_client import Client, Outcome
 from hubbub_client.testing import Fleet
 from tests.e2e.test_path import stack, wait_until_settled

@@ -25,13 +25,13 @@ import pytest
 from hubbub.accounting import guarantee
 from hubbub.codebook import Codebook
 from hubbub.wire import REPORTS_TYPE
-from hubbub_cli.asking import ask
+from hubbub_cli.api_client import ask
 from hubbub_cli.demo_data import flights_codebook
-from hubbub_cli.services import Services
+from hubbub_cli.services.processes import Services
 from hubbub_client.testing import Fleet
 from tests.e2e.faults import Unreliable, unreliable_proxy
-from tests.patience import PATIENCE, wait_for
-from tests.ports import reserved_port
+from tests.support.patience import PATIENCE, wait_for
+from tests.support.ports import reserved_port
 
 UNIQUE = """
 [collection]
@@ -163,7 +163,7 @@ def exactly_once(tmp_path: Path, *, devices: int, kills: int, period: int, grace
 
 @pytest.mark.timeout(900)
 def test_every_acknowledged_report_is_counted_once_through_kills(tmp_path: Path) -> None:
-    exactly_once(tmp_path, devices=1000, kills=4, period=5, grace=20, seed=1)
+    exactly_once(tmp_path, devices=600, kills=2, period=5, grace=15, seed=1)
 
 
 @pytest.mark.full
@@ -173,6 +173,7 @@ def test_every_acknowledged_report_is_counted_once_through_many_kills(tmp_path: 
     exactly_once(tmp_path, devices=6000, kills=20, period=10, grace=90, seed=seed)
 
 
+@pytest.mark.full  # the demo takes a minute; every day it is started and ended below
 @pytest.mark.timeout(600)
 def test_the_demo_goes_from_devices_to_estimates_with_the_accountants_guarantee() -> None:
     """Real flights, four metrics, three periods; every estimate within six of its stated standard errors."""
@@ -209,7 +210,11 @@ main()
 
 @pytest.mark.parametrize(
     "sign",
-    [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full), signal.SIGKILL],
+    [
+        pytest.param(signal.SIGINT, marks=pytest.mark.full),
+        pytest.param(signal.SIGTERM, marks=pytest.mark.full),
+        signal.SIGKILL,
+    ],
     ids=["ctrl-c", "term", "kill"],
 )
 def test_ending_the_demo_leaves_no_process_behind(sign: signal.Signals) -> None:
@@ -254,6 +259,7 @@ CANARIES = {
 ADDRESSES = ["127.66.77.88", "127.201.34.155"]
 
 
+@pytest.mark.full  # every day tests/shuffler/test_canary.py looks for the same canaries
 def test_nothing_about_a_sender_is_stored_logged_or_shown(tmp_path: Path) -> None:
     grace = max(10, ceil(3 * seconds_to_load()))
     text = unique_codebook(300, "5s", f"{grace}s").replace('"v0"', '"canary-value-1234"')

@@ -12,11 +12,11 @@ import pytest
 
 from hubbub.accounting import guarantee
 from hubbub.codebook import Codebook
-from hubbub_cli.asking import ask
+from hubbub_cli.api_client import ask
 from hubbub_cli.demo_data import crowd, flights
 from hubbub_client.testing import Fleet
 from tests.e2e.test_path import stack, wait_until_settled
-from tests.redis_server import one_server
+from tests.support.redis_server import one_server
 
 MINUTES = [str(minute) for minute in range(-100, 900)]
 TEXT = f"""

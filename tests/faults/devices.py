@@ -1,7 +1,7 @@
 """Devices in threads: each is new, has a value of its own, tries until its period is closed, and repeats itself.
 
 Of those that were acknowledged some send the same bytes again, some seal again around the same nonce. What an answer
-means is read by the SDK's own code (`hubbub_client._upload`).
+means is read by the SDK's own code (`hubbub_client._sending.upload`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from hubbub.problems import BundleError
 from hubbub.refusals import Action
 from hubbub.sealing import Sealer
 from hubbub.wire import NONCE_BYTES, Plaintext, ReportHeader, encode_report
-from hubbub_client._upload import upload
-from hubbub_client.transport import CannotReach, HttpTransport
+from hubbub_client._http.transport import CannotReach, HttpTransport
+from hubbub_client._sending.upload import upload
 from tests.faults.oracle import Receipts
 from tests.faults.plan import KEY, SMALL, Plan
-from tests.patience import PATIENCE, wait_for
+from tests.support.patience import PATIENCE, wait_for
 
 __all__ = ["Crowd", "Devices"]
 

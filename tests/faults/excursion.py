@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from hubbub.bundle import verify
-from hubbub_cli.asking import ask, fetch
+from hubbub_cli.api_client import ask, fetch
 from tests.faults.clocks import offset_text
 from tests.faults.oracle import Judgement, releases
 from tests.faults.plan import KEY, Party, Plan

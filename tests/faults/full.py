@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from tests.redis_server import RedisServer
+from tests.support.redis_server import RedisServer
 
 __all__ = ["NO_MOUNT", "can_mount", "grow_disk", "limit_memory", "small_disk"]
 

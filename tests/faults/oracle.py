@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from hubbub_cli.asking import Refusal, ask
+from benchmarks.load.receipts import Fate
+from hubbub_cli.api_client import Refusal, ask
 from tests.faults.plan import KEY, SMALL, Plan
-from tests.load.receipts import Fate
 
 __all__ = ["Judgement", "Receipts", "judge", "releases"]
 

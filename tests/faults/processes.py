@@ -13,11 +13,11 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
-from hubbub_cli.asking import exchange
-from hubbub_cli.child import watch
-from tests.patience import PATIENCE, wait_for
-from tests.ports import reserved_port
+from hubbub_cli.api_client import exchange
+from hubbub_cli.services.child_process import watch
 from tests.shuffler.nursery import FORKS
+from tests.support.patience import PATIENCE, wait_for
+from tests.support.ports import reserved_port
 
 __all__ = ["Kind", "Service"]
 
@@ -25,7 +25,7 @@ Kind: TypeAlias = Literal["shuffler", "aggregator"]
 
 FORKS.set_forkserver_preload(  # what the nursery has, and the aggregator
     [
-        *("pytest", "uvloop", "hubbub_cli.main", "hubbub_cli.shuffler", "hubbub_shuffler.main"),
+        *("pytest", "uvloop", "hubbub_cli.main", "hubbub_cli.commands.shuffler", "hubbub_shuffler.main"),
         *("hubbub_aggregator.main", "tests.shuffler.one_batcher", "tests.shuffler.nursery", __name__),
     ]
 )
@@ -101,7 +101,7 @@ class Service:
             return
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "hubbub_cli.child", str(os.getpid()), self.kind],
+                [sys.executable, "-m", "hubbub_cli.services.child_process", str(os.getpid()), self.kind],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 __all__ = ["Proxy"]
 

@@ -15,7 +15,7 @@ from tests.faults.oracle import Judgement
 from tests.faults.plan import Plan
 from tests.faults.processes import Service
 from tests.faults.world import World, running
-from tests.patience import wait_for
+from tests.support.patience import wait_for
 
 __all__ = ["Row", "Strike", "kill", "proxy", "redis", "stop", "strikes"]
 

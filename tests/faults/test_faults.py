@@ -14,7 +14,7 @@ from tests.faults.excursion import excursion
 from tests.faults.plan import KEY, STORAGES, Party, Plan, StorageName
 from tests.faults.runs import Row
 from tests.faults.world import running
-from tests.patience import wait_for
+from tests.support.patience import wait_for
 
 SERVICES: tuple[Party, ...] = ("aggregator", "shuffler", "host")
 EVERY_STORAGE = pytest.mark.parametrize("storage", STORAGES)
@@ -26,6 +26,7 @@ def expect(row: Row, *, enough: int) -> None:
     assert row.found.holds, row
 
 
+@pytest.mark.everyday("sqlite")
 @EVERY_STORAGE
 def test_kills_of_both_services_and_a_wrong_clock_on_devices_lose_and_double_nothing(
     tmp_path: Path, storage: StorageName

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from hubbub_client.transport import CannotReach, HttpTransport
+from hubbub_client._http.transport import CannotReach, HttpTransport
 from tests.faults.proxy import FATES, Proxy
 
 

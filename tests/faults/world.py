@@ -13,15 +13,15 @@ from typing import Any
 import click
 
 from hubbub.trust import anchor_of
-from hubbub_aggregator.keys import IDENTITY, load_identity
-from hubbub_cli.asking import ask
+from hubbub_aggregator.publication.keys import IDENTITY, load_identity
+from hubbub_cli.api_client import ask
 from tests.faults.clocks import Clock
 from tests.faults.devices import Devices
 from tests.faults.oracle import Judgement, judge
 from tests.faults.plan import Party, Plan
 from tests.faults.processes import Service
 from tests.faults.proxy import Proxy
-from tests.redis_server import RedisServer, one_server
+from tests.support.redis_server import RedisServer, one_server
 
 __all__ = ["World", "running"]
 

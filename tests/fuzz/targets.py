@@ -2,8 +2,8 @@
 
 A target returns when it took the bytes, and raises a HubbubError when it refused them. Whatever else it raises is a bug
 of ours, and so is a failed assertion: what is taken has one spelling, and no answer makes a device give up a report
-that nobody refused by name. `tests/client/test_malformed.py` runs them with hypothesis, `tests/fuzz/harness.py` with
-atheris.
+that nobody refused by name. `tests/client/recording/test_malformed.py` runs them with hypothesis,
+`tests/fuzz/harness.py` with atheris.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hubbub.wire import (
     encode_report,
     encode_upload,
 )
-from hubbub_client._upload import upload
+from hubbub_client._sending.upload import upload
 from hubbub_client.testing import MemoryTransport
 
 __all__ = ["SEEDS", "TARGETS"]

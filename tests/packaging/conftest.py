@@ -16,7 +16,7 @@ from typing import Protocol
 import pytest
 
 from scripts.dist import ROOT, build
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 UV = str(Path(sys.executable).with_name("uv"))
 

@@ -19,10 +19,10 @@ from hubbub.sealing import new_private_key, public_key_of
 from scripts.sbom import FILE, LOCK, read_lock
 from tests.packaging.conftest import Built, Environment, Make
 from tests.packaging.pythons import find, here, named
-from tests.patience import PATIENCE
 from tests.shuffler.process import ShufflerProcess
 from tests.shuffler.stub_aggregator import RecordingAggregator
 from tests.shuffler.world import TRUST, signed
+from tests.support.patience import PATIENCE
 
 SDK = {"hubbub", "hubbub_client", "cryptography", "_openssl", "_cffi_backend", "cffi", "pycparser"}
 
@@ -76,6 +76,7 @@ def reports(device: Environment, shuffler: ShufflerProcess) -> None:
     assert inspected["ledger"]["spent"] == 2
 
 
+@pytest.mark.full  # an environment and a service of its own
 def test_a_device_with_the_wheel_alone_reports_to_a_real_shuffler(
     built: Built, shuffler: ShufflerProcess, environment: Make
 ) -> None:

@@ -13,8 +13,8 @@ import pytest
 from scripts.sbom import FILE
 from tests.packaging.conftest import Built, Environment, Make
 from tests.packaging.pythons import find, here, named
-from tests.patience import PATIENCE, wait_for
-from tests.ports import reserved_port
+from tests.support.patience import PATIENCE, wait_for
+from tests.support.ports import reserved_port
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 CODEBOOK = """

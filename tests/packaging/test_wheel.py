@@ -20,8 +20,8 @@ NEEDED = [
     "hubbub_cli/data/README.md",
     "hubbub_aggregator/dashboard/static/dashboard.css",
     "hubbub_aggregator/dashboard/templates/layout.html",
-    "hubbub_aggregator/storage/lua/commit.lua",
-    "hubbub_shuffler/storage/lua/settle.lua",
+    "hubbub_aggregator/storage/redis/lua/commit.lua",
+    "hubbub_shuffler/storage/redis/lua/settle.lua",
     "hubbub_audit/report.html.j2",
 ]
 
@@ -52,9 +52,9 @@ def test_a_file_left_out_of_the_wheel_is_noticed(built: Built, tmp_path: Path, n
 
 def test_a_file_that_does_not_belong_is_noticed(built: Built, tmp_path: Path) -> None:
     faulty = repacked(
-        built.wheel, tmp_path / built.wheel.name, **{"tests/test_cli.py": "", "hubbub/identity.key": "secret"}
+        built.wheel, tmp_path / built.wheel.name, **{"tests/cli/test_cli.py": "", "hubbub/identity.key": "secret"}
     )
-    assert "tests/test_cli.py does not belong" in wheel_faults(faulty)
+    assert "tests/cli/test_cli.py does not belong" in wheel_faults(faulty)
     assert "hubbub/identity.key is of a kind that does not belong" in wheel_faults(faulty)
 
 
@@ -76,6 +76,7 @@ def test_the_metadata_is_what_an_index_takes(built: Built) -> None:
         assert metadata_faults(faulty)
 
 
+@pytest.mark.full  # four builds; `make dist` looks at what it builds
 def test_the_source_distribution_gives_the_same_wheel_and_every_build_the_same_bytes(
     built: Built, tmp_path: Path
 ) -> None:

@@ -15,8 +15,8 @@ from redis.exceptions import ConnectionError as Broken
 
 from hubbub_service_common.redis.calls import Call, Script, command
 from hubbub_service_common.redis.client import RedisClient
-from tests.patience import PATIENCE
-from tests.redis_server import RedisServer, ReplicatedCluster, one_server, three_and_three
+from tests.support.patience import PATIENCE
+from tests.support.redis_server import RedisServer, ReplicatedCluster, one_server, three_and_three
 
 COUNT = Script(b"return redis.call('INCR', KEYS[1])")
 """Tells how often it was carried out."""

@@ -20,17 +20,17 @@ import pytest
 
 from hubbub_aggregator.settings import Settings as AggregatorSettings
 from hubbub_aggregator.storage import open_storage as open_releases
-from hubbub_service_common import serving
+from hubbub_service_common.http import server as serving
+from hubbub_service_common.http.server import listen
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.serving import listen
-from hubbub_service_common.storage import StorageAway, StorageError
-from hubbub_service_common.wait_for_storage import open_when_reachable
+from hubbub_service_common.storage.kinds import StorageAway, StorageError
+from hubbub_service_common.storage.wait_for_storage import open_when_reachable
 from hubbub_shuffler.storage import open_storage as open_reports
 from tests.aggregator.fleet import CODEBOOK, remember
-from tests.patience import PATIENCE, wait_for, within
-from tests.ports import reserved_port
-from tests.redis_server import RedisServer, one_server
 from tests.shuffler.edge import answer_to, get, problem
+from tests.support.patience import PATIENCE, wait_for, within
+from tests.support.ports import reserved_port
+from tests.support.redis_server import RedisServer, one_server
 
 SERVICES = ["shuffler", "aggregator"]
 
@@ -85,6 +85,7 @@ def reasons(address: str) -> list[str]:
     return [] if status == 200 else [reason["name"] for reason in json.loads(content)["reasons"]]
 
 
+@pytest.mark.everyday("shuffler")
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_start_waits_for_redis_and_answers_meanwhile(tmp_path: Path, service: str) -> None:
     server = RedisServer(tmp_path / "redis")
@@ -191,6 +192,7 @@ def test_what_no_waiting_mends_is_not_waited_for(tmp_path: Path) -> None:
         RedisClient(f"redis://:a-password@127.0.0.1:{server.port}").close()
 
 
+@pytest.mark.everyday("shuffler-*")
 @pytest.mark.parametrize(
     ("service", "taken", "format_"),
     [
@@ -214,6 +216,7 @@ def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path, service: str, take
     )
 
 
+@pytest.mark.everyday("shuffler")
 @pytest.mark.parametrize("service", SERVICES)
 def test_settings_that_can_not_be_used_are_one_line_as_json_where_all_lines_are(tmp_path: Path, service: str) -> None:
     with started(tmp_path, service, log_format="json", head_timeout=-1, body_rate="fast") as process:

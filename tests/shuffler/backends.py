@@ -17,12 +17,12 @@ import pytest
 
 from hubbub_service_common.redis.calls import Call, Part
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_shuffler.permute import places
+from hubbub_shuffler.batching.permute import places
 from hubbub_shuffler.storage import AsyncStorage, Bucket, Terms
-from hubbub_shuffler.storage._redis_keys import Keys
-from hubbub_shuffler.storage.redis import RedisStorage
-from hubbub_shuffler.storage.sqlite import SqliteStorage
-from tests.patience import PATIENCE
+from hubbub_shuffler.storage.redis.backend import RedisStorage
+from hubbub_shuffler.storage.redis.key_names import Keys
+from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
+from tests.support.patience import PATIENCE
 
 FORGET_AFTER = 5_000.0
 TIDY_LEASE = 0.2

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.redis_server import RedisCluster, RedisServer, one_server, three_nodes
+from tests.support.redis_server import RedisCluster, RedisServer, one_server, three_nodes
 
 
 @pytest.fixture(scope="session")

@@ -12,10 +12,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hubbub.wire import REPORTS_TYPE, sealed_bytes
-from tests.patience import wait_for
 from tests.shuffler.forked import ForkedProcess
 from tests.shuffler.process import AggregatorServer, ShufflerProcess
 from tests.shuffler.world import StubAggregator, codebook, key, signed, unique, upload
+from tests.support.patience import wait_for
 
 BOOK = codebook(min_batch=2, period="1d", grace="1d")
 METRIC = BOOK.metric("dark_mode")

@@ -20,7 +20,7 @@ def _run(environment: dict[str, str], log: Path) -> None:
         os.dup2(output.fileno(), 2)
     os.environ.clear()
     os.environ.update(environment)
-    from hubbub_cli.shuffler import shuffler
+    from hubbub_cli.commands.shuffler import shuffler
 
     shuffler.main(args=[])
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hubbub_service_common.redis.calls import Call
-from hubbub_shuffler.permute import stretch
+from hubbub_shuffler.batching.permute import stretch
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, Claim, Plan
-from hubbub_shuffler.storage.redis import RedisStorage
+from hubbub_shuffler.storage.redis.backend import RedisStorage
 from tests.shuffler.backends import BUCKET, LEASE, OTHER, TERMS, all_of, batch_order, forgotten
 
 SMALL = 5

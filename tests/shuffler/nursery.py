@@ -11,14 +11,14 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from tests.patience import PATIENCE, wait_for
 from tests.shuffler.world import TOKEN
+from tests.support.patience import PATIENCE, wait_for
 
 __all__ = ["FORKS", "ForkedShuffler"]
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
-    ["pytest", "uvloop", "hubbub_cli.shuffler", "hubbub_shuffler.main", "tests.shuffler.one_batcher", __name__]
+    ["pytest", "uvloop", "hubbub_cli.commands.shuffler", "hubbub_shuffler.main", "tests.shuffler.one_batcher", __name__]
 )
 
 
@@ -30,7 +30,7 @@ def _run(settings: dict[str, str], log: Path) -> None:
     for name in [name for name in os.environ if name.startswith("HUBBUB_")]:
         del os.environ[name]
     os.environ.update({f"HUBBUB_SHUFFLER_{name.upper()}": value for name, value in settings.items()})
-    from hubbub_cli.shuffler import shuffler
+    from hubbub_cli.commands.shuffler import shuffler
 
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a real file
     shuffler.main(args=[])

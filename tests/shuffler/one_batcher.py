@@ -17,12 +17,12 @@ from typing import Any
 
 import httpx2
 
-from hubbub_service_common.last_seen import LastSeen
-from hubbub_service_common.trusted_clock import TrustedClock
-from hubbub_shuffler.batcher import Batcher
-from hubbub_shuffler.forward import Forwarder
+from hubbub_service_common.clock.last_seen import LastSeen
+from hubbub_service_common.clock.trusted_clock import TrustedClock
+from hubbub_shuffler.batching.batcher import Batcher
+from hubbub_shuffler.forwarding.aggregator_client import Upstream
+from hubbub_shuffler.forwarding.forward import Forwarder
 from hubbub_shuffler.storage import AsyncStorage, open_storage
-from hubbub_shuffler.upstream import Upstream
 from tests.shuffler.world import TOKEN
 
 PATIENCE = 300.0

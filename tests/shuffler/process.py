@@ -15,10 +15,10 @@ from typing import Any, Self
 
 import uvicorn
 
-from tests.patience import PATIENCE, wait_for
 from tests.shuffler.world import TOKEN
+from tests.support.patience import PATIENCE, wait_for
 
-COMMAND = "from hubbub_cli.shuffler import shuffler; shuffler()"
+COMMAND = "from hubbub_cli.commands.shuffler import shuffler; shuffler()"
 
 
 class AppServer:

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from hubbub_service_common.logs import LogFormat, configure
-from tests.patience import wait_for
-from tests.redis_server import one_server
+from hubbub_service_common.process.logs import LogFormat, configure
 from tests.shuffler.edge import answers, body, connect, daily_aggregator, get, post, request
 from tests.shuffler.forked import ForkedProcess
 from tests.shuffler.process import AppServer, ShufflerProcess
 from tests.shuffler.world import files_of
+from tests.support.patience import wait_for
+from tests.support.redis_server import one_server
 
 WORD = "canary-7c31e5"
 SOURCES = ["127.83.61.47", "127.212.9.101"]

@@ -121,20 +121,21 @@ def crashed_run(
 
 
 @pytest.mark.parametrize(
-    ("make", "after", "lost_answer"),
+    ("make", "after", "lost_answer", "stride"),
     [
-        pytest.param(sqlite, True, True, id="sqlite: after, and an answer is lost"),
-        pytest.param(sqlite, True, False, id="sqlite: after", marks=pytest.mark.full),
-        pytest.param(sqlite, False, True, id="sqlite: before, and an answer is lost", marks=pytest.mark.full),
-        pytest.param(sqlite, False, False, id="sqlite: before", marks=pytest.mark.full),
-        pytest.param(on_redis("redis_server"), True, True, id="redis: after", marks=pytest.mark.full),
-        pytest.param(on_redis("redis_server"), False, True, id="redis: before", marks=pytest.mark.full),
+        pytest.param(sqlite, True, True, 4, id="sqlite: after every fourth step, and an answer is lost"),
+        pytest.param(sqlite, True, True, 1, id="sqlite: after, and an answer is lost", marks=pytest.mark.full),
+        pytest.param(sqlite, True, False, 1, id="sqlite: after", marks=pytest.mark.full),
+        pytest.param(sqlite, False, True, 1, id="sqlite: before, and an answer is lost", marks=pytest.mark.full),
+        pytest.param(sqlite, False, False, 1, id="sqlite: before", marks=pytest.mark.full),
+        pytest.param(on_redis("redis_server"), True, True, 1, id="redis: after", marks=pytest.mark.full),
+        pytest.param(on_redis("redis_server"), False, True, 1, id="redis: before", marks=pytest.mark.full),
     ],
 )
 def test_a_crash_at_any_step_loses_and_doubles_nothing(
-    request: pytest.FixtureRequest, tmp_path: Path, make: Make, after: bool, lost_answer: bool
+    request: pytest.FixtureRequest, tmp_path: Path, make: Make, after: bool, lost_answer: bool, stride: int
 ) -> None:
     step = 1
     while crashed_run(request, make, tmp_path / str(step), step, after=after, lost_answer=lost_answer):
-        step += 1
+        step += stride
     assert step > 14  # two commits, closing, planning, two batches sent, polled and settled, deletion

@@ -21,12 +21,12 @@ import httpx2
 import pytest
 
 from hubbub.wire import REPORTS_TYPE, BatchHeader, sealed_bytes
-from tests.patience import PATIENCE, wait_for
-from tests.ports import reserved_port
-from tests.redis_server import RedisServer, one_server
 from tests.shuffler.nursery import ForkedShuffler
 from tests.shuffler.stub_aggregator import RecordingAggregator
 from tests.shuffler.world import codebook, key, signed, unique, upload
+from tests.support.patience import PATIENCE, wait_for
+from tests.support.ports import reserved_port
+from tests.support.redis_server import RedisServer, one_server
 
 FLOOR = 4
 BOOK = codebook(min_batch=2, period="1s", grace="2s")
@@ -222,6 +222,7 @@ def judge(devices: Devices, aggregator: RecordingAggregator) -> None:
     assert aggregator.did["cut"] + aggregator.did["answer lost"] > 0
 
 
+@pytest.mark.everyday("redis")
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
 def test_two_processes_killed_under_load_lose_and_double_nothing(tmp_path: Path, kind: str) -> None:
     survives(tmp_path, kind, processes=2, kills=3, seed=1)

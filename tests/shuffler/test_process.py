@@ -20,11 +20,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from hubbub.wire import sealed_bytes
-from tests.patience import PATIENCE, wait_for
 from tests.shuffler.edge import HEAD, TYPE, answers, body, connect, daily_aggregator, get, post, request
 from tests.shuffler.forked import ForkedProcess
 from tests.shuffler.process import AppServer, ShufflerProcess
 from tests.shuffler.world import StubAggregator, codebook, files_of, key, signed, unique, upload
+from tests.support.patience import PATIENCE, wait_for
 
 SHORT = codebook(min_batch=2, period="1s", grace="1s")
 METRIC = SHORT.metric("dark_mode")

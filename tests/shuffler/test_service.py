@@ -14,11 +14,11 @@ import httpx2
 import pytest
 
 from hubbub.wire import REPORTS_TYPE, sealed_bytes
-from tests.patience import wait_for
 from tests.shuffler.edge import get
 from tests.shuffler.forked import ForkedProcess
 from tests.shuffler.process import AggregatorServer, ShufflerProcess
 from tests.shuffler.world import StubAggregator, codebook, files_of, key, signed, unique, upload
+from tests.support.patience import wait_for
 
 SECONDS = 2
 BOOK = codebook(min_batch=2, period=f"{SECONDS}s", grace=f"{2 * SECONDS}s")

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from hubbub.problems import InvalidParameter
-from hubbub_cli.shuffler import shuffler
-from hubbub_service_common.serving import listen
+from hubbub_cli.commands.shuffler import shuffler
+from hubbub_service_common.http.server import listen
 from hubbub_shuffler.main import doubts, run
 from hubbub_shuffler.settings import Settings
 from scripts.reference.settings import settings
@@ -217,7 +217,7 @@ def test_the_shuffler_loads_nothing_that_could_read_a_report() -> None:
     code = "import sys, hubbub_shuffler.{}; print(*sys.modules); import hubbub_shuffler.main; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code.format("app")], capture_output=True, text=True, check=True)
     edge, service = run.stdout.splitlines()
-    assert "hubbub_shuffler.ingest" in edge
+    assert "hubbub_shuffler.ingest.upload" in edge
     assert not [name for name in edge.split() if name.startswith(("numpy", "scipy"))]
     forbidden = ("hubbub.mechanisms", "hubbub.codebook", "hubbub.accounting", "hubbub.sealing", "scipy")
     assert not [name for name in service.split() if name.startswith(forbidden)]

@@ -15,12 +15,11 @@ import pytest
 
 from hubbub.bundle import SealingKey
 from hubbub.codebook import Codebook
-from hubbub_service_common import last_seen
-from hubbub_service_common.last_seen import FILE
-from hubbub_shuffler.begun_periods import Held
+from hubbub_service_common.clock import last_seen
+from hubbub_service_common.clock.last_seen import FILE
+from hubbub_shuffler.bundle.begun_periods import Held
 from hubbub_shuffler.storage import Arrivals, Bucket, Terms
-from hubbub_shuffler.storage._redis_keys import SHARDS, Keys, member_of
-from tests.redis_server import RedisServer
+from hubbub_shuffler.storage.redis.key_names import SHARDS, Keys, member_of
 from tests.shuffler.world import (
     CLOSES,
     HOUR,
@@ -37,6 +36,7 @@ from tests.shuffler.world import (
     upload,
 )
 from tests.shuffler.wrong_clocks import DAY, OFFSETS, WRONG, Machine, a_minute, shuffler, wait, wrong
+from tests.support.redis_server import RedisServer
 
 BUCKET = Bucket(METRIC, PERIOD, 1)
 TERMS = Terms("dark_mode", SEALED, CLOSES, 3)
@@ -81,6 +81,7 @@ async def reason(world: World, sealed: list[bytes], **header: Any) -> str | None
     return str(document["failures"][0]["reason"] if answer.status_code == 200 else document["type"].split(":")[-1])
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("offset", OFFSETS)
 def test_a_minute_under_a_wrong_clock_loses_nothing(
     tmp_path: Path, machine: Machine, place: tuple[RedisServer | None, str], offset: float
@@ -114,6 +115,7 @@ def test_a_minute_under_a_wrong_clock_loses_nothing(
     run(shuffler(tmp_path, machine, server, on_one_host=whose == "host"), scenario)
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("on_one_host", [False, True])
 @pytest.mark.parametrize("offset", WRONG)
 def test_what_would_be_late_for_good_is_told_to_come_again(
@@ -153,6 +155,7 @@ def test_a_clock_that_is_ahead_admits_what_it_would_and_says_why_not(tmp_path: P
     run(shuffler(tmp_path, machine, None), scenario)
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("on_one_host", [False, True])
 @pytest.mark.parametrize("offset", WRONG)
 def test_no_period_begins_under_a_wrong_clock(
@@ -196,6 +199,7 @@ def test_a_process_that_starts_while_the_aggregator_is_away_goes_on_if_its_clock
     run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("apart", [-360.0, 360.0, -HOUR / 2, 5 * DAY])
 def test_while_the_aggregators_clock_is_wrong_periods_begin_one_by_one_by_both_clocks(
     tmp_path: Path, machine: Machine, server: RedisServer | None, apart: float
@@ -274,6 +278,7 @@ def test_a_process_that_starts_under_a_wrong_clock_closes_nothing(
     run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("booted", [False, True])
 @pytest.mark.parametrize("offset", WRONG)
 def test_a_machine_that_starts_both_services_under_a_wrong_clock_closes_nothing(
@@ -356,6 +361,7 @@ LATER = 8 * 24
 """Periods after which the first one is past its horizon, and its key erased."""
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("books", [{0: codebook()}, {PERIOD + 1: codebook()}], ids=["codebook stays", "codebook gone"])
 def test_after_a_long_outage_a_bundle_need_not_list_what_is_past_its_horizon_by_both_clocks(
     tmp_path: Path,
@@ -406,6 +412,7 @@ def test_one_clock_that_is_ahead_lets_no_bundle_drop_a_key(tmp_path: Path, machi
     run(shuffler(tmp_path, machine, None), scenario)
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("offset", WRONG)
 def test_that_a_bucket_was_closed_is_not_forgotten_under_a_wrong_clock(
     tmp_path: Path, machine: Machine, place: tuple[RedisServer | None, str], offset: float

@@ -26,15 +26,15 @@ from hubbub.wire import (
     encode_upload,
     sealed_bytes,
 )
-from hubbub_service_common.trusted_clock import TrustedClock
+from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_shuffler.app import create_app
-from hubbub_shuffler.batcher import Batcher
-from hubbub_shuffler.bundles import Bundles
-from hubbub_shuffler.forward import Forwarder
-from hubbub_shuffler.ingest import Ingest
+from hubbub_shuffler.batching.batcher import Batcher
+from hubbub_shuffler.bundle.relay import Bundles
+from hubbub_shuffler.forwarding.aggregator_client import Upstream
+from hubbub_shuffler.forwarding.forward import Forwarder
+from hubbub_shuffler.ingest.upload import Ingest
 from hubbub_shuffler.storage import AsyncStorage
-from hubbub_shuffler.storage.sqlite import SqliteStorage
-from hubbub_shuffler.upstream import Upstream
+from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
 
 IDENTITY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 TRUST = (anchor_of(IDENTITY),)

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hubbub_service_common.trusted_clock import TrustedClock
+from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_shuffler.storage import AsyncStorage
-from hubbub_shuffler.storage.redis import RedisStorage
-from hubbub_shuffler.storage.sqlite import SqliteStorage
-from tests.redis_server import RedisServer
+from hubbub_shuffler.storage.redis.backend import RedisStorage
+from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
 from tests.shuffler.world import NOW, StubAggregator, World
+from tests.support.redis_server import RedisServer
 
 DAY = 86_400.0
 WRONG = [sign * far for far in (2 * 3_600.0, 5 * DAY, 400 * DAY) for sign in (1, -1)]

@@ -11,9 +11,9 @@ from itertools import product
 
 from hubbub.shapes import cell_label
 from hubbub.shortening import letters, shortened, shortened_all
+from hubbub_aggregator.dashboard.chart_style import WIDTH, Spec, axis, chart, percent, plain
 from hubbub_aggregator.dashboard.charts import FEW, LETTERS, Bar, data_of, down_the_side, extent, whiskers
 from hubbub_aggregator.dashboard.palette import GRID, INK, LINES
-from hubbub_aggregator.dashboard.vega import WIDTH, Spec, axis, chart, percent, plain
 
 __all__ = ["curve", "dots", "every_named", "grid"]
 

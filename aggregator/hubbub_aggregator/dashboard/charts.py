@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hubbub.shortening import letters, shortened_all
+from hubbub_aggregator.dashboard.chart_style import Spec, axis, chart, percent, plain, rows_of, rule, times
 from hubbub_aggregator.dashboard.palette import INK, LINES, MUTED
-from hubbub_aggregator.dashboard.vega import Spec, axis, chart, percent, plain, rows_of, rule, times
 
 __all__ = [
     "FEW",

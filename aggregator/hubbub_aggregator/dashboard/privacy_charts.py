@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hubbub_aggregator.dashboard.chart_style import Spec, axis, chart, log_scale, times
 from hubbub_aggregator.dashboard.palette import INK, LINES
-from hubbub_aggregator.dashboard.vega import Spec, axis, chart, log_scale, times
 
 __all__ = ["epsilons", "ledger", "posterior"]
 

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import hubbub
-from hubbub_aggregator.dashboard import words
+from hubbub_aggregator.dashboard import wording
 from hubbub_aggregator.dashboard.palette import AXIS, DARK, GRID, INK, LINES, MUTED
 
 __all__ = ["asset", "asset_hash", "render"]
@@ -34,7 +34,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {name: getattr(words, name) for name in words.__all__ if name != "length"}  # it has its own
+    environment.filters |= {
+        name: getattr(wording, name) for name in wording.__all__ if name != "length"
+    }  # it has its own
     environment.globals |= {"pages": PAGES, "software": f"hubbub {hubbub.__version__}", "hash": asset_hash}
     return environment
 

@@ -13,14 +13,13 @@ from typing import Any, TypeAlias
 from fastapi import APIRouter, Request, Response
 
 from hubbub.problems import InvalidParameter
-from hubbub_aggregator.answers import LedgerAnswer
-from hubbub_aggregator.dashboard.api import Api, Kept, Problem, in_process
-from hubbub_aggregator.dashboard.drawing import Busy, Drawer, to_png
-from hubbub_aggregator.dashboard.pages.asked import Asked
-from hubbub_aggregator.dashboard.pages.collected import collected_page
+from hubbub_aggregator.dashboard.api_client import Api, Kept, Problem, in_process
+from hubbub_aggregator.dashboard.chart_style import Spec
 from hubbub_aggregator.dashboard.pages.metric import compare_spec, estimate_spec, metric_page, series_spec
 from hubbub_aggregator.dashboard.pages.operations import operations_page
 from hubbub_aggregator.dashboard.pages.overview import Cards, overview
+from hubbub_aggregator.dashboard.pages.page_context import Site
+from hubbub_aggregator.dashboard.pages.parameters import Asked
 from hubbub_aggregator.dashboard.pages.privacy import (
     ask_ledger,
     epsilon_spec,
@@ -28,11 +27,12 @@ from hubbub_aggregator.dashboard.pages.privacy import (
     posterior_spec,
     privacy_page,
 )
-from hubbub_aggregator.dashboard.pages.site import Site
+from hubbub_aggregator.dashboard.pages.what_is_collected import collected_page
 from hubbub_aggregator.dashboard.palette import Theme, themed
+from hubbub_aggregator.dashboard.render_svg import Busy, Drawer, to_png
 from hubbub_aggregator.dashboard.rendering import asset, asset_hash, render
-from hubbub_aggregator.dashboard.vega import Spec
-from hubbub_service_common.entity_tags import is_known
+from hubbub_aggregator.models.series import LedgerAnswer
+from hubbub_service_common.http.entity_tags import is_known
 
 __all__ = ["HEADERS", "Dashboard", "attach", "missing"]
 

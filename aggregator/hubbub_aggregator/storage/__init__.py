@@ -18,7 +18,7 @@ from hubbub_aggregator.storage.protocol import (
     StoredCodebook,
     StoredKey,
 )
-from hubbub_aggregator.storage.sqlite import SqliteStorage
+from hubbub_aggregator.storage.sqlite.backend import SqliteStorage
 from hubbub_service_common.redis.schemes import is_redis
 
 __all__ = [
@@ -46,7 +46,7 @@ def open_storage(where: str | Path, *, anchor: str, secret: bytes, replicas: int
     many copies on other Redis servers must have what is acknowledged. The driver of Redis is loaded only for Redis.
     """
     if isinstance(where, str) and is_redis(where):
-        from hubbub_aggregator.storage.redis import RedisStorage
+        from hubbub_aggregator.storage.redis.backend import RedisStorage
 
         return RedisStorage(where, anchor=anchor, secret=secret, replicas=replicas)
     return SqliteStorage(Path(where))

@@ -8,7 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from hubbub.problems import InvalidParameter
 from hubbub.wire import BatchHeader
-from hubbub_service_common.storage import StorageError, StorageKind
+from hubbub_service_common.storage.kinds import StorageError, StorageKind
 
 __all__ = [
     "Accepted",

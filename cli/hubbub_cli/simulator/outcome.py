@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from hubbub_cli import drawing
-from hubbub_cli.rounding import above
+from hubbub_cli.terminal import bars
+from hubbub_cli.terminal.rounding import above
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,7 +90,7 @@ class Outcome:
         """Indexes of the values with the largest truth, of a curve of evenly spaced ones; in order where all fit."""
         size = len(self.first.truth)
         if size <= most or self.is_curve:
-            return drawing.spread(size, most)
+            return bars.spread(size, most)
         found: list[int] = np.argsort(-self.first.truth, kind="stable")[:most].tolist()
         return found
 
@@ -110,7 +110,7 @@ class Outcome:
             yield from map(_wrapped, self._unreleased())
         chosen = self.shown(FEW if len(self.first.truth) <= FEW or self.is_curve else scores.top)
         names = [metric.label_of(index) for index in chosen]
-        yield drawing.estimates(self.rows(chosen), names, share=self.share, truth=True)
+        yield bars.estimates(self.rows(chosen), names, share=self.share, truth=True)
         if (left := len(self.first.truth) - len(chosen)) > 0:
             which = "places between them" if self.is_curve else "values that are rarer in truth"
             yield f"and {left:,} {which}; --json lists all"
@@ -153,4 +153,4 @@ def _finite(numbers: NDArray[np.float64]) -> list[float | None]:
 
 
 def _wrapped(text: str) -> str:
-    return fill(text, drawing.columns())
+    return fill(text, bars.columns())

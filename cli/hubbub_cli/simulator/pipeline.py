@@ -21,7 +21,7 @@ from hubbub_aggregator.app import create_app
 from hubbub_aggregator.main import build as build_aggregator
 from hubbub_aggregator.settings import Settings as AggregatorSettings
 from hubbub_client.testing import Fleet
-from hubbub_service_common.trusted_clock import TrustedClock
+from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_shuffler.in_process import in_process
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from hubbub.accounting import FAILURE_SHARE, Guarantee, guarantee, honest_reports, honest_reports_in_part
 from hubbub.accounting.plan import min_batch
 from hubbub.problems import InvalidParameter
-from hubbub_cli.floor import usual_floor
-from hubbub_shuffler.permute import number_of_parts
+from hubbub_cli.services.min_crowd import usual_floor
+from hubbub_shuffler.batching.permute import number_of_parts
 from hubbub_shuffler.settings import Settings
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hubbub.period import Calendar, Period
-from hubbub_client._pace import Pace
+from hubbub_client._sending.backoff import Pace
 
 __all__ = ["FakeClock"]
 

@@ -22,12 +22,12 @@ from hubbub.randomness import Randomness, SystemRandomness
 from hubbub.refusals import Action
 from hubbub.sealing import Sealer
 from hubbub.wire import ReportHeader
-from hubbub_client._book import Book
-from hubbub_client._draw import draw, in_share, seal
-from hubbub_client._pace import Pace
-from hubbub_client._source import fetch_bundle, signer_of, trust_anchors
-from hubbub_client._upload import upload
-from hubbub_client.transport import CannotReach, HttpTransport, Transport
+from hubbub_client._codebooks.bundle_cache import fetch_bundle, signer_of, trust_anchors
+from hubbub_client._codebooks.in_force import Book
+from hubbub_client._http.transport import CannotReach, HttpTransport, Transport
+from hubbub_client._randomizing.draw import draw, in_share, seal
+from hubbub_client._sending.backoff import Pace
+from hubbub_client._sending.upload import upload
 
 __all__ = ["Delivered", "Fleet"]
 

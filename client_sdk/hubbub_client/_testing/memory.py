@@ -17,9 +17,9 @@ from hubbub.problems import InvalidParameter
 from hubbub.sealing import Opener, new_private_key, public_key_of
 from hubbub.trust import anchor_of
 from hubbub.wire import Plaintext, decode_report, decode_upload
-from hubbub_client._source import BUNDLE_PATH
-from hubbub_client._upload import REPORTS_PATH
-from hubbub_client.transport import Answer, CannotReach
+from hubbub_client._codebooks.bundle_cache import BUNDLE_PATH
+from hubbub_client._http.transport import Answer, CannotReach
+from hubbub_client._sending.upload import REPORTS_PATH
 
 if TYPE_CHECKING:
     from hubbub.codebook import Metric

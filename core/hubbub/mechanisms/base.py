@@ -4,7 +4,7 @@ A mechanism cannot be built without its privacy claim: the constructor takes the
 and refuses them when the likelihood ratio they realise is above e^epsilon. `calibrate` finds the best
 integers for an epsilon. Everything else (law, estimator, variance, interval, amplification, influence
 of fakes) is a method beside the randomizer, and registering the class puts it under the conformance
-suite in tests/conformance.
+suite in tests/core/conformance.
 
 Only the estimating half loads numpy, inside its methods: the device half is plain Python.
 """
@@ -194,7 +194,7 @@ class Mechanism(ABC, Generic[Report]):
         """A tally with the law of randomizing every value of a crowd: `counts[i]` devices hold `values[i]`.
 
         Default: the reports themselves, in parts that fit into memory. A mechanism whose counts have a law that can be
-        drawn at once overrides it; tests/simulation holds either to `likelihood`.
+        drawn at once overrides it; tests/core/simulation holds either to `likelihood`.
         """
         from hubbub.mechanisms._crowds import AT_ONCE, in_parts
 

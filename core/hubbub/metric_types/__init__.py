@@ -4,7 +4,7 @@
     registered()                                # every type by name
 
 A type is loaded when it is first asked for. A device loads all of them before its first pass
-(`hubbub_client._loading`).
+(`hubbub_client._process.lazy_imports`).
 """
 
 from __future__ import annotations

@@ -17,13 +17,13 @@ from typing import Any
 
 from redis import exceptions
 
-from hubbub_service_common.backoff import backoff
+from hubbub_service_common.process.backoff import backoff
 from hubbub_service_common.redis.address import Address, Node
 from hubbub_service_common.redis.calls import Call, Part
 from hubbub_service_common.redis.confirmation import confirm, questions
 from hubbub_service_common.redis.refusals import REFUSALS, describe, rule_of
 from hubbub_service_common.redis.slot_map import SlotMap, host_of
-from hubbub_service_common.storage import StorageAway, StorageError, StorageStuck
+from hubbub_service_common.storage.kinds import StorageAway, StorageError, StorageStuck
 
 __all__ = ["Node", "RedisClient"]
 

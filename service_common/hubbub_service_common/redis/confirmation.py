@@ -14,7 +14,7 @@ from redis import exceptions
 
 from hubbub_service_common.redis.calls import Part
 from hubbub_service_common.redis.refusals import REFUSALS, describe
-from hubbub_service_common.storage import StorageAway, StorageError
+from hubbub_service_common.storage.kinds import StorageAway, StorageError
 
 __all__ = ["confirm", "questions"]
 

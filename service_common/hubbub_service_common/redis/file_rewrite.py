@@ -11,10 +11,10 @@ import os
 import time
 from collections.abc import Callable
 
-from hubbub_service_common.backoff import backoff
+from hubbub_service_common.process.backoff import backoff
 from hubbub_service_common.redis.address import Node
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.storage import StorageError
+from hubbub_service_common.storage.kinds import StorageError
 
 __all__ = ["FileRewrites"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hubbub_service_common.redis.schemes import is_redis
-from hubbub_shuffler.permute import Entropy
+from hubbub_shuffler.batching.permute import Entropy
 from hubbub_shuffler.storage.on_threads import AsyncStorage
 from hubbub_shuffler.storage.protocol import (
     LONGEST_PAUSE,
@@ -75,12 +75,12 @@ def open_storage(
     The driver of the other backend is not loaded.
     """
     if isinstance(where, str) and is_redis(where):
-        from hubbub_shuffler.storage.redis import RedisStorage
+        from hubbub_shuffler.storage.redis.backend import RedisStorage
 
         return AsyncStorage(
             RedisStorage(where, clock=clock, entropy=entropy, forget_after=forget_after, replicas=replicas, quota=quota)
         )
-    from hubbub_shuffler.storage.sqlite import SqliteStorage
+    from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
 
     return AsyncStorage(
         SqliteStorage(Path(where), clock=clock, entropy=entropy, forget_after=forget_after, quota=quota)

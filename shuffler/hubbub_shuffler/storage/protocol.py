@@ -1,7 +1,7 @@
 """What the shuffler needs of a place to keep reports, and what it must not be able to tell.
 
 A backend holds opaque bytes by bucket. It stores no address, no header and no time of arrival, and no order in
-which reports came. Each sentence of `Storage` is held by tests/shuffler/test_storage.py, for every backend.
+which reports came. Each sentence of `Storage` is held by tests/shuffler/storage/test_storage.py, for every backend.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from hubbub.wire import Kind
-from hubbub_service_common.room import Room
-from hubbub_service_common.storage import StorageError, StorageKind
+from hubbub_service_common.storage.kinds import StorageError, StorageKind
+from hubbub_service_common.storage.room import Room
 
 __all__ = [
     "CLOSED_FOR",

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 from hubbub.period import DAY, Calendar
 from hubbub.problems import InvalidParameter
 from hubbub.shortening import shortened
-from hubbub_aggregator.answers import Comparison, DifferenceModel, Series
-from hubbub_aggregator.dashboard import words
-from hubbub_aggregator.dashboard.api import Problem, metric_path
-from hubbub_aggregator.dashboard.mechanism_words import of_version, paragraph
-from hubbub_aggregator.dashboard.pages.asked import STEPS, Asked, Choice, Span, comparisons, ranges, span_of
+from hubbub_aggregator.dashboard import wording
+from hubbub_aggregator.dashboard.api_client import Problem, metric_path
+from hubbub_aggregator.dashboard.mechanism_wording import of_version, paragraph
 from hubbub_aggregator.dashboard.pages.metric_charts import course, differences, picture
 from hubbub_aggregator.dashboard.pages.metric_tables import Gap, Trend, gaps, trend
-from hubbub_aggregator.dashboard.pages.site import Site, called, followed, is_share, leading, named, together
-from hubbub_aggregator.models import Estimate, MetricVersion
+from hubbub_aggregator.dashboard.pages.page_context import Site, called, followed, is_share, leading, named, together
+from hubbub_aggregator.dashboard.pages.parameters import STEPS, Asked, Choice, Span, comparisons, ranges, span_of
+from hubbub_aggregator.models.estimate import Estimate, MetricVersion
+from hubbub_aggregator.models.series import Comparison, DifferenceModel, Series
 
 if TYPE_CHECKING:
-    from hubbub_aggregator.dashboard.pages.site import Figure
-    from hubbub_aggregator.dashboard.vega import Spec
-    from hubbub_aggregator.models import MetricList, NamedMetric, Segment, ValueModel
+    from hubbub_aggregator.dashboard.chart_style import Spec
+    from hubbub_aggregator.dashboard.pages.page_context import Figure
+    from hubbub_aggregator.models.estimate import MetricList, NamedMetric, Segment, ValueModel
 
 __all__ = ["MetricPage", "compare_spec", "estimate_spec", "metric_page", "series_spec"]
 
@@ -173,7 +173,7 @@ def _empty_page(site: Site, listing: MetricList, metric: NamedMetric, asked: Ask
         metric=metric,
         version=metric.versions[-1],
         collection=listing.collection,
-        length=words.length(listing.period),
+        length=wording.length(listing.period),
         asked=asked,
         since=asked.since or "",
         until=asked.until or "",
@@ -203,9 +203,11 @@ def _editions(site: Site, metric: NamedMetric, calendar: Calendar) -> list[Editi
         if version.first is not None and version.last is not None:
             end = calendar.period(calendar.boundary(version.last) + 1).label
             address = site.links.metric(metric.name, since=version.first, to=end)
-        kind = version.type if version.value_count == 1 else f"{words.count(version.value_count)} values"
+        kind = version.type if version.value_count == 1 else f"{wording.count(version.value_count)} values"
         mechanism = version.mechanism
-        found.append(Edition(version, address, f"{kind}, {mechanism.name}, local ε {words.epsilon(mechanism.epsilon)}"))
+        found.append(
+            Edition(version, address, f"{kind}, {mechanism.name}, local ε {wording.epsilon(mechanism.epsilon)}")
+        )
     return found
 
 
@@ -311,11 +313,11 @@ def _part(site: Site, page: MetricPage, segment: Segment, number: int) -> Part:
         segment=segment,
         share=share,
         figure=site.figure(spec, "estimate", caption, metric.name, **asked.query(), part=number or None),
-        headline=words.value(first["estimate"], is_share=share, unit=unit),
+        headline=wording.value(first["estimate"], is_share=share, unit=unit),
         named=shortened(called(first, segment), _HEADLINE),
-        limits=words.interval(first["low"], first["high"], is_share=share),
+        limits=wording.interval(first["low"], first["high"], is_share=share),
         words=paragraph(segment.mechanism, of_version(version)),
-        influence=f"{100 * shift:.2g} percentage points" if share else words.value(shift, is_share=False, unit=unit),
+        influence=f"{100 * shift:.2g} percentage points" if share else wording.value(shift, is_share=False, unit=unit),
         rows=rows,
         more=more,
         hidden=segment.value_count - shown,

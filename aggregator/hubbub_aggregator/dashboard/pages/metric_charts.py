@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.shapes import cell_label
 from hubbub.shortening import shortened_all
-from hubbub_aggregator.dashboard import axis_charts, charts, words
-from hubbub_aggregator.dashboard.pages.site import called, has_one_line, is_share
+from hubbub_aggregator.dashboard import axis_charts, charts, wording
+from hubbub_aggregator.dashboard.pages.page_context import called, has_one_line, is_share
 from hubbub_aggregator.dashboard.palette import LINES
 
 if TYPE_CHECKING:
-    from hubbub_aggregator.answers import Comparison, Series
-    from hubbub_aggregator.dashboard.vega import Spec
-    from hubbub_aggregator.models import AxisModel, MetricVersion, Segment, Shaped, ValueModel
+    from hubbub_aggregator.dashboard.chart_style import Spec
+    from hubbub_aggregator.models.estimate import AxisModel, MetricVersion, Segment, Shaped, ValueModel
+    from hubbub_aggregator.models.series import Comparison, Series
 
 __all__ = ["Course", "course", "differences", "picture"]
 
@@ -39,7 +39,7 @@ class Course(NamedTuple):
 
 def picture(segment: Segment, version: MetricVersion) -> tuple[Spec, str]:
     """The chart that goes with the shape of the values, and its caption."""
-    sure, processed = words.share(segment.interval.confidence, 0), segment.postprocess != "none"
+    sure, processed = wording.share(segment.interval.confidence, 0), segment.postprocess != "none"
     rows = [_bar(value, segment, sure) for value in segment.values]
     when = _when(segment.periods.start, segment.periods.end, segment.periods.released)
     how = "post-processed, raw as diamonds with" if processed else "raw estimates with"
@@ -47,9 +47,9 @@ def picture(segment: Segment, version: MetricVersion) -> tuple[Spec, str]:
     unit = f" in {segment.unit}" if segment.unit else ""
     match segment.shape:
         case "number":
-            low, high = (words.amount(end) for end in version.bounds or (0.0, 0.0))
+            low, high = (wording.amount(end) for end in version.bounds or (0.0, 0.0))
             possible = f"; values lie from {low} to {high}{unit}" if version.bounds else ""
-            name = words.sentence(rows[0].label)
+            name = wording.sentence(rows[0].label)
             return charts.number_line(rows[0], version.bounds), f"{name} with its {sure} interval, {when}{possible}"
         case "curve":
             axis = segment.axes[0]
@@ -57,10 +57,10 @@ def picture(segment: Segment, version: MetricVersion) -> tuple[Spec, str]:
             alone = (
                 "" if joint else "; each interval is for one place alone: the whole curve leaves the band more often"
             )
-            return drawn, f"{words.sentence(axis.name)}: {how} {sure} intervals as a band, {when}{joint}{alone}"
+            return drawn, f"{wording.sentence(axis.name)}: {how} {sure} intervals as a band, {when}{joint}{alone}"
         case "grid":
             down, across = segment.axes
-            said = f"{words.sentence(down.name)} by {across.name}: the stronger the colour, the larger the share"
+            said = f"{wording.sentence(down.name)} by {across.name}: the stronger the colour, the larger the share"
             return _grid(rows, down, across), f"{said}, {when}{joint}{_left_out(down, across)}"
         case "numbers":
             groups = segment.axes[0].name
@@ -70,7 +70,7 @@ def picture(segment: Segment, version: MetricVersion) -> tuple[Spec, str]:
     rows = rows[:_DRAWN]
     largest = f"the {len(rows)} largest shares" if len(rows) < segment.value_count else "shares"
     how = "post-processed bars, raw diamonds with" if processed else "raw estimates with"
-    return charts.bars(rows, processed=processed), f"{words.sentence(largest)}: {how} {sure} intervals, {when}{joint}"
+    return charts.bars(rows, processed=processed), f"{wording.sentence(largest)}: {how} {sure} intervals, {when}{joint}"
 
 
 def _along(axis: AxisModel) -> str:
@@ -86,17 +86,17 @@ def _left_out(down: AxisModel, across: AxisModel) -> str:
     said = ""
     for axis, most, what in ((down, _ROWS, "rows"), (across, _COLUMNS, "columns")):
         if len(axis.labels) > most:
-            said += f"; the first {most} of {words.count(len(axis.labels))} {what} are drawn"
+            said += f"; the first {most} of {wording.count(len(axis.labels))} {what} are drawn"
     each = axis_charts.every_named(down.labels[:_ROWS], across.labels[:_COLUMNS], _along(down))
     return said + (f"; one in {each} columns has its name above it, every cell says its own" if each > 1 else "")
 
 
 def _bar(value: ValueModel, segment: Segment, sure: str) -> charts.Bar:
     share, unit = is_share(segment), segment.unit
-    limits = words.interval(value["low"], value["high"], is_share=share, unit=unit)
-    text = f"{value['label']}: {words.value(value['estimate'], is_share=share, unit=unit)}"
+    limits = wording.interval(value["low"], value["high"], is_share=share, unit=unit)
+    text = f"{value['label']}: {wording.value(value['estimate'], is_share=share, unit=unit)}"
     if segment.postprocess != "none":
-        text += f" after {segment.postprocess}; raw {words.value(value['raw_estimate'], is_share=share)}"
+        text += f" after {segment.postprocess}; raw {wording.value(value['raw_estimate'], is_share=share)}"
     return charts.Bar(
         value["label"],
         value["estimate"],
@@ -132,8 +132,8 @@ def course(series: Series, confidence: float) -> Course:
             label = called(value, shape) if one_line else value["label"]
             if label not in labels:
                 labels.append(label)
-            estimate = words.value(value["estimate"], is_share=share, unit=newest.unit)
-            limits = words.interval(value["low"], value["high"], is_share=share)
+            estimate = wording.value(value["estimate"], is_share=share, unit=newest.unit)
+            limits = wording.interval(value["low"], value["high"], is_share=share)
             text = f"{point.period}, {label}: {estimate}, {limits}"
             rows.append(
                 charts.Moment(
@@ -145,7 +145,7 @@ def course(series: Series, confidence: float) -> Course:
     firsts = [_first(series, segment.metric_id) for segment in series.segments[1:]]
     noun = "period" if released == 1 else "periods"
     largest = f" (the {len(labels)} largest)" if newest.value_count > len(labels) and not one_line else ""
-    sure = words.share(confidence, 0)
+    sure = wording.share(confidence, 0)
     is_joint = any(point.interval is not None and point.interval.simultaneous for point in series.points)
     joint = "; each interval holds for all values of its period together" if is_joint else ""
     every = f"; every {step}th period is drawn" if step > 1 else ""
@@ -168,14 +168,14 @@ def differences(answer: Comparison) -> tuple[Spec, str]:
     rows = []
     for value in drawn:
         numbers = (value.difference, value.low, value.high)
-        change, low, high = (words.change(number, is_share=share, unit=answer.unit) for number in numbers)
+        change, low, high = (wording.change(number, is_share=share, unit=answer.unit) for number in numbers)
         text = f"{value.label}: {change}, {low} to {high}"
         name = names.get(value.label, "")
         rows.append(charts.Bar(value.label, value.difference, value.low, value.high, text, name=name))
-    sure = words.share(answer.interval.confidence, 0)
+    sure = wording.share(answer.interval.confidence, 0)
     a, b = (_when(side.periods.start, side.periods.end, side.periods.released) for side in (answer.a, answer.b))
     unit = f" in {answer.unit}" if answer.unit else ""
-    largest = f"; the {len(rows)} largest changes of {words.count(answer.value_count)}"
+    largest = f"; the {len(rows)} largest changes of {wording.count(answer.value_count)}"
     said = f"Change of each value with its {sure} interval{unit}: {b} against {a}"
     said += largest if len(rows) < answer.value_count else ""
     if answer.shape == "curve":

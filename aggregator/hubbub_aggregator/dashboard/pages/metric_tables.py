@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hubbub_aggregator.dashboard import words
+from hubbub_aggregator.dashboard import wording
 
 if TYPE_CHECKING:
-    from hubbub_aggregator.answers import Series
-    from hubbub_aggregator.models import ValueModel
+    from hubbub_aggregator.models.estimate import ValueModel
+    from hubbub_aggregator.models.series import Series
 
 __all__ = ["Gap", "Trend", "gaps", "trend"]
 
@@ -38,7 +38,7 @@ def trend(series: Series) -> Trend:
     rows = []
     for point in released:
         values = {value["label"]: value for value in point.values}
-        rows.append((point.period, [values.get(label) for label in labels], words.count(point.reports)))
+        rows.append((point.period, [values.get(label) for label in labels], wording.count(point.reports)))
     return Trend(labels, rows)
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.refusals import REFUSALS
-from hubbub_aggregator.dashboard import words
-from hubbub_aggregator.dashboard.pages.site import Site, seconds_of
+from hubbub_aggregator.dashboard import wording
+from hubbub_aggregator.dashboard.pages.page_context import Site, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hubbub.codebook import Codebook
-    from hubbub_aggregator.status import FullStatus
+    from hubbub_aggregator.operations.status import FullStatus
 
 __all__ = ["INVALID", "OperationsPage", "operations_page"]
 
@@ -106,9 +106,9 @@ async def operations_page(site: Site) -> OperationsPage:
                 key.id,
                 key.first_period if key.first_period == key.last_period else f"{key.first_period} to {key.last_period}",
                 key.state,
-                f"began {words.ago(key.age_seconds)}"
+                f"began {wording.ago(key.age_seconds)}"
                 if key.age_seconds >= 0
-                else f"begins in {words.ago(-key.age_seconds).removesuffix(' ago')}",
+                else f"begins in {wording.ago(-key.age_seconds).removesuffix(' ago')}",
             )
             for key in status.keys
         ],
@@ -122,9 +122,9 @@ async def operations_page(site: Site) -> OperationsPage:
             Reason(name, number, UNWANTED[name])
             for name, number in sorted(Counter(one.reason for one in unwanted).items())
         ],
-        storage=words.size(status.storage.bytes),
-        last_batch="none yet" if status.last_batch_seconds is None else words.ago(status.last_batch_seconds),
-        length=words.length(listing.period),
+        storage=wording.size(status.storage.bytes),
+        last_batch="none yet" if status.last_batch_seconds is None else wording.ago(status.last_batch_seconds),
+        length=wording.length(listing.period),
     )
 
 

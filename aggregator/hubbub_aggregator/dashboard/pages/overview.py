@@ -12,11 +12,9 @@ from markupsafe import Markup
 
 from hubbub.period import Calendar
 from hubbub.shortening import shortened_all
-from hubbub_aggregator.answers import Series
-from hubbub_aggregator.dashboard import words
-from hubbub_aggregator.dashboard.api import Problem, metric_path
-from hubbub_aggregator.dashboard.pages.asked import span_of
-from hubbub_aggregator.dashboard.pages.site import (
+from hubbub_aggregator.dashboard import wording
+from hubbub_aggregator.dashboard.api_client import Problem, metric_path
+from hubbub_aggregator.dashboard.pages.page_context import (
     Site,
     called,
     followed,
@@ -27,13 +25,15 @@ from hubbub_aggregator.dashboard.pages.site import (
     start_of,
     together,
 )
+from hubbub_aggregator.dashboard.pages.parameters import span_of
 from hubbub_aggregator.dashboard.sparkline import sparkline
+from hubbub_aggregator.models.series import Series
 
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook, Metric
-    from hubbub_aggregator.answers import Point
-    from hubbub_aggregator.models import MetricList, NamedMetric, PeriodPrivacy
-    from hubbub_aggregator.status import FullStatus
+    from hubbub_aggregator.models.estimate import MetricList, NamedMetric, PeriodPrivacy
+    from hubbub_aggregator.models.series import Point
+    from hubbub_aggregator.operations.status import FullStatus
 
 __all__ = ["Card", "Cards", "Overview", "Steps", "first_steps", "overview"]
 
@@ -192,8 +192,8 @@ def first_steps(codebook: Codebook, status: FullStatus, listing: MetricList) -> 
         anchor=status.trust_anchor,
         calls=[(m.name, _example(m), m.description) for m in codebook.metrics if m.enabled],
         period=period.label,
-        closes=words.moment(period.closes_at(collection.grace)),
-        length=words.length(listing.period),
+        closes=wording.moment(period.closes_at(collection.grace)),
+        length=wording.length(listing.period),
         least=[
             (metric.name, newest.min_batch)
             for metric in listing.metrics
@@ -229,7 +229,7 @@ def _card(metric: NamedMetric, drawn: Drawn | None, calendar: Calendar, now: flo
 
 def _age(age: float, calendar: Calendar) -> str:
     if age >= 0:
-        return f"ended {words.ago(age)}"
+        return f"ended {wording.ago(age)}"
     return "still running" if age >= -calendar.seconds else "still to come, by this clock"
 
 
@@ -274,18 +274,18 @@ def _of_series(series: Series, local: dict[str, float]) -> Drawn | None:
             Line(
                 label,
                 short,
-                words.value(value["estimate"], is_share=share, unit=unit),
-                words.interval(value["low"], value["high"], is_share=share),
+                wording.value(value["estimate"], is_share=share, unit=unit),
+                wording.interval(value["low"], value["high"], is_share=share),
             )
             for label, short, value in zip(labels, shorts, lines, strict=True)
         ],
         is_joint=newest.interval is not None and newest.interval.simultaneous,
         more=0 if has_one_line(segment) else segment.value_count - len(lines),
-        reports=words.count(newest.reports),
+        reports=wording.count(newest.reports),
         period=newest.period,
         periods=len(released),
         spark=Markup(sparkline(_dots(series, first["label"]), summary)),  # noqa: S704  its text is escaped there
-        span=words.span(released[0].period, newest.period) if len(released) > 1 else newest.period,
+        span=wording.span(released[0].period, newest.period) if len(released) > 1 else newest.period,
         privacy=newest.privacy,
         local_epsilon=local[str(newest.metric_id)],
     )
@@ -306,5 +306,5 @@ def _dots(series: Series, label: str) -> list[tuple[float, float, float, str] | 
 
 def _summary(name: str, released: list[Point], label: str, *, share: bool) -> str:
     numbers = [value["estimate"] for point in released for value in point.values if value["label"] == label]
-    low, high = (words.value(number, is_share=share) for number in (min(numbers), max(numbers)))
+    low, high = (wording.value(number, is_share=share) for number in (min(numbers), max(numbers)))
     return f"{name}, {label}, over {len(released)} periods: between {low} and {high}"

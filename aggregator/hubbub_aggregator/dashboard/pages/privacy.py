@@ -8,20 +8,20 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hubbub.period import Calendar
-from hubbub_aggregator.answers import LedgerAnswer
-from hubbub_aggregator.dashboard import privacy_charts, words
-from hubbub_aggregator.dashboard.api import Problem
-from hubbub_aggregator.dashboard.mechanism_words import of_version
-from hubbub_aggregator.models import ReleaseList
+from hubbub_aggregator.dashboard import privacy_charts, wording
+from hubbub_aggregator.dashboard.api_client import Problem
+from hubbub_aggregator.dashboard.mechanism_wording import of_version
+from hubbub_aggregator.models.estimate import ReleaseList
+from hubbub_aggregator.models.series import LedgerAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from hubbub.mechanisms import Mechanism
-    from hubbub_aggregator.answers import LedgerEntry
-    from hubbub_aggregator.dashboard.pages.site import Figure, Site
-    from hubbub_aggregator.dashboard.vega import Spec
-    from hubbub_aggregator.models import MetricList, MetricVersion, NamedMetric, ReleaseModel
+    from hubbub_aggregator.dashboard.chart_style import Spec
+    from hubbub_aggregator.dashboard.pages.page_context import Figure, Site
+    from hubbub_aggregator.models.estimate import MetricList, MetricVersion, NamedMetric, ReleaseModel
+    from hubbub_aggregator.models.series import LedgerEntry
 
 __all__ = ["PrivacyPage", "chosen_metric", "epsilon_spec", "ledger_spec", "posterior_spec", "privacy_page"]
 
@@ -93,9 +93,9 @@ async def privacy_page(
         course=course,
         chosen=chosen,
         single_operator=status.single_operator,
-        device_epsilon=words.epsilon(float(codebook.collection.device_epsilon)),
-        honest_fraction=words.share(float(codebook.collection.honest_fraction), 0),
-        length=words.length(listing.period),
+        device_epsilon=wording.epsilon(float(codebook.collection.device_epsilon)),
+        honest_fraction=wording.share(float(codebook.collection.honest_fraction), 0),
+        length=wording.length(listing.period),
     )
 
 
@@ -173,8 +173,8 @@ def _looked_at(site: Site, metric: NamedMetric, releases: list[ReleaseModel], ta
     if found is not None:
         caption = (
             f"{metric.name}: ε of one release against the honest reports in its batch, at δ = "
-            f"{words.delta(newest.delta)}; now {words.count(newest.honest_reports)} reports, ε "
-            f"{words.epsilon(newest.epsilon)}"
+            f"{wording.delta(newest.delta)}; now {wording.count(newest.honest_reports)} reports, ε "
+            f"{wording.epsilon(newest.epsilon)}"
         )
         epsilons = site.figure(found[0], "epsilon", caption, metric.name)
     even = _belief(0.5, newest)
@@ -187,7 +187,7 @@ def _looked_at(site: Site, metric: NamedMetric, releases: list[ReleaseModel], ta
         releases=releases,
         newest=newest,
         epsilons=epsilons,
-        sizes=[] if found is None else [(words.count(n), words.epsilon(e)) for n, e in found[1]],
+        sizes=[] if found is None else [(wording.count(n), wording.epsilon(e)) for n, e in found[1]],
         posterior=site.figure(_posterior(newest), "posterior", caption, metric.name),
         beliefs=[_belief(before, newest) for before in _BEFORE],
     )
@@ -206,7 +206,7 @@ def _course(known: LedgerAnswer) -> Spec:
                         "label": label,
                         "v": number,
                         "shown": left % step == 0,
-                        "text": f"{entry.name}, {label}: ε {words.epsilon(number)}",
+                        "text": f"{entry.name}, {label}: ε {wording.epsilon(number)}",
                     }
                 )
 
@@ -220,7 +220,7 @@ def _ledger_caption(known: LedgerAnswer) -> str:
     assert total is not None  # noqa: S101  there is a course
     return (
         "What a device that took part in everything has lost, period by period and in all: now ε "
-        f"{words.epsilon(total.epsilon)} with an honest shuffler, ε {words.epsilon(total.if_collusion.epsilon)} "
+        f"{wording.epsilon(total.epsilon)} with an honest shuffler, ε {wording.epsilon(total.if_collusion.epsilon)} "
         "if they collude"
     )
 
@@ -235,11 +235,11 @@ def _epsilons(
     low, high = math.log10(max(10, min(now, version.min_batch or now) / 4)), math.log10(max(1_000_000, now * 4))
     sizes = sorted({round(10 ** (low + k * (high - low) / (_SIZES - 1))) for k in range(_SIZES)})
     points = [(size, certified(mechanism, size, newest.delta)) for size in sizes]
-    rows = [{"n": n, "e": e, "text": f"{words.count(n)} honest reports: ε {words.epsilon(e)}"} for n, e in points]
+    rows = [{"n": n, "e": e, "text": f"{wording.count(n)} honest reports: ε {wording.epsilon(e)}"} for n, e in points]
     mark = {
         "n": now,
         "e": newest.epsilon,
-        "text": f"now {words.count(now)} honest reports: ε {words.epsilon(newest.epsilon)}",
+        "text": f"now {wording.count(now)} honest reports: ε {wording.epsilon(newest.epsilon)}",
     }
     return privacy_charts.epsilons(rows, local=newest.local_epsilon, now=mark, target=target), points
 
@@ -274,8 +274,8 @@ def _posterior(newest: ReleaseModel) -> Spec:
                     "high": high,
                     "label": label,
                     "shown": step % 5 == 0 and 0 < step < 50,
-                    "text": f"{label}: from {words.share(before, 0)} to at most {words.share(high)}, at least "
-                    f"{words.share(low)}",
+                    "text": f"{label}: from {wording.share(before, 0)} to at most {wording.share(high)}, at least "
+                    f"{wording.share(low)}",
                 }
             )
     return privacy_charts.posterior(rows, labels)
@@ -284,6 +284,6 @@ def _posterior(newest: ReleaseModel) -> Spec:
 def _belief(before: float, newest: ReleaseModel) -> Belief:
     def at_most(epsilon: float) -> str:
         # rounded away from what was believed before: never shown better than it is
-        return words.share(math.ceil(1000 * believed(before, epsilon) - 1e-9) / 1000)
+        return wording.share(math.ceil(1000 * believed(before, epsilon) - 1e-9) / 1000)
 
-    return Belief(words.share(before, 0), at_most(newest.epsilon), at_most(newest.local_epsilon))
+    return Belief(wording.share(before, 0), at_most(newest.epsilon), at_most(newest.local_epsilon))

@@ -1,0 +1,1 @@
+"""Estimate: answers to questions, as pure functions of releases."""

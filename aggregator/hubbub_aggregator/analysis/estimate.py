@@ -1,0 +1,248 @@
+"""Estimates: a pure function of stored releases. Unbiased with exact variance; post-processing is labelled."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from hubbub.postprocess import base_cut, clip, norm_sub
+from hubbub.refusals import Refused
+from hubbub_aggregator.analysis.guarantee import privacy
+from hubbub_aggregator.models.estimate import (
+    AxisModel,
+    HeadlineModel,
+    IntervalKind,
+    Manipulation,
+    MechanismModel,
+    PeriodRange,
+    Postprocess,
+    Segment,
+    ValueModel,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hubbub.codebook import Metric
+    from hubbub.mechanisms import Estimate as Estimated
+    from hubbub.mechanisms import Interval, Tally
+    from hubbub_aggregator.analysis.release_reader import Crowd
+
+__all__ = [
+    "Query",
+    "Shown",
+    "largest",
+    "manipulation",
+    "mechanism_model",
+    "period_range",
+    "segment",
+    "shaped",
+    "shown",
+]
+
+SELECTED = (
+    "these values were chosen after seeing all {size} estimates; the intervals hold for all {size} together, "
+    "so they hold for the chosen ones however they were chosen"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What an analyst asked for. A selection by size is honest only with intervals that hold for all values."""
+
+    confidence: float = 0.95
+    postprocess: Postprocess = "none"
+    population: Literal["reports", "superpopulation"] = "reports"
+    simultaneous: bool = False
+    top: int | None = None
+    headline: bool = False
+    """Only the value that stands for all, where there is one: it was not chosen by its size."""
+
+    @classmethod
+    def of(
+        cls,
+        confidence: float,
+        postprocess: Postprocess,
+        population: Literal["reports", "superpopulation"],
+        simultaneous: bool | None,
+        top: int | None,
+        *,
+        headline: bool = False,
+    ) -> Query:
+        """With `simultaneous` filled in: on where values are selected, else off."""
+        if top is not None and simultaneous is False:
+            raise Refused(
+                "invalid-query",
+                "simultaneous: `top` chooses values by their estimates, and intervals for single values would be too "
+                "narrow for those; leave `simultaneous` out, or `top`",
+            )
+        is_joint = top is not None if simultaneous is None else simultaneous
+        return cls(confidence, postprocess, population, is_joint, top, headline)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The values of one crowd that are shown, and how their intervals were made."""
+
+    values: list[ValueModel]
+    interval: IntervalKind
+
+
+def segment(crowd: Crowd, periods: range, query: Query, *, is_complete: bool, single_operator: bool) -> Segment:
+    """The estimate over all releases of one metric id in a range."""
+    metric = crowd.metric
+    found = shown(metric, crowd.tally, query)
+    return Segment(
+        **shaped(metric),
+        metric_id=metric.id.hex(),
+        type=metric.type,
+        mechanism=mechanism_model(metric),
+        reports=crowd.tally.reports,
+        periods=period_range(metric, periods, len({release.period for release in crowd.releases})),
+        complete=is_complete,
+        interval=found.interval,
+        postprocess=query.postprocess,
+        value_count=len(metric.values.labels()),
+        values=found.values,
+        privacy=privacy(crowd.releases, single_operator=single_operator),
+        manipulation=manipulation(metric),
+    )
+
+
+def shaped(metric: Metric) -> dict[str, Any]:
+    """How the values of a metric are to be shown: the members of `Shaped`."""
+    shape = metric.values.shape
+    return {
+        "shape": shape.kind,
+        "measure": shape.measure,
+        "unit": shape.unit or None,
+        "order": shape.order,
+        "headline": HeadlineModel(
+            label=None if shape.leading is None else shape.labels[shape.leading], name=shape.leading_name or None
+        ),
+        "axes": [
+            AxisModel(
+                name=axis.name,
+                labels=list(axis.labels),
+                places=list(axis.places) or None,
+                unit=axis.unit or None,
+            )
+            for axis in shape.axes
+        ],
+        "postprocessing": ["none", *(["norm_sub", "base_cut"] if shape.sums_to_one else []), "clip"],
+    }
+
+
+def mechanism_model(metric: Metric) -> MechanismModel:
+    mechanism = metric.mechanism
+    return MechanismModel(name=mechanism.name, epsilon=float(mechanism.epsilon), parameters=mechanism.parameters())
+
+
+def manipulation(*metrics: Metric) -> Manipulation:
+    """Of one estimate, or of a difference of several: each may be shifted in the worse direction."""
+    shifts = (metric.values.influence(metric.mechanism) for metric in metrics)
+    return Manipulation(per_thousand_fakes=math.fsum(shifts) / 1000)
+
+
+def period_range(metric: Metric, periods: range, released: int) -> PeriodRange:
+    calendar = metric.calendar
+    return PeriodRange(
+        start=calendar.period(periods.start).label,
+        end=calendar.period(periods.stop).label,
+        length=str(calendar),
+        released=released,
+    )
+
+
+def shown(metric: Metric, tally: Tally, query: Query, chosen: Sequence[int] | None = None) -> Shown:
+    """Estimates of a tally: the `chosen` values, else the largest if there is a `top`, else all."""
+    found = metric.interval(tally, query.confidence, population=query.population, simultaneous=query.simultaneous)
+    size = len(metric.values.labels())
+    estimate = metric.estimate(tally)
+    if chosen is None:
+        chosen = range(size) if query.top is None else largest(estimate.values, query.top)
+    return Shown(
+        _values(metric, estimate, found, query.postprocess, chosen),
+        IntervalKind(
+            kind=found.kind,
+            confidence=query.confidence,
+            simultaneous=query.simultaneous,
+            selection=None if query.top is None else SELECTED.format(size=size),
+        ),
+    )
+
+
+def largest(values: Any, count: int) -> list[int]:
+    """Indexes of the largest values, the largest first; of equals the one that the codebook lists first."""
+    import numpy as np
+
+    order: list[int] = np.argsort(-np.asarray(values), kind="stable")[:count].tolist()
+    return order
+
+
+def _values(
+    metric: Metric, estimate: Estimated, interval: Interval, method: Postprocess, chosen: Sequence[int]
+) -> list[ValueModel]:
+    """All at once, column by column: a list of 65,536 values must not take a second."""
+    import numpy as np
+
+    picked = np.asarray(chosen, np.intp)
+    raw, reports = estimate.values[picked], estimate.reports
+    done = _postprocessed(metric, estimate, method)
+    best = raw if done is None else done[picked]
+    low, high = interval.low[picked], interval.high[picked]
+    nothing = [None] * len(picked)
+    labels, value_of = metric.values.labels(), metric.values.value_of
+    return [
+        {
+            "value": value,
+            "label": label,
+            "estimate": estimated,
+            "stderr": error,
+            "low": lower,
+            "high": upper,
+            "raw_estimate": unbiased,
+            "total": total,
+            "total_low": total_lower,
+            "total_high": total_upper,
+        }
+        for value, label, estimated, error, lower, upper, unbiased, total, total_lower, total_upper in zip(
+            map(value_of, chosen),
+            map(labels.__getitem__, chosen),
+            best.tolist(),
+            estimate.stderr[picked].tolist() if done is None else nothing,
+            _finite(low),
+            _finite(high),
+            nothing if done is None else raw.tolist(),
+            (best * reports).tolist(),
+            _finite(low * reports),
+            _finite(high * reports),
+            strict=True,
+        )
+    ]
+
+
+def _postprocessed(metric: Metric, estimate: Estimated, method: Postprocess) -> NDArray[np.float64] | None:
+    shape = metric.values.shape
+    if method == "none":
+        return None
+    if method == "clip":
+        return clip(estimate.values, *shape.limits).values
+    if not shape.sums_to_one:
+        raise Refused(
+            "invalid-query", f"{method} is for shares of a whole; {metric.name} is a {metric.type}: use clip or none"
+        )
+    done = norm_sub(estimate.values) if method == "norm_sub" else base_cut(estimate.values, estimate.stderr)
+    return done.values
+
+
+def _finite(numbers: NDArray[np.float64]) -> list[float | None]:
+    """With None for what JSON has no number for."""
+    import numpy as np
+
+    found: list[float | None] = numbers.tolist()
+    return found if np.isfinite(numbers).all() else [x if x is not None and math.isfinite(x) else None for x in found]

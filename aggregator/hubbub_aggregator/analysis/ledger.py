@@ -1,0 +1,140 @@
+"""The ledger: what a device that took part in everything has lost, per metric, per period and over time.
+
+A batch that was opened and refused is in it: the aggregator has read it, and that is whom the shuffle number is about.
+Every number is composed from the laws of the single releases, at the sum of their deltas, and is an upper bound. A
+law takes up to seconds to compute and one is needed for each different batch size, so each metric's batches are
+counted with as many leading bits as leave it eight sizes: as smaller than they were, which hides less.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hubbub_aggregator.analysis.guarantee import ASSUMPTIONS, ONE_OPERATOR, Released, noise_delta, smallest, whole_delta
+from hubbub_aggregator.models.estimate import Collusion, PeriodRange
+from hubbub_aggregator.models.series import LedgerAnswer, LedgerEntry
+
+if TYPE_CHECKING:
+    from hubbub.accounting import Composition
+    from hubbub.codebook import Metric
+    from hubbub.mechanisms import Mechanism
+    from hubbub.period import Calendar
+    from hubbub_aggregator.storage import Release
+
+__all__ = ["ledger", "noted"]
+
+UNIT = "one device's reports to everything that an entry covers"
+_SIZES = 8
+_MOMENTS = 8
+
+
+class Noted(NamedTuple):
+    """One pair of metric id and period: a device is in it once."""
+
+    name: str
+    release: Released
+    counted: int
+    """Its honest reports, or fewer."""
+
+
+def noted(releases: Iterable[Release], metrics: Mapping[bytes, Metric]) -> list[Released]:
+    """What accounting needs of each release and of each batch that was only read; the rest is dropped at once."""
+    kept = ("id", "metric", "metric_id", "epsilon", "delta", "honest_reports", "local_epsilon", "valid")
+    found = []
+    for release in releases:
+        metric, record = metrics[release.metric], json.loads(release.record)
+        label = metric.calendar.period(release.period).label
+        rest = {"part": record.get("part"), "released": record.get("released", True)}
+        found.append(Released(metric.mechanism, release.period, label, {name: record[name] for name in kept} | rest))
+    return found
+
+
+def ledger(
+    collection: str,
+    calendar: Calendar,
+    releases: Sequence[Released],
+    *,
+    newest: int,
+    single_operator: bool,
+) -> LedgerAnswer:
+    """The whole ledger; `newest` says for how many periods the cost of the single period is listed."""
+    refused = [one for one in releases if not one.record["released"]]
+    pairs = _rounded(smallest([one for one in releases if one.record["valid"] != 0]))  # None: not known
+    periods = sorted({pair.release.period for pair in pairs})
+    label = {pair.release.period: pair.release.label for pair in pairs}
+    names = sorted({pair.name for pair in pairs})
+    # evenly spaced, the newest among them
+    moments = sorted({periods[-1 - round(k * (len(periods) - 1) / (_MOMENTS - 1))] for k in range(_MOMENTS) if periods})
+    return LedgerAnswer(
+        collection=collection,
+        unit=UNIT,
+        periods=PeriodRange(
+            start=label[periods[0]],
+            end=calendar.period(periods[-1] + 1).label,
+            length=str(calendar),
+            released=len({one.period for one in releases if one.record["released"]}),
+        )
+        if periods
+        else None,
+        opened_and_refused=len(refused),
+        total=_entry("everything", pairs) if pairs else None,
+        per_metric=[_entry(name, [pair for pair in pairs if pair.name == name]) for name in names],
+        per_period=[
+            _entry(label[period], [pair for pair in pairs if pair.release.period == period])
+            for period in periods[-newest:]
+        ],
+        over_time=[
+            _entry(label[moment], [pair for pair in pairs if pair.release.period <= moment]) for moment in moments
+        ],
+        assumptions=ASSUMPTIONS,
+        note=ONE_OPERATOR if single_operator else None,
+    )
+
+
+def _rounded(releases: Sequence[Released]) -> list[Noted]:
+    from hubbub.accounting.ledger import coarsened
+
+    found: list[Noted] = []
+    for metric_id in dict.fromkeys(release.record["metric_id"] for release in releases):
+        mine = [release for release in releases if release.record["metric_id"] == metric_id]
+        counted = coarsened([(one.mechanism, max(1, one.record["honest_reports"])) for one in mine], _SIZES)
+        found += [Noted(one.record["metric"], one, size) for one, (_, size) in zip(mine, counted, strict=True)]
+    return found
+
+
+def _entry(name: str, pairs: Sequence[Noted]) -> LedgerEntry:
+    records = [pair.release.record for pair in pairs]
+    delta, local = whole_delta(records), records[0]["local_epsilon"]
+    epsilon, method = records[0]["epsilon"], "the release's own"
+    if not records[0]["released"]:
+        method = "the refused batch's own"
+    if len(pairs) > 1:
+        batches = Counter((pair.release.mechanism, pair.counted) for pair in pairs)
+        found = _composed(frozenset(batches.items()), noise_delta(records))
+        epsilon, local, method = found.epsilon, found.local_epsilon, f"composed: {found.method}"
+    return LedgerEntry(
+        name=name,
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        releases=len(pairs),
+        honest_reports=min(one["honest_reports"] for one in records),
+        if_collusion=Collusion(epsilon=local, delta=0.0),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _composed(batches: frozenset[tuple[tuple[Mechanism[Any], int], int]], delta: Fraction) -> Composition:
+    from hubbub.accounting import Ledger
+
+    # sizes are few already: nothing is rounded twice
+    book = Ledger(most_sizes=max(_SIZES, len(batches)))
+    for number, ((mechanism, reports), times) in enumerate(batches):
+        for time in range(times):
+            book.add(str(number), time, mechanism, reports)
+    return book.total(delta)

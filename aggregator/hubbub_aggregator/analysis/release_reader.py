@@ -1,0 +1,111 @@
+"""Reading releases: a few at a time, summed as they come, so that a long range takes no more memory than one batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from hubbub_aggregator.analysis.guarantee import Released
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Metric
+    from hubbub.mechanisms import Tally
+    from hubbub_aggregator.storage import Release, Storage
+
+__all__ = ["Crowd", "by_period", "every_record", "over", "records"]
+
+_AT_ONCE = 4 * 2**20
+"""Bytes of tallies that are read at once; a single one may be larger."""
+_MOST_AT_ONCE = 500
+_RECORDS_AT_ONCE = 50
+_LAST_ID = b"\xff" * 16
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """The reports of one metric id in one period or in several, summed, and the releases they came from."""
+
+    metric: Metric
+    tally: Tally
+    releases: list[Released]
+    """In order of period and id."""
+
+    @property
+    def ids(self) -> list[str]:
+        return [release.record["id"] for release in self.releases]
+
+    @property
+    def span(self) -> range:
+        return range(self.releases[0].period, self.releases[-1].period + 1)
+
+
+def over(storage: Storage, metric: Metric, periods: range, only: Container[bytes] | None = None) -> Crowd | None:
+    """All releases of a metric id in a range, summed; None if there is none.
+
+    `only` leaves out what came after these ids were read.
+    """
+    return _summed(metric, (one for one in _stream(storage, metric, periods) if only is None or one.id in only))
+
+
+def by_period(
+    storage: Storage, metric: Metric, periods: range, only: Container[bytes] | None = None
+) -> Iterator[Crowd]:
+    """The same, one period after the other."""
+    stream = (one for one in _stream(storage, metric, periods) if only is None or one.id in only)
+    for _, releases in groupby(stream, key=lambda release: release.period):
+        if (crowd := _summed(metric, releases)) is not None:
+            yield crowd
+
+
+def records(
+    storage: Storage, metric: bytes | None = None, after: tuple[int, bytes] | None = None, most: int | None = None
+) -> Iterator[Release]:
+    """Releases by period and id, of all metrics or of one, `most` of them; tallies are dropped as they are read."""
+    while page := storage.page(metric, after, _RECORDS_AT_ONCE if most is None else min(most, _RECORDS_AT_ONCE)):
+        for release in page:
+            yield replace(release, tally=b"")
+        after = (page[-1].period, page[-1].id)
+        most = None if most is None else most - len(page)
+        if most == 0:
+            return
+
+
+def every_record(storage: Storage) -> list[Release]:
+    """All that was ever released, by period and id, also what retention has deleted since: its record is kept.
+
+    And what was opened and refused: nobody but the aggregator has seen that, whom the ledger is about.
+    """
+    found = {release.id: release for release in records(storage)}
+    # read after: what is moved there meanwhile is in one of the two, or in both
+    found |= {release.id: release for release in [*storage.expired(), *storage.opened_and_refused()]}
+    return sorted(found.values(), key=lambda release: (release.period, release.id))
+
+
+def _summed(metric: Metric, releases: Iterator[Release]) -> Crowd | None:
+    tally: Tally | None = None
+    known: list[Released] = []
+    label = metric.calendar.period
+    for release in releases:
+        more = metric.mechanism.tally_from_bytes(release.tally)
+        tally = more if tally is None else tally + more
+        known.append(
+            Released(metric.mechanism, release.period, label(release.period).label, json.loads(release.record))
+        )
+    return None if tally is None else Crowd(metric, tally, known)
+
+
+def _stream(storage: Storage, metric: Metric, periods: range) -> Iterator[Release]:
+    """Releases in order, by keyset pages: no more than a page is held, and none is met twice."""
+    size = max(1, min(_MOST_AT_ONCE, _AT_ONCE // (16 + 8 * metric.mechanism.cells)))
+    place = (periods.start - 1, _LAST_ID) if periods.start else None
+    while page := storage.page(metric.id, place, size):
+        for release in page:
+            if release.period >= periods.stop:
+                return
+            yield release
+        if len(page) < size:
+            return
+        place = (page[-1].period, page[-1].id)

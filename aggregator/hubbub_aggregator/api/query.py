@@ -1,0 +1,270 @@
+"""For analysts: what the releases of a metric say. The same question gets the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple
+from functools import partial
+from typing import Annotated, Literal, TypeAlias
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+
+from hubbub.codebook import Metric
+from hubbub.refusals import Refused
+from hubbub_aggregator.analysis import compare as comparing
+from hubbub_aggregator.analysis import question
+from hubbub_aggregator.analysis import series as courses
+from hubbub_aggregator.analysis.estimate import Query as Asked
+from hubbub_aggregator.analysis.estimate import mechanism_model, segment, shaped
+from hubbub_aggregator.analysis.guarantee import privacy
+from hubbub_aggregator.analysis.release_reader import Crowd, over
+from hubbub_aggregator.api.auth import PROBLEMS, Analyst, only_known_parameters
+from hubbub_aggregator.api.respond import Format, reply
+from hubbub_aggregator.models.estimate import Estimate, MetricList, MetricVersion, NamedMetric, Postprocess
+from hubbub_aggregator.models.series import Comparison, Series
+from hubbub_aggregator.service import Aggregator
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["analysts"], responses=PROBLEMS)
+_KNOWN = [Depends(only_known_parameters)]
+
+_Name: TypeAlias = Annotated[str, Path(description="The metric's name, as in /v1/metrics.", max_length=200)]
+_Date: TypeAlias = Annotated[
+    str | None, Query(description="ISO date or date-time, at the start of a period.", max_length=64)
+]
+_Bound: TypeAlias = Annotated[str, Query(description="ISO date or date-time, at the start of a period.", max_length=64)]
+_Confidence: TypeAlias = Annotated[
+    float, Query(ge=0.01, le=0.999_999_999, description="Chance that an interval holds the truth.")
+]
+_Top: TypeAlias = Annotated[
+    int | None, Query(ge=1, le=65_536, description="Only so many values, the largest; intervals hold for all values.")
+]
+_Population: TypeAlias = Annotated[
+    Literal["reports", "superpopulation"],
+    Query(description="Whom intervals are about: the devices that reported, or those they are a random sample of."),
+]
+_Postprocess: TypeAlias = Annotated[
+    Postprocess, Query(description="How raw estimates are made presentable; biased, and named in the answer.")
+]
+_Simultaneous: TypeAlias = Annotated[
+    bool | None, Query(description="Whether all intervals hold together (Bonferroni); unset: only with `top`.")
+]
+
+
+@router.get("/v1/metrics", response_model=MetricList, dependencies=_KNOWN)
+def metrics(request: Request, service: Analyst, format: Format = None) -> Response:  # noqa: A002  as callers write it
+    """Every metric there is or was, with what has been released."""
+    codebooks, spans = service.codebooks, service.storage.spans()
+    basis: list[object] = [
+        [version.codebook.id.hex() for version in codebooks],
+        sorted((metric.hex(), span) for metric, span in spans.items()),
+        service.shuffler_floor,
+    ]
+    return reply(request, format, basis, partial(_listing, service, spans), name="metrics")
+
+
+def _remarks(versions: Sequence[Metric]) -> list[object]:
+    """What may be edited under the same id and is shown: an answer with another unit is another answer."""
+    return [metric.values.remarks() for metric in versions]
+
+
+def _listing(service: Aggregator, spans: dict[bytes, tuple[int, int, int]]) -> MetricList:
+    calendar = service.codebooks.collection.calendar
+    in_force = {metric.id for metric in service.codebooks.newest.metrics}
+
+    def version(metric: Metric) -> MetricVersion:
+        count, first, last = spans.get(metric.id, (0, None, None))
+        shape, domain = metric.values.shape, metric.mechanism.domain
+        is_range = domain.estimates == 1  # then its bounds are needed to know the mechanism by its parameters
+        return MetricVersion(
+            **shaped(metric),
+            id=metric.id.hex(),
+            type=metric.type,
+            mechanism=mechanism_model(metric),
+            value_count=len(metric.values.labels()),
+            bounds=domain.limits if is_range else shape.limits if shape.measure == "number" else None,
+            inputs=None if is_range else domain.estimates,
+            min_batch=max(metric.min_batch or 0, service.shuffler_floor or 0) or None,
+            enabled=metric.enabled,
+            released_periods=count,
+            first=None if first is None else calendar.period(first).label,
+            last=None if last is None else calendar.period(last).label,
+        )
+
+    return MetricList(
+        collection=service.codebooks.collection.name,
+        period=str(calendar),
+        metrics=[
+            NamedMetric(
+                name=name,
+                description=versions[-1].description,
+                in_force=versions[-1].id in in_force,
+                versions=[version(metric) for metric in versions],
+            )
+            for name, versions in service.codebooks.named().items()
+        ],
+    )
+
+
+@router.get("/v1/metrics/{name}/estimate", response_model=Estimate, dependencies=_KNOWN)
+def estimate(
+    request: Request,
+    name: _Name,
+    service: Analyst,
+    since: Annotated[_Date, Query(alias="from")] = None,
+    until: Annotated[_Date, Query(alias="to")] = None,
+    confidence: _Confidence = 0.95,
+    postprocess: _Postprocess = "none",
+    population: _Population = "reports",
+    simultaneous: _Simultaneous = None,
+    top: _Top = None,
+    format: Format = None,  # noqa: A002  as callers write it
+) -> Response:
+    """What the releases of a metric say about the periods `from` up to, not including, `to`; unset: all of them."""
+    versions = question.versions(service, name)
+    asked = Asked.of(confidence, postprocess, population, simultaneous, top)
+    periods = question.released_periods(service, versions, since, until)
+    # before reading: what is complete now stays so, and what comes while we read can't be missed by a complete answer
+    is_complete = question.is_complete(service, {metric.id for metric in versions}, periods)
+    found = [crowd for metric in versions if (crowd := over(service.storage, metric, periods)) is not None]
+    if not found:
+        raise _nothing(name)
+    basis = [astuple(asked), [crowd.ids for crowd in found], (periods.start, periods.stop), _remarks(versions)]
+    build = partial(_estimate, service, name, found, periods, asked, is_complete=is_complete)
+    return reply(request, format, [*basis, is_complete, service.single_operator], build, name=f"{name}-estimate")
+
+
+def _estimate(
+    service: Aggregator, name: str, found: list[Crowd], periods: range, asked: Asked, *, is_complete: bool
+) -> Estimate:
+    return Estimate(
+        metric=name,
+        population=asked.population,
+        complete=is_complete,
+        segments=[
+            segment(
+                crowd,
+                periods if len(found) == 1 else crowd.span,
+                asked,
+                is_complete=is_complete,
+                single_operator=service.single_operator,
+            )
+            for crowd in found
+        ],
+        privacy=privacy([one for crowd in found for one in crowd.releases], single_operator=service.single_operator),
+    )
+
+
+@router.get("/v1/metrics/{name}/series", response_model=Series, dependencies=_KNOWN)
+def series(
+    request: Request,
+    name: _Name,
+    service: Analyst,
+    since: Annotated[_Date, Query(alias="from")] = None,
+    until: Annotated[_Date, Query(alias="to")] = None,
+    confidence: _Confidence = 0.95,
+    postprocess: _Postprocess = "none",
+    population: _Population = "reports",
+    simultaneous: _Simultaneous = None,
+    top: _Top = None,
+    headline: Annotated[
+        bool,
+        Query(
+            description="Only the value that stands for all, of every id that has one; of an id that has none, what "
+            "`top` says."
+        ),
+    ] = False,
+    composed: Annotated[
+        bool,
+        Query(description="Whether the guarantee of all points together is wanted; each point has its own anyway."),
+    ] = True,
+    format: Format = None,  # noqa: A002  as callers write it
+) -> Response:
+    """One estimate for each period, with the gaps: open, discarded or not released. Unset: the newest 400 periods.
+
+    `simultaneous` is over the values of one period, not over periods. Composing a year of guarantees may take
+    seconds after a release; whoever wants the points only asks for `composed=false`.
+    """
+    versions = question.versions(service, name)
+    asked = Asked.of(confidence, postprocess, population, simultaneous, top, headline=headline)
+    periods = question.recent(service, since, until)
+    complete = question.complete_periods(service, {metric.id for metric in versions}, periods)
+    course = courses.Course.read(service.storage, versions, periods, complete)
+    basis: list[object] = [
+        astuple(asked),
+        [metric.id.hex() for metric in versions],
+        sorted(one.hex() for one in course.ids),
+        sorted(course.states.items()),
+        sorted(course.complete),
+        service.single_operator,
+        composed,
+        _remarks(versions),
+    ]
+    build = partial(courses.series, course, asked, single_operator=service.single_operator, composed=composed)
+    return reply(request, format, basis, build, name=f"{name}-series")
+
+
+@router.get("/v1/metrics/{name}/compare", response_model=Comparison, dependencies=_KNOWN)
+def compare(
+    request: Request,
+    name: _Name,
+    service: Analyst,
+    a_from: _Bound,
+    a_to: _Bound,
+    b_from: _Bound,
+    b_to: _Bound,
+    confidence: _Confidence = 0.95,
+    simultaneous: Annotated[bool, Query(description="Whether all intervals hold together (Bonferroni).")] = True,
+    top: _Top = None,
+    format: Format = None,  # noqa: A002  as callers write it
+) -> Response:
+    """How range b differs from range a, value by value: difference, interval and p-value.
+
+    The ranges may not overlap, and each must lie within one id of the metric. `top` lists the largest changes.
+    """
+    if top is not None and not simultaneous:
+        raise Refused("invalid-query", "simultaneous: `top` chooses values by their change; leave one of the two out")
+    versions = question.versions(service, name)
+    calendar = service.codebooks.collection.calendar
+    a, b = calendar.range(a_from, a_to), calendar.range(b_from, b_to)
+    comparing.refuse_overlap(a, b, lambda index: calendar.period(index).label)
+    before, after = (_one_id(service, name, versions, periods, side) for side, periods in (("a", a), ("b", b)))
+    comparing.refuse_different_questions(before.crowd.metric, after.crowd.metric)
+    basis = [
+        [confidence, simultaneous, top, service.single_operator],
+        [[side.crowd.ids, side.periods.start, side.periods.stop, side.is_complete] for side in (before, after)],
+        _remarks(versions),
+    ]
+    build = partial(
+        comparing.comparison,
+        before,
+        after,
+        confidence=confidence,
+        simultaneous=simultaneous,
+        top=top,
+        single_operator=service.single_operator,
+    )
+    return reply(request, format, basis, build, name=f"{name}-compare")
+
+
+def _one_id(service: Aggregator, name: str, versions: list[Metric], periods: range, side: str) -> comparing.Range:
+    """The one id that was released in a range: ids are never merged, so that two can't be one side."""
+    is_complete = question.is_complete(service, {metric.id for metric in versions}, periods)
+    found = [crowd for metric in versions if (crowd := over(service.storage, metric, periods)) is not None]
+    if not found:
+        raise Refused("nothing-released", f"nothing has been released for {name} in range {side} yet")
+    if len(found) > 1:
+        spans = "; ".join(f"{one.releases[0].label} to {one.releases[-1].label}" for one in found)
+        raise Refused(
+            "invalid-query",
+            f"{side}_from, {side}_to: {name} was edited within range {side}, and releases before and after an edit are "
+            f"never merged; choose a range within one of these (first to last period): {spans}",
+        )
+    return comparing.Range(periods, found[0], is_complete)
+
+
+def _nothing(name: str) -> Refused:
+    return Refused(
+        "nothing-released", f"nothing has been released for {name} in this range yet: /series says what became of it"
+    )

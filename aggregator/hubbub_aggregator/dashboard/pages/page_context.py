@@ -1,0 +1,154 @@
+"""What all pages share: who is asked, what is drawn, where things are, and the facts at the top and bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+
+from hubbub.codebook import Codebook
+from hubbub.period import Calendar
+from hubbub_aggregator.dashboard.api_client import Api
+from hubbub_aggregator.dashboard.chart_style import Spec
+from hubbub_aggregator.dashboard.render_svg import Drawer, inline
+from hubbub_aggregator.models.estimate import MetricList, NamedMetric, Shaped, ValueModel
+from hubbub_aggregator.operations.status import FullStatus
+
+__all__ = [
+    "Figure",
+    "Links",
+    "Site",
+    "called",
+    "followed",
+    "has_one_line",
+    "is_share",
+    "leading",
+    "named",
+    "seconds_of",
+    "start_of",
+    "together",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Where things are: on the server, or in one file that was saved."""
+
+    in_one_file: bool = False
+
+    def metric(self, name: str, **asked: object) -> str:
+        return f"#metric-{name}" if self.in_one_file else _address(f"/metric/{quote(name, safe='')}", asked)
+
+    def page(self, name: str, **asked: object) -> str:
+        path = {"overview": "/", "collected": "/what-is-collected"}.get(name, f"/{name}")
+        return f"#{name}" if self.in_one_file else _address(path, asked)
+
+    def chart(self, kind: str, name: str, form: str, **asked: object) -> str:
+        return _address(f"/chart/{kind}/{quote(name, safe='')}.{form}", asked)
+
+    def csv(self, name: str, kind: str, **asked: object) -> str:
+        return _address(f"/v1/metrics/{quote(name, safe='')}/{kind}", {**asked, "format": "csv"})
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A drawn chart with its caption."""
+
+    svg: Markup
+    caption: str
+    kind: str
+    key: tuple[tuple[str, str], ...] = ()
+    """What lines stand for, as (class, words), where the chart has no legend of its own."""
+    svg_address: str = ""
+    png_address: str = ""
+
+
+@dataclass(slots=True)
+class Site:
+    """One request, or one report: an API to ask and a drawer to draw with."""
+
+    api: Api
+    drawer: Drawer
+    links: Links = field(default_factory=Links)
+
+    async def listing(self) -> MetricList:
+        return await self.api.ask(MetricList, "/v1/metrics")
+
+    async def status(self) -> FullStatus:
+        return await self.api.ask(FullStatus, "/v1/status")
+
+    async def codebook(self) -> Codebook:
+        return await self.api.codebook()
+
+    def figure(self, spec: Spec, kind: str, caption: str, name: str = "", **asked: object) -> Figure:
+        """Draws, so call it off the event loop."""
+        svg = self.drawer.svg(spec)
+        return Figure(
+            Markup(inline(svg, caption, kind)),  # noqa: S704  drawn here; vl-convert escapes what it is given
+            caption,
+            kind,
+            svg_address="" if self.links.in_one_file else self.links.chart(kind, name or "all", "svg", **asked),
+            png_address="" if self.links.in_one_file else self.links.chart(kind, name or "all", "png", **asked),
+        )
+
+
+def is_share(shown: Shaped) -> bool:
+    """Whether values are shares of the devices, rather than numbers with a unit of their own."""
+    return shown.measure == "share"
+
+
+def has_one_line(shown: Shaped) -> bool:
+    """Whether one value says all, or stands for all: the yes of yes and no, a mean, one place of a curve."""
+    return shown.headline.label is not None
+
+
+def followed(metric: NamedMetric, most: int, spare: int = 0) -> dict[str, object]:
+    """What to ask a series for, so that it has few values: all of a few, the one that leads, or the `most` largest."""
+    led = [version.value_count for version in metric.versions if has_one_line(version)]
+    listed = [version.value_count for version in metric.versions if not has_one_line(version)]
+    return {
+        "headline": True if max(led, default=0) > most + spare else None,
+        "top": most if max(listed, default=0) > most + spare else None,
+    }
+
+
+def leading(values: Sequence[ValueModel], shown: Shaped) -> ValueModel:
+    """The value that stands for all: the one that is named, else the largest."""
+    named = next((value for value in values if value["label"] == shown.headline.label), None)
+    return named or max(values, key=lambda value: value["estimate"])
+
+
+def called(value: ValueModel, shown: Shaped) -> str:
+    """The name of a value in a headline."""
+    is_named = shown.headline.name is not None and value["label"] == shown.headline.label
+    return str(shown.headline.name) if is_named else value["label"]
+
+
+def together(metric: NamedMetric) -> bool | None:
+    """What to ask the API for, so that one number has one interval on all pages: for a list, that of all its values.
+
+    Cards and charts show the largest of a list, which only such intervals allow.
+    """
+    return True if any(not has_one_line(version) for version in metric.versions) else None
+
+
+def seconds_of(status: FullStatus) -> float:
+    """When the API answered."""
+    return datetime.fromisoformat(status.time).astimezone(UTC).timestamp()
+
+
+def named(listing: MetricList, name: str) -> NamedMetric | None:
+    return next((metric for metric in listing.metrics if metric.name == name), None)
+
+
+def start_of(calendar: Calendar, label: str) -> float:
+    return calendar.period(calendar.boundary(label)).start
+
+
+def _address(path: str, asked: dict[str, Any]) -> str:
+    known = {("from" if key == "since" else key): value for key, value in asked.items() if value is not None}
+    return f"{path}?{urlencode(known)}" if known else path

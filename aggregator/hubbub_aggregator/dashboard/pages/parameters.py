@@ -1,0 +1,148 @@
+"""What the address of a metric's page asks for, and the other addresses that it offers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hubbub.period import Calendar
+from hubbub.problems import InvalidParameter, did_you_mean
+
+if TYPE_CHECKING:
+    from hubbub_aggregator.dashboard.pages.page_context import Links
+    from hubbub_aggregator.models.estimate import NamedMetric
+
+__all__ = ["STEPS", "Asked", "Choice", "Span", "comparisons", "ranges", "span_of"]
+
+STEPS = (20, 100, 500, 1000)
+"""How many values may be listed; the CSV has all."""
+_PROCESSED = ("none", "norm_sub", "base_cut", "clip")
+_NAMES = ("from", "to", "confidence", "postprocess", "compare_from", "compare_to", "top")
+
+Span = tuple[int, int]
+"""Index of the first and of the last period with a release."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A link that leads to another view."""
+
+    label: str
+    address: str
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The question; None where nothing is said."""
+
+    since: str | None = None
+    until: str | None = None
+    confidence: float = 0.95
+    postprocess: str = "none"
+    compare_from: str | None = None
+    compare_to: str | None = None
+    top: int | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], also: tuple[str, ...] = ()) -> Asked:
+        """From the parameters of an address; what a form left empty is not given, and what means nothing is refused."""
+        for name in given:
+            if name not in (*_NAMES, *also):
+                hint = did_you_mean(name[:50], _NAMES) or f"there are {', '.join(_NAMES)}"
+                raise InvalidParameter(f"{name[:50]!r} is not a parameter here: {hint}")
+        known = {name: text[:64] for name, text in given.items() if text}
+        processed = known.get("postprocess", "none")
+        if processed not in _PROCESSED:
+            raise InvalidParameter(f"postprocess: use one of {', '.join(_PROCESSED)}")
+        return cls(
+            known.get("from"),
+            known.get("to"),
+            _number(known.get("confidence", "0.95"), "confidence", 0.01, 0.999_999_999),
+            processed,
+            known.get("compare_from"),
+            known.get("compare_to"),
+            int(_number(known["top"], "top", 1, 65_536)) if "top" in known else None,
+        )
+
+    def query(self) -> dict[str, object]:
+        """As parameters of an address; what is as usual is left out."""
+        return {
+            "since": self.since,
+            "to": self.until,
+            "confidence": None if self.confidence == 0.95 else self.confidence,
+            "postprocess": None if self.postprocess == "none" else self.postprocess,
+            "compare_from": self.compare_from,
+            "compare_to": self.compare_to,
+            "top": self.top,
+        }
+
+    def within(self, calendar: Calendar, span: Span) -> Asked:
+        """With the range filled in: the newest period unless something else is asked for."""
+        if self.since is None and self.until is None:
+            return replace(self, since=calendar.period(span[1]).label, until=calendar.period(span[1] + 1).label)
+        return replace(
+            self,
+            since=self.since or calendar.period(span[0]).label,
+            until=self.until or calendar.period(span[1] + 1).label,
+        )
+
+    def listed(self, metric: NamedMetric) -> int | None:
+        """How many values to ask for; None: all of a short list, and all that run along axes."""
+        if any(version.axes for version in metric.versions):
+            return None  # a curve or a grid with holes would mislead
+        if self.top is not None:
+            return min(self.top, STEPS[-1])
+        return STEPS[0] if max(version.value_count for version in metric.versions) > STEPS[0] else None
+
+
+def span_of(metric: NamedMetric, calendar: Calendar) -> Span | None:
+    """From the first to the last release under this name; None if there is none."""
+    firsts = [calendar.boundary(version.first) for version in metric.versions if version.first]
+    lasts = [calendar.boundary(version.last) for version in metric.versions if version.last]
+    return (min(firsts), max(lasts)) if firsts else None
+
+
+def ranges(links: Links, name: str, asked: Asked, calendar: Calendar, span: Span) -> list[Choice]:
+    """Ranges that end with the newest release."""
+    last = span[1]
+    found = []
+    for label, first in (("newest", last), ("7 periods", last - 6), ("30 periods", last - 29), ("all", span[0])):
+        if first < span[0] or (label == "all" and span[0] == last):
+            continue
+        since, until = calendar.period(first).label, calendar.period(last + 1).label
+        chosen = replace(asked, since=since, until=until, compare_from=None, compare_to=None)
+        is_current = (asked.since, asked.until) == (since, until)
+        found.append(Choice(label, links.metric(name, **chosen.query()), is_current))
+    return found
+
+
+def comparisons(links: Links, name: str, asked: Asked, calendar: Calendar, span: Span) -> list[Choice]:
+    """Ranges that one may want to compare with: the same length before, and the first of that length."""
+    try:
+        chosen = calendar.range(asked.since or "", asked.until or "")
+    except InvalidParameter:  # what is wrong with the range is said where it is used
+        return []
+    size = len(chosen)
+    found: dict[str, int] = {}
+    if chosen.start - size >= span[0]:
+        found["the one before" if size == 1 else f"the {size} before"] = chosen.start - size
+    if span[0] + size <= chosen.start - size:
+        found["the first one" if size == 1 else f"the first {size}"] = span[0]
+    choices = []
+    for label, start in found.items():
+        a = (calendar.period(start).label, calendar.period(start + size).label)
+        address = links.metric(name, **replace(asked, compare_from=a[0], compare_to=a[1]).query())
+        choices.append(Choice(label, address, (asked.compare_from, asked.compare_to) == a))
+    return choices
+
+
+def _number(text: str, name: str, least: float, most: float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not least <= number <= most:
+        raise InvalidParameter(f"{name}: a number from {least:g} to {most:.9g}, got {text!r}")
+    return number

@@ -1,0 +1,1 @@
+"""Open and accumulate: from a spooled batch to a release."""

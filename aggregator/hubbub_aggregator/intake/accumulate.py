@@ -1,0 +1,247 @@
+"""From a spooled batch to a verdict: open, drop what is invalid or counted already, release or refuse, once.
+
+Nothing is read from the batch when its size alone says that it can't be released. Duplicates are known by nonce,
+inside the batch and against all that was accepted for the same metric and period; the verdict is written only if
+that is still all. What was opened and is refused has been read by us: its record says what that cost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+from hubbub.wire import NONCE_BYTES
+from hubbub_aggregator.intake.batch_guarantee import promise_of
+from hubbub_aggregator.intake.deduplicate import Duplicates, distinct, masks
+from hubbub_aggregator.intake.open_reports import Opened, Pool, open_slice, slices, tally_parts, tally_payloads
+from hubbub_aggregator.intake.release_record import refusal_record, release_record
+from hubbub_aggregator.publication.codebooks import Codebooks, Governed
+from hubbub_aggregator.storage import Accepted, Batch, Storage, StorageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hubbub.mechanisms import Mechanism
+    from hubbub_aggregator.intake.spool import Spool
+    from hubbub_aggregator.publication.keys import KeyRing
+    from hubbub_service_common.clock.trusted_clock import TrustedClock
+
+__all__ = ["REASONS", "RESULTS", "Accumulator", "Progress"]
+
+_LOG = logging.getLogger("hubbub_aggregator")
+
+Reason: TypeAlias = Literal["batch-too-late", "batch-too-small", "revoked-key", "unknown-key", "unknown-metric"]
+REASONS: tuple[Reason, ...] = get_args(Reason)
+"""Why a batch that was taken can be refused for good. Counted from zero, as RESULTS are."""
+RESULTS = ("valid", "duplicate", "cannot-open", "wrong-period", "malformed")
+"""What can come of a report in a batch. All are counted from zero: a counter that begins to exist with its first
+event has not risen then, as Prometheus sees it, and a first day of junk would alarm nobody."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """What this process has done since it started; for its operator."""
+
+    batches: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(("accepted", *REASONS), 0)))
+    """By verdict: accepted, or the reason of a refusal."""
+    reports: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(RESULTS, 0)))
+    """Of the batches it opened: valid, or why not."""
+    failures: int = 0
+    """Batches that could not be worked on for a reason of ours, each time."""
+    last: float | None = None
+    """When it gave the last verdict."""
+
+
+@dataclass(slots=True)
+class Accumulator:
+    """Works on pending batches until there are none. Of several processes one works on a batch at a time."""
+
+    storage: Storage
+    spool: Spool
+    codebooks: Codebooks
+    ring: KeyRing
+    pool: Pool
+    clock: TrustedClock
+    at_once: int = field(default_factory=lambda: os.cpu_count() or 1)
+    lease: float = 30.0
+    """Seconds after which another process goes on with what this one began, if it is gone."""
+    storage_failed: Callable[[], None] = lambda: None
+    """Told each time that a batch can't be worked on because of the storage."""
+    progress: Progress = field(default_factory=Progress)
+    _holder: str = field(default_factory=lambda: secrets.token_hex(8))
+    _busy: set[bytes] = field(default_factory=set)
+    _read: dict[bytes, Governed] = field(default_factory=dict)
+    """Batches that this process has begun to open and has not settled."""
+    duplicates: Duplicates = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.duplicates = Duplicates(self.storage)
+
+    async def drain(self) -> int:
+        """Settle every batch that waits; how many could not be, for a reason of ours. Those stay pending."""
+        self.duplicates.trim()
+        waiting = [batch for batch in await asyncio.to_thread(self.storage.pending) if batch.id not in self._busy]
+        room = asyncio.Semaphore(self.at_once)
+
+        async def one(batch: Batch) -> bool:
+            async with room:
+                return await self._settle_or_log(batch)
+
+        settled = await asyncio.gather(*(one(batch) for batch in waiting))
+        return settled.count(False)
+
+    async def _settle_or_log(self, batch: Batch) -> bool:
+        if batch.id in self._busy:
+            return True
+        self._busy.add(batch.id)
+        try:
+            async with self._leased(batch.id) as is_ours:
+                if is_ours:
+                    await self._settle_in_time(batch)
+        except Exception as error:  # noqa: BLE001  one batch must not stop the others; it stays pending
+            self.progress.failures += 1
+            why = type(error).__name__
+            if isinstance(error, StorageError):
+                self.storage_failed()
+                why = f"{why}: {error}"
+            _LOG.error("batch %s could not be worked on and stays pending: %s", batch.id.hex(), why)
+            return False
+        finally:
+            self._busy.discard(batch.id)
+        return True
+
+    @asynccontextmanager
+    async def _leased(self, id: bytes) -> AsyncIterator[bool]:  # noqa: A002  it is an id
+        """Whether the batch is ours until the block ends. It is never more than work that is saved."""
+        if not await asyncio.to_thread(self.storage.lease, id, self._holder, self.lease):
+            yield False
+            return
+        renewing = asyncio.create_task(self._renew(id))
+        try:
+            yield True
+        finally:
+            renewing.cancel()
+
+    async def _renew(self, id: bytes) -> None:  # noqa: A002  it is an id
+        while True:
+            await asyncio.sleep(self.lease / 3)
+            with suppress(StorageError):  # it may be back in time; if not, another does the same work
+                await asyncio.to_thread(self.storage.lease, id, self._holder, self.lease)
+
+    async def _settle_in_time(self, batch: Batch) -> None:
+        """Past the horizon a failure is final: a batch that waits keeps keys and nonces from being erased."""
+        try:
+            await self.settle(batch)
+        except Exception:
+            if self.codebooks.horizon(batch.header.period) > self.clock.past(self.codebooks.erase_after):
+                raise
+            await self._refuse(batch, "batch-too-late")
+            await asyncio.to_thread(self.spool.remove, batch.spool)
+
+    async def settle(self, batch: Batch) -> None:
+        """Give one pending batch its verdict."""
+        header = batch.header
+        if batch.spool is not None and not await asyncio.to_thread(self.spool.fetch, batch.spool, header.body_bytes):
+            # the shuffler is told that nothing is here, and sends it again
+            if await asyncio.to_thread(self.storage.drop, batch.id, batch.spool):
+                _LOG.error("batch %s is dropped: its file is gone", batch.id.hex())
+            return
+        governed = await asyncio.to_thread(self.codebooks.governing, header.metric, header.period)
+        key = await asyncio.to_thread(self.ring.find, header.period, header.key)
+        if (governed is None or key is None) and self.clock.contradicted(self.codebooks.wait):
+            return  # that is final, and keys and codebooks follow a clock: it waits until nothing speaks against ours
+        if governed is None or batch.spool is None:
+            await self._refuse(batch, "unknown-metric")
+        elif key is None or key.private_key is None:
+            await self._refuse(batch, "unknown-key" if key is None else "revoked-key")
+        elif header.count < (governed.metric.min_batch or 2):
+            await self._refuse(batch, "batch-too-small")
+        else:
+            parts = slices(self.spool.path(batch.spool), header, governed.metric.mechanism, key.private_key)
+            self._read[batch.id] = governed
+            await self._release(batch, governed, await self.pool.map(open_slice, parts))
+        await asyncio.to_thread(self.spool.remove, batch.spool)
+
+    async def _release(self, batch: Batch, governed: Governed, opened: Sequence[Opened]) -> None:
+        mechanism, header, parts = governed.metric.mechanism, batch.header, [part.nonces for part in opened]
+        nonces, first = await asyncio.to_thread(distinct, parts)
+        while True:
+            version, known, last, hashed = await asyncio.to_thread(
+                self.duplicates.counted, header.metric, header.period, nonces, header.in_other_batches
+            )
+            fresh, valid = nonces[~known].tobytes(), len(nonces) - int(known.sum())
+            invalid = _invalid(opened, valid)
+            promise = await asyncio.to_thread(promise_of, self.storage, governed, header, valid)
+            if not promise.enough:
+                record = refusal_record(batch, governed, promise, valid, invalid, "batch-too-small")
+                await self._refuse(batch, "batch-too-small", valid, invalid, record)
+                return
+            tally = await self._tally(mechanism, opened, masks(parts, first[~known]))
+            accepted = Accepted(valid, invalid, tally, fresh, release_record(batch, governed, promise, invalid))
+            outcome = await asyncio.to_thread(self.storage.accept, batch.id, version, accepted, last)
+            if outcome == "outdated":
+                continue  # another batch of this metric and period came in between: its nonces count too
+            self._read.pop(batch.id, None)
+            if outcome == "accepted":
+                self._count("accepted", valid, invalid)
+                _LOG.info("batch %s accepted: %d of %d reports", batch.id.hex(), valid, header.count)
+                learn = self.duplicates.add
+                await asyncio.to_thread(learn, header.metric, header.period, version, batch.id, hashed)
+            return
+
+    async def _tally(
+        self, mechanism: Mechanism[Any], opened: Sequence[Opened], kept: Sequence[NDArray[np.bool_]]
+    ) -> bytes:
+        chosen = [_chosen(part.payloads, mask, mechanism.report_bytes) for part, mask in zip(opened, kept, strict=True)]
+        raw = await self.pool.map(tally_payloads, tally_parts(mechanism, chosen))
+        total = mechanism.tally_from_bytes(raw[0])
+        for more in raw[1:]:
+            total += mechanism.tally_from_bytes(more)
+        return total.to_bytes()
+
+    async def _refuse(
+        self,
+        batch: Batch,
+        reason: Reason,
+        valid: int | None = None,
+        invalid: Mapping[str, int] | None = None,
+        record: str | None = None,
+    ) -> None:
+        if record is None and (governed := self._read.get(batch.id)) is not None:
+            # an attempt that failed may have read it, nobody knows how far: as if a device had been alone in it
+            promise = await asyncio.to_thread(promise_of, self.storage, governed, batch.header, 1)
+            record = refusal_record(batch, governed, promise, None, {}, reason)
+        refused = await asyncio.to_thread(self.storage.refuse, batch.id, reason, valid, invalid or {}, record)
+        self._read.pop(batch.id, None)
+        if refused:  # else another process gave its verdict while this one stood still, and has counted it
+            self._count(reason, valid or 0, invalid or {})
+            _LOG.info("batch %s refused: %s", batch.id.hex(), reason)
+
+    def _count(self, verdict: str, valid: int, invalid: Mapping[str, int]) -> None:
+        self.progress.batches[verdict] += 1
+        self.progress.reports.update({"valid": valid, **invalid})
+        self.progress.last = self.clock.now()
+
+
+def _chosen(payloads: bytes, mask: NDArray[np.bool_], size: int) -> bytes:
+    import numpy as np
+
+    return np.frombuffer(payloads, np.uint8).reshape(-1, size)[mask].tobytes()
+
+
+def _invalid(opened: Sequence[Opened], valid: int) -> dict[str, int]:
+    invalid: Counter[str] = Counter()
+    for part in opened:
+        invalid.update(part.invalid)
+    found = sum(len(part.nonces) for part in opened) // NONCE_BYTES
+    if found > valid:
+        invalid["duplicate"] = found - valid
+    return dict(sorted(invalid.items()))

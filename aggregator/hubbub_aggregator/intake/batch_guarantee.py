@@ -1,0 +1,86 @@
+"""What a batch promises: how many of its valid reports are counted on, the guarantee, and whether that is enough.
+
+Of `valid` distinct valid reports of a whole bucket floor(h * valid) are honest, by the codebook's assumption. A part of
+a cut bucket is a random sample of it: there the count is what holds but for a failure probability of δ/10, and ε is
+certified at the other nine tenths, so that the stated δ has both (docs/explanation/accounting.md, section 6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import hubbub
+from hubbub.codebook import decimal_text
+from hubbub_aggregator.publication.codebooks import Governed, smallest_batch
+
+if TYPE_CHECKING:
+    from hubbub.accounting import Guarantee
+    from hubbub.wire import BatchHeader
+    from hubbub_aggregator.storage import Storage
+
+__all__ = ["Promise", "promise_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What a batch hides a report among, and how well."""
+
+    valid: int
+    honest: int
+    pessimistic: int
+    """If the fraction were of all reports, and honest ones could be invalid."""
+    guarantee: Guarantee
+    """For the honest reports; for one report where none is counted on, since a device can count on itself."""
+    delta: Fraction
+    """Of the whole promise."""
+    failure: Fraction | None
+    """The part of `delta` that pays for a part with fewer honest reports than that; None for a whole bucket."""
+    enough: bool
+
+
+def promise_of(storage: Storage, governed: Governed, header: BatchHeader, valid: int) -> Promise:
+    """The promise of `valid` distinct valid reports. Junk and copies in the batch raise nothing in it."""
+    from hubbub.accounting import (
+        FAILURE_SHARE,
+        guarantee,
+        honest_reports,
+        honest_reports_in_part,
+        pessimistic_honest_reports,
+    )
+
+    metric, collection = governed.metric, governed.collection
+    share, delta = collection.honest_fraction, collection.release_delta
+    failure = delta * FAILURE_SHARE if header.in_other_batches else None
+    smallest = smallest_batch(storage, metric, collection)
+    if failure is None:
+        honest, least = honest_reports(valid, share), honest_reports(smallest, share)
+    else:
+        honest = honest_reports_in_part(valid, share, failure)
+        least = _least_honest(storage, governed, delta - failure) if honest else 1
+    return Promise(
+        valid=valid,
+        honest=honest,
+        pessimistic=pessimistic_honest_reports(valid, header.count, share, failure),
+        guarantee=guarantee(metric.mechanism, max(1, honest), delta - (failure or 0)),
+        delta=delta,
+        failure=failure,
+        enough=honest >= least and valid >= max(smallest, metric.min_batch or 0),
+    )
+
+
+def _least_honest(storage: Storage, governed: Governed, delta: Fraction) -> int:
+    """Fewest honest reports that meet the release target's ε at this δ. Computed once, then remembered."""
+    metric, epsilon = governed.metric, governed.collection.release_epsilon
+    question = " ".join(
+        ["min_reports", metric.mechanism.fingerprint.hex(), decimal_text(epsilon), str(delta), hubbub.__version__]
+    )
+    known = storage.remembered(question)
+    if known is not None:
+        return known
+    from hubbub.accounting import min_reports
+
+    found = min_reports(metric.mechanism, epsilon, delta)
+    storage.remember(question, found)
+    return found

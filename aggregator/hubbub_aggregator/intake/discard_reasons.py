@@ -1,0 +1,40 @@
+"""Why a shuffler discarded a bucket. Its notice does not say; what is published here does.
+
+A shuffler discards what nobody wants any more, by the same bundle: reports for a revoked key, or of a metric that is
+switched off. Whatever else it discards has too small a crowd.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from hubbub.wire import BatchHeader
+    from hubbub_aggregator.publication.codebooks import Codebooks
+    from hubbub_aggregator.publication.keys import KeyRing
+
+__all__ = ["DiscardReason", "Unwanted", "unwanted"]
+
+Unwanted: TypeAlias = Literal["revoked-key", "switched-off"]
+DiscardReason: TypeAlias = Literal["too-few", "revoked-key", "switched-off"]
+
+
+def unwanted(ring: KeyRing, codebooks: Codebooks, header: BatchHeader) -> Unwanted | None:
+    """Why no crowd of this bucket would have been enough; None if one would have been.
+
+    To be asked when the notice comes: keys are forgotten after their horizon.
+    """
+    key = ring.find(header.period, header.key)
+    if key is not None and key.revoked:
+        return "revoked-key"
+    return "switched-off" if _switched_off(codebooks, header.metric) else None
+
+
+def _switched_off(codebooks: Codebooks, metric: bytes) -> bool:
+    """Whether no codebook has this id switched on; what one switches off is off in all before it, by name."""
+    off: frozenset[str] = frozenset()
+    for version in reversed(list(codebooks)):
+        if any(one.id == metric and one.enabled and one.name not in off for one in version.codebook.metrics):
+            return False
+        off |= version.off
+    return True

@@ -1,0 +1,1 @@
+"""Response models: the JSON that the API returns."""

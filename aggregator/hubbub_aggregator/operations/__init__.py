@@ -1,0 +1,1 @@
+"""For operators: admin listener, metrics, status and backup."""

@@ -1,0 +1,226 @@
+"""A copy of the embedded storage, made while the aggregator runs, and bringing one back.
+
+A copy holds releases, verdicts, codebooks and nonces. Private keys are in it only on demand; without them the sealing
+keys are revoked when it is brought back, and replaced for periods that have not begun. Bodies that wait are never in
+it: the shuffler holds every batch until its verdict, and sends again what is not known.
+
+What was published after the copy is not in it, and a shuffler takes no bundle that forgets the key of a begun period:
+the newest bundle, which every shuffler relays, says what that was.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from hubbub.bundle import verify
+from hubbub.canonical import canonical_bytes
+from hubbub.problems import InvalidParameter, UntrustedBundle
+from hubbub.trust import anchor_of
+from hubbub_aggregator.publication.codebooks import Codebooks
+from hubbub_aggregator.publication.key_coverage import Pause, pause_at
+from hubbub_aggregator.publication.keys import IDENTITY, KeyRing, load_identity
+from hubbub_aggregator.publication.lead_time import CACHE_LIFETIMES, cache_lifetime
+from hubbub_aggregator.storage import SignedBundle, SqliteStorage, StoredCodebook, StoredKey
+from hubbub_service_common.process.atomic_files import new_file, state_directory
+
+if TYPE_CHECKING:
+    from hubbub.bundle_body import Body, SealingKey
+    from hubbub_aggregator.storage import Storage
+
+__all__ = ["Restored", "backup", "catch_up", "restore"]
+
+_MARK = "hubbub aggregator backup 1"
+_MOST_LISTED = 192
+"""Keys that a restored state has at most before new ones are made: a copy and a bundle may hold different ones."""
+
+
+class Restored(NamedTuple):
+    """What has become of the sealing keys."""
+
+    revoked: int
+    """How many had to be revoked, since their private halves are gone."""
+    pause: Pause | None
+    """If the period of the restore has no live key."""
+    lead: int = 0
+    """Seconds that a new key is told ahead."""
+
+
+def backup(database: Path, file: Path, *, identity: Path | None = None) -> None:
+    """Copy a database consistently into a new file, mode 0600.
+
+    Private keys are in it only if the file of the identity key is given, which then is in it too.
+    """
+    if not database.exists():
+        raise InvalidParameter(f"{database} does not exist: start the aggregator once, or check --state-dir")
+    if identity is not None and not identity.exists():
+        raise InvalidParameter(f"{identity} does not exist: this backup could not hold the identity")
+    with _new_file(file) as part, closing(sqlite3.connect(part, isolation_level=None)) as copy:
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as source:
+            # in one step: it holds up no writer, and a copy in several would begin anew after each write in between
+            source.backup(copy)
+        copy.execute("PRAGMA secure_delete = ON")
+        copy.execute("CREATE TABLE backup (mark TEXT NOT NULL, identity BLOB) STRICT")
+        copy.execute("INSERT INTO backup VALUES (?, ?)", (_MARK, None if identity is None else identity.read_bytes()))
+        if identity is None:
+            copy.execute("UPDATE keys SET private_key = NULL")
+        copy.execute("VACUUM")
+        copy.execute("PRAGMA journal_mode = DELETE")
+
+
+def restore(
+    file: Path, state_dir: Path, database: str, now: float, relayed: bytes | None = None, *, max_age: int = 0
+) -> Restored:
+    """Bring a copy back into a state directory that has no database.
+
+    The next bundle is signed afresh: its sequence is the Unix time at least, and above those in the copy and in
+    `relayed`, the newest bundle that a shuffler has: no device takes it for an old one. `max_age`: as in the settings.
+    """
+    target = state_directory(state_dir) / database
+    if target.exists():
+        raise InvalidParameter(f"{target} exists already: a backup is brought back into an empty state directory")
+    identity = _identity_in(file)
+    kept = state_dir / IDENTITY
+    if identity is None and not kept.exists():
+        raise InvalidParameter(
+            f"this backup holds no keys, and {kept} is not there: put the identity key there first, since devices "
+            "trust no other"
+        )
+    if identity is not None and kept.exists() and kept.read_bytes() != identity:
+        raise InvalidParameter(f"{kept} is another identity than the one in this backup")
+    if identity is None:
+        _refuse_another_identity(file, kept)
+    # the database last and whole: one without its identity or its new keys must never be started from
+    if identity is not None and not kept.exists():
+        with _new_file(kept) as part:
+            part.write_bytes(identity)
+    with _new_file(target) as part:
+        with closing(sqlite3.connect(part, isolation_level=None)) as copy:
+            with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as source:
+                source.backup(copy)
+            copy.execute("PRAGMA secure_delete = ON")
+            copy.execute("DROP TABLE backup")
+            copy.execute("UPDATE bundle SET content = x''")  # true of nothing: signed again, under a higher number
+            copy.execute("VACUUM")
+        storage = SqliteStorage(part)
+        try:
+            if relayed is not None:
+                newest = verify(relayed, [anchor_of(load_identity(state_dir))], 0.0).body
+                catch_up(storage, newest)
+                _count_on_from(storage, SignedBundle(newest.sequence, newest.issued, b"", relayed))
+            return _replace_lost_keys(storage, now, max_age)
+        finally:
+            storage.close()
+
+
+def catch_up(storage: Storage, newest: Body) -> None:
+    """Take over what was published after the copy: codebooks, and the public halves of keys that are gone."""
+    known = {key.id: key for key in storage.sealing_keys()}
+    for key in newest.keys:
+        kept = known.get(key.id)
+        if kept is not None and kept.public_key != key.public_key:
+            if _overlap(kept, key):
+                raise InvalidParameter(
+                    f"key {key.id} is another one in this backup: the bundle is not of the same state"
+                )
+            storage.drop_key(key.id)  # the copy is so old that this id has come back since
+            del known[key.id]
+        elif kept is not None and key.state == "revoked":
+            storage.revoke_key(key.id)
+    _revoke_overtaken(storage, newest)
+    for key in newest.keys:
+        if key.id not in known:
+            revoked = key.state == "revoked"
+            storage.add_key(StoredKey(key.id, key.first_period, key.last_period, key.public_key, None, revoked))
+    last = max(storage.starts(), default=-1)
+    for codebook in newest.codebooks:
+        if codebook.first_period > last:
+            storage.add_codebook(StoredCodebook(codebook.first_period, canonical_bytes(codebook.document)))
+
+
+def _revoke_overtaken(storage: Storage, newest: Body) -> None:
+    """End keys of the copy whose periods got another key after it was made: another copy was restored meanwhile, which
+    did not know of them. Devices go by the newest bundle, and a period has one key.
+    """
+    listed = {key.id for key in newest.keys}
+    live = [key for key in newest.keys if key.state != "revoked"]
+    for kept in storage.sealing_keys():
+        if kept.id not in listed and not kept.revoked and any(_overlap(kept, key) for key in live):
+            storage.revoke_key(kept.id)
+
+
+def _overlap(kept: StoredKey, key: SealingKey) -> bool:
+    return kept.first_period <= key.last_period and key.first_period <= kept.last_period
+
+
+def _count_on_from(storage: Storage, newest: SignedBundle) -> None:
+    """Let the next bundle be newer than this one. Its clock may have been ahead of ours when it was signed."""
+    kept = storage.bundle()
+    if kept is None or kept.sequence < newest.sequence:
+        storage.publish(newest, None if kept is None else kept.sequence)
+
+
+def _replace_lost_keys(storage: Storage, now: float, max_age: int) -> Restored:
+    codebooks = Codebooks(storage)
+    if not codebooks:
+        return Restored(0, None)
+    lost = [key for key in storage.sealing_keys() if key.private_key is None and not key.revoked]
+    for key in lost:
+        storage.revoke_key(key.id)
+    _drop_old_keys(storage, codebooks, now)
+    lifetime = cache_lifetime(storage, max_age)
+    KeyRing(storage, codebooks, lifetime).ensure(now, restored=True)
+    pause = pause_at(now, codebooks.collection.calendar, storage.sealing_keys())
+    return Restored(len(lost), pause, CACHE_LIFETIMES * lifetime)
+
+
+def _drop_old_keys(storage: Storage, codebooks: Codebooks, now: float) -> None:
+    """Drop revoked keys that no shuffler asks for: those past their horizon, and more of closed periods if there are
+    too many. A copy does not age: without this its keys would take ids for ever.
+    """
+    revoked = [key for key in storage.sealing_keys() if key.revoked]
+    for key in revoked:
+        if codebooks.horizon(key.last_period) <= now:
+            storage.drop_key(key.id)
+    rest = sorted((key for key in storage.sealing_keys() if key.revoked), key=lambda key: key.last_period)
+    for key in rest[: max(0, len(storage.sealing_keys()) - _MOST_LISTED)]:
+        storage.drop_key(key.id)
+
+
+def _refuse_another_identity(file: Path, kept: Path) -> None:
+    """The bundle in a backup says whose it is; another identity would silence every device."""
+    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as source:
+        newest = source.execute("SELECT raw, issued FROM bundle ORDER BY sequence DESC LIMIT 1").fetchone()
+    if newest is not None:
+        try:
+            verify(newest[0], [anchor_of(load_identity(kept.parent))], newest[1])
+        except UntrustedBundle as error:
+            raise InvalidParameter(f"{kept} is another identity than that of this backup") from error
+
+
+def _identity_in(file: Path) -> bytes | None:
+    """The identity in a backup; InvalidParameter if it is none."""
+    if not file.exists():
+        raise InvalidParameter(f"{file} does not exist")
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as source:
+            mark, identity = source.execute("SELECT mark, identity FROM backup").fetchone()
+            (fault,) = source.execute("PRAGMA integrity_check").fetchone()
+    except (sqlite3.Error, TypeError) as error:
+        raise InvalidParameter(f"{file} is no backup of an aggregator: {error}") from error
+    if mark != _MARK or fault != "ok":
+        raise InvalidParameter(f"{file} is damaged, or was made by another version: {fault}")
+    return None if identity is None else bytes(identity)
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[Path]:
+    """A file to write to that takes this name when all is written; nothing is ever replaced."""
+    try:
+        with new_file(path) as part:
+            yield part
+    except FileExistsError as error:
+        raise InvalidParameter(f"{path} exists already, and nothing was changed") from error

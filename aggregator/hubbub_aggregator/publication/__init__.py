@@ -1,0 +1,1 @@
+"""What devices are told: codebooks, sealing keys and the signed bundle."""

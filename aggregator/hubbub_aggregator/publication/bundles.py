@@ -1,0 +1,116 @@
+"""The bundle that devices trust: signed again whenever what it says has changed, or it has aged by half.
+
+Under a wrong clock a bundle would have expired when it is signed, or be valid for a year, with a sequence that keeps
+out all of the next ones after a restore. The last bundle says what time it was: a clock that can't be believed and is
+before it, or after its end, does not date another, nor does one that was set a moment ago. What must be told at once,
+such as a revoked key, is signed with the date of the last one.
+
+Where the last one has expired by such a clock, as after a week without power, it is signed again for a day: else nobody
+could report until the clock is believed. Only its expiry goes by that clock, not its date, its sequence, nor what it
+says of periods. If the clock was ahead, who withholds the next ones can keep devices on this one for as long as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hubbub.bundle import sign
+from hubbub.canonical import digest
+from hubbub.trust import anchor_of
+from hubbub_aggregator.publication.lead_time import told
+from hubbub_aggregator.storage import SignedBundle, Storage
+from hubbub_service_common.clock.trusted_clock import TOLERANCE
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from hubbub_aggregator.publication.codebooks import Codebooks
+    from hubbub_aggregator.publication.keys import KeyRing
+
+__all__ = ["Publisher"]
+
+_ATTEMPTS = 10
+_IN_DOUBT = 86_400
+"""Seconds for which a bundle is valid at most whose expiry goes by a clock that is not believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """Signs with the identity key; the sequence is kept with the bundle and only ever rises."""
+
+    storage: Storage
+    identity: Ed25519PrivateKey
+    codebooks: Codebooks
+    ring: KeyRing
+    lifetime: int
+    max_age: int
+    _ends: dict[int, int] = field(default_factory=dict, init=False)
+    """When the newest bundle expires, by its sequence: it takes long to read."""
+
+    def current(self, now: float, *, sure: bool = True, was_set: bool = False) -> SignedBundle:
+        """The bundle to serve now. `sure`: the clock can be believed; `was_set`: it made a step, and may be wrong."""
+        for _ in range(_ATTEMPTS):
+            newest = self.storage.bundle()
+            at, expires = self._dates(newest, now, sure=sure, was_set=was_set)
+            codebooks, keys = self.codebooks.bundled(at), self.ring.published(at)
+            content = digest(
+                "hubbub-01 bundle content",
+                [
+                    anchor_of(self.identity),
+                    self.lifetime,
+                    self.max_age,
+                    [[codebook.first_period, codebook.document["id"]] for codebook in codebooks],
+                    [key.document() for key in keys],
+                ],
+            )
+            if newest is not None and newest.content == content and self._good(newest, at, expires):
+                return newest
+            last = None if newest is None else newest.sequence
+            sequence = max(at, 0 if last is None else last + 1)
+            raw = sign(
+                self.identity,
+                collection=self.codebooks.collection.name,
+                codebooks=codebooks,
+                keys=keys,
+                now=at,
+                lifetime=expires - at,
+                max_age=self.max_age,
+                last=last,
+                sequence=sequence,
+            )
+            signed = SignedBundle(sequence, at, content, raw)
+            if self.storage.publish(signed, last):
+                return signed
+        raise RuntimeError("the bundle changes faster than it can be signed")
+
+    def plausible(self, now: float) -> bool:
+        """Whether it can be this time, as far as the last bundle knows."""
+        newest = self.storage.bundle()
+        return newest is None or newest.issued - TOLERANCE <= now < newest.issued + self.lifetime
+
+    def _dates(self, newest: SignedBundle | None, now: float, *, sure: bool, was_set: bool) -> tuple[int, int]:
+        """What a bundle that is signed now is dated, and when it expires."""
+        if sure or newest is None or (not was_set and newest.issued <= now < newest.issued + self.lifetime):
+            return int(now), int(now) + self.lifetime
+        usual, short = newest.issued + self.lifetime, min(self.lifetime, _IN_DOUBT)
+        if now < usual - short // 2:
+            return newest.issued, usual
+        known = self._expires(newest)  # one that was signed for a day lasts for half of it
+        return newest.issued, known if now + short // 2 < known <= now + short + TOLERANCE else int(now) + short
+
+    def _good(self, newest: SignedBundle, at: int, expires: int) -> bool:
+        """Whether it can stay, if it says what is to be said.
+
+        Not one from a time to come: a clock was wrong then, and it would be valid for too long. Nor one whose expiry
+        went by a clock in doubt, once that is over or the clock says otherwise.
+        """
+        due = expires if at == newest.issued else newest.issued + self.lifetime
+        aged = not newest.issued - TOLERANCE <= at < newest.issued + self.lifetime // 2
+        return not aged and self._expires(newest) == due
+
+    def _expires(self, newest: SignedBundle) -> int:
+        if newest.sequence not in self._ends:
+            self._ends.clear()
+            self._ends[newest.sequence] = told(newest, "expires")
+        return self._ends[newest.sequence]

@@ -1,0 +1,298 @@
+"""Which codebooks are in force: metrics.toml with its batch sizes filled in, and every version before it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import hubbub
+from hubbub.bundle import BundledCodebook
+from hubbub.codebook import Codebook, Collection, Metric, decimal_text
+from hubbub.period import Period
+from hubbub.problems import InvalidParameter
+from hubbub_aggregator.publication.lead_time import soonest
+from hubbub_aggregator.storage import Storage, StoredCodebook
+from hubbub_service_common.clock.trusted_clock import LONGEST_WAIT
+
+__all__ = ["Codebooks", "Governed", "Version", "smallest_batch"]
+
+_LOG = logging.getLogger("hubbub_aggregator")
+
+_LARGEST_MIN_BATCH = 1_000_000
+_ATTEMPTS = 10
+_HEAD_START = 600.0
+"""Seconds by which a shuffler on the same machine may start later, and take longer to forward all it has."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """One codebook and when it starts."""
+
+    first_period: int
+    codebook: Codebook
+
+    @cached_property
+    def metrics(self) -> dict[bytes, Metric]:
+        return {metric.id: metric for metric in self.codebook.metrics}
+
+    @cached_property
+    def off(self) -> frozenset[str]:
+        """Names of the metrics that it switches off."""
+        return frozenset(metric.name for metric in self.codebook.metrics if not metric.enabled)
+
+    @cached_property
+    def _bundled(self) -> dict[frozenset[str], BundledCodebook]:
+        return {}
+
+    def bundled(self, off: frozenset[str]) -> BundledCodebook:
+        """As devices get it, with the metrics of these names switched off."""
+        if off not in self._bundled:
+            metrics = tuple(replace(m, enabled=m.enabled and m.name not in off) for m in self.codebook.metrics)
+            switched = replace(self.codebook, metrics=metrics)
+            self._bundled[off] = BundledCodebook(self.first_period, switched.compiled())
+        return self._bundled[off]
+
+
+@dataclass(frozen=True, slots=True)
+class Governed:
+    """A metric with the collection whose rules hold for it in some period."""
+
+    metric: Metric
+    collection: Collection
+
+
+class Codebooks:
+    """Every version that was ever in force, oldest first. `refresh` reads what a command or another process added.
+
+    `max_age`: seconds for which a bundle is cached; an edit is published two of them ahead.
+    """
+
+    def __init__(self, storage: Storage, max_age: int = 0) -> None:
+        self._storage, self._max_age = storage, max_age
+        self._versions: list[Version] = []
+        self._read()
+
+    def _read(self) -> None:
+        self._versions = [
+            Version(stored.first_period, Codebook.from_compiled(stored.compiled))
+            for stored in self._storage.codebooks()
+        ]
+
+    def refresh(self) -> bool:
+        """Read again if there is a codebook that is not known here; whether there was."""
+        if self._storage.starts() == [version.first_period for version in self._versions]:
+            return False
+        self._read()
+        return True
+
+    def __bool__(self) -> bool:
+        return bool(self._versions)
+
+    def __iter__(self) -> Iterator[Version]:
+        return iter(self._versions)
+
+    @property
+    def newest(self) -> Codebook:
+        return self._versions[-1].codebook
+
+    @property
+    def collection(self) -> Collection:
+        return self.newest.collection
+
+    @property
+    def first_period(self) -> int:
+        """The first period that anything was collected in."""
+        return self._versions[0].first_period
+
+    def adopt(self, written: Codebook, now: float, backfill: int = 0) -> bool:
+        """Put a codebook in force that is new here, with its batch sizes filled in. Whether it was.
+
+        The first one starts with the present period (or `backfill` periods before), an edit as `soonest` says. One
+        that was in force before stays what it is: a process that starts with an old file must not undo what was
+        published.
+        """
+        resolved = _with_batch_sizes(self._storage, written)
+        compiled = resolved.to_bytes()
+        for _ in range(_ATTEMPTS):
+            self.refresh()
+            known = [version.codebook.to_bytes() for version in self._versions]
+            if compiled in known:
+                if compiled != known[-1]:
+                    _LOG.warning("the codebook given at the start is an older one: what was published stays in force")
+                return False
+            current = resolved.collection.calendar.index_at(now)
+            edited = bool(self._versions)
+            first = self.soonest(resolved.collection, now) if edited else max(0, current - backfill)
+            if self._storage.add_codebook(StoredCodebook(first, compiled)):
+                self._read()
+                if edited:
+                    label = resolved.collection.calendar.period(first).label
+                    _LOG.warning("the codebook was edited: the new one counts from the period %s on", label)
+                return True
+        raise InvalidParameter("other processes put codebooks in force at this moment: try again")
+
+    def knows(self, written: Codebook) -> bool:
+        """Whether this codebook is in force, or was."""
+        self.refresh()
+        return _with_batch_sizes(self._storage, written).to_bytes() in [v.codebook.to_bytes() for v in self._versions]
+
+    def to_come(self, now: float) -> Period | None:
+        """The first period of the only codebook, if nothing is collected before that: it was put in force under a clock
+        that was ahead, or this one is behind.
+        """
+        calendar = self.collection.calendar
+        late = len(self._versions) == 1 and self.first_period > calendar.index_at(now)
+        return calendar.period(self.first_period) if late else None
+
+    def start_now(self, now: float, backfill: int = 0) -> bool:
+        """Let the only codebook start as if it were put in force now. False if a batch speaks for when it starts."""
+        if self._storage.tallied():
+            return False
+        first = max(0, self.collection.calendar.index_at(now) - backfill)
+        moved = self._storage.move_codebook(self.first_period, first)
+        self._read()
+        return moved
+
+    def publish(self, written: Codebook, now: float, start: int | None = None) -> Version:
+        """Put a codebook in force from period `start` on, or as soon as that can be, also one that was before."""
+        resolved = _with_batch_sizes(self._storage, written)
+        self.refresh()
+        if self.newest.to_bytes() == resolved.to_bytes():
+            raise InvalidParameter("this codebook is the newest one already; nothing was changed")
+        soonest = self.soonest(resolved.collection, now)
+        first = soonest if start is None else start
+        if first < soonest:
+            label = resolved.collection.calendar.period(soonest).label
+            raise InvalidParameter(
+                "a codebook starts with a period that has not begun, two cache lifetimes of the bundle ahead and after "
+                f"the codebook before it: {label} is the first possible"
+            )
+        if not self._storage.add_codebook(StoredCodebook(first, resolved.to_bytes())):
+            raise InvalidParameter("another codebook came in between, and nothing was changed: try again")
+        self._read()
+        return self._versions[-1]
+
+    def soonest(self, edited: Collection, now: float) -> int:
+        """The first period that an edit may start with: after the newest version, and two cache lifetimes ahead."""
+        _refuse_another_collection(self.collection, edited)
+        return max(soonest(self._storage, edited.calendar, now, self._max_age), self._versions[-1].first_period + 1)
+
+    def governing(self, metric: bytes, period: int) -> Governed | None:
+        """The metric of this id by the newest codebook in force in that period."""
+        return self._governing(metric, period) or (self._governing(metric, period) if self.refresh() else None)
+
+    def _governing(self, metric: bytes, period: int) -> Governed | None:
+        for version in reversed(self._versions):
+            if version.first_period <= period and metric in version.metrics:
+                return Governed(version.metrics[metric], version.codebook.collection)
+        return None
+
+    def ruling(self, period: int) -> list[Collection]:
+        """The collections whose rules may hold in a period: what a newer codebook dropped keeps an older one's."""
+        return [v.codebook.collection for v in self._versions if v.first_period <= period] or [self.collection]
+
+    @property
+    def wait(self) -> float:
+        """Seconds for which a clock must run undisputed before it is believed: an hour, or the shortest horizon."""
+        return min([LONGEST_WAIT, *(float(version.codebook.collection.forward_horizon) for version in self)])
+
+    @property
+    def erase_after(self) -> float:
+        """Seconds for which something must have been due before it is erased, or called too late.
+
+        Longer than the wait: a shuffler that was off together with us closes nothing before its own wait is over, and
+        what it forwards then was acknowledged. It has as long again for that, and some minutes.
+        """
+        return 2 * self.wait + min(self.wait, _HEAD_START)
+
+    @property
+    def longest(self) -> int:
+        """Seconds from the end of a period to its horizon, by the longest rule that ever held."""
+        return max(c.grace + c.forward_horizon for c in (version.codebook.collection for version in self))
+
+    def horizon(self, period: int) -> int:
+        """When a period is over for good, by the longest rule that may hold; later periods are never over earlier."""
+        bounds = self.collection.calendar.period(period)
+        return max(bounds.horizon(c.grace, c.forward_horizon) for c in self.ruling(period))
+
+    def named(self) -> dict[str, list[Metric]]:
+        """Every metric by name, each id once as it was written last; the id in force now comes last."""
+        latest: dict[bytes, Metric] = {}
+        for version in self._versions:
+            for metric in version.codebook.metrics:
+                latest.pop(metric.id, None)
+                latest[metric.id] = metric
+        names: dict[str, list[Metric]] = {}
+        for metric in latest.values():
+            names.setdefault(metric.name, []).append(metric)
+        return dict(sorted(names.items()))
+
+    def bundled(self, now: float) -> list[BundledCodebook]:
+        """The versions that devices and shufflers still need: each until the last period it ruled is over.
+
+        What one switches off is off in all before it, by name: the kill switch does not wait for a period. Nothing
+        else of what was published for a period ever changes.
+        """
+        kept: list[BundledCodebook] = []
+        versions = self._versions
+        for index, version in enumerate(versions):
+            if index + 1 < len(versions):
+                c = version.codebook.collection
+                last = c.calendar.period(versions[index + 1].first_period - 1)
+                if last.horizon(c.grace, c.forward_horizon) <= now:
+                    continue
+            kept.append(version.bundled(frozenset().union(*(later.off for later in versions[index + 1 :]))))
+        return kept
+
+
+def smallest_batch(storage: Storage, metric: Metric, collection: Collection) -> int:
+    """Fewest reports whose honest part meets the release target. Computed once, then remembered."""
+    question = " ".join(
+        [
+            "min_batch",
+            metric.mechanism.fingerprint.hex(),
+            decimal_text(collection.release_epsilon),
+            decimal_text(collection.release_delta),
+            decimal_text(collection.honest_fraction),
+            hubbub.__version__,
+        ]
+    )
+    known = storage.remembered(question)
+    if known is not None:
+        return known
+    from hubbub.accounting.plan import min_batch
+
+    computed = replace(metric, min_batch=None)
+    found = min_batch(computed, Codebook(collection, (computed,)))
+    storage.remember(question, found)
+    return found
+
+
+def _with_batch_sizes(storage: Storage, codebook: Codebook) -> Codebook:
+    collection = codebook.collection
+
+    def sized(metric: Metric) -> Metric:
+        try:
+            computed = smallest_batch(storage, metric, collection)
+        except InvalidParameter as error:
+            raise InvalidParameter(f"metrics.{metric.name}: {error}") from error
+        if computed > _LARGEST_MIN_BATCH:
+            raise InvalidParameter(
+                f"metrics.{metric.name}: a release that meets epsilon {decimal_text(collection.release_epsilon)} needs "
+                f"{computed:,} reports, more than the {_LARGEST_MIN_BATCH:,} a batch holds: lower the metric's epsilon "
+                "or raise the release's"
+            )
+        return replace(metric, min_batch=max(computed, metric.min_batch or 0))
+
+    # what the file says may raise the number, never lower it
+    return replace(codebook, metrics=tuple(sized(metric) for metric in codebook.metrics))
+
+
+def _refuse_another_collection(old: Collection, new: Collection) -> None:
+    if (old.name, old.calendar) != (new.name, new.calendar):
+        raise InvalidParameter(
+            f"this state directory holds the collection {old.name!r} with periods of {old.calendar}, the codebook is "
+            f"{new.name!r} with {new.calendar}: use another state directory for it"
+        )

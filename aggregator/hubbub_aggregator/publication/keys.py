@@ -1,0 +1,263 @@
+"""The aggregator's keys: one identity that signs bundles, and sealing keys that each cover a few periods.
+
+A period is sealed by exactly one key, for good. Keys are published ahead, by at least two cache lifetimes and two
+periods, so that every device knows the next one before it is needed. Where one is revoked, periods that have begun, or
+begin before everybody can know, get no other: two keys would split their crowd.
+
+Every open and coming period gets a key, also where keys of other times are there already: a clock that was wrong for a
+while leaves keys behind, which stay and are used when their period comes. `key_ids` says which id a key gets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from hubbub.bundle import SealingKey
+from hubbub.problems import InvalidParameter
+from hubbub.sealing import new_private_key, public_key_of
+from hubbub_aggregator.publication.key_ids import (
+    AT_ONCE,
+    LIVE,
+    SCARCE,
+    drawn_for_a_restore,
+    free_id,
+    free_ids,
+    gaps,
+    longer_where_scarce,
+)
+from hubbub_aggregator.publication.lead_time import CACHE_LIFETIMES, soonest
+from hubbub_aggregator.storage import KeyTaken, Storage, StoredKey
+from hubbub_service_common.process.atomic_files import state_directory, write
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from hubbub.codebook import Collection
+    from hubbub_aggregator.publication.codebooks import Codebooks
+
+__all__ = ["IDENTITY", "KeyRing", "Revocation", "load_identity", "new_identity", "storage_secret"]
+
+IDENTITY = "identity.key"
+_LEAST_AHEAD = 2
+
+
+def new_identity(state_dir: Path) -> Ed25519PrivateKey:
+    """A fresh identity key in the state directory, mode 0600; InvalidParameter if there is one."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    path = state_directory(state_dir) / IDENTITY
+    key = Ed25519PrivateKey.generate()
+    try:
+        write(path, key.private_bytes_raw(), replace=False)
+    except FileExistsError as error:
+        raise InvalidParameter(
+            f"{path} exists already: devices trust that key, and a new one would silence them; "
+            "to start over, use another state directory"
+        ) from error
+    return key
+
+
+def load_identity(state_dir: Path, elsewhere: Path | None = None) -> Ed25519PrivateKey:
+    """The identity key, made on first use; a file that is named instead, such as a mounted secret, must be there."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    path = elsewhere or state_directory(state_dir) / IDENTITY
+    if not path.exists():
+        if elsewhere is not None:
+            raise InvalidParameter(f"{path} does not exist: make an identity with `hubbub keys new` and put it there")
+        return new_identity(state_dir)
+    raw = path.read_bytes()
+    if path.stat().st_mode & 0o077:
+        raise InvalidParameter(f"{path} can be read by others: chmod 600 it, and consider the key known")
+    if len(raw) != 32:
+        raise InvalidParameter(f"{path} is not an identity key: 32 bytes are needed, it has {len(raw)}; restore it")
+    return Ed25519PrivateKey.from_private_bytes(raw)
+
+
+def storage_secret(identity: Ed25519PrivateKey) -> bytes:
+    """What encrypts sealing keys in a storage that others can read: nothing that an identity ever signs with."""
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return HKDF(SHA256(), 16, None, b"hubbub-01 sealing keys in storage").derive(identity.private_bytes_raw())
+
+
+class Revocation(NamedTuple):
+    """What has become of a revoked key's periods."""
+
+    lost: range
+    """Periods that get no other key: what is sealed for them is never opened."""
+    instead: StoredKey | None
+    """The key that seals the rest of them; None if there is no rest."""
+    again: int | None
+    """The first period after the lost ones that has a key; None if none has one yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """The sealing keys of one collection."""
+
+    storage: Storage
+    codebooks: Codebooks
+    max_age: int = 0
+    """Seconds for which a bundle is cached; two of them are the least that a key is published ahead."""
+
+    @property
+    def collection(self) -> Collection:
+        return self.codebooks.collection
+
+    @property
+    def ahead(self) -> int:
+        """Periods beyond the present one for which a key is published."""
+        return max(_LEAST_AHEAD, -(-CACHE_LIFETIMES * self.max_age // self.collection.calendar.seconds))
+
+    @property
+    def lived(self) -> int:
+        """Periods for which a key is there, from its publication until it is erased."""
+        seconds = self.codebooks.longest + int(self.codebooks.erase_after)
+        return -(-seconds // self.collection.calendar.seconds) + self.ahead + 2
+
+    @property
+    def span(self) -> int:
+        """Periods that one key covers."""
+        return -(-self.lived // LIVE)
+
+    def ensure(self, now: float, *, sure: bool = True, past: float | None = None, restored: bool = False) -> None:
+        """Give every open and coming period a key. The first key ever starts with the first codebook.
+
+        `sure`: the clock can be believed. Only then periods of a revoked key get another one, if all can still know of
+        it. `past`: a time that is past for sure, minus infinity if none is, None if `now` is one. Without one no key of
+        a far time makes room, since that can't be undone. `restored`: keys that were made after a backup, and are lost,
+        may be out there for the same periods.
+        """
+        if sure and not restored:
+            self._make_room(now, now if past is None else past)
+        current, keys = self.collection.calendar.index_at(now), self.storage.sealing_keys()
+        # after a long silence there is nothing to seal for periods that have closed
+        low = max(self.codebooks.first_period, min(self._oldest_open(now), current))
+        high = current + self.ahead + (self.span if restored else 0)
+        drawn = drawn_for_a_restore() if restored else None
+        for first, last, after in gaps(self._sealed(keys, now, sure=sure), low, high):
+            # a clock that jumps to and fro must not take the ids that the right one needs
+            far = all(key.last_period != first - 1 for key in keys) and bool(keys)
+            if far and not sure and free_ids(keys) < 2 * SCARCE:
+                continue
+            length = max(longer_where_scarce(self.span, keys, self.lived), -(-(last - first + 1) // AT_ONCE))
+            for start in range(first, last + 1, length):
+                end = start + length - 1 if after is None else min(start + length, after) - 1
+                try:
+                    self._add(start, end, restored=drawn)
+                except KeyTaken:
+                    return  # a command was faster; the next call reads what it made
+
+    def rotate(self, now: float) -> StoredKey:
+        """A new key, from the next unpublished period on. What is published stays: devices hold it."""
+        keys = self.storage.sealing_keys()
+        if not keys:
+            raise InvalidParameter("there are no keys yet: the aggregator makes them when it first starts")
+        coming = self.collection.calendar.index_at(now) + 1
+        furthest = max(coming, *(key.last_period + 1 for key in keys))
+        first, _, after = next(gaps(self._sealed(keys, now, sure=True), coming, furthest))
+        last = first + self.span - 1
+        return self._add(first, last if after is None else min(last, after - 1))
+
+    def revoke(self, id: int, now: float) -> Revocation:  # noqa: A002  it is an id
+        """End a key for good: its private part is erased. A new key seals those of its periods that all can know of.
+
+        In the others devices and the shuffler hold the revoked key already. It stays listed as revoked.
+        """
+        known = {key.id: key for key in self.storage.sealing_keys()}
+        if id not in known or known[id].revoked:
+            usable = ", ".join(str(key.id) for key in known.values() if not key.revoked)
+            what = "is revoked already" if id in known else "does not exist"
+            raise InvalidParameter(f"key {id} {what}; keys that can be revoked: {usable or 'none'}")
+        key = known[id]
+        start = max(key.first_period, soonest(self.storage, self.collection.calendar, now, self.max_age))
+        instead = None
+        if start <= key.last_period:
+            instead = self._add(start, key.last_period, instead_of=id)
+        else:
+            self.storage.revoke_key(id)
+        lost = range(key.first_period, min(start, key.last_period + 1))
+        following = (one for one in self.storage.sealing_keys() if not one.revoked and one.last_period >= lost.stop)
+        return Revocation(lost, instead, min((max(one.first_period, lost.stop) for one in following), default=None))
+
+    def unsealed(self, key: SealingKey | StoredKey) -> list[int]:
+        """The periods of a revoked key that no other key seals."""
+        live = [other for other in self.storage.sealing_keys() if not other.revoked]
+        periods = range(key.first_period, key.last_period + 1)
+        return [period for period in periods if not any(other.covers(period) for other in live)]
+
+    def forget(self, past: float) -> bool:
+        """Erase private keys and nonces of periods past their horizon, together. `past`: a time that is past for sure,
+        since this can't be undone.
+        """
+        over = [
+            key.last_period for key in self.storage.sealing_keys() if self.codebooks.horizon(key.last_period) <= past
+        ]
+        return bool(over) and self.storage.forget(max(over))
+
+    def overdue(self, now: float) -> float:
+        """Seconds since a private key should have been erased: `erase_after` its horizon is over. Else 0."""
+        held = [key.last_period for key in self.storage.sealing_keys() if key.private_key is not None]
+        return max(0.0, now - self.codebooks.erase_after - self.codebooks.horizon(min(held))) if held else 0.0
+
+    def _sealed(self, keys: Sequence[StoredKey], now: float, *, sure: bool) -> list[tuple[int, int]]:
+        """The periods, first to last, that get no other key: those of live keys, and those of revoked ones unless all
+        can still know of another.
+        """
+        if not (sure and any(key.revoked for key in keys)):  # it takes long to see what the last bundle told
+            return [(key.first_period, key.last_period) for key in keys]
+        told = soonest(self.storage, self.collection.calendar, now, self.max_age)
+        ends = [(key, min(key.last_period, told - 1) if key.revoked else key.last_period) for key in keys]
+        return [(key.first_period, last) for key, last in ends if key.first_period <= last]
+
+    def _make_room(self, now: float, past: float) -> None:
+        """Where ids are scarce, drop revoked keys of closed periods, and keys so far ahead that nobody can have used
+        them: a clock that was wrong has made those. Under a clock that is behind, today's keys would look like that.
+        """
+        if past == -math.inf:
+            return
+        keys = self.storage.sealing_keys()
+        wanted = 2 * SCARCE - free_ids(keys)
+        if wanted <= SCARCE:
+            return
+        coming, closed = self.collection.calendar.index_at(now) + self.ahead + self.span, self._oldest_open(past)
+        useless = [key for key in keys if key.revoked and key.last_period < closed]
+        useless += sorted((key for key in keys if key.first_period > coming), key=lambda key: -key.first_period)
+        for key in useless[:wanted]:
+            self.storage.drop_key(key.id)
+
+    def _oldest_open(self, now: float) -> int:
+        calendar = self.collection.calendar
+        grace = max(c.grace for c in self.codebooks.ruling(calendar.index_at(now)))
+        return calendar.index_at(max(0.0, now - grace))
+
+    def find(self, period: int, id: int) -> StoredKey | None:  # noqa: A002  it is an id
+        """The key of this id, if it ever sealed this period."""
+        return next((key for key in self.storage.sealing_keys() if key.id == id and key.covers(period)), None)
+
+    def published(self, now: float) -> list[SealingKey]:
+        """All keys as a bundle shows them."""
+        current = self.collection.calendar.index_at(now)
+        return [
+            SealingKey(
+                key.id,
+                key.public_key,
+                key.first_period,
+                key.last_period,
+                "revoked" if key.revoked else "pending" if key.first_period > current else "active",
+            )
+            for key in self.storage.sealing_keys()
+        ]
+
+    def _add(self, first: int, last: int, *, instead_of: int | None = None, restored: int | None = None) -> StoredKey:
+        private = new_private_key()
+        id = free_id(self.storage.sealing_keys(), restored)  # noqa: A001  it is an id
+        key = StoredKey(id, first, last, public_key_of(private), private)
+        self.storage.add_key(key, instead_of=instead_of)
+        return key

@@ -1,0 +1,1 @@
+"""Releases, batches and keys in Redis."""

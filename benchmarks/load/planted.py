@@ -1,0 +1,45 @@
+"""Faults planted in a run on purpose: the check after it must find each, or it is worth nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+from benchmarks.load.plan import METRICS, Plan
+from benchmarks.load.receipts import Fate, Receipts
+from benchmarks.load.stock import reseal
+from hubbub.wire import REPORT_HEADER_BYTES
+
+__all__ = ["PLANTS", "Plant", "plant_in_receipts", "plant_in_stock"]
+
+Plant: TypeAlias = Literal["lost", "doubled"]
+PLANTS: tuple[Plant, ...] = get_args(Plant)
+
+
+def _places(plan: Plan) -> tuple[int, int, int]:
+    """The first three reports of the first metric without a twin, which would be counted in their place: instead of the
+    second the first is sent again; the third is ruined."""
+    first = -(-plan.twins // METRICS) * METRICS
+    return first, first + METRICS, first + 2 * METRICS
+
+
+def plant_in_stock(what: Plant, plan: Plan, stock: Path, period: int, bundle: bytes, anchor: str) -> None:
+    """`doubled`: what one report says is sent again under another nonce, as if it had been counted twice.
+    `lost`: one is acknowledged by the shuffler, as its head is right, and never counted."""
+    twice, instead, ruined = _places(plan)
+    again = reseal(plan, bundle, anchor, period, twice)
+    with (stock / str(period)).open("r+b") as file:
+        if what == "doubled":
+            file.seek(instead * len(again))
+            file.write(again)
+        else:
+            file.seek(ruined * len(again) + REPORT_HEADER_BYTES)
+            file.write(os.urandom(len(again) - REPORT_HEADER_BYTES))
+
+
+def plant_in_receipts(what: Plant, receipts: Receipts) -> None:
+    """`doubled`: nobody misses the report in whose place another was sent again."""
+    if what == "doubled":
+        _, instead, _ = _places(receipts.plan)
+        receipts.of(min(receipts.fates))[instead] = Fate.UNUSED

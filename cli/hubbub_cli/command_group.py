@@ -1,0 +1,53 @@
+"""All subcommands in one group."""
+
+from __future__ import annotations
+
+import click
+
+from hubbub_cli.commands.aggregator import aggregator
+from hubbub_cli.commands.audit import audit
+from hubbub_cli.commands.checklist import checklist
+from hubbub_cli.commands.codebook import codebook
+from hubbub_cli.commands.demo import demo
+from hubbub_cli.commands.health import health
+from hubbub_cli.commands.keys import keys
+from hubbub_cli.commands.mechanisms import mechanisms
+from hubbub_cli.commands.plan import plan
+from hubbub_cli.commands.privacy import privacy
+from hubbub_cli.commands.query import query
+from hubbub_cli.commands.report import report
+from hubbub_cli.commands.select import select
+from hubbub_cli.commands.shuffler import shuffler
+from hubbub_cli.commands.simulate import simulate
+from hubbub_cli.commands.up import up
+from hubbub_cli.main import version
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version(), message="%(version)s")
+def hubbub() -> None:
+    """Hear the crowd, never the person: telemetry with local differential privacy.
+
+    Start with `hubbub demo`; then write a metrics.toml, `hubbub codebook check` it and `hubbub up`.
+    """
+
+
+for command in (
+    aggregator,
+    audit,
+    checklist,
+    codebook,
+    demo,
+    health,
+    keys,
+    mechanisms,
+    plan,
+    privacy,
+    query,
+    report,
+    select,
+    shuffler,
+    simulate,
+    up,
+):
+    hubbub.add_command(command)

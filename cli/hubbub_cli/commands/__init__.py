@@ -1,0 +1,1 @@
+"""Subcommands of `hubbub`, one file each."""

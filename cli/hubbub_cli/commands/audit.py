@@ -1,0 +1,185 @@
+"""`hubbub audit`: the privacy claims, attacked in front of you."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hubbub.codebook import Codebook
+from hubbub.mechanisms import registered
+from hubbub_cli.terminal.table import table
+
+if TYPE_CHECKING:
+    from hubbub_audit.findings import Attack, Finding
+    from hubbub_audit.plan import Audit, Plan
+    from hubbub_audit.report import Run
+
+FEWEST = 1_000
+BEATEN, WEAK = 1, 3
+
+
+@click.command()
+@click.option(
+    "--mechanism",
+    "names",
+    multiple=True,
+    type=click.Choice(sorted(registered())),
+    help="Audit this one; may be given several times. Default: all.",
+)
+@click.option(
+    "--epsilon",
+    "epsilons",
+    multiple=True,
+    type=click.FloatRange(0.0001, 30),
+    help="Local epsilon of single reports; may be given several times. Default: 0.5, 1 and 4.",
+)
+@click.option(
+    "--codebook",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    help="Audit the metrics of this codebook, as they are collected, instead.",
+)
+@click.option(
+    "--trials",
+    default=100_000,
+    show_default=True,
+    type=click.IntRange(min=FEWEST),
+    help="Reports of each input; batches and devices are made less often in proportion.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=lambda: os.cpu_count() or 1,
+    show_default="number of processors",
+    help="Attacks that run at the same time.",
+)
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a report to file, as one HTML page."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
+@click.option("--self-test", is_flag=True, help="Plant bugs, one by one, and show that the audit catches each.")
+@click.option("--plant", "plants", multiple=True, help="With --self-test: only the bug of this name.")
+def audit(
+    names: tuple[str, ...],
+    epsilons: tuple[float, ...],
+    codebook: Path | None,
+    trials: int,
+    jobs: int,
+    out: Path | None,
+    as_json: bool,
+    self_test: bool,
+    plants: tuple[str, ...],
+) -> None:
+    """Attack the privacy claims of the code that is installed here, and print what each attack proves.
+
+    Single reports, all outcomes of small randomizers, batches out of a real shuffler, devices over time, lengths, times
+    and logs, and fakes. Takes some minutes. Exit code 0: every claim holds; 1: one is beaten; 3: none is, but some
+    attack was too weak to say so (raise --trials).
+
+    Of honest code, one audit in a million raises an alarm.
+    """
+    if plants and not self_test:
+        raise click.UsageError("--plant needs --self-test: bugs are planted only to see them caught")
+    if codebook is not None and (names or epsilons):
+        raise click.UsageError("--codebook says which mechanisms and epsilons there are: leave out the others")
+    if out is not None and not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise click.BadParameter(f"{out} cannot be written", param_hint="--out")  # now, not after some minutes
+    if self_test:
+        _self_test(plants, trials, as_json=as_json)
+        return
+    from hubbub_audit.plan import Plan
+    from hubbub_audit.report import Run, document, html
+
+    plan = Plan(names, epsilons, trials, None if codebook is None else Codebook.load(codebook).to_bytes())
+    what = f"codebook {codebook.name}" if codebook else ", ".join(names) or "all mechanisms"
+    started = time.time()
+    found = _watched(plan, jobs)
+    run = Run(started, time.time() - started, trials, what)
+    if out is not None:
+        out.write_text(html(found, run), encoding="utf-8")
+    if as_json:
+        click.echo(json.dumps(document(found, run), indent=2))
+    else:
+        click.echo(_rows(found.findings))
+    _conclude(found, run, out)
+
+
+def _watched(plan: Plan, jobs: int) -> Audit:
+    """Run the audit, with a bar on stderr."""
+    from hubbub_audit.plan import audit as run
+    from hubbub_audit.plan import audit_in_processes
+
+    def shown(attack: Attack | None) -> str:
+        return "" if attack is None else f"{attack.kind}: {attack.subject}"
+
+    planned = plan.attacks()
+    with click.progressbar(length=len(planned), label="attacking", file=sys.stderr, item_show_func=shown) as bar:
+
+        def done(attack: Attack) -> None:
+            bar.update(1, attack)
+
+        return run(planned, done) if jobs == 1 else audit_in_processes(plan, jobs, done)
+
+
+def _rows(findings: tuple[Finding, ...]) -> str:
+    from hubbub_audit.report import WORDS, short
+
+    return table(
+        ["subject", "attack", "claimed", "observed", "power", "verdict"],
+        [
+            [one.subject, one.attack, short(one.claimed), short(one.observed), one.power, WORDS[one.verdict]]
+            for one in findings
+        ],
+    )
+
+
+def _conclude(found: Audit, run: Run, out: Path | None) -> None:
+    """The verdict on stderr, so that rows and JSON stay clean; and as the exit code."""
+    click.echo(
+        f"\n{len(found.findings)} claims, {found.tests} statistical tests at {found.alpha:.2g} each: "
+        f"false alarms at most {found.false_alarms:.2g} in all. {run.seconds:.0f} s, "
+        "randomness of the operating system, no seed.",
+        err=True,
+    )
+    if out is not None:
+        click.echo(f"Report written to {out}", err=True)
+    if found.beaten:
+        for finding in found.beaten:
+            click.echo(f"BEATEN: {finding.subject}: {finding.claim}; {finding.attack} ({finding.detail})", err=True)
+        sys.exit(BEATEN)
+    if found.weak:
+        click.echo(
+            f"Nothing was beaten, but {len(found.weak)} attacks were too weak to say so: raise --trials.", err=True
+        )
+        sys.exit(WEAK)
+    click.echo("Every claim holds.", err=True)
+
+
+def _self_test(names: tuple[str, ...], trials: int, *, as_json: bool) -> None:
+    from hubbub_audit.planted import PLANTS, caught
+
+    known = {plant.name: plant for plant in PLANTS}
+    if unknown := set(names) - known.keys():
+        raise click.BadParameter(f"no bug is named {unknown.pop()!r}; known: {', '.join(known)}", param_hint="--plant")
+    chosen = [plant for plant in PLANTS if not names or plant.name in names]
+    rows, listed = [], []
+    with click.progressbar(
+        chosen, label="planting", file=sys.stderr, item_show_func=lambda p: p.name if p else ""
+    ) as bar:
+        for plant in bar:
+            found = caught(plant, trials)
+            by = [finding.attack for finding in found.beaten]
+            rows.append([plant.name, plant.what, "caught" if by else "MISSED", "; ".join(by)])
+            listed.append({"plant": plant.name, "what": plant.what, "caught": bool(by), "by": by})
+    click.echo(
+        json.dumps({"plants": listed}, indent=2) if as_json else table(["bug", "what it does", "audit", "by"], rows)
+    )
+    if not all(one["caught"] for one in listed):
+        click.echo("\nThe audit missed a planted bug: what it says of this code is worth nothing.", err=True)
+        sys.exit(BEATEN)
+    click.echo(f"\nAll {len(listed)} planted bugs are caught.", err=True)

@@ -1,0 +1,233 @@
+"""`hubbub demo`: the whole path on this machine, from devices to published estimates, beside the truth."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hubbub.codebook import Codebook
+from hubbub_cli import demo_data
+from hubbub_cli.api_client import ask
+from hubbub_cli.commands.up import stop_on_sigterm
+from hubbub_cli.services.processes import Services, held_ports
+from hubbub_cli.terminal import bars
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Metric
+    from hubbub.period import Period
+
+PERIOD = "10s"
+PERIODS = 3
+"""The current period and two before it, all of them still open."""
+USUAL = 2_000
+"""Reports a second that a machine randomizes, seals and uploads at least, unless it is very busy."""
+SETTLING = 180.0
+"""Seconds after the last close within which everything must have been published."""
+
+Crowds = dict[tuple[str, int], list[Any]]
+
+
+@click.command()
+@click.option(
+    "--devices", default=3_000, show_default=True, type=click.IntRange(200, 100_000), help="Simulated devices."
+)
+@click.option(
+    "--codebook",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    help="A codebook of your own, with made-up values; default: 20,000 real flights.",
+)
+@click.option(
+    "--once/--stay",
+    default=None,
+    help="End after the numbers, or keep serving until Ctrl-C. Default: stay in a terminal.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout, and end.")
+def demo(devices: int, codebook: Path | None, once: bool | None, as_json: bool) -> None:
+    """Collect metrics from simulated devices through real services, and show the estimates beside the truth.
+
+    Starts shuffler and aggregator as two processes with periods of ten seconds, lets every device randomize and seal
+    its values as a real one would, waits until the periods close, and asks the aggregator. Takes about a minute.
+    """
+    once = once if once is not None else as_json or not sys.stdout.isatty()
+    text = codebook.read_text() if codebook else demo_data.flights_codebook()
+    metrics = len(Codebook.from_toml(text, file=str(codebook or "flights.toml")).metrics)
+    grace = 25 + math.ceil(devices * metrics * PERIODS / min(USUAL, _sealed_a_second() / 3))
+    stop_on_sigterm()
+    with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as folder:
+        home = Path(folder)
+        path = home / "metrics.toml"
+        path.write_text(demo_data.in_a_hurry(text, PERIOD, f"{grace}s"))
+        with (home / "services.log").open("w") as log:
+            _run(home, path, devices, log, once=once, as_json=as_json)
+
+
+def _sealed_a_second() -> float:
+    """Reports that this machine seals at present, the largest part of the work."""
+    from hubbub.sealing import Sealer, new_private_key, public_key_of
+    from hubbub.wire import ReportHeader
+
+    sealer, header, count = Sealer(public_key_of(new_private_key())), ReportHeader(bytes(16), 0, 0), 500
+    began = time.monotonic()
+    for _ in range(count):
+        sealer.seal(header, bytes(24))
+    return count / (time.monotonic() - began)
+
+
+def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json: bool) -> None:
+    loaded = Codebook.load(path)
+    _say("starting shuffler and aggregator; batch sizes are worked out first ...")
+    with (
+        held_ports(2) as (shuffler_port, aggregator_port),
+        Services(
+            home,
+            path,
+            shuffler_port=shuffler_port,
+            aggregator_port=aggregator_port,
+            aggregator_settings={"BACKFILL_PERIODS": str(PERIODS - 1)},
+            shuffler_settings={"TICK": "0.5"},
+            log=log,
+        ) as services,
+    ):
+        periods = _periods(loaded)
+        crowds = _crowds(loaded, devices, periods, flights=loaded.collection.name == "flights-demo")
+        _report(services, loaded, crowds, periods)
+        _wait(services, loaded, periods)
+        found = {m: _answer(services, m, crowds, periods) for m in loaded.metrics if m.enabled}
+        answers = {metric: answer for metric, answer in found.items() if answer}
+        for metric in found.keys() - answers.keys():
+            _say(f"{metric.name} was discarded: too few devices; `hubbub plan` says how many are enough")
+        if as_json:
+            click.echo(json.dumps({"metrics": {m.name: answer for m, answer in answers.items()}}, indent=2))
+        else:
+            click.echo("\n\n".join(_render(metric, answer) for metric, answer in answers.items()))
+            _say(
+                "\nThe truth is known here because the devices are simulated; about one interval in twenty misses it.\n"
+                "One operator runs both services in a demo: then each device's local epsilon is the promise."
+            )
+        if not once:
+            _say(
+                f"\nStill serving. Dashboard: {services.aggregator}/\n"
+                f"In the terminal: hubbub query --address {services.aggregator}    (Ctrl-C ends it)"
+            )
+            services.watch()
+
+
+def _periods(codebook: Codebook) -> list[Period]:
+    """The current period and those before it, oldest first."""
+    calendar = codebook.collection.calendar
+    now = calendar.index_at(time.time())
+    return [calendar.period(index) for index in range(now - PERIODS + 1, now + 1)]
+
+
+def _crowds(codebook: Codebook, devices: int, periods: list[Period], *, flights: bool) -> Crowds:
+    """What every device holds, for each metric and period."""
+    rows = demo_data.flights() if flights else []
+    found: Crowds = {}
+    for age, period in enumerate(reversed(periods)):
+        crowd = demo_data.crowd(rows, devices, age) if flights else []
+        for metric in codebook.metrics:
+            known = flights and metric.name in rows[0]
+            values = [row[metric.name] for row in crowd] if known else demo_data.made_up(metric, devices, age)
+            found[metric.name, period.index] = values
+    return found
+
+
+def _report(services: Services, codebook: Codebook, crowds: Crowds, periods: list[Period]) -> None:
+    """Let the devices report, the oldest period first: it closes first."""
+    from hubbub_client.testing import Fleet
+
+    fleet = Fleet(services.shuffler, trust=services.anchor)
+    refused = 0
+    total = sum(len(values) for values in crowds.values())
+    with click.progressbar(length=total, label="devices randomize, seal and report", file=sys.stderr) as shown:
+        for period in periods:
+            for metric in codebook.metrics:
+                if not metric.enabled:
+                    continue
+                values = crowds[metric.name, period.index]
+                delivered = fleet.report(metric.name, values, period)
+                refused += len(values) - delivered.acknowledged - delivered.silent
+                shown.update(len(values))
+    if refused:
+        _say(f"{refused:,} reports were refused: this machine is too slow for so many devices; try fewer")
+
+
+def _wait(services: Services, codebook: Codebook, periods: list[Period]) -> None:
+    """Until the last period has closed, was forwarded, opened and published."""
+    closes = periods[-1].closes_at(codebook.collection.grace)
+    waiting = max(1, math.ceil(closes - time.time()))
+    with click.progressbar(length=waiting, label="waiting for the last period to close", file=sys.stderr) as shown:
+        while (left := closes - time.time()) > 0:
+            time.sleep(min(1.0, left))
+            shown.update(1)
+    _say("closed: batches are shuffled, forwarded, opened and published ...")
+    buckets = len(periods) * sum(metric.enabled for metric in codebook.metrics)
+    until = time.time() + SETTLING
+    while time.time() < until:
+        status = ask(services.aggregator, "/v1/status")
+        if status["batches"]["accepted"] + status["batches"]["refused"] + status["discards"] >= buckets:
+            return
+        time.sleep(0.5)
+    raise click.ClickException(f"{SETTLING:.0f} seconds after the last close not every batch had arrived")
+
+
+def _answer(services: Services, metric: Metric, crowds: Crowds, periods: list[Period]) -> dict[str, Any] | None:
+    """The newest period in full, and the course of the others; None if nothing was released."""
+    series = []
+    for period in periods:
+        after = period.calendar.period(period.index + 1).label
+        try:
+            found = ask(
+                services.aggregator, f"/v1/metrics/{metric.name}/estimate", {"from": period.label, "to": after}
+            )["segments"][-1]
+        except click.ClickException:
+            continue  # a period that was discarded has no estimate
+        truth = demo_data.truth(metric, crowds[metric.name, period.index])
+        rows = [
+            {key: value for key, value in {**row, "truth": real}.items() if key in _ROW}
+            for row, real in zip(found["values"], truth, strict=True)
+        ]
+        series.append({"period": period.label, "found": found, "values": rows})
+    if not series:
+        return None
+    newest = series[-1]["found"]
+    privacy = newest["privacy"]
+    return {
+        "type": metric.type,
+        "mechanism": newest["mechanism"]["name"],
+        "reports": newest["reports"],
+        "privacy": {key: privacy[key] for key in ("local_epsilon", "epsilon", "delta", "method")},
+        "values": series[-1]["values"],
+        "series": [{"period": one["period"], "values": one["values"]} for one in series],
+    }
+
+
+_ROW = ("value", "truth", "estimate", "stderr", "low", "high")
+
+
+def _render(metric: Metric, answer: Mapping[str, Any]) -> str:
+    shape = metric.values.shape
+    share, unit = shape.measure == "share", f", in {shape.unit}" if shape.unit else ""
+    lines = [
+        f"{metric.name}: {metric.description or metric.type}{unit}",
+        f"{answer['reports']:,} reports by {answer['mechanism']}; {bars.promise(answer['privacy'])}",
+        bars.estimates(answer["values"], shape.labels, share=share, truth=True),
+    ]
+    item = shape.leading or 0
+    course = " → ".join(bars.number(one["values"][item]["estimate"], share=share) for one in answer["series"])
+    truth = " → ".join(bars.number(one["values"][item]["truth"], share=share) for one in answer["series"])
+    name = metric.label_of(item)
+    lines.append(f"over {len(answer['series'])} periods, {name}: {course}   (truth {truth})")
+    return "\n".join(lines)
+
+
+def _say(text: str, *, newline: bool = True) -> None:
+    click.echo(text, err=True, nl=newline)

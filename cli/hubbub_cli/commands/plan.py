@@ -1,0 +1,180 @@
+"""`hubbub plan`: what a codebook will give and cost, before anything is collected."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hubbub.codebook import Codebook
+from hubbub.problems import InvalidParameter
+from hubbub_cli.services.min_crowd import usual_floor
+from hubbub_cli.terminal import plot as plotting
+from hubbub_cli.terminal.rounding import above
+from hubbub_cli.terminal.table import table
+
+if TYPE_CHECKING:
+    from hubbub.accounting.plan import MetricPlan, Plan
+
+POINTS = 13
+"""Numbers of devices in a plot: from a thirtieth to thirty times the planned one."""
+
+
+@click.command()
+@click.argument("codebook", type=click.Path(dir_okay=False))
+@click.option("--devices", type=click.IntRange(min=1), required=True, help="Devices that report in a period.")
+@click.option("--periods", type=click.IntRange(min=1), default=1, show_default=True, help="Periods to plan for.")
+@click.option(
+    "--floor",
+    type=click.IntRange(min=2),
+    help="Fewest reports that the shuffler lets leave together. Unset: the default of its min_batch_floor, 100.",
+)
+@plotting.option("Draw error and epsilon against devices")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
+def plan(codebook: str, devices: int, periods: int, floor: int | None, plot: str | None, as_json: bool) -> None:
+    """Work out CODEBOOK for a number of devices: batch sizes, errors, guarantees, and what to change.
+
+    Nothing is collected and no data is looked at: all of it follows from the codebook.
+    """
+    picture = plotting.target(plot)
+    from hubbub.accounting import plan as planning
+
+    loaded = Codebook.load(codebook)
+    click.echo("working out batch sizes and guarantees ...", err=True)
+    floor = usual_floor() if floor is None else floor
+    made = planning.plan(loaded, devices, periods, floor=floor)
+    if as_json:
+        click.echo(json.dumps(_document(made), indent=2))
+    else:
+        click.echo(_render(made))
+    if picture:
+        _draw(loaded, devices, floor, picture)
+        click.echo(f"drew {plot}", err=True)
+
+
+def _document(made: Plan) -> dict[str, Any]:
+    collection = made.codebook.collection
+    return {
+        "devices": made.devices,
+        "periods": made.periods,
+        "release": {"epsilon": float(collection.release_epsilon), "delta": float(collection.release_delta)},
+        "honest_fraction": float(collection.honest_fraction),
+        "metrics": {metric.metric.name: _metric_document(metric) for metric in made.metrics},
+        "device_period": asdict(made.device_period) if made.device_period else None,
+        "device_total": asdict(made.device_total) if made.device_total else None,
+    }
+
+
+def _metric_document(one: MetricPlan) -> dict[str, Any]:
+    return {
+        "type": one.metric.type,
+        "mechanism": one.metric.mechanism.name,
+        "report_bytes": one.metric.mechanism.report_bytes,
+        "local_epsilon": one.metric.mechanism.realised_epsilon,
+        "reports": one.reports,
+        "min_batch": one.min_batch,
+        "released": one.released,
+        "stderr": one.stderr if math.isfinite(one.stderr) else None,
+        "interval_width": one.interval if math.isfinite(one.interval) else None,
+        "per_period": asdict(one.guarantee) if one.guarantee else None,
+        "after_periods": asdict(one.composed) if one.composed else None,
+        "advice": list(one.advice),
+        "why": one.why,
+    }
+
+
+def _render(made: Plan) -> str:
+    rows = [
+        [
+            one.metric.name,
+            one.metric.mechanism.name,
+            str(one.metric.mechanism.report_bytes),
+            f"{one.reports:,}",
+            "-" if one.min_batch is None else f"{one.min_batch:,}",
+            "yes" if one.released else "no",
+            f"{one.stderr:.3g}",
+            f"{one.interval:.3g}",
+            above(one.guarantee.epsilon) if one.guarantee else "-",
+            above(one.composed.epsilon) if one.composed else "-",
+            above(float(one.metric.epsilon), 6),
+        ]
+        for one in made.metrics
+    ]
+    header = ["metric", "mechanism", "bytes", "reports", "min batch", "released", "stderr", "95% width"]
+    header += ["eps", f"eps x{made.periods}", "eps0"]
+    lines = [table(header, rows), ""]
+    delta = f"delta {float(made.codebook.collection.release_delta):g}"
+    if made.device_period and made.device_total:
+        lines.append(
+            f"a device in all released metrics: eps {above(made.device_period.epsilon)} a period, "
+            f"{above(made.device_total.epsilon)} after {made.periods} ({delta}); if shuffler and aggregator collude: "
+            f"eps {above(made.device_period.local_epsilon, 6)} a period, "
+            f"{above(made.device_total.local_epsilon, 6)} after all"
+        )
+    lines.append(
+        f"eps is at {delta}, for {float(made.codebook.collection.honest_fraction):.0%} honest reports: "
+        "an assumption that nothing enforces"
+    )
+    lines += [f"! {line}" for one in made.metrics for line in one.advice]
+    lines += ["", *(f"{one.metric.name}: {one.why}" for one in made.metrics)]
+    return "\n".join(lines)
+
+
+def _draw(codebook: Codebook, devices: int, floor: int, path: Path) -> None:
+    """Two panels over the number of devices, one line a metric."""
+    import altair as alt
+
+    rows = _points(codebook, devices, floor)
+    axis = alt.Axis(format="~s", labelOverlap=True)
+    base = alt.Chart(plotting.as_data(rows)).encode(
+        x=alt.X("devices:Q", scale=alt.Scale(type="log", nice=False), axis=axis, title="devices per period"),
+        color=alt.Color("metric:N", scale=alt.Scale(scheme="tableau10")),
+    )
+    marks = alt.Scale(domain=["released", "discarded"], range=["circle", "cross"])
+    planned = alt.Chart(plotting.as_data([{"devices": devices}])).mark_rule(strokeDash=[4, 4]).encode(x="devices:Q")
+
+    def panel(field: str, title: str) -> Any:
+        y = alt.Y(f"{field}:Q", scale=alt.Scale(type="log"), title=title)
+        dots = base.mark_point(filled=True, size=45).encode(y=y, shape=alt.Shape("released:N", scale=marks))
+        return (base.mark_line().encode(y=y) + dots + planned).properties(width=420, height=220)
+
+    delta = float(codebook.collection.release_delta)
+    error = panel("error", "standard error (share, or part of the range)")
+    guarantee = panel("epsilon", f"epsilon of one release at delta {delta:g}")
+    title = f"{codebook.collection.name}: error and guarantee against the crowd"
+    (error | guarantee).properties(title=title).save(str(path), scale_factor=2)
+
+
+def _points(codebook: Codebook, devices: int, floor: int) -> list[dict[str, Any]]:
+    """Error and epsilon of each metric at several numbers of devices."""
+    from hubbub.accounting import guarantee, honest_reports
+    from hubbub.accounting.plan import min_batch
+
+    delta = codebook.collection.release_delta
+    sizes = sorted({max(2, round(devices * 30 ** (2 * i / (POINTS - 1) - 1))) for i in range(POINTS)})
+    rows: list[dict[str, Any]] = []
+    with click.progressbar([m for m in codebook.metrics if m.enabled], label="drawing", file=sys.stderr) as metrics:
+        for metric in metrics:
+            try:
+                needed: float = max(min_batch(metric, codebook), floor)
+            except InvalidParameter:
+                needed = math.inf
+            for size in sizes:
+                reports = int(size * metric.share)
+                honest = honest_reports(reports, codebook.collection.honest_fraction)
+                if honest:
+                    rows.append(
+                        {
+                            "devices": size,
+                            "metric": metric.name,
+                            "error": metric.expected_error(reports) / metric.values.span,
+                            "epsilon": guarantee(metric.mechanism, honest, delta).epsilon,
+                            "released": "released" if reports >= needed else "discarded",
+                        }
+                    )
+    return rows

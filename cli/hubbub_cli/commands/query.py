@@ -1,0 +1,159 @@
+"""`hubbub query`: estimates of a metric, with their intervals and what they cost, in the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import click
+
+from hubbub_cli.api_client import Refusal, ask, fetch
+from hubbub_cli.terminal import bars, estimates
+
+ADDRESS = "http://127.0.0.1:8702"
+_LINES = 3
+"""Values that are followed over time."""
+
+
+@click.command()
+@click.argument("metric", required=False)
+@click.option("--address", default=ADDRESS, show_default=True, envvar="HUBBUB_ADDRESS", help="The aggregator.")
+@click.option("--token", envvar="HUBBUB_TOKEN", help="Analyst token, where one is set. Better in HUBBUB_TOKEN.")
+@click.option("--from", "since", metavar="DATE", help="First period, as an ISO date or date-time.")
+@click.option("--to", "until", metavar="DATE", help="End of the range; the period that starts there is left out.")
+@click.option("--series", "as_series", is_flag=True, help="One estimate for each period, with the gaps.")
+@click.option(
+    "--compare",
+    "ranges",
+    nargs=2,
+    metavar="A B",
+    help="Two ranges, each written FROM..TO: how B differs from A, and whether noise alone could do it.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(1, 65_536),
+    help="Only this many values, the largest first; their intervals hold for all values. "
+    f"[default: {estimates.ROWS} of a longer list]",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Chance that an interval holds the truth.",
+)
+@click.option(
+    "--postprocess",
+    type=click.Choice(["none", "norm_sub", "base_cut", "clip"]),
+    default="none",
+    show_default=True,
+    help="Make raw estimates presentable; the answer says how.",
+)
+@click.option("--csv", "as_csv", is_flag=True, help="Print a table for other programs, one row per value.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as it came.")
+def query(
+    metric: str | None,
+    address: str,
+    token: str | None,
+    since: str | None,
+    until: str | None,
+    as_series: bool,
+    ranges: tuple[str, str] | None,
+    top: int | None,
+    confidence: float,
+    postprocess: str,
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    """Print what METRIC's releases say; without one, list what there is to ask for.
+
+    \b
+    hubbub query theme
+    hubbub query theme --from 2027-01-01 --to 2027-02-01 --top 5
+    hubbub query theme --series
+    hubbub query theme --compare 2027-01-01..2027-01-08 2027-01-08..2027-01-15
+
+    The bar is solid up to the lower limit, lighter up to the estimate and lightest up to the upper limit. A long curve
+    is printed in steps, a wide grid in several tables. With --csv and --json all values are printed, unless there is a
+    --top.
+    """
+    _refuse_contradictions(metric, since, until, as_series, ranges, postprocess, as_csv, as_json)
+    path, asked, show = "/v1/metrics", {}, None
+    if metric is not None:
+        kind = "compare" if ranges else "series" if as_series else "estimate"
+        show = {"compare": estimates.comparison, "series": estimates.course, "estimate": estimates.estimate}[kind]
+        path = f"/v1/metrics/{quote(metric, safe='')}/{kind}"
+        asked = {"confidence": str(confidence), "top": None if top is None else str(top)}
+        asked |= _sides(ranges) if ranges else {"from": since, "to": until, "postprocess": postprocess}
+        if top is None and not (as_csv or as_json):
+            asked |= _fitting(ask(address, "/v1/metrics", token=token), metric, kind)
+    if as_csv:
+        click.echo(fetch(address, path, asked, token, "text/csv"), nl=False)
+        return
+    try:
+        answer = ask(address, path, asked, token)
+    except Refusal as refusal:
+        if refusal.name != "nothing-released":
+            raise
+        hint = f"\nTry `hubbub query {metric} --series`: it shows what became of each period."
+        raise Refusal(refusal.message + hint, refusal.name) from refusal
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    elif show is not None:
+        bars.echo(show(answer))
+    else:
+        bars.echo(estimates.listing(answer))
+        if not any(version["released_periods"] for one in answer["metrics"] for version in one["versions"]):
+            click.echo(f"\n{estimates.empty(answer['metrics'])}", err=True)
+
+
+def _refuse_contradictions(
+    metric: str | None,
+    since: str | None,
+    until: str | None,
+    as_series: bool,
+    ranges: tuple[str, str] | None,
+    postprocess: str,
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    if as_csv and as_json:
+        raise click.UsageError("give either --csv or --json")
+    if metric is None and (as_series or ranges or since or until):
+        raise click.UsageError("name a METRIC; `hubbub query` alone lists them")
+    if ranges and (as_series or since or until):
+        raise click.UsageError("--compare has its own ranges: leave out --series, --from and --to")
+    if ranges and postprocess != "none":
+        raise click.UsageError("--compare takes raw estimates, which are unbiased: leave out --postprocess")
+
+
+def _sides(ranges: tuple[str, str]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for side, text in zip("ab", ranges, strict=True):
+        start, dots, end = text.partition("..")
+        if not (start and dots and end):
+            raise click.UsageError(f"{text!r} is not a range: write it FROM..TO, like 2027-01-01..2027-01-08")
+        found |= {f"{side}_from": start, f"{side}_to": end}
+    return found
+
+
+def _fitting(listed: Any, metric: str, kind: str) -> dict[str, str]:
+    """What to ask for so that it fits a screen.
+
+    Curves, grids and groups are asked for whole: with holes they would mislead. But for two cases: over time the value
+    that leads stands for all, and of the changes of what is no curve the largest are listed.
+    """
+    versions = [version for one in listed["metrics"] if one["name"] == metric for version in one["versions"]]
+    if kind == "series":
+        led = [one["value_count"] for one in versions if one["headline"]["label"] is not None]
+        rest = [one["value_count"] for one in versions if one["headline"]["label"] is None]
+        return ({"headline": "true"} if max(led, default=0) > _LINES else {}) | _top(rest, _LINES)
+    if any(one["shape"] == "curve" or (one["axes"] and kind == "estimate") for one in versions):
+        return {}
+    return _top([one["value_count"] for one in versions], estimates.ROWS)
+
+
+def _top(sizes: Sequence[int], most: int) -> dict[str, str]:
+    return {"top": str(most)} if max(sizes, default=0) > most else {}

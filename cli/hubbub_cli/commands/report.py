@@ -1,0 +1,56 @@
+"""`hubbub report`: the dashboard as one file that can be sent around, and opened without anything else."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from hubbub_cli.api_client import exchange, refusal
+from hubbub_cli.commands.query import ADDRESS
+from hubbub_cli.terminal import output_file
+
+_PATIENCE = 900.0
+"""Seconds for an answer: the ledger of a year may have to be composed first, and a report is worth the wait."""
+
+
+@click.command()
+@click.option("--address", default=ADDRESS, show_default=True, envvar="HUBBUB_ADDRESS", help="The aggregator.")
+@click.option("--token", envvar="HUBBUB_TOKEN", help="Analyst token, where one is set. Better in HUBBUB_TOKEN.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
+    help="Where to write it; an older file there is replaced.",
+)
+@click.option("--metric", "only", multiple=True, help="Only this metric in full; may be given several times.")
+def report(address: str, token: str | None, out: Path, only: tuple[str, ...]) -> None:
+    """Write what the dashboard shows as one HTML file: charts, tables, guarantees, and what is collected.
+
+    \b
+    hubbub report --out report.html
+    hubbub report --metric theme --metric dark_mode --out two.html
+
+    The file has everything inside. It makes no request and runs no script, and it has in it what an analyst may see:
+    send it to whoever may see that.
+    """
+    from hubbub_aggregator.dashboard.api_client import Problem, Question, Reply
+    from hubbub_aggregator.dashboard.single_file_report import report as write
+
+    output_file.refuse_if_nowhere(out)
+
+    async def send(question: Question) -> Reply:
+        return Reply(*await asyncio.to_thread(exchange, address, question.target, question.headers, _PATIENCE))
+
+    try:
+        html = asyncio.run(write(send, f"Bearer {token}" if token else None, _say, only))
+    except Problem as problem:
+        raise refusal(problem.title, problem.detail, problem.name, token) from problem
+    output_file.write(out, html)
+    click.echo(f"{out}  ({len(html.encode()) / 1000:,.0f} kB; open it in any browser)")
+
+
+def _say(what: str) -> None:
+    click.echo(f"  {what}", err=True)

@@ -1,0 +1,129 @@
+"""`hubbub shuffler damaged`: buckets of which reports are missing, or can't be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hubbub_cli.services.shuffler_storage import STATE_DIR, shuffler_storage
+
+if TYPE_CHECKING:
+    from hubbub_shuffler.storage import Damage, Storage
+
+__all__ = ["damaged"]
+
+_BUCKETS = click.argument("buckets", nargs=-1, metavar="[BUCKET]...")
+
+
+@click.group()
+def damaged() -> None:
+    """Buckets with damaged pages in the SQLite file, or of which a Redis lost reports; the shuffler may run meanwhile.
+
+    The shuffler lets what can be read go on by itself, after two looks: ten seconds apart on SQLite, ten minutes on
+    Redis. Left for you are buckets of which the aggregator may have a part already, and those that you do not want to
+    wait for.
+    """
+
+
+@damaged.command("list")
+@STATE_DIR
+@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
+def list_(state_dir: Path | None, as_json: bool) -> None:
+    """Read every report that waits; show the buckets that lack some, and what was lost before."""
+    with shuffler_storage(state_dir) as storage:
+        rows = [_row(found) for found in storage.repair.find()]
+        remains, counts = storage.repair.remains(), storage.overview().counts
+    lost = {name or "(unknown)": count.reports for (name, what), count in counts.items() if what in {"damaged", "lost"}}
+    if as_json:
+        click.echo(json.dumps({"buckets": rows, "lost": lost, "undeletable_tables": remains}))
+        return
+    if rows:
+        from hubbub_cli.terminal.table import table_or_records
+
+        click.echo(table_or_records(rows))
+    else:
+        click.echo("Every report that waits can be read.", err=True)
+    for name, reports in sorted(lost.items()):
+        click.echo(f"{name}: {reports} reports were lost before", err=True)
+    if any(row["lacks MiB"] for row in rows):
+        click.echo(
+            "What can be read is copied, for which the disk lacks room: make some there, or give the bucket up with "
+            "hubbub shuffler damaged discard",
+            err=True,
+        )
+    if remains:
+        click.echo(
+            f"{remains} tables of damaged buckets can't be deleted: once nothing waits, stop the shuffler and move "
+            "reports.sqlite and all files whose names begin with it out of the state directory",
+            err=True,
+        )
+
+
+@damaged.command()
+@STATE_DIR
+@_BUCKETS
+def salvage(state_dir: Path | None, buckets: Sequence[str]) -> None:
+    """Let what can be read go on now, in these BUCKETs or in all; the rest counts as lost."""
+    from hubbub_shuffler.storage import NeedsRoom
+
+    left = 0
+    with shuffler_storage(state_dir) as storage:
+        for found in _chosen(storage, buckets):
+            try:
+                mended = storage.repair.mend(found.bucket)
+            except NeedsRoom as error:
+                left += 1
+                click.echo(f"{_name(found)}: {error}", err=True)
+                continue
+            if mended is not None and mended.on_its_way:
+                left += 1
+                click.echo(f"{_name(found)}: the aggregator may have a part of it; it can only be discarded", err=True)
+            else:
+                lost = mended.lost if mended else 0
+                click.echo(f"{_name(found)}: {found.reports - lost} go on, {lost} are lost", err=True)
+    if left:
+        raise click.exceptions.Exit(1)
+
+
+@damaged.command()
+@STATE_DIR
+@_BUCKETS
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def discard(state_dir: Path | None, buckets: Sequence[str], yes: bool) -> None:
+    """Give up these BUCKETs, or all that are damaged, with what could still be read of them."""
+    with shuffler_storage(state_dir) as storage:
+        chosen = _chosen(storage, buckets)
+        if chosen and not yes:
+            click.confirm(f"Give up {len(chosen)} buckets for good?", abort=True, err=True)
+        for found in chosen:
+            click.echo(f"{_name(found)}: {storage.repair.discard(found.bucket)} are lost", err=True)
+        storage.forget()
+
+
+def _chosen(storage: Storage, names: Sequence[str]) -> list[Damage]:
+    known = {_name(found): found for found in storage.repair.find()}
+    for name in names:
+        if name not in known:
+            raise click.UsageError(f"no bucket {name} is damaged; hubbub shuffler damaged list shows all")
+    return [known[name] for name in dict.fromkeys(names)] if names else list(known.values())
+
+
+def _name(found: Damage) -> str:
+    metric, period, key = found.bucket
+    return f"{metric.hex()}:{period}:{key}"
+
+
+def _row(found: Damage) -> dict[str, object]:
+    return {
+        "bucket": _name(found),
+        "metric": found.name,
+        "state": found.state,
+        "reports": found.reports,
+        "unreadable": found.lost,
+        "on its way": "yes" if found.on_its_way else "no",
+        "lacks MiB": -(-found.lacks // 2**20),
+    }

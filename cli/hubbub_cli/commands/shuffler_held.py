@@ -1,0 +1,119 @@
+"""`hubbub shuffler held`: the batches that the aggregator refused and that the shuffler keeps all the same."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hubbub.period import Calendar
+from hubbub_cli.services.shuffler_storage import STATE_DIR, shuffler_storage
+
+if TYPE_CHECKING:
+    from hubbub_shuffler.storage import HeldBatch, Storage
+
+__all__ = ["held"]
+
+_LEASE = 60.0
+_LOOKS, _PAUSE = 50, 0.1
+_IDS = click.argument("ids", nargs=-1, metavar="[ID]...")
+
+
+@click.group()
+def held() -> None:
+    """Batches that the aggregator refused, and that are kept since this shuffler can't confirm why.
+
+    Works on the storage, while the shuffler runs and while it is stopped.
+    """
+
+
+@held.command("list")
+@STATE_DIR
+@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
+def list_(state_dir: Path | None, as_json: bool) -> None:
+    """Show them: id, metric, period, reports, why, since when (to the hour) and until when they are kept."""
+    with shuffler_storage(state_dir) as storage:
+        rows = [_row(batch, _calendar(storage)) for batch in storage.held_batches()]
+    if as_json:
+        click.echo(json.dumps(rows))
+    elif rows:
+        from hubbub_cli.terminal.table import table_or_records
+
+        click.echo(table_or_records(rows))
+    else:
+        click.echo("No batch is held.", err=True)
+
+
+@held.command()
+@STATE_DIR
+@_IDS
+def offer(state_dir: Path | None, ids: Sequence[str]) -> None:
+    """Offer batches again at once, those of these IDs or all; a running shuffler does so within a moment."""
+    with shuffler_storage(state_dir) as storage:
+        offered = storage.offer([batch.id for batch in _chosen(storage, ids)])
+    click.echo(f"{offered} to be offered", err=True)
+
+
+@held.command()
+@STATE_DIR
+@_IDS
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def discard(state_dir: Path | None, ids: Sequence[str], yes: bool) -> None:
+    """Delete batches for good, those of these IDs or all; they count under the reason of their refusal."""
+    with shuffler_storage(state_dir) as storage:
+        batches = _chosen(storage, ids)
+        reports = sum(batch.reports for batch in batches)
+        if batches and not yes:
+            click.confirm(f"Delete {len(batches)} batches with {reports} reports for good?", abort=True, err=True)
+        done = 0
+        for batch in batches:
+            claim = storage.claim_held(batch.id, _LEASE)
+            if claim is not None and storage.settle(claim, batch.why):
+                done += 1
+            else:
+                click.echo(f"{batch.id.hex()} is being offered now, or done with: look again", err=True)
+        for _ in range(_LOOKS):
+            if storage.forget() is not None:
+                break  # else files are being rewritten; a shuffler that runs goes on with it, or the next that starts
+            time.sleep(_PAUSE)
+    click.echo(f"{done} discarded", err=True)
+    if done < len(batches):
+        raise click.exceptions.Exit(1)
+
+
+def _chosen(storage: Storage, ids: Sequence[str]) -> list[HeldBatch]:
+    """All that are held, or those of these ids."""
+    batches = storage.held_batches()
+    known = {batch.id.hex(): batch for batch in batches}
+    for id_ in ids:
+        if id_ not in known:
+            raise click.UsageError(f"no batch {id_} is held; hubbub shuffler held list shows all")
+    return [known[id_] for id_ in dict.fromkeys(ids)] if ids else batches
+
+
+def _calendar(storage: Storage) -> Calendar | None:
+    from hubbub_shuffler.bundle.begun_periods import Held
+
+    seconds = Held.from_bytes(storage.held_periods()).seconds
+    return Calendar(seconds) if seconds else None
+
+
+def _row(batch: HeldBatch, calendar: Calendar | None) -> dict[str, object]:
+    return {
+        "id": batch.id.hex(),
+        "metric": batch.name,
+        "period": calendar.period(batch.period).label if calendar else batch.period,
+        "reports": batch.reports,
+        "why": batch.why,
+        "since": _time(batch.since),
+        "until": _time(batch.until) if batch.until else "unknown",
+    }
+
+
+def _time(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%MZ}"

@@ -1,0 +1,132 @@
+"""`hubbub up`: both services on this machine, on embedded storage, from nothing but a codebook."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from hubbub.codebook import Codebook
+from hubbub_cli.services.environment import passed_on
+from hubbub_cli.services.min_crowd import usual_floor
+from hubbub_cli.services.processes import Services
+
+_NO_CODEBOOK = """there is no {path}. Write one, for example:
+
+[collection]
+name = "my-app"
+period = "1d"
+device_epsilon = 2.0
+release = {{ epsilon = 0.5, delta = 1e-8 }}
+
+[metrics.dark_mode]
+type = "boolean"
+epsilon = 1.0
+missing = false
+"""
+
+_NOT_YET = """
+It may be later than that: {doubt}.
+If it is right, stop this and start it with --clock-is-right.
+"""
+
+
+@click.command()
+@click.option(
+    "--codebook",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("metrics.toml"),
+    show_default=True,
+    help="What is collected.",
+)
+@click.option(
+    "--state-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("hubbub-state"),
+    show_default=True,
+    help="Where both services keep what they hold.",
+)
+@click.option(
+    "--shuffler-port", type=click.IntRange(1, 65535), default=8701, show_default=True, help="Where devices report."
+)
+@click.option(
+    "--aggregator-port", type=click.IntRange(1, 65535), default=8702, show_default=True, help="Where analysts ask."
+)
+@click.option(
+    "--clock-is-right",
+    is_flag=True,
+    help="You have checked the time: believe this machine's clock at once, however long it was off.",
+)
+def up(codebook: Path, state_dir: Path, shuffler_port: int, aggregator_port: int, clock_is_right: bool) -> None:
+    """Run shuffler and aggregator here until Ctrl-C. No Redis, no Docker, no root.
+
+    Keys and tokens are made in the state directory on first start. Since one party runs both services, what holds
+    is each device's own (local) guarantee; for the other one, let two parties run `hubbub shuffler` and `hubbub
+    aggregator`.
+
+    HUBBUB_SHUFFLER_* and HUBBUB_AGGREGATOR_* variables are passed on, but for what is decided here: addresses, ports,
+    TLS, storage, state directories, codebook, identity, and what the two services know each other by. Those that have
+    no effect are named.
+    """
+    if not codebook.exists():
+        raise click.ClickException(_NO_CODEBOOK.format(path=codebook))
+    loaded = Codebook.load(codebook)
+    stop_on_sigterm()
+    click.echo("starting; the first start works out batch sizes and takes a few seconds ...", err=True)
+    confirmed = {"CLOCK_IS_RIGHT": "true"} if clock_is_right else {}
+    given = {name: passed_on(name, os.environ) for name in ("shuffler", "aggregator")}
+    if ignored := [variable for one in given.values() for variable in one.ignored]:
+        click.echo(f"warning: without effect here, since `hubbub up` decides it: {', '.join(ignored)}", err=True)
+    with Services(
+        state_dir.absolute(),
+        codebook.absolute(),
+        shuffler_port=shuffler_port,
+        aggregator_port=aggregator_port,
+        aggregator_settings=given["aggregator"].settings | confirmed,
+        shuffler_settings=given["shuffler"].settings | confirmed,
+    ) as services:
+        click.echo(welcome(loaded, services, time.time()))
+        services.watch()
+
+
+def stop_on_sigterm() -> None:
+    """Leave through the same door on SIGTERM as on Ctrl-C, so that no service is left behind."""
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(0))
+
+
+def welcome(codebook: Codebook, services: Services, now: float) -> str:
+    """What someone who has just started it needs to know next."""
+    collection = codebook.collection
+    period = collection.calendar.at(now)
+    first = datetime.fromtimestamp(period.closes_at(collection.grace), UTC)
+    doubt = services.clock_warning()
+    later = "" if doubt is None else _NOT_YET.format(doubt=doubt)
+    records = "\n".join(f"    client.record({m.name!r}, {m.values.example()!r})" for m in codebook.metrics if m.enabled)
+    floor = "" if services.floor == usual_floor() else f" --floor {services.floor}"
+    return f"""
+devices report to   {services.shuffler}
+dashboard           {services.aggregator}/     (open it in a browser)
+analysts ask at     {services.aggregator}     (try: hubbub query --address {services.aggregator})
+trust anchor        {services.anchor}
+
+    from hubbub_client import Client
+
+    client = Client({services.shuffler!r}, trust={services.anchor!r},
+                    consent=True, state_dir="my-app-state")
+{records}
+    client.flush(timeout=5)
+
+First numbers: the period that began {period.label} closes {first:%Y-%m-%d %H:%M:%S} UTC; a metric is released if
+enough devices reported it by then (`hubbub plan {services.codebook.name} --devices N{floor}` says how many are
+enough, never fewer than the {services.floor:,} that this shuffler waits for).
+{later}
+One operator runs both services here: the shuffle guarantee holds only if different parties run the two; until
+then each device's local epsilon is the promise.
+
+Ctrl-C stops both.
+"""

@@ -1,0 +1,1 @@
+"""Services and their state, for the commands that run or tend them."""

@@ -1,0 +1,211 @@
+"""Shuffler and aggregator as two real processes on embedded storage, for `hubbub up` and `hubbub demo`."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Literal, Self, TypeAlias
+
+import click
+
+from hubbub_cli.api_client import opener
+from hubbub_service_common.process import atomic_files
+
+STARTING = 60.0
+"""Seconds a service may take until it answers; batch sizes are computed at the first start."""
+STOPPING = 15.0
+
+Name: TypeAlias = Literal["shuffler", "aggregator"]
+
+
+@contextmanager
+def held_ports(count: int) -> Iterator[list[int]]:
+    """Ports of loopback that nobody listens on, and that the system gives to nobody who asks for any port meanwhile.
+
+    Our services can have them all the same: Linux lets one socket listen beside another that only holds the address.
+    Elsewhere it does not, and the ports are let go of at once.
+    """
+    with ExitStack() as holding:
+        probes = [holding.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", 0))
+        ports = [int(probe.getsockname()[1]) for probe in probes]
+        if sys.platform != "linux":
+            holding.close()
+        yield ports
+
+
+class Services:
+    """Both services, from entering to leaving. Tokens and keys are made in the state directory on first start."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        codebook: Path,
+        *,
+        shuffler_port: int,
+        aggregator_port: int,
+        aggregator_settings: Mapping[str, str] | None = None,
+        shuffler_settings: Mapping[str, str] | None = None,
+        log: IO[str] | None = None,
+    ) -> None:
+        """`log` receives what the services print; None leaves it on stderr. Of the environment they get no setting."""
+        self.state_dir, self.codebook, self._log = state_dir, codebook, log
+        self.shuffler = f"http://127.0.0.1:{shuffler_port}"
+        self.aggregator = f"http://127.0.0.1:{aggregator_port}"
+        self._ports = {"shuffler": shuffler_port, "aggregator": aggregator_port}
+        self._extra = {"shuffler": shuffler_settings or {}, "aggregator": aggregator_settings or {}}
+        self._own: dict[str, dict[str, str]] = {}
+        self._running: dict[str, subprocess.Popen[str]] = {}
+        self.anchor = ""
+
+    @property
+    def floor(self) -> int:
+        """Fewest reports that the shuffler lets leave together."""
+        from hubbub_cli.services.min_crowd import usual_floor
+
+        given = self._extra["shuffler"].get("MIN_BATCH_FLOOR", "")
+        return int(given) if given.isdecimal() and int(given) > 1 else usual_floor()  # another one the shuffler refuses
+
+    def __enter__(self) -> Self:
+        from hubbub.trust import anchor_of
+        from hubbub_aggregator.publication.keys import load_identity
+
+        for name, port in self._ports.items():
+            _refuse_taken(name, port)  # before anything is made: another process there would pass for our service
+        self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.anchor = anchor_of(load_identity(self.state_dir / "aggregator"))
+        token = _token(self.state_dir / "forward.token")
+        self._own = {
+            "aggregator": {
+                "CODEBOOK": str(self.codebook),
+                "SHUFFLER_TOKEN": token,
+                "SINGLE_OPERATOR": "true",
+                "SHUFFLER_ADDRESS": self.shuffler,
+                "SHUFFLER_FLOOR": str(self.floor),
+            },
+            "shuffler": {"AGGREGATOR": self.aggregator, "FORWARD_TOKEN": token, "TRUST": self.anchor},
+        }
+        try:
+            self.start("aggregator")
+            self.start("shuffler")
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def watch(self) -> None:
+        """Return only when a service ended by itself, which it should not."""
+        while True:
+            for name, process in self._running.items():
+                if process.poll() is not None:
+                    raise click.ClickException(f"the {name} stopped with exit code {process.returncode}")
+            time.sleep(0.5)
+
+    def process_id(self, name: Name) -> int:
+        """Of one service as it runs now, or ran last."""
+        return self._running[name].pid
+
+    def kill(self, name: Name) -> None:
+        """End one service as a power cut would. `start` brings it back."""
+        self._running[name].kill()
+        self._running[name].wait()
+
+    def start(self, name: Name) -> None:
+        """Start one service and wait until it is ready."""
+        prefix = f"HUBBUB_{name.upper()}_"
+        own = {
+            **self._own[name],
+            "HOST": "127.0.0.1",
+            "PORT": str(self._ports[name]),
+            "STATE_DIR": str(self.state_dir / name),
+        }
+        environment = {k: v for k, v in os.environ.items() if not k.upper().startswith(prefix)}
+        environment |= {prefix + key: value for key, value in {**own, **self._extra[name]}.items()}
+        self._running[name] = subprocess.Popen(  # noqa: S603  our own interpreter and module
+            [sys.executable, "-m", "hubbub_cli.services.child_process", str(os.getpid()), name],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            text=True,
+        )
+        self._wait_until_ready(name, f"http://127.0.0.1:{self._ports[name]}/readyz")
+
+    def _wait_until_ready(self, name: str, address: str) -> None:
+        until = time.monotonic() + STARTING
+        while time.monotonic() < until:
+            if self._running[name].poll() is not None:
+                raise click.ClickException(f"the {name} did not start; see what it printed above{self._log_hint()}")
+            try:
+                with opener(address).open(address, timeout=2):
+                    if self._running[name].poll() is None:
+                        return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.1)
+        raise click.ClickException(f"the {name} was not ready after {STARTING:.0f} seconds{self._log_hint()}")
+
+    def clock_warning(self) -> str | None:
+        """What the shuffler says of its clock, since closing waits for that; None if nothing."""
+        address = f"{self.shuffler}/readyz"
+        try:
+            with opener(address).open(address, timeout=2) as answer:
+                warnings = json.load(answer).get("warnings", [])
+        except (urllib.error.URLError, OSError, ValueError):
+            return None  # it is no reason not to run
+        return next((str(each["detail"]) for each in warnings if each["name"] == "clock"), None)
+
+    def _log_hint(self) -> str:
+        return f" ({self._log.name})" if self._log is not None else ""
+
+    def _stop(self) -> None:
+        """The shuffler first, so that it can hand over what it is forwarding; then, if need be, by force."""
+        for name in ("shuffler", "aggregator"):
+            if (process := self._running.get(name)) is None:
+                continue
+            process.terminate()
+            try:
+                process.wait(STOPPING)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _refuse_taken(name: str, port: int) -> None:
+    """Say so if somebody listens on this port. One who only holds the address is none: see `held_ports`."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+            probe.listen()
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                return  # the service says what is wrong
+            raise click.ClickException(
+                f"port {port} is in use: another `hubbub up`, or something else, listens there. Stop it, or choose "
+                f"another port with --{name}-port. Nothing was started"
+            ) from None
+
+
+def _token(path: Path) -> str:
+    """The token between the two services: made once, readable by its owner only."""
+    if not path.exists():
+        atomic_files.write(path, secrets.token_hex(32).encode(), replace=False)
+    return path.read_text().strip()

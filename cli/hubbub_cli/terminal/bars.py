@@ -1,0 +1,222 @@
+"""Estimates as rows with bars, for a terminal of eighty columns or more; plain ASCII where it knows nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import click
+
+from hubbub.shapes import cell_label
+from hubbub.shortening import shortened, shortened_all
+from hubbub_cli.terminal.rounding import above
+from hubbub_cli.terminal.table import table
+
+COLUMNS = 80
+_NARROWEST, _WIDEST = 10, 40
+_LONGEST_NAME = 24
+LONGEST_PART = 14
+"""Of each of the two names of a cell of a grid."""
+LONGEST_CELL = 2 * LONGEST_PART + 10
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What bars are drawn with: sure, up to the estimate, up to the upper limit; then whiskers, zero, and a cut."""
+
+    sure: str
+    likely: str
+    possible: str
+    left: str
+    line: str
+    right: str
+    middle: str
+    zero: str
+    cut: str
+
+
+BLOCKS = Signs("█", "▓", "░", "├", "─", "┤", "●", "┊", "…")
+PLAIN = Signs("#", "=", "-", "[", "-", "]", "o", ":", "~")
+
+
+def signs(encoding: str | None = None) -> Signs:
+    """Blocks, unless the terminal's encoding lacks them."""
+    try:
+        "█▓░├─┤●┊…→".encode(encoding or getattr(sys.stdout, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return PLAIN
+    return BLOCKS
+
+
+def columns() -> int:
+    """How wide a line may be: the terminal, or eighty columns for a pipe."""
+    return max(COLUMNS, shutil.get_terminal_size((COLUMNS, 24)).columns) if sys.stdout.isatty() else COLUMNS
+
+
+def echo(text: str) -> None:
+    """Print to stdout; colours are left out unless it is a terminal, and where NO_COLOR is set."""
+    click.echo(text, color=False if os.environ.get("NO_COLOR") else None)
+
+
+def bar(low: float, estimate: float, high: float, width: int, most: float = 1.0, drawn: Signs = BLOCKS) -> str:
+    """Filled up to the lower limit, darker to the estimate, lighter to the upper one; `width` signs are `most`."""
+    at = [round(width * min(max(share / most, 0.0), 1.0)) for share in (low, estimate, high)]
+    at = [at[0], max(at[0], at[1]), max(at)]
+    return drawn.sure * at[0] + drawn.likely * (at[1] - at[0]) + drawn.possible * (at[2] - at[1])
+
+
+def whisker(low: float, middle: float, high: float, ends: tuple[float, float], width: int, drawn: Signs) -> str:
+    """An interval between two ends of a scale, with a mark where zero lies; nothing without room for it."""
+    if not width:
+        return ""
+    span = (ends[1] - ends[0]) or 1.0
+
+    def place(number: float) -> int:
+        return min(max(round((number - ends[0]) / span * (width - 1)), 0), width - 1)
+
+    line = [" "] * width
+    line[place(low) : place(high) + 1] = drawn.line * (place(high) - place(low) + 1)
+    line[place(low)], line[place(high)] = drawn.left, drawn.right
+    if ends[0] < 0 < ends[1] and line[place(0.0)] in {" ", drawn.line}:
+        line[place(0.0)] = drawn.zero
+    line[place(middle)] = drawn.middle
+    return "".join(line).rstrip()
+
+
+def number(value: float | None, *, share: bool) -> str:
+    """A share as a percentage, a mean as it is, a dash for what is not there."""
+    if value is None:
+        return "-"
+    return f"{100 * value:.1f}%" if share else f"{value:.4g}"
+
+
+def estimates(
+    values: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    *,
+    share: bool,
+    truth: bool = False,
+    first: str = "value",
+    longest: int = _LONGEST_NAME,
+) -> str:
+    """A row for each value: estimate, interval and, where it is known, the truth; bars fill what is left of a line."""
+    drawn = signs()
+    shown = ["estimate", "low", "high"]
+    head = [first, *(["truth"] if truth else []), *shown]
+    rows = [
+        [name, *(number(row.get(column), share=share) for column in head[1:])]
+        for name, row in zip(shorts(names, drawn, longest), values, strict=True)
+    ]
+    limits = [(_or(row, "low"), row.get("estimate"), _or(row, "high")) for row in values]
+    found = [limit for limit in limits if limit[1] is not None]
+    if not found or (not share and len(found) < 2):
+        return table(head, rows)
+    width = room(head, rows)
+    most = min(1.0, max(high for _, _, high in found)) if share else 0.0
+    ends = (min(low for low, _, _ in found), max(high for _, _, high in found))
+
+    def draw(limit: tuple[Any, Any, Any]) -> str:
+        if limit[1] is None or not width:
+            return ""
+        return bar(*limit, width, most or 1.0, drawn) if share else whisker(*limit, ends, width, drawn)
+
+    return table([*head, ""], [[*row, draw(limit)] for row, limit in zip(rows, limits, strict=True)])
+
+
+def grid(values: Sequence[Mapping[str, Any]], down: Mapping[str, Any], across: Mapping[str, Any]) -> str:
+    """Cells as a table: each estimate with half the width of its interval. Columns that do not fit make another table.
+
+    A value is placed by its label: the largest may come first in an answer.
+    """
+    drawn, found = signs(), {cell["label"]: cell for cell in values}
+    title = spelled(f"{along(down)} / {along(across)}", drawn)
+    head = title if len(title) <= _LONGEST_NAME else ""
+    side = [head, *shorts(down["labels"], drawn)]
+    blocks: list[list[list[str]]] = []
+    taken = columns()
+    for name, column in zip(shorts(across["labels"], drawn, LONGEST_PART), across["labels"], strict=True):
+        told = [name, *(_cell(found.get(cell_label(row, column)), drawn) for row in down["labels"])]
+        wide = 2 + max(map(len, told))
+        if taken + wide > columns():
+            blocks.append([side])
+            taken = max(map(len, side))
+        blocks[-1].append(told)
+        taken += wide
+    tables = [table(*_turned(block)) for block in blocks]
+    return "\n\n".join(tables if head else [f"{title}\n{tables[0]}", *tables[1:]])
+
+
+def _turned(block: Sequence[Sequence[str]]) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Columns as a header and rows."""
+    header, *rows = zip(*block, strict=True)
+    return header, list(rows)
+
+
+def _cell(cell: Mapping[str, Any] | None, drawn: Signs) -> str:
+    if cell is None:
+        return "-"
+    low, high = cell["low"], cell["high"]
+    half = "?" if low is None or high is None else f"{50 * (high - low):.1f}"
+    return f"{number(cell['estimate'], share=True)} {'±' if drawn is BLOCKS else '+-'}{half}"
+
+
+def cells(down: Mapping[str, Any], across: Mapping[str, Any]) -> dict[str, str]:
+    """The cells of a grid by label, each of the two names shortened by itself."""
+    drawn = signs()
+    cross = "×" if drawn is BLOCKS else "x"
+    rows, names = (
+        zip(axis["labels"], shorts(axis["labels"], drawn, LONGEST_PART), strict=True) for axis in (down, across)
+    )
+    return {cell_label(row, column): f"{r} {cross} {c}" for (row, r), (column, c) in product(rows, names)}
+
+
+def along(axis: Mapping[str, Any], most: int = _LONGEST_NAME) -> str:
+    """What values run along, and in which unit."""
+    name = shortened(axis["name"], most, signs().cut)
+    return f"{name} ({axis['unit']})" if axis.get("unit") else str(name)
+
+
+def spread(count: int, most: int, keep: Iterable[int] = ()) -> list[int]:
+    """Indexes of so many of a list as fit, evenly spaced, in order: the first, the last, and those to be kept."""
+    if count <= most:
+        return list(range(count))
+    return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)} | set(keep))
+
+
+def room(head: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """What a line has left for a bar beside these columns; 0 if that is too little for one."""
+    left = columns() - sum(max(map(len, column)) + 2 for column in zip(head, *rows, strict=True))
+    return min(left, _WIDEST) if left >= _NARROWEST else 0
+
+
+def short(name: str, drawn: Signs, most: int = _LONGEST_NAME) -> str:
+    """A name that leaves room for its numbers, in letters that the terminal has."""
+    return shortened(spelled(name, drawn), most, drawn.cut)
+
+
+def shorts(names: Sequence[str], drawn: Signs, most: int = _LONGEST_NAME) -> list[str]:
+    """The same for a list whose names are still told apart."""
+    return shortened_all([spelled(name, drawn) for name in names], most, drawn.cut)
+
+
+def spelled(name: str, drawn: Signs) -> str:
+    """In letters that the terminal has."""
+    return name if drawn is BLOCKS else name.encode("ascii", "replace").decode()
+
+
+def promise(privacy: Mapping[str, Any]) -> str:
+    """The two guarantees in one line."""
+    return (
+        f"eps {above(privacy['epsilon'])} at delta {privacy['delta']:g} ({privacy['method']}); "
+        f"if shuffler and aggregator collude: eps {privacy['local_epsilon']:g}"
+    )
+
+
+def _or(row: Mapping[str, Any], name: str) -> Any:
+    """A limit, or the estimate where there is none."""
+    return row.get("estimate") if row.get(name) is None else row[name]

@@ -1,0 +1,241 @@
+"""An aggregator's answers as text: the numbers, then what they rest on and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import fill
+from typing import Any
+
+import click
+
+from hubbub_cli.terminal import bars
+from hubbub_cli.terminal.rounding import above
+from hubbub_cli.terminal.table import table
+
+__all__ = ["ROWS", "comparison", "course", "estimate", "listing"]
+
+ROWS = 20
+"""Values that fit a screen."""
+
+
+def listing(answer: Any) -> str:
+    """What there is to ask for."""
+    rows = [
+        [
+            metric["name"],
+            metric["versions"][-1]["type"],
+            metric["versions"][-1]["mechanism"]["name"],
+            str(metric["versions"][-1]["released_periods"]),
+            metric["versions"][-1]["last"] or "nothing yet",
+        ]
+        for metric in answer["metrics"]
+    ]
+    return table(["metric", "type", "mechanism", "releases", "newest"], rows)
+
+
+def estimate(answer: Any) -> str:
+    """Every id of the metric: what was found, from how many reports, at what cost."""
+    return "\n\n".join("\n".join(_segment(answer, segment)) for segment in answer["segments"])
+
+
+def _segment(answer: Any, segment: Any) -> Iterator[str]:
+    periods = segment["periods"]
+    more = "" if segment["complete"] else " (more may still come)"
+    yield _title(
+        answer["metric"],
+        f"{periods['from']} to {periods['to']}: {segment['reports']:,} reports by {segment['mechanism']['name']}{more}",
+    )
+    yield from shaped(segment)
+    if (left := segment["value_count"] - len(segment["values"])) > 0:
+        yield f"and {left:,} smaller ones"
+    yield ""
+    yield from _interval(segment["interval"])
+    yield from _postprocessed(segment["postprocess"])
+    yield from _cost(segment["privacy"], segment["manipulation"], segment, what="an estimate")
+
+
+def shaped(segment: Any) -> Iterator[str]:
+    """The values of a segment in the form that goes with their shape, and what was left out of it."""
+    values = segment["values"]
+    if segment["shape"] == "grid" and len(values) == segment["value_count"]:
+        yield bars.grid(values, *segment["axes"])
+        return
+    values, left_out = _in_order(segment)
+    names = _names(values, segment)
+    first, share = _heading(segment), segment["measure"] == "share"
+    yield bars.estimates(values, names, share=share, first=first, longest=bars.LONGEST_CELL)
+    if segment["unit"]:
+        yield f"in {segment['unit']}"
+    yield from left_out
+
+
+def _in_order(shown: Any) -> tuple[list[Any], list[str]]:
+    """Values as they are listed. A curve stands in its own order, and where nobody chose its values it is thinned."""
+    values = shown["values"]
+    if shown["shape"] != "curve":
+        return values, []
+    place = {label: number for number, label in enumerate(shown["axes"][0]["labels"])}
+    values = sorted(values, key=lambda row: place[row["label"]])
+    if shown["interval"].get("selection") or len(values) <= ROWS:
+        return values, []
+    leads = [number for number, row in enumerate(values) if row["label"] == shown["headline"]["label"]]
+    kept = bars.spread(len(values), ROWS, leads)
+    also = " and the one that leads" if leads else ""
+    said = f"{len(kept)} of {len(values):,} places, evenly spaced{also}; --csv has all"
+    return [values[number] for number in kept], [said]
+
+
+def _names(values: Sequence[Any], shown: Any) -> list[str]:
+    """What the values are called: of a cell of a grid, each name is shortened by itself."""
+    if shown["shape"] == "grid":
+        cells = bars.cells(*shown["axes"])
+        return [cells[row["label"]] for row in values]
+    return bars.shorts([row["label"] for row in values], bars.signs())
+
+
+def _heading(shown: Any) -> str:
+    """Above the names of the values: what they run along."""
+    cross = " × " if bars.signs() is bars.BLOCKS else " x "
+    short = [bars.along(axis, bars.LONGEST_PART) if shown["axes"][1:] else bars.along(axis) for axis in shown["axes"]]
+    return bars.spelled(cross.join(short) or "value", bars.signs())
+
+
+def course(answer: Any) -> str:
+    """One row per period, one block per value; where one value says all, of that one."""
+    found = [point for point in answer["points"] if point["values"]]
+    leading = {segment["headline"]["label"] for segment in answer["segments"]}
+    share = all(segment["measure"] == "share" for segment in answer["segments"])
+    periods = answer["periods"]
+    lines = [_title(answer["metric"], f"{periods['from']} to {periods['to']} by periods of {periods['length']}")]
+    labels = list(dict.fromkeys(row["label"] for point in found for row in point["values"]))
+    if labels and None not in leading:
+        labels = [label for label in labels if label in leading] or labels
+    titles = _titles(labels, answer["segments"][-1]) if labels else {}
+    for label in labels:
+        rows: list[Mapping[str, Any]] = [
+            next((row for row in point["values"] if row["label"] == label), {}) for point in answer["points"]
+        ]
+        names = [_period(point) for point in answer["points"]]
+        lines += [
+            f"{titles[label]}:",
+            bars.estimates(rows, names, share=share, first="period"),
+            "",
+        ]
+    if not labels:
+        lines += [table(["period", "state"], [[p["period"], p["state"]] for p in answer["points"]]), ""]
+    states = {point["state"] for point in answer["points"]}
+    lines += [f"{state}: {meaning}" for state, meaning in _STATES.items() if state in states]
+    if found:
+        lines += [*_interval(found[-1]["interval"]), *_postprocessed(answer["postprocess"])]
+        newest = answer["segments"][-1]
+        lines += _cost(answer["privacy"], newest["manipulation"], newest, what="an estimate")
+    return "\n".join(lines)
+
+
+def _titles(labels: Sequence[str], segment: Any) -> dict[str, str]:
+    """What stands above the course of a value: its name, where on which axis it is, and the unit of its numbers."""
+    cells = bars.cells(*segment["axes"]) if segment["shape"] == "grid" else {}
+    unit = f", in {segment['unit']}" if segment["unit"] else ""
+    on = f"{_heading(segment)}, " if segment["axes"] else ""
+    return {label: f"{on}{cells.get(label) or bars.short(label, bars.signs())}{unit}" for label in labels}
+
+
+_STATES = {
+    "open": "something may still come for this period",
+    "deleted": "it was released, and is past its retention",
+    "discarded": "the shuffler deleted it; the operations page says why",
+    "not-released": "the period is over and nothing was released",
+}
+
+
+def _period(point: Mapping[str, Any]) -> str:
+    return point["period"] if point["state"] == "released" else f"{point['period']} {point['state']}"
+
+
+def comparison(answer: Any) -> str:
+    """A row for each value: before, after, the difference, and how surprising it would be by noise alone."""
+    share, a, b = answer["measure"] == "share", answer["a"], answer["b"]
+    drawn = bars.signs()
+    values, left_out = _in_order(answer)
+    if (left := answer["value_count"] - len(answer["values"])) > 0:
+        left_out.append(f"and {left:,} smaller changes")
+    head = [_heading(answer), "a", "b", "b - a", "low", "high", "p"]
+    rows = [
+        [
+            name,
+            *(bars.number(row[key], share=share) for key in ("a", "b", "difference", "low", "high")),
+            _p_value(row["adjusted_p_value"]),
+        ]
+        for name, row in zip(_names(values, answer), values, strict=True)
+    ]
+    limits: list[list[float]] = [
+        [row["difference"] if row[key] is None else row[key] for key in ("low", "difference", "high")] for row in values
+    ]
+    width = bars.room(head, rows)
+    ends = (min(0.0, *(limit[0] for limit in limits)), max(0.0, *(limit[2] for limit in limits)))
+    drawings = [bars.whisker(low, middle, high, ends, width, drawn) for low, middle, high in limits]
+    lines = [
+        click.style(answer["metric"], bold=True) + ": b against a",
+        *(_side(name, side) for name, side in (("a", a), ("b", b))),
+        table([*head, ""], [[*row, line] for row, line in zip(rows, drawings, strict=True)]),
+        *([f"in {answer['unit']}"] if answer["unit"] else []),
+        *left_out,
+        "",
+        _wrapped(f"p: how often noise alone would do this. Correction: {answer['correction']}"),
+        *_interval(answer["interval"]),
+        _wrapped(f"about {answer['estimand']}"),
+        *_cost(answer["privacy"], answer["manipulation"], answer, what="a difference"),
+    ]
+    return "\n".join(lines)
+
+
+def _side(name: str, side: Any) -> str:
+    more = "" if side["complete"] else " (more may still come)"
+    return f"{name}: {side['periods']['from']} to {side['periods']['to']}, {side['reports']:,} reports{more}"
+
+
+def _p_value(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
+
+
+def _title(metric: str, rest: str) -> str:
+    # wrapped before it is styled: what makes letters bold takes no room
+    return _wrapped(f"{metric}, {rest}").replace(metric, click.style(metric, bold=True), 1)
+
+
+def _interval(interval: Any) -> Iterator[str]:
+    yield _wrapped(f"{100 * interval['confidence']:.10g} % intervals: {interval['kind']}")
+    if interval.get("selection"):
+        yield _wrapped(interval["selection"])
+
+
+def _postprocessed(method: str) -> Iterator[str]:
+    if method != "none":
+        yield f"post-processed by {method}: biased, for display only"
+
+
+def _cost(privacy: Any, manipulation: Any, shown: Any, *, what: str) -> Iterator[str]:
+    """The two guarantees, whom they are for, and how far fakes could shift what is shown."""
+    yield f"privacy: eps {above(privacy['epsilon'])} at delta {privacy['delta']:g} ({privacy['method']}),"
+    yield f"         for {privacy['unit']};"
+    yield f"         {privacy['honest_reports']:,} honest reports assumed, and a shuffler that does not collude"
+    yield f"if shuffler and aggregator collude: eps {privacy['if_collusion']['epsilon']:g}"
+    shift = bars.number(manipulation["per_thousand_fakes"], share=shown["measure"] == "share")
+    unit = f" {shown['unit']}" if shown["unit"] else ""
+    yield f"if one report in a thousand is made up, {what} can be off by {shift}{unit}"
+    if privacy.get("note"):
+        yield _wrapped(privacy["note"])
+
+
+def _wrapped(text: str) -> str:
+    return fill(text, bars.columns())
+
+
+def empty(metrics: Sequence[Any]) -> str:
+    """What to do while there is nothing to see."""
+    if not metrics:
+        return "no metric is collected: write one into metrics.toml, and check it with `hubbub codebook check`"
+    return (
+        "nothing has been released yet: a period is released once it and its grace are over and enough devices "
+        "reported; `hubbub plan` says how many are enough, `hubbub query METRIC --series` what became of each period"
+    )

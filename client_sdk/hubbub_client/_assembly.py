@@ -1,0 +1,108 @@
+"""What a client is made of, put together. Loaded when the first client is made, not when the package is imported."""
+
+from __future__ import annotations
+
+import logging  # noqa: F401  before threads have something to say: see `_loading`
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+# What a client shows is loaded with it, too: a forked child may not be able to import any more.
+import hubbub_client._budget.account
+import hubbub_client._display.preview  # noqa: F401  as above
+from hubbub.randomness import Randomness, SystemRandomness
+from hubbub_client._budget.device_limits import Limits
+from hubbub_client._budget.ledger import Ledger
+from hubbub_client._codebooks.bundle_cache import BundleSource, trust_anchors
+from hubbub_client._codebooks.in_force import packaged
+from hubbub_client._consent.consent import Consent, is_set
+from hubbub_client._consent.opt_out import OptOut
+from hubbub_client._consent.participation import Attendance
+from hubbub_client._http.transport import check_address
+from hubbub_client._randomizing.randomize import Reports
+from hubbub_client._randomizing.sampling_coins import Coins, OneStream, SystemCoins
+from hubbub_client._recording.intake import Intake
+from hubbub_client._sending.backoff import Pace
+from hubbub_client._sending.cool_down import Rest
+from hubbub_client._sending.cycle import Courier
+from hubbub_client._sending.dispatch import Sending
+from hubbub_client._sending.flush import Delivery
+from hubbub_client._sending.outbox import Lane
+from hubbub_client._state.database import State
+from hubbub_client._state.errors import NoDurableState
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Codebook
+    from hubbub_client._counters import Counts
+    from hubbub_client._http.transport import Transport
+
+__all__ = ["Parts", "assemble"]
+
+
+class Parts(NamedTuple):
+    """One client's."""
+
+    limits: Limits
+    pace: Pace
+    codebook: Codebook | None
+    """The one that came with the app."""
+    optout: OptOut
+    consent: Consent
+    attendance: Attendance
+    state: State
+    intake: Intake
+    courier: Courier
+    delivery: Delivery
+    strict: bool
+    """What the environment says about it."""
+
+
+def assemble(
+    address: str,
+    *,
+    trust: str | Sequence[str] | None,
+    consent: bool | Callable[[], bool],
+    state_dir: Path | str,
+    codebook: Codebook | Path | str | None,
+    limits: tuple[float | None, float | None, str | None, str | Sequence[str] | None],
+    clock: Callable[[], float],
+    rng: Randomness | None,
+    coins: Coins | None,
+    pace: Pace | None,
+    way: tuple[Transport | None, Path | str | None, str | None],
+    attend: Callable[[], bool],
+    start: Callable[[], None],
+    counts: Counts,
+) -> Parts:
+    """Everything that is needed to record and send; what an app wrote wrongly is an InvalidParameter here."""
+    check_address(address)
+    anchors = trust_anchors(trust, address)
+    device, shipped = Limits.of(*limits), None
+    with suppress(NoDurableState):  # a child that cannot read it reports nothing
+        shipped = None if codebook is None else packaged(codebook)
+    coins = coins or (SystemCoins() if rng is None else OneStream(rng))
+    rng, pace, optout = rng or SystemRandomness(), pace or Pace(), OptOut(state_dir)
+    asked = Consent(consent, os.environ, optout)
+    state, ledger = State(state_dir, clock, counts), Ledger(device)
+    attendance = Attendance(state, optout)
+    intake = Intake(state, ledger, rng, counts)
+    courier = Courier(
+        state=state,
+        source=BundleSource(state, anchors, coins),
+        intake=intake,
+        reports=Reports(state, ledger, device, rng, coins),
+        sending=Sending(state),
+        counts=counts,
+        limits=device,
+        coins=coins,
+        pace=pace,
+        rests={lane: Rest(state, pace, clock, coins, lane) for lane in Lane},
+        clock=clock,
+        attend=attend,
+        doubt=attendance.doubt,
+    )
+    delivery = Delivery(address, *way, courier, pace, counts, start)
+    strict = is_set(os.environ, "HUBBUB_STRICT")
+    return Parts(device, pace, shipped, optout, asked, attendance, state, intake, courier, delivery, strict)

@@ -1,0 +1,1 @@
+"""The privacy budget: what was spent, and the limits of this device."""

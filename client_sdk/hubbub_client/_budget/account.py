@@ -1,0 +1,150 @@
+"""The account of a device: what it has spent, on what, and what its limits are. For people to read."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from hubbub.period import DAY
+from hubbub_client._budget.ledger import Decision, spent_ever, spent_on
+from hubbub_client._display.wording import moment, number
+from hubbub_client._state.errors import NoDurableState
+
+if TYPE_CHECKING:
+    from hubbub_client._budget.device_limits import Limits
+    from hubbub_client._state.database import State
+
+__all__ = ["Account", "Entry", "MetricAccount", "account_of", "read_account"]
+
+_LAST_PERIODS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What was decided for a metric and a span of time, from `start` up to `end` (Unix seconds)."""
+
+    start: int
+    end: int
+    decision: Decision
+    epsilon: float
+    """Charged for it: 0 unless `decision` is `charged` or `spent`."""
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "start": moment(self.start),
+            "end": moment(self.end),
+            "decision": self.decision.value,
+            "epsilon": self.epsilon,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MetricAccount:
+    """One metric, under its name: an edit that gives it a new id opens no new account."""
+
+    name: str
+    spent: float
+    """Ever."""
+    reports: int
+    """How many reports were randomized, ever."""
+    periods: tuple[Entry, ...]
+    """The newest first, some of them."""
+
+    def document(self) -> dict[str, Any]:
+        periods = [entry.document() for entry in self.periods]
+        return {"name": self.name, "spent": self.spent, "reports": self.reports, "periods": periods}
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """All of it. `str()` is for people, `document()` for JSON."""
+
+    metrics: tuple[MetricAccount, ...]
+    spent: float
+    """Ever, over all metrics; what a damaged file took with it is missing here, see `complete`."""
+    spent_today: float
+    """On this UTC day."""
+    max_epsilon: float | None = None
+    """The device's limit per UTC day; None: no limit, or not known where the account is read from the file alone."""
+    lifetime_epsilon: float | None = None
+    complete: bool = True
+    """False: more may have been spent, as a state file was damaged, or cannot be read now."""
+    closed_before: float | None = None
+    """After such damage: periods that began before this moment, and its UTC day, are not reported."""
+
+    def metric(self, name: str) -> MetricAccount | None:
+        return next((metric for metric in self.metrics if metric.name == name), None)
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "spent": self.spent,
+            "spent_today": self.spent_today,
+            "max_epsilon": self.max_epsilon,
+            "lifetime_epsilon": self.lifetime_epsilon,
+            "complete": self.complete,
+            "closed_before": None if self.closed_before is None else moment(self.closed_before),
+            "metrics": [metric.document() for metric in self.metrics],
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"Charged today: epsilon {number(self.spent_today)}{_of(self.max_epsilon)}. "
+            f"Ever: {number(self.spent)}{_of(self.lifetime_epsilon)}."
+        ]
+        if not self.complete:
+            lines.append("More may have been spent: a state file was damaged, or cannot be read now.")
+        for metric in self.metrics:
+            lines.append(f"  {metric.name}: epsilon {number(metric.spent)} charged, {metric.reports} report(s) made")
+            for entry in metric.periods:
+                spent = f", epsilon {number(entry.epsilon)}" if entry.epsilon else ""
+                lines.append(f"    {moment(entry.start)} to {moment(entry.end)}: {entry.decision.value}{spent}")
+        return "\n".join(lines)
+
+
+def account_of(state: State, limits: Limits, now: float) -> Account:
+    """The account in a state file, with the limits of whoever asks; an empty one when there is no file yet."""
+    unread = state.exists()
+    if unread:
+        with suppress(NoDurableState), state.reading() as connection:
+            return read_account(connection, now, limits)
+    return Account((), 0.0, 0.0, _float(limits.max_epsilon), _float(limits.lifetime_epsilon), complete=not unread)
+
+
+def read_account(connection: sqlite3.Connection, now: float, limits: Limits | None = None) -> Account:
+    totals = {name: (epsilon, reports) for name, epsilon, reports in connection.execute("SELECT * FROM totals")}
+    names = {name for (name,) in connection.execute("SELECT DISTINCT metric FROM ledger")}
+    facts = dict(
+        connection.execute("SELECT name, value FROM facts WHERE name IN ('closed_before', 'lifetime_unknown')")
+    )
+    return Account(
+        tuple(_metric(connection, name, *totals.get(name, ("0", 0))) for name in sorted(names | totals.keys())),
+        float(spent_ever(connection)),
+        float(spent_on(connection, int(now // DAY))),
+        _float(limits.max_epsilon) if limits else None,
+        _float(limits.lifetime_epsilon) if limits else None,
+        "lifetime_unknown" not in facts,
+        facts.get("closed_before"),
+    )
+
+
+def _metric(connection: sqlite3.Connection, name: str, epsilon: str, reports: int) -> MetricAccount:
+    rows = connection.execute(
+        "SELECT start, end, decision, epsilon FROM ledger WHERE metric = ? ORDER BY end DESC LIMIT ?",
+        (name, _LAST_PERIODS),
+    )
+    entries = tuple(
+        Entry(start, end, Decision(decision), float(Fraction(spent)) if spent else 0.0)
+        for start, end, decision, spent in rows
+    )
+    return MetricAccount(name, float(Fraction(epsilon)), reports, entries)
+
+
+def _float(limit: Fraction | None) -> float | None:
+    return None if limit is None else float(limit)
+
+
+def _of(limit: float | None) -> str:
+    return "" if limit is None else f" of {number(limit)}"

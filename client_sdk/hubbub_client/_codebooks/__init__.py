@@ -1,0 +1,1 @@
+"""The signed bundle and the codebooks in force."""

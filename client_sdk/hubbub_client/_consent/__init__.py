@@ -1,0 +1,1 @@
+"""Consent: whether anything may be kept or sent."""

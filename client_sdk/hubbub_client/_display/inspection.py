@@ -1,0 +1,120 @@
+"""Looking into a state directory from outside: no client, no network, no consent, and nothing is changed."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hubbub.bundle import verify
+from hubbub.codebook import Codebook
+from hubbub.problems import HubbubError
+from hubbub_client._budget.account import Account, read_account
+from hubbub_client._budget.device_limits import NO_LIMITS
+from hubbub_client._codebooks.bundle_cache import signer_of
+from hubbub_client._codebooks.in_force import Book
+from hubbub_client._consent.opt_out import OptOut
+from hubbub_client._display.preview import Preview, read_preview
+from hubbub_client._integrity.quarantine import damaged_path
+from hubbub_client._randomizing.period_pins import read_pins
+from hubbub_client._state.database import FILE_NAME
+from hubbub_client._state.schema import VERSION
+
+__all__ = ["CannotInspect", "Inspection", "inspect"]
+
+
+class CannotInspect(Exception):
+    """There is nothing to look at, or it cannot be read; the text says what and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What a state directory holds."""
+
+    directory: str
+    disabled: bool
+    """Whether someone has switched it off."""
+    damaged: bool
+    """Whether a damaged file was put aside here."""
+    preview: Preview
+    account: Account
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "directory": self.directory,
+            "disabled": self.disabled,
+            "damaged_file": self.damaged,
+            **self.preview.document(),
+            "ledger": self.account.document(),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"State directory: {self.directory}"]
+        if self.disabled:
+            lines.append("Telemetry is switched off here: nothing is kept or sent.")
+        if self.damaged:
+            lines.append("A damaged file was put aside here.")
+        return "\n".join([*lines, str(self.preview), str(self.account)])
+
+
+def inspect(directory: Path, now: float) -> Inspection:
+    """What is in there. CannotInspect when that cannot be said."""
+    if not directory.is_dir():
+        raise CannotInspect(f"{directory} is not a directory: pass the app's state directory")
+    path = directory / FILE_NAME
+    disabled, damaged = OptOut(directory).given(), damaged_path(path).exists()
+    if not path.exists():
+        if not disabled and not damaged:
+            raise CannotInspect(f"{directory} holds no state of this SDK ({FILE_NAME}): nothing was ever kept there")
+        return Inspection(str(directory), disabled, damaged, Preview(None, (), (), ()), Account((), 0.0, 0.0))
+    with _reading(path) as connection:
+        return Inspection(
+            str(directory),
+            disabled,
+            damaged,
+            read_preview(connection, _book(connection)),
+            read_account(connection, now),
+        )
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    log = path.with_name(path.name + "-wal")
+    # Where nobody may write, not even SQLite for its locks; and where nobody is writing, as there is no log.
+    only_reading = not os.access(path.parent, os.W_OK) and not log.exists()
+    address = f"{path.resolve().as_uri()}?{'immutable=1' if only_reading else 'mode=ro'}"
+    try:
+        connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=5)
+    except sqlite3.Error as error:
+        raise CannotInspect(f"{path} cannot be read: {error}") from error
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version != VERSION:
+            raise CannotInspect(
+                f"{path} has version {version}, this software reads {VERSION}: use the version that the app uses, "
+                "or start the app once, which brings an older file up to date"
+            )
+        connection.execute("BEGIN")  # one moment for all that follows
+        yield connection
+    except sqlite3.Error as error:
+        raise CannotInspect(f"{path} cannot be read: {error}") from error
+    finally:
+        connection.close()
+
+
+def _book(connection: sqlite3.Connection) -> Book | None:
+    """The bundle as it was accepted then, whoever signed it; or the codebook that came with the app."""
+    facts = dict(connection.execute("SELECT name, value FROM facts WHERE name IN ('bundle', 'packaged')"))
+    try:
+        if "bundle" in facts:
+            book = Book.read(verify(facts["bundle"], (signer_of(facts["bundle"]),), 0.0), None)
+            return replace(book, pins=read_pins(connection, book, NO_LIMITS))
+        if "packaged" in facts:
+            return Book.before_any_bundle(Codebook.from_compiled(facts["packaged"]), NO_LIMITS)
+    except HubbubError:
+        return None
+    return None

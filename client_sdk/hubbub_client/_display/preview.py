@@ -1,0 +1,193 @@
+"""What will be sent, exactly, and why nobody can tell from it what was recorded. For people to read.
+
+It shows the person's own values, as far as they are still on the device, and so is for that person's eyes only.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from hubbub.period import duration_text
+from hubbub.problems import HubbubError
+from hubbub_client._display.wording import deniability, moment, number, report_in_words
+from hubbub_client._integrity.torn_rows import SOUND
+from hubbub_client._randomizing.randomize import at_once
+from hubbub_client._state.errors import NoDurableState
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Metric
+    from hubbub_client._codebooks.in_force import Book
+    from hubbub_client._state.database import State
+
+__all__ = ["CollectedMetric", "PendingValue", "Preview", "QueuedReport", "preview_of", "read_preview"]
+
+_GONE = "a metric that is no longer in the codebook"
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedReport:
+    """A randomized report that waits to be sent."""
+
+    metric: str
+    period: str
+    says: str
+    """The randomized value, in words: not what was recorded, or perhaps it is."""
+    sends_at: str
+    """Not before; UTC."""
+    epsilon: float | None
+    deniable: str
+    """Why it proves nothing."""
+    sealed: bool
+    """Whether it is sealed to the aggregator's key already; else that is done at sending."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PendingValue:
+    """A true value, still on the device only, that will be randomized."""
+
+    metric: str
+    period: str
+    reduce: str
+    recorded: int
+    """How many values were recorded so far."""
+    value: bool | str | float | None
+    """What stands for them now. The person's own: it is shown here, and nowhere else."""
+    randomized_at: str
+    """When it will be, at the earliest; UTC."""
+
+    def __repr__(self) -> str:
+        return f"PendingValue(metric={self.metric!r}, period={self.period!r}, recorded={self.recorded})"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedMetric:
+    """A metric of the codebook in force."""
+
+    name: str
+    description: str
+    type: str
+    mechanism: str
+    epsilon: float
+    period: str
+    reduce: str
+    share: float
+    missing: str | None
+    enabled: bool
+    owner: str
+    expires: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """All of it. `str()` is for people, `document()` for JSON."""
+
+    taking_part: bool | None
+    """Whether there is consent; None where only the state file was looked at."""
+    queued: tuple[QueuedReport, ...]
+    pending: tuple[PendingValue, ...]
+    metrics: tuple[CollectedMetric, ...]
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "taking_part": self.taking_part,
+            "queued": [asdict(report) for report in self.queued],
+            "pending": [asdict(value) for value in self.pending],
+            "metrics": [asdict(metric) for metric in self.metrics],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"Reports that wait to be sent: {len(self.queued)}"]
+        for report in self.queued:
+            epsilon = "" if report.epsilon is None else f" (epsilon {number(report.epsilon)})"
+            lines.append(f"  {report.metric}, {report.period}: says {report.says}{epsilon}")
+            lines.append(f"    not before {report.sends_at}; {report.deniable}")
+        lines.append(f"Values on this device, to be randomized: {len(self.pending)}")
+        for value in self.pending:
+            shown = "?" if value.value is None else repr(value.value)
+            lines.append(
+                f"  {value.metric}, {value.period}: {value.reduce} of {value.recorded} is {shown}, "
+                f"randomized from {value.randomized_at}"
+            )
+        lines.append(f"What is collected: {len(self.metrics)}")
+        for metric in self.metrics:
+            off = "" if metric.enabled else " (switched off)"
+            lines.append(
+                f"  {metric.name}{off}: {metric.description or 'no description'} "
+                f"[{metric.type}, {metric.reduce} per {metric.period}, {metric.mechanism}, "
+                f"epsilon {number(metric.epsilon)}]"
+            )
+        return "\n".join(lines)
+
+
+def preview_of(state: State, book: Book | None, *, taking_part: bool | None) -> Preview:
+    """The preview of a state file, empty when there is none."""
+    if state.exists():
+        with suppress(NoDurableState), state.reading() as connection:
+            return read_preview(connection, book, taking_part=taking_part)
+    return Preview(taking_part, (), (), _collected(book))
+
+
+def read_preview(connection: sqlite3.Connection, book: Book | None, *, taking_part: bool | None = None) -> Preview:
+    metrics = book.metrics() if book else {}
+    names = {metric.name: metric for metric in metrics.values()}
+    outbox = connection.execute(
+        "SELECT id, period, payload, send_at, sealed IS NOT NULL FROM outbox"  # noqa: S608  ours
+        f" WHERE {SOUND['outbox']} ORDER BY send_at"
+    )
+    queued = tuple(_queued(metrics.get(row[0]), *row[1:]) for row in outbox.fetchall())
+    reductions = connection.execute(
+        "SELECT metric, period, state, at FROM reductions"  # noqa: S608  ours
+        f" WHERE {SOUND['reductions']} ORDER BY period, metric"
+    )
+    pending = tuple(_pending(names.get(row[0]), *row[1:]) for row in reductions.fetchall())
+    return Preview(taking_part, queued, pending, _collected(book))
+
+
+def _queued(metric: Metric | None, period: int, payload: bytes, send_at: float, sealed: int) -> QueuedReport:
+    if metric is None:
+        return QueuedReport(_GONE, str(period), "unknown", moment(send_at), None, "it will be dropped", bool(sealed))
+    try:
+        says, why = report_in_words(metric, payload), deniability(metric, payload)
+    except HubbubError:
+        says, why = f"the bytes {payload.hex()}", "it will be refused, as it is damaged"
+    label = metric.calendar.period(period).label
+    return QueuedReport(metric.name, label, says, moment(send_at), float(metric.epsilon), why, bool(sealed))
+
+
+def _pending(metric: Metric | None, period: int, state: str, at: float) -> PendingValue:
+    try:
+        kept = json.loads(state)
+        count, value = int(kept["count"]), kept["value"]
+    except (ValueError, LookupError, TypeError):
+        count, value = 0, None
+    if metric is None:
+        return PendingValue(_GONE, str(period), "none", count, value, "never: it will be deleted")
+    span = metric.calendar.period(period)
+    due = at if at_once(metric) else span.end
+    return PendingValue(metric.name, span.label, metric.reduce, count, value, moment(due))
+
+
+def _collected(book: Book | None) -> tuple[CollectedMetric, ...]:
+    page = book.pages[-1] if book and book.pages else None
+    metrics = page.codebook.metrics if page and page.codebook else ()
+    return tuple(
+        CollectedMetric(
+            name=metric.name,
+            description=metric.description,
+            type=metric.type,
+            mechanism=metric.mechanism.name,
+            epsilon=float(metric.epsilon),
+            period=duration_text(metric.calendar.seconds),
+            reduce=metric.reduce,
+            share=float(metric.share),
+            missing=None if metric.missing is None else str(metric.missing),
+            enabled=metric.enabled,
+            owner=metric.owner,
+            expires=metric.expires.isoformat() if metric.expires else None,
+        )
+        for metric in metrics
+    )

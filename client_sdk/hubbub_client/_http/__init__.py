@@ -1,0 +1,1 @@
+"""HTTP with one deadline for name, connection, handshake and body."""

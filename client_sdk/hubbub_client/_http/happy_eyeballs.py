@@ -1,0 +1,79 @@
+"""Connecting to whichever of a name's addresses answers first, in the manner of Happy Eyeballs (RFC 8305)."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from hubbub_client._http.connection import TimeLimit
+    from hubbub_client._http.dns import Address
+
+__all__ = ["dial"]
+
+_HEAD_START = 0.25
+"""Seconds that an address has before the next is tried beside it."""
+
+
+def dial(addresses: Sequence[Address], limit: TimeLimit) -> socket.socket:
+    """A connection to one of these addresses; OSError when none takes one, TimeoutError when none does in time.
+
+    An address that swallows everything holds the others up for a moment only; and one that is merely far away is not
+    given up for them, however many there are.
+    """
+    rest = iter(_by_turns(addresses))
+    trying: set[socket.socket] = set()
+    failure = OSError("the name leads nowhere")
+    try:
+        with selectors.DefaultSelector() as selector:
+            while True:
+                address = next(rest, None)
+                if address is None and not trying:
+                    raise failure
+                if address is not None:
+                    try:
+                        plain = _begun(address)
+                    except OSError as error:
+                        failure = error
+                        continue
+                    trying.add(plain)
+                    selector.register(plain, selectors.EVENT_WRITE)
+                left = limit.left()
+                for key, _ in selector.select(left if address is None else min(left, _HEAD_START)):
+                    plain = cast("socket.socket", key.fileobj)
+                    selector.unregister(plain)
+                    trying.remove(plain)
+                    code = plain.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    if not code:
+                        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                        return plain
+                    plain.close()
+                    failure = OSError(code, os.strerror(code))
+    finally:
+        for plain in trying:
+            plain.close()
+
+
+def _begun(address: Address) -> socket.socket:
+    family, where = address
+    plain = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        plain.setblocking(False)
+        plain.connect(where)
+    except BlockingIOError:  # on its way
+        pass
+    except OSError:
+        plain.close()
+        raise
+    return plain
+
+
+def _by_turns(addresses: Sequence[Address]) -> list[Address]:
+    """The families by turns, as it is often one of them that leads nowhere."""
+    first = [address for address in addresses if address[0] == addresses[0][0]]
+    others = [address for address in addresses if address[0] != addresses[0][0]]
+    return [address for pair in zip_longest(first, others) for address in pair if address is not None]

@@ -1,0 +1,231 @@
+"""How requests leave the device: one small Protocol, and HTTP over the standard library.
+
+A transport carries bytes and judges nothing; what an answer means is decided in `hubbub_client._sending.upload`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol
+from urllib.parse import SplitResult, urlsplit
+
+from hubbub.bundle import LARGEST_BUNDLE
+from hubbub.loopback import is_loopback_host
+from hubbub.problems import InvalidParameter
+from hubbub_client._http.connection import Connection, TimeLimit, Way, authority, trusting
+from hubbub_client._http.dns import Lookup, system_lookup
+from hubbub_client._http.proxy import Proxy, proxy_from, proxy_of
+
+__all__ = ["Answer", "CannotReach", "HttpTransport", "Transport", "check_address", "is_loopback"]
+
+Answer = tuple[int, Mapping[str, str], bytes]
+"""Status, headers by lower-case name, body."""
+
+_PIECE = 65_536
+_LONGEST = 86_400.0
+"""Seconds. More than this, such as infinity, is no time limit that a socket could keep."""
+_SAME_FOR_EVERYONE = {"Accept-Encoding": "identity", "User-Agent": "hubbub"}
+"""No version and no platform: together with an address they would tell devices apart."""
+
+_NO_USER = "the address of the shuffler has a user or a password in it: no one logs in there"
+"""Said without the address, as opposed to anything else that is wrong with it."""
+
+_HUNG_UP = (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+
+
+class CannotReach(Exception):
+    """No answer that could be used came: no network, no server, not in time, or not now."""
+
+    def __init__(self, reason: str, retry_after: float = 0.0) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+
+
+class Transport(Protocol):
+    """Sends one request and returns the answer, whatever its status. Raises CannotReach when there is none."""
+
+    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """One request, and its answer: status, headers by lower-case name, body."""
+
+
+def _parsed(address: str) -> SplitResult:
+    try:
+        parts = urlsplit(address)
+        _ = parts.port  # refuses what is not a number
+    except ValueError as error:
+        if "@" in address:
+            raise InvalidParameter(_NO_USER) from None
+        raise InvalidParameter(f"{address!r} is not an address: {error}") from error
+    if "@" in parts.netloc:
+        raise InvalidParameter(_NO_USER)
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or parts.query
+        or parts.fragment
+        or not parts.path.isascii()
+        or not address.isprintable()  # what urlsplit leaves out in silence, or a request could not carry
+        or " " in address
+    ):
+        raise InvalidParameter(
+            f"the address of the shuffler is written like https://telemetry.example.com, got {address!r}"
+        )
+    return parts
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address can only mean this machine; InvalidParameter when it is none."""
+    return is_loopback_host(_parsed(address).hostname or "")
+
+
+def check_address(address: str) -> None:
+    """InvalidParameter for what no request is sent to: no address, or plain http to another machine."""
+    if _parsed(address).scheme == "http" and not is_loopback(address):
+        raise InvalidParameter(
+            f"{address} would carry reports in the clear, and anyone on the way could answer: use https. "
+            "Plain http is for an address on this machine"
+        )
+
+
+class HttpTransport:
+    """HTTP/1.1 with one kept connection; TLS that is verified for https; plain http on this machine only.
+
+    `timeout` bounds each request as a whole, from looking up the name to the last byte of the answer; `deadline`, by
+    `monotonic`, all of them together. No redirect is followed, no cookie kept, nothing compressed. For one thread at a
+    time; a forked child opens a connection of its own.
+
+    `ca_file` names the authorities to believe instead of the system's. `proxy` is an http:// address to tunnel
+    through, with user and password if needed, or "" for none; without it `environ` is asked (HTTPS_PROXY, ALL_PROXY,
+    NO_PROXY), except for an address on this machine.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        timeout: float = 10.0,
+        deadline: float | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        ca_file: str | os.PathLike[str] | None = None,
+        proxy: str | None = None,
+        environ: Mapping[str, str] | None = None,
+        lookup: Lookup = system_lookup,
+    ) -> None:
+        check_address(address)
+        parts = _parsed(address)
+        self._tls = parts.scheme == "https"
+        self._host, self._base = _ascii(parts.hostname or ""), parts.path.rstrip("/")
+        self._port = parts.port or (443 if self._tls else 80)
+        self._local = is_loopback(address)
+        self._context = _read_authorities(ca_file) if ca_file is not None and self._tls else None
+        self._proxy = proxy_from(proxy) if proxy else None
+        if self._proxy is not None and not self._tls and not is_loopback_host(self._proxy.host):
+            raise InvalidParameter(f"through a proxy, {address} would be an address on another machine: use https")
+        self._environ = {} if proxy is not None else os.environ if environ is None else environ
+        self._timeout, self._deadline, self._monotonic = min(timeout, _LONGEST), deadline, monotonic
+        self._lookup = lookup
+        self._connection: Connection | None = None
+        self._owner = os.getpid()
+
+    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """One request. A kept connection that the server closed meanwhile is opened once more."""
+        until = self._monotonic() + self._timeout
+        until = until if self._deadline is None else min(until, self._deadline)
+        limit = TimeLimit(until, self._monotonic)
+        if self._owner != os.getpid():
+            self.close()  # after a fork it is the parent's, and so are the answers that come in on it
+        for kept in (self._connection is not None, False):
+            try:
+                return self._exchange(method, path, headers, body, limit)
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                self.close()
+                if not kept or isinstance(error, TimeoutError):
+                    raise CannotReach(f"{type(error).__name__}: {error}") from error
+        raise AssertionError("the second attempt returns or raises")
+
+    def close(self) -> None:
+        """Let go of the kept connection; the next request opens another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> HttpTransport:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _exchange(self, method: str, path: str, headers: Mapping[str, str], body: bytes, limit: TimeLimit) -> Answer:
+        limit.left()
+        connection = self._connection or Connection(self._way(), limit)
+        self._connection, self._owner = connection, os.getpid()
+        connection.hurry(limit)
+        if connection.sock is not None and not connection.sock.is_quiet():
+            connection.close()
+        if connection.sock is None:
+            connection.connect()
+        everything = {"Host": authority(self._host, self._port), **_SAME_FOR_EVERYONE, **headers}
+        cut_off = False
+        try:
+            connection.request(method, self._base + path, body or None, everything)
+        except _HUNG_UP:  # a server may refuse a large body without reading it: its answer is there all the same
+            cut_off = True
+        socket = connection.sock
+        response = connection.getresponse()
+        with response:
+            if socket.ended:  # http.client takes this for the end of the headers, and the headers for all there are
+                raise http.client.RemoteDisconnected("the answer was cut off in its head")
+            if response.status < 200:
+                raise http.client.HTTPException(f"{response.status} is not yet an answer")
+            content = _read(response)
+        if cut_off or response.will_close:
+            self.close()
+        # A value may have been folded over lines; it must be fit to be sent back, as a tag is.
+        return response.status, {name.lower(): " ".join(text.split()) for name, text in response.getheaders()}, content
+
+    def _way(self) -> Way:
+        if self._tls and self._context is None:
+            self._context = trusting(None)
+        proxy = self._proxy
+        if proxy is None and not self._local:
+            proxy = self._proxy_of_environment()
+        return Way(self._host, self._port, self._context, proxy, self._lookup)
+
+    def _proxy_of_environment(self) -> Proxy | None:
+        try:
+            return proxy_of(self._environ, self._host, self._port)
+        except InvalidParameter as error:
+            raise OSError(f"the environment's proxy cannot be used: {error}") from error
+
+
+def _ascii(host: str) -> str:
+    try:
+        return host if host.isascii() else host.encode("idna").decode("ascii")
+    except UnicodeError as error:
+        raise InvalidParameter(f"{host!r} is not a host name: {error}") from error
+
+
+def _read_authorities(ca_file: str | os.PathLike[str]) -> ssl.SSLContext:
+    try:
+        return trusting(os.fspath(ca_file))
+    except OSError as error:  # a missing file, or one without a certificate
+        raise InvalidParameter(
+            f"ca_file {os.fspath(ca_file)!r} cannot be used: {error}. It holds certificates in PEM"
+        ) from error
+
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    while piece := response.read1(_PIECE):
+        pieces.append(piece)
+        size += len(piece)
+        if size > LARGEST_BUNDLE:
+            raise http.client.HTTPException(f"the answer is longer than {LARGEST_BUNDLE} bytes")
+    if response.length:
+        raise http.client.IncompleteRead(b"", response.length)  # read1 does not say that the body was cut off
+    return b"".join(pieces)

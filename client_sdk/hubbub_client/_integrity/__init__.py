@@ -1,0 +1,1 @@
+"""Integrity of the state file: no spend is ever forgotten."""

@@ -1,0 +1,214 @@
+"""Whether a state file has forgotten spends: asked when it is opened; and that the next one can tell, before anything
+is drawn, and before anything leaves the device."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from hubbub_client._integrity.checksum import Forgetful, is_whole, renewing
+from hubbub_client._integrity.page_repair import mend
+from hubbub_client._integrity.quarantine import (
+    IMPLAUSIBLE,
+    Salvaged,
+    damaged_path,
+    last_seen,
+    latest_charge,
+    put_aside,
+    salvage,
+    start_closed,
+)
+from hubbub_client._integrity.torn_rows import check_facts
+from hubbub_client._integrity.witness import (
+    Counted,
+    Lack,
+    Witness,
+    begin,
+    counted,
+    lack_of,
+    raise_occasional,
+    read_witness,
+    tidy,
+    write_witness,
+)
+from hubbub_client._state.errors import WitnessBehind
+from hubbub_client._state.sqlite import identity, transaction
+
+__all__ = ["Guard"]
+
+
+class Guard:
+    """Of one state file, under whatever inode. `clock` dates the end of a file that is lost."""
+
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+        self._path, self._clock = path, clock
+        self._by_system_clock = clock is time.time
+        self._witness: Witness | None = None
+        """What it said when it was last looked at or written."""
+        self._seen: Witness | None = None
+        """The same, of the last one that spoke of the file that was here: it may be overwritten with an older one."""
+        self._salvaged: Salvaged | None = None
+        self.mended = 0
+        """How often spends were put back into an older page."""
+
+    def examine(self, connection: sqlite3.Connection, file: tuple[int, int] | None) -> None:
+        """Forgetful if the file lacks spends: a page of it was lost, or it is not the one that the witness has seen.
+        `file`: which one was opened. Nothing is written about one that is no longer here."""
+        inode = file[1] if file else 0
+        witness = read_witness(self._path)
+        while True:
+            connection.execute("BEGIN")  # one moment for all of it, and after that of the witness
+            try:
+                whole = is_whole(connection)
+                check_facts(connection)
+                lack = lack_of(connection, inode, witness)
+                at = self._at(connection)
+            finally:
+                connection.execute("ROLLBACK")
+            if not whole:
+                self._mend(connection)
+                continue
+            if lack is Lack.NOTHING:
+                break
+            before, witness = witness, read_witness(self._path)
+            if witness == before:  # else another process has written it meanwhile
+                self._forgive(connection, inode)
+        self._note(witness, inode)
+        if identity(self._path) == file and (witness is None or not witness.is_of(inode) or witness.at != at):
+            # It need not succeed: whoever opts out on a full disk needs no witness, and who draws looks again.
+            with suppress(OSError, sqlite3.OperationalError):
+                self._write(connection, "steady")
+
+    def vouch(self, connection: sqlite3.Connection, lane: str) -> None:
+        """Before anything is charged or drawn: the witness is of this file and knows of every charge. OSError if not,
+        and it cannot be written. What is drawn without it would be taken for a copy's at the next start.
+
+        Looked up each time: one that someone has deleted comes back. But by a pass, and not by what was recorded: for
+        the occasional lane it is not written: WitnessBehind, as between another process's charge and its witness.
+
+        Forgetful if the file has forgotten spends since it was opened. By a pass, too: who looks only where something
+        was recorded would close at another moment than a device where nothing was."""
+        witness = self._note(read_witness(self._path), self._inode())
+        if lane != "occasional" and self._lack(connection) is Lack.SPENDS:
+            raise Forgetful("the file has become an older one")
+        known = witness.counted.charged if witness is not None and witness.is_of(self._inode()) else -1
+        if known < counted(connection).charged:
+            if lane == "occasional":
+                raise WitnessBehind("the witness does not know of this charge yet")
+            self._write(connection, lane)
+
+    def attest(self, connection: sqlite3.Connection, lane: str) -> None:
+        """Let the witness know of every draw of this lane. OSError if it cannot be written."""
+        witness = self._witness
+        known = witness.counted.of(lane) if witness is not None and witness.is_of(self._inode()) else -1
+        if known < counted(connection).of(lane):
+            self._write(connection, lane)
+
+    def check(self, connection: sqlite3.Connection, lane: str) -> None:
+        """Inside a transaction that charges or draws: the file is whole and knows all that was witnessed, now. Someone
+        may have written an older copy over it since it was opened."""
+        told = self._note(read_witness(self._path), self._inode())
+        if told is None or not told.is_of(self._inode()):
+            raise OSError("the witness is gone, and the next pass brings it back")
+        lack = self._lack(connection) if is_whole(connection) or self._mended(connection) else Lack.SPENDS
+        if lane != "occasional":
+            if lack is Lack.SPENDS:
+                raise Forgetful("the account does not add up, or is an older one")
+        elif lack is Lack.SPENDS:
+            raise OSError("the file has forgotten something, and the next pass sees to it")
+        elif lack is Lack.OCCASIONAL:
+            self._doubt(connection)
+
+    def put_aside(self) -> None:
+        """Move the file out of the way. OSError when another process was faster."""
+        self._salvaged = put_aside(self._path, by_system_clock=self._by_system_clock)
+
+    def begin(self, connection: sqlite3.Connection, *, had_file: bool) -> None:
+        """What a new file holds besides its tables: it may not be the first one here."""
+        witness, damaged = read_witness(self._path), damaged_path(self._path)
+        lost = had_file or damaged.exists() or (witness is not None and not witness.is_blank)
+        if lost:
+            salvaged, self._salvaged = self._salvaged, None  # of that damage, and not of a later loss
+            if salvaged is None:  # whoever put the file aside was killed before this, or it is gone
+                salvaged = salvage(damaged, self._path) if damaged.exists() else Salvaged([], None, [])
+                seen = last_seen(self._path, by_system_clock=self._by_system_clock)
+                salvaged = salvaged._replace(last_seen=seen)
+            start_closed(connection, self._clock(), salvaged)
+        begin(connection, witness, is_successor=lost)
+
+    def _forgive(self, connection: sqlite3.Connection, inode: int) -> None:
+        """What only the occasional lane has forgotten closes no more than that: whether something was recorded must not
+        decide whether a device goes silent. Every charge on which a forgotten draw may have been made is here."""
+        with transaction(connection):
+            witness = read_witness(self._path)
+            lack = lack_of(connection, inode, witness)
+            if lack is Lack.SPENDS:
+                raise Forgetful("the file is not the one that was here, or an older one")
+            if lack is Lack.OCCASIONAL:
+                self._note(witness, inode)
+                self._doubt(connection)
+
+    def _mend(self, connection: sqlite3.Connection) -> None:
+        with transaction(connection):
+            if not self._mended(connection):
+                raise Forgetful("the account does not add up")
+
+    def _mended(self, connection: sqlite3.Connection) -> bool:
+        """Inside a transaction: whether all that was missing could be put back."""
+        done = mend(connection)
+        self.mended += done
+        return done
+
+    def _doubt(self, connection: sqlite3.Connection) -> None:
+        """Inside a transaction."""
+        with renewing(connection, "ledger"):
+            connection.execute("UPDATE ledger SET decision = 'in doubt' WHERE decision = 'charged'")
+        if self._seen is not None:
+            raise_occasional(connection, self._seen.counted.occasional)
+
+    def _lack(self, connection: sqlite3.Connection) -> Lack:
+        """What the file lacks of what this process has seen the witness tell."""
+        inode = self._inode()
+        if self._seen is None or not self._seen.is_of(inode):
+            return Lack.NOTHING
+        return lack_of(connection, inode, self._seen)
+
+    def _note(self, witness: Witness | None, inode: int) -> Witness | None:
+        """Remember what it says; and the most that one of this file ever said."""
+        self._witness = witness
+        if witness is not None and witness.is_of(inode):
+            before = self._seen.counted if self._seen is not None and self._seen.is_of(inode) else Counted()
+            self._seen = witness._replace(counted=Counted(*map(max, witness.counted, before)))
+        return witness
+
+    def _write(self, connection: sqlite3.Connection, what: str) -> None:
+        """While nobody else may write: it never tells of fewer than another process has let it tell of.
+
+        Of the occasional lane it tells only where that asks for it, and that lane adds nothing else: no lane is spared
+        a write by the other.
+        """
+        with transaction(connection):
+            tidy(self._path)
+            here, told, at = counted(connection), read_witness(self._path), self._at(connection)
+            if told is not None and told.is_of(self._inode()):
+                if what == "occasional":
+                    most = max(here.occasional, told.counted.occasional)
+                    here, at = told.counted._replace(occasional=most), told.at
+                elif lack_of(connection, self._inode(), told) is Lack.SPENDS:
+                    raise Forgetful("the file has become an older one")
+                else:
+                    here = here._replace(occasional=told.counted.occasional)
+            elif what == "occasional":
+                raise OSError("the witness is gone, and the next pass brings it back")
+            self._note(write_witness(self._path, here, at), self._inode())
+
+    def _at(self, connection: sqlite3.Connection) -> float:
+        """What began before this moment may have been drawn: as the rows say, and not a clock that shows something for
+        a minute. Far ahead of the clock is what was charged by one that was wrong."""
+        return latest_charge(connection, self._clock() + IMPLAUSIBLE)
+
+    def _inode(self) -> int:
+        return (identity(self._path) or (0, 0))[1]

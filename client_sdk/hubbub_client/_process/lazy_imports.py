@@ -1,0 +1,103 @@
+"""What a pass needs is loaded here, all at once, before the first one: the one moment of it that a fork waits for.
+
+A child that is forked while another thread imports a module finds that module locked for ever. So passes import
+nothing by themselves: a test compares. Neither the import of this package nor the making of a client loads these. And
+as the other thread may be the app's own, of which nobody knows, a child that has to import does so in a thread of its
+own, and waits for it within a limit.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
+
+from hubbub_client._process.fork import give_up, is_child, no_fork
+from hubbub_client._state.errors import FORK_EARLIER, NoDurableState
+
+__all__ = ["MODULES", "imported", "load"]
+
+MODULES = (
+    "cryptography.exceptions",
+    "cryptography.hazmat.backends.openssl.backend",  # which its own functions import at their first call
+    "cryptography.hazmat.primitives.asymmetric.ed25519",
+    "cryptography.hazmat.primitives.asymmetric.x25519",
+    "cryptography.hazmat.primitives.hpke",
+    "encodings.idna",  # by which the system looks up a name
+    "hubbub.codebook",
+    "logging",
+)
+"""And what these import."""
+_A_CHILD_WAITS = 2.0
+"""Seconds for an import in a child, unless told otherwise: what the making of a client may take."""
+_done: list[bool] = []
+
+
+def load(within: float | None = None) -> None:
+    """Load them, unless that was done. In a forked child this raises NoDurableState if a module is locked or only half
+    there, after `within` seconds at the latest."""
+    if not _done:
+        _in_time(_load, _A_CHILD_WAITS if within is None else within)
+
+
+def imported(name: str) -> ModuleType:
+    """One module, without waiting for anybody if it is here. NoDurableState as for `load`."""
+    if name not in sys.modules or _is_half(name):
+        _in_time(lambda: _import(name), _A_CHILD_WAITS)
+    return sys.modules[name]
+
+
+def _load() -> None:
+    with no_fork():
+        for name in MODULES:
+            _whole(name)
+        from hubbub.metric_types import registered
+
+        registered()  # each type is a module: a codebook that comes later may have any of them
+    _done.append(True)
+
+
+def _import(name: str) -> None:
+    with no_fork():
+        _whole(name)
+
+
+def _whole(name: str) -> None:
+    """Import it. In a child, a thread may have the number of the one that held the module's lock at the fork: then it
+    gets at once what that one had made of it, and the next thread would wait for ever."""
+    import_module(name)
+    if _is_half(name):
+        raise ImportError(f"{name} is only half there")
+
+
+def _is_half(name: str) -> bool:
+    return bool(getattr(sys.modules[name].__spec__, "_initializing", False))  # as `import` asks
+
+
+def _in_time(work: Callable[[], None], within: float) -> None:
+    if not is_child():
+        work()
+        return
+    failed: list[BaseException] = []
+
+    def tried() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001  for whoever waits
+            failed.append(error)
+
+    thread = threading.Thread(target=tried, name="hubbub-import", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter is ending
+        raise NoDurableState("no thread can be started") from None
+    thread.join(within)
+    if thread.is_alive():
+        give_up()
+        raise NoDurableState("an import of this child does not end", FORK_EARLIER)
+    for error in failed:  # such as of a module that another thread had half imported at the fork
+        if isinstance(error, NoDurableState):
+            raise error
+        raise NoDurableState(f"an import of this child failed ({type(error).__name__})", FORK_EARLIER) from error

@@ -1,0 +1,1 @@
+"""Randomize, once per metric and period."""

@@ -1,0 +1,44 @@
+"""The one place where a value is randomized: (metric, reduced value) to payload and nonce."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hubbub.randomness import WORD
+from hubbub.wire import NONCE_BYTES, Plaintext, ReportHeader, encode_report
+from hubbub_client._process.fork import no_fork
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Metric
+    from hubbub.randomness import Randomness
+    from hubbub.sealing import Sealer
+
+__all__ = ["Draw", "draw", "in_share", "seal"]
+
+
+class Draw(NamedTuple):
+    """A randomized value as it will travel, and the nonce by which it is counted once."""
+
+    payload: bytes
+    nonce: bytes
+
+
+def draw(metric: Metric, value: object, rng: Randomness, nonces: Randomness | None = None) -> Draw:
+    """Randomize a recorded, reduced or declared value. Every call spends the metric's epsilon anew.
+
+    Reports travel in the order of their nonces, so a device draws these from a stream of their own.
+    """
+    report = metric.mechanism.randomize(metric.input_of(value), rng)
+    return Draw(metric.mechanism.encode(report), (nonces or rng).bits(8 * NONCE_BYTES).to_bytes(NONCE_BYTES))
+
+
+def in_share(metric: Metric, rng: Randomness) -> bool:
+    """The private coin that decides whether this device takes part in a period."""
+    return rng.coin(metric.share_threshold, WORD)
+
+
+def seal(header: ReportHeader, drawn: Draw, sealer: Sealer) -> bytes:
+    """The report as it is uploaded."""
+    plaintext = Plaintext(header.period, drawn.nonce, drawn.payload).encode()
+    with no_fork():
+        return encode_report(header, sealer.seal(header, plaintext))

@@ -1,0 +1,134 @@
+"""One page per period: the codebook and key that a device settled on at its first look at a period, and its decisions.
+
+A pin is made by a pass (at the start, by the timer, by `flush`), never by `record`, and never changes. By it alone
+recorded and missing values are settled, so that an edit of the codebook, whenever this device hears of it, cannot
+send what was recorded under one id and `missing` under another. With the pin every metric of the page is decided and
+charged, recorded or not: nothing that is recorded later can use up the budget of another metric.
+
+Only a bundle that is fresh makes pins. A device that was away takes the page that is in force now, and not the one it
+remembers.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hubbub.period import DAY
+from hubbub.problems import HubbubError
+from hubbub_client._codebooks.in_force import Book, Page, Pin, Span, is_expired, span_of
+from hubbub_client._integrity.torn_rows import Torn
+from hubbub_client._randomizing.draw import in_share
+
+if TYPE_CHECKING:
+    from hubbub.bundle import SealingKey
+    from hubbub.period import Period
+    from hubbub_client._budget.device_limits import Limits
+    from hubbub_client._budget.ledger import Ledger
+    from hubbub_client._randomizing.sampling_coins import Coins
+
+__all__ = ["Pins", "read_pins"]
+
+_TYPES = (int, int, bytes, int, int | None, bytes | None)
+"""Of a pin, column by column."""
+_KEPT = 7 * DAY
+"""Seconds for which a pin outlives its period: a clock that is set back finds the same page again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """Makes them. Every method works inside a transaction of the caller's."""
+
+    ledger: Ledger
+    coins: Coins
+
+    def make(self, connection: sqlite3.Connection, book: Book, periods: list[Period], now: float) -> None:
+        """Pin these periods, as far as they are not yet and the page in force can be used; add keys to those pins that
+        have none."""
+        pinned = {Span(*row[:2]): row[2] for row in connection.execute("SELECT start, end, key FROM pins")}
+        for period in periods:
+            span, key = span_of(period), book.body.key_for(period.index)
+            if span not in pinned:
+                self._make(connection, book, period, key, now)
+            elif pinned[span] is None and key is not None:
+                connection.execute(
+                    "UPDATE pins SET key = ?, public_key = ? WHERE start = ? AND end = ? AND key IS NULL",
+                    (key.id, key.public_key, *span),
+                )
+
+    @staticmethod
+    def are_made(book: Book, periods: list[Period]) -> bool:
+        """Whether `make` would find nothing to do."""
+        return all(
+            (pin := book.pin(period)) is not None and (pin.key is not None or book.body.key_for(period.index) is None)
+            for period in periods
+            if (page := book.newest_page(period.index)) is not None and page.usable
+        )
+
+    @staticmethod
+    def sweep(connection: sqlite3.Connection, now: float) -> None:
+        """Delete those that are long over, and pages that nobody needs."""
+        if connection.execute("DELETE FROM pins WHERE closes_at <= ?", (now - _KEPT,)).rowcount:
+            connection.execute("DELETE FROM pages WHERE id NOT IN (SELECT page FROM pins)")
+
+    @staticmethod
+    def are_old(connection: sqlite3.Connection, now: float) -> bool:
+        """Whether there is anything to sweep."""
+        old = connection.execute("SELECT 1 FROM pins WHERE closes_at <= ? LIMIT 1", (now - _KEPT,))
+        return old.fetchone() is not None
+
+    def _make(
+        self, connection: sqlite3.Connection, book: Book, period: Period, key: SealingKey | None, now: float
+    ) -> None:
+        page = book.newest_page(period.index)
+        if page is None or page.codebook is None or not page.usable:
+            return
+        codebook, rules = page.codebook, page.codebook.collection
+        connection.execute("INSERT OR IGNORE INTO pages VALUES (?, ?)", (codebook.id, codebook.to_bytes()))
+        connection.execute(
+            "INSERT INTO pins VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                *span_of(period),
+                codebook.id,
+                period.closes_at(rules.grace),
+                key.id if key else None,
+                key.public_key if key else None,
+            ),
+        )
+        for metric in sorted(codebook.metrics, key=lambda metric: metric.name):
+            if metric.enabled and not is_expired(metric, period.start):
+                wanted = in_share(metric, self.coins.of("share", metric.name, period.index))
+                self.ledger.decide(
+                    connection, metric.name, period, metric.epsilon, rules.device_epsilon, now, in_share=wanted
+                )
+
+
+def read_pins(connection: sqlite3.Connection, book: Book, limits: Limits) -> dict[Span, Pin]:
+    """All that are kept. Pages that the book has are not parsed again. Torn if one cannot be read: no device reports
+    without it, whatever was recorded."""
+    at_hand = [*book.pages, *(pin.page for pin in book.pins.values())]
+    pages = {page.codebook.id: page for page in at_hand if page.codebook}
+    found: dict[Span, Pin] = {}
+    rows = connection.execute("SELECT start, end, page, closes_at, key, public_key FROM pins").fetchall()
+    for row in rows:
+        start, end, id_, closes_at, key, public_key = row
+        if not all(isinstance(value, kind) for value, kind in zip(row, _TYPES, strict=True)):
+            raise Torn("a pin cannot be read")
+        if id_ not in pages:
+            pages[id_] = _page(connection, id_, limits)
+        found[Span(start, end)] = Pin(pages[id_], closes_at, key, public_key)
+    return found
+
+
+def _page(connection: sqlite3.Connection, id_: bytes, limits: Limits) -> Page:
+    from hubbub.codebook import Codebook
+
+    row = connection.execute("SELECT document FROM pages WHERE id = ?", (id_,)).fetchone()
+    if row is None or not isinstance(row[0], bytes):
+        raise Torn("a page is gone that a period is pinned to")
+    try:
+        codebook = Codebook.from_compiled(row[0])
+    except HubbubError:
+        return Page(0, None)  # of an SDK that knew more: its periods stay pinned, and are not reported
+    return Page(0, codebook, limits.refusal(codebook))

@@ -1,0 +1,308 @@
+"""From reduced values to reports: pinned once, randomized once, all of it on disk before anything is sent."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from hubbub.problems import HubbubError
+from hubbub_client._budget.ledger import Decision, Ledger
+from hubbub_client._codebooks.in_force import Book, Pin
+from hubbub_client._consent.participation import enabled_since
+from hubbub_client._integrity.torn_rows import SOUND
+from hubbub_client._integrity.witness import count
+from hubbub_client._randomizing.draw import draw
+from hubbub_client._randomizing.period_pins import Pins, read_pins
+from hubbub_client._sending.outbox import Lane, Outbox, Waiting
+from hubbub_client._state.expiry import sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator
+
+    from hubbub.codebook import Metric
+    from hubbub.period import Period
+    from hubbub.randomness import Randomness
+    from hubbub_client._budget.device_limits import Limits
+    from hubbub_client._randomizing.sampling_coins import Coins
+    from hubbub_client._state.clock_confirmation import Moment
+    from hubbub_client._state.database import State
+
+__all__ = ["Reports", "at_once"]
+
+_PERIODS_TO_CATCH_UP = 64
+"""Whether anything was recorded in them or not: else it could be seen."""
+_LOST = {
+    None: "metric-disabled",  # it was not collected when the page was pinned
+    Decision.OUT_OF_SHARE: "not-in-share",
+    Decision.REFUSED: "over-budget",
+    Decision.CLOSED: "over-budget",
+    Decision.SPENT: "over-budget",
+}
+
+
+class _Kept(NamedTuple):
+    """What was recorded under a metric's name in a period."""
+
+    reduce: str
+    state: str
+    at: float
+
+
+class Reports:
+    """The third verb: randomize."""
+
+    def __init__(self, state: State, ledger: Ledger, limits: Limits, rng: Randomness, coins: Coins) -> None:
+        self._state, self._ledger, self._rng, self._coins = state, ledger, rng, coins
+        self._limits, self._pins = limits, Pins(ledger, coins)
+
+    def pin(self, book: Book, now: float, *, fresh: bool) -> tuple[Book, bool]:
+        """The book with all pins that there are, and whether none is missing; a `fresh` bundle makes those that are."""
+        with self._state.reading() as connection:
+            book = replace(book, pins=read_pins(connection, book, self._limits))
+            enabled = enabled_since(connection)
+        if enabled is None or now >= book.expires:
+            return book, False
+        since = min(enabled, now)  # a clock that was ahead when consent was given does not keep out the current period
+        periods = [period for period in _open_periods(book, now) if since < period.end]
+        self._state.vouch(Lane.STEADY.value)
+        if self._pins.are_made(book, periods) or not fresh:
+            return book, self._pins.are_made(book, periods)
+        with self._state.transaction() as connection:
+            if enabled_since(connection) is not None:
+                self._state.check(connection, Lane.STEADY.value)
+                self._pins.make(connection, book, periods, now)
+            book = replace(book, pins=read_pins(connection, book, self._limits))
+        self._state.vouch(Lane.STEADY.value)  # at once, and not when something is recorded
+        return book, self._pins.are_made(book, periods)
+
+    def settle(self, book: Book, lane: Lane, now: float) -> Counter[str]:
+        """Randomize what is due in a lane: what ended periods hold, and the declared `missing` where they hold nothing;
+        or else the first value of a metric that says it at once, and what no page knows is deleted.
+
+        By the pinned pages alone. Returns what was lost instead, counted by reason.
+        """
+        counts: Counter[str] = Counter()
+        with self._state.reading() as connection:  # most passes end here, and hold up nobody who records
+            if not self._has_work(connection, book, lane, now):
+                return counts
+        self._state.vouch(lane.value)
+        with self._state.transaction() as connection:
+            enabled = enabled_since(connection)
+            if enabled is None:
+                return counts
+            self._state.check(connection, lane.value)
+            kept = _kept(connection)
+            settled: list[tuple[str, int]] = []
+            recorded = {index for _, index in kept}
+            charged = self._ledger.charged(connection, _oldest(book, now))
+            for period, pin in _pinned(book, now):
+                if period.index in recorded or _owes(pin, period, charged, now):
+                    settled += self._settle_period(connection, book, lane, period, pin, kept, enabled, now, counts)
+            if lane is Lane.OCCASIONAL:
+                for here, reason in self._hopeless(connection, book, kept.keys() - set(settled), now):
+                    settled.append(here)
+                    counts[f"lost:{reason}"] += 1
+            connection.executemany("DELETE FROM reductions WHERE metric = ? AND period = ?", settled)
+            if dropped := Outbox.drop_oldest(connection):
+                counts["dropped:outbox-full"] = dropped
+            if settled:
+                counts["settled"] = len(settled)
+        return counts
+
+    def sweep(self, moment: Moment) -> Counter[str]:
+        """Delete what is over, and what a wrong clock left. What was lost so, by reason."""
+        return sweep(self._state, self._ledger, moment)
+
+    def _has_work(self, connection: sqlite3.Connection, book: Book, lane: Lane, now: float) -> bool:
+        """Whether an ended period still owes what metrics with `missing` report; of the others, whether anything was
+        recorded."""
+        if lane is Lane.OCCASIONAL:
+            kept = _kept(connection)
+            plain = any(_lane_of(book, name, index) is not Lane.STEADY for name, index in kept)
+            return plain or any(True for _ in self._hopeless(connection, book, kept, now))
+        charged = self._ledger.charged(connection, _oldest(book, now))
+        return any(_owes(pin, period, charged, now) for period, pin in _pinned(book, now))
+
+    def _hopeless(
+        self, connection: sqlite3.Connection, book: Book, kept: Iterable[tuple[str, int]], now: float
+    ) -> Iterator[tuple[tuple[str, int], str]]:
+        """What will not be reported, and why: its period is not pinned any more, its page lacks it, or it was decided
+        against."""
+        if book.calendar is None:
+            return
+        oldest = book.calendar.index_at(now) - _PERIODS_TO_CATCH_UP
+        for name, index in kept:
+            period = book.calendar.period(index)
+            pin = book.pin(period)
+            if pin is None:
+                if index < oldest:
+                    yield (name, index), "period-closed"
+            elif (metric := pin.page.metric(name)) is None:
+                yield (name, index), "unknown-metric"
+            else:
+                decision = self._ledger.decision(connection, name, period, steady=is_steady(metric))
+                if decision in _LOST:
+                    yield (name, index), _LOST[decision]
+
+    # -- inside a transaction -------------------------------------------------------------------
+
+    def _settle_period(
+        self,
+        connection: sqlite3.Connection,
+        book: Book,
+        lane: Lane,
+        period: Period,
+        pin: Pin,
+        kept: dict[tuple[str, int], _Kept],
+        enabled: float,
+        now: float,
+        counts: Counter[str],
+    ) -> list[tuple[str, int]]:
+        """What is due of one period in a lane, and which recorded values are done with."""
+        done: list[tuple[str, int]] = []
+        for metric in _in_order(pin, lane):
+            here = metric.name, period.index
+            found = kept.get(here)
+            decision = self._ledger.decision(connection, metric.name, period, steady=is_steady(metric))
+            if now < period.end and not at_once(metric) and decision is Decision.CHARGED:
+                continue  # not yet
+            if found is not None:
+                done.append(here)
+            elif metric.missing is None:
+                continue
+            problem = _LOST.get(decision)
+            if decision is Decision.CHARGED:
+                problem = self._settle_one(connection, book, pin, metric, period, found, enabled, now, counts)
+            if problem is not None and found is not None:
+                counts[f"lost:{problem}"] += 1
+        return done
+
+    def _settle_one(
+        self,
+        connection: sqlite3.Connection,
+        book: Book,
+        pin: Pin,
+        metric: Metric,
+        period: Period,
+        found: _Kept | None,
+        enabled: float,
+        now: float,
+        counts: Counter[str],
+    ) -> str | None:
+        """Report what a period holds of one metric, or `missing` when it holds nothing; or say why not.
+
+        Nothing but the value depends on which of the two it is.
+        """
+        header = book.body.metric(metric.id, period.index)
+        if not pin.page.usable:
+            return "codebook-refused"
+        if header is not None and not header.enabled:
+            return "metric-disabled"  # switched off since: that does not wait for a period
+        if now >= pin.closes_at:
+            return "period-closed"
+        if metric.missing is not None and enabled >= period.end:
+            return "period-closed"  # consent came later
+        value, problem = (metric.missing, None) if found is None else _reduced(metric, found)
+        if value is None or not self._ledger.spend(connection, metric.name, period, steady=is_steady(metric)):
+            return problem
+        count(connection, lane_of(metric).value)
+        due: float = period.end
+        if found is not None and at_once(metric):
+            due = min(max(found.at, period.start), now)
+        # Milliseconds up to half the grace, whatever the value.
+        grace = pin.closes_at - period.end
+        delay = self._coins.of("delay", metric.name, period.index).below(500 * grace + 1) / 1000
+        drawn = draw(metric, value, self._rng, self._coins.of("nonce", metric.name, period.index))
+        Outbox.put(
+            connection, Waiting(lane_of(metric), metric.id, period.index, drawn, pin.closes_at), due=due, delay=delay
+        )
+        counts["randomized"] += 1
+        return problem
+
+
+def is_steady(metric: Metric) -> bool:
+    """Whether it reports in any case, recorded or not."""
+    return metric.missing is not None
+
+
+def at_once(metric: Metric) -> bool:
+    """Whether a value is due when it is recorded. With a `missing` it is not, or the time of sending would tell that
+    there was one."""
+    return metric.reduce == "first" and metric.missing is None
+
+
+def _reduced(metric: Metric, found: _Kept) -> tuple[object, str | None]:
+    """The value that stands for all; `missing` and a reason when there is none.
+
+    It may have been recorded by another page, before this one was pinned: the name counts, and that the value fits.
+    """
+    try:
+        if found.reduce != metric.reduce:
+            return metric.missing, "invalid"
+        value = metric.recorded(metric.reducer.result(json.loads(found.state)))
+        metric.input_of(value)
+    except (HubbubError, ValueError, LookupError, TypeError):
+        return metric.missing, "invalid"
+    return value, None
+
+
+def _open_periods(book: Book, now: float) -> Iterator[Period]:
+    """The current period, and those that have ended and still take reports, newest first, as far back as a device
+    catches up."""
+    if book.calendar is None:
+        return
+    current = book.calendar.index_at(now)
+    for index in range(current, max(current - 1 - _PERIODS_TO_CATCH_UP, -1), -1):
+        page = book.newest_page(index)
+        if page is None or page.codebook is None:
+            continue
+        period = book.calendar.period(index)
+        if now < period.closes_at(page.codebook.collection.grace):
+            yield period
+
+
+def _pinned(book: Book, now: float) -> Iterator[tuple[Period, Pin]]:
+    """The periods that have a pin and still take reports, newest first."""
+    if book.calendar is None:
+        return
+    for span in sorted(book.pins, reverse=True):
+        pin, period = book.pins[span], book.calendar.at(span.start)
+        if (period.start, period.end) == span and span.start <= now < pin.closes_at:
+            yield period, pin
+
+
+def _oldest(book: Book, now: float) -> int:
+    """When the oldest period began that has a pin and still takes reports."""
+    return min((period.start for period, _ in _pinned(book, now)), default=int(now))
+
+
+def _owes(pin: Pin, period: Period, charged: Container[tuple[str, int, int]], now: float) -> bool:
+    """Whether a period has ended, and a metric with `missing` has not reported it."""
+    metrics = pin.page.codebook.metrics if pin.page.codebook and period.end <= now else ()
+    return any(m.missing is not None and (m.name, period.start, period.end) in charged for m in metrics)
+
+
+def _kept(connection: sqlite3.Connection) -> dict[tuple[str, int], _Kept]:
+    sound = SOUND["reductions"]
+    rows = connection.execute(f"SELECT metric, period, reduce, state, at FROM reductions WHERE {sound}")  # noqa: S608  ours
+    return {(name, index): _Kept(*rest) for name, index, *rest in rows}
+
+
+def _lane_of(book: Book, name: str, index: int) -> Lane | None:
+    """Where a recorded value goes out by the page of its period; None if that has no such metric."""
+    pin = book.pin(book.calendar.period(index)) if book.calendar else None
+    page = book.newest_page(index) if pin is None else pin.page
+    metric = page.metric(name) if page else None
+    return None if metric is None else lane_of(metric)
+
+
+def lane_of(metric: Metric) -> Lane:
+    return Lane.STEADY if is_steady(metric) else Lane.OCCASIONAL
+
+
+def _in_order(pin: Pin, lane: Lane) -> list[Metric]:
+    metrics = pin.page.codebook.metrics if pin.page.codebook else ()
+    return sorted((metric for metric in metrics if lane_of(metric) is lane), key=lambda metric: metric.name)

@@ -1,0 +1,1 @@
+"""Record and reduce: from a value that an app records to one value per period."""

@@ -1,0 +1,215 @@
+"""From a recorded value to the reduced state of its period: a note on disk, without waiting for anything."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
+
+from hubbub.problems import HubbubError, did_you_mean
+from hubbub_client._budget.ledger import Decision, Ledger
+from hubbub_client._codebooks.in_force import Book, Page, is_expired
+from hubbub_client._consent.participation import enabled_since
+from hubbub_client._recording.pending_values import Early, WaitingRoom, small_copy
+from hubbub_client._state.errors import Busy
+from hubbub_client.outcome import Outcome, UnknownMetric, WrongValue
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Codebook, Metric
+    from hubbub.period import Period
+    from hubbub.randomness import Randomness
+    from hubbub.reduce import Value
+    from hubbub_client._counters import Counts
+    from hubbub_client._state.database import State
+
+__all__ = ["Intake"]
+
+_AT_MOST = 16
+"""Waiting values that one `record` writes besides its own; the next pass writes the rest."""
+_LONGEST_WORD = 100
+"""Characters of an unknown name that are looked at and shown: someone may have passed a whole text."""
+_MOST_HINTS = 100
+"""Unknown names for which the nearest known one is looked up, once: that takes far longer than a record."""
+
+_FINAL = {
+    None: Outcome.DISABLED,  # it was switched off or expired when the page was pinned
+    Decision.OUT_OF_SHARE: Outcome.NOT_IN_SHARE,
+    Decision.REFUSED: Outcome.OVER_BUDGET,
+    Decision.CLOSED: Outcome.OVER_BUDGET,
+    Decision.SPENT: Outcome.OVER_BUDGET,
+}
+_REFUSED = {"not_pinned": Outcome.DISABLED}
+"""A codebook that is refused for another reason asks for more than this device allows."""
+
+
+class _NotOnFile(Busy):
+    """Nothing may be written yet."""
+
+
+class Intake:
+    """The first two verbs: record and reduce."""
+
+    def __init__(self, state: State, ledger: Ledger, rng: Randomness, counts: Counts) -> None:
+        self._state, self._ledger, self._rng, self._counts = state, ledger, rng, counts
+        self._waiting = WaitingRoom()
+        self._emptying = threading.Lock()
+        self._hints: dict[str, str] = {}
+
+    def take(self, book: Book | None, name: str, value: object, now: float) -> Outcome:
+        """Take a value, now or into the waiting room. UnknownMetric and WrongValue are for strict clients."""
+        if book is None:
+            return self._wait(name, value, now, Outcome.WAITING)
+        if len(self._waiting) == 0:
+            try:
+                return self._take(book, name, value, at=now, now=now)
+            except _NotOnFile:
+                return self._wait(name, value, now, Outcome.WAITING)
+            except Busy:
+                return self._wait(name, value, now, Outcome.RECORDED)
+        found = self._found(book, name, at=now, now=now)
+        if isinstance(found, Outcome):
+            return found
+        return self._queue(Early(now, name, self._recorded(found[1], value)), Outcome.RECORDED)
+
+    def empty(self, book: Book, now: float, may: Callable[[], bool], most: int | None = None) -> None:
+        """Write what waits, each value at its own time and in order, as long as one may. One thread at a time."""
+        emptying = self._emptying
+        if not emptying.acquire(blocking=False):
+            return
+        try:
+            while (early := self._waiting.first()) and may() and most != 0:
+                try:
+                    outcome = self._take(book, early.name, early.value, at=early.at, now=now)
+                except HubbubError:
+                    outcome = Outcome.INVALID
+                except Busy:
+                    return
+                self._waiting.done(early)  # only now: what could not be written stays
+                self._counts.add(f"late:{outcome}")
+                most = most if most is None else most - 1
+        finally:
+            emptying.release()
+
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def hurry(self, book: Book, now: float, may: Callable[[], bool]) -> None:
+        """Write a few of those that wait: what a `record` has time for."""
+        self.empty(book, now, may, _AT_MOST)
+
+    def forget(self) -> None:
+        """Without consent nothing is kept, not even in memory."""
+        self._waiting.clear()
+
+    def forked(self) -> None:
+        """In a child: the parent records what was waiting."""
+        self._waiting = WaitingRoom()
+        self._emptying = threading.Lock()
+
+    # -- one value ------------------------------------------------------------------------------
+
+    def _wait(self, name: str, value: object, now: float, outcome: Outcome) -> Outcome:
+        if not isinstance(name, str) or (small := small_copy(value)) is None:
+            return Outcome.INVALID
+        return self._queue(Early(now, name, small), outcome)
+
+    def _queue(self, early: Early, outcome: Outcome) -> Outcome:
+        if not self._waiting.put(early):
+            self._counts.add("lost:no-room")
+            return Outcome.EXPIRED
+        return outcome
+
+    def _take(self, book: Book, name: str, value: object, *, at: float, now: float) -> Outcome:
+        found = self._found(book, name, at=at, now=now)
+        if isinstance(found, Outcome):
+            return found
+        codebook, metric, period = found
+        recorded = self._recorded(metric, value)
+        if now >= period.closes_at(codebook.collection.grace):
+            return Outcome.EXPIRED
+        if metric.reduce == "first" and self._comes_later(metric, period):
+            return Outcome.RECORDED
+        with self._state.noting() as connection:
+            if enabled_since(connection) is None:
+                raise _NotOnFile("consent was withdrawn, and no pass has heard yet that it is back")
+            decision = self._ledger.decision(connection, metric.name, period, steady=metric.missing is not None)
+            if decision is not Decision.CHARGED and (decision is not None or book.pin(period) is not None):
+                return _final(metric, decision)
+            self._reduce(connection, codebook, metric, period, recorded, at)
+            return Outcome.RECORDED
+
+    def _comes_later(self, metric: Metric, period: Period) -> bool:
+        """Whether there is a first value already: then this one changes nothing, and needs no write."""
+        key = metric.name, period.index, metric.reduce
+        same = "SELECT 1 FROM reductions WHERE metric = ? AND period = ? AND reduce = ?"
+        with self._state.glancing() as connection:
+            kept = connection.execute(same, key).fetchone()
+            return kept is not None or self._ledger.decision(connection, metric.name, period) is Decision.SPENT
+
+    def _found(self, book: Book, name: str, *, at: float, now: float) -> Outcome | tuple[Codebook, Metric, Period]:
+        if now >= book.expires:
+            return Outcome.EXPIRED
+        period = book.calendar.at(at) if book.calendar else None
+        page = book.page(period) if period else None
+        if period is None or page is None or page.codebook is None:
+            return Outcome.INVALID  # a later bundle will not change what was collected then
+        if page.refusal is not None:
+            return _REFUSED.get(page.refusal, Outcome.OVER_BUDGET)
+        metric = page.metric(name)
+        if metric is None:
+            self._unknown(page, name)
+        if not metric.enabled:
+            return Outcome.DISABLED
+        return Outcome.EXPIRED if is_expired(metric, now) else (page.codebook, metric, period)
+
+    def _unknown(self, page: Page, name: str) -> NoReturn:
+        word = name[:_LONGEST_WORD] if isinstance(name, str) else ""
+        shown = repr(word) if isinstance(name, str) else f"something of type {type(name).__name__}"
+        if word not in self._hints and len(self._hints) < _MOST_HINTS:
+            names = [metric.name for metric in page.codebook.metrics] if page.codebook else []
+            self._hints[word] = did_you_mean(word, names)
+        text = f"no metric is named {shown}: {self._hints.get(word) or 'the codebook in force has none like it'}"
+        self._counts.say(text)
+        raise UnknownMetric(text)
+
+    def _recorded(self, metric: Metric, value: object) -> Value:
+        if metric.values.takes(value):
+            return metric.recorded(value)
+        text = f"metric {metric.name!r} takes {metric.values.takes_in_words()}, and not every {type(value).__name__}"
+        self._counts.say(text)
+        raise WrongValue(text)
+
+    def _reduce(
+        self,
+        connection: sqlite3.Connection,
+        codebook: Codebook,
+        metric: Metric,
+        period: Period,
+        value: Value,
+        at: float,
+    ) -> None:
+        key = metric.name, period.index
+        row = connection.execute("SELECT reduce, state FROM reductions WHERE metric = ? AND period = ?", key).fetchone()
+        before = None
+        with suppress(ValueError, TypeError):  # a torn row, or one of another reducer: start over
+            before = json.loads(row[1]) if row and row[0] == metric.reduce else None
+        if before is not None and metric.reduce == "first":
+            return  # another thread was faster
+        state = json.dumps(metric.reducer.add(before, value, self._rng))
+        if row is not None:
+            changed = metric.reduce, state, *key
+            connection.execute("UPDATE reductions SET reduce = ?, state = ? WHERE metric = ? AND period = ?", changed)
+            return
+        closes_at = period.closes_at(codebook.collection.grace)
+        values = *key, metric.reduce, state, closes_at, at
+        connection.execute("INSERT INTO reductions VALUES (?, ?, ?, ?, ?, ?)", values)
+
+
+def _final(metric: Metric, decision: Decision | None) -> Outcome:
+    """A later value of a metric that keeps its first one is recorded, and changes nothing."""
+    if decision is Decision.SPENT and metric.reduce == "first":
+        return Outcome.RECORDED
+    return _FINAL[decision]

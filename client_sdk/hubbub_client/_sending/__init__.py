@@ -1,0 +1,1 @@
+"""Seal and send: the worker, its cycle, the outbox and the upload."""

@@ -1,0 +1,145 @@
+"""Sending what is due: seal, keep the sealed bytes, upload, and do with each report what its verdict says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from hubbub.refusals import Action
+from hubbub.sealing import Sealer
+from hubbub.wire import ReportHeader
+from hubbub_client._process.fork import no_fork
+from hubbub_client._randomizing.draw import seal
+from hubbub_client._sending.outbox import Lane, Outbox, Waiting
+from hubbub_client._sending.upload import chunks, upload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from hubbub_client._codebooks.in_force import Book
+    from hubbub_client._http.transport import Transport
+    from hubbub_client._state.database import State
+
+__all__ = ["Round", "Sending"]
+
+MOST_REPORTS = 1_000
+MOST_BYTES = 512 * 1024
+"""Half of what a shuffler takes in one request unless configured otherwise."""
+
+
+class Round(NamedTuple):
+    """How one pass over a lane went."""
+
+    left: int
+    """Due reports that are still in the outbox."""
+    unknown_key: bool
+    """Whether the shuffler refused a key: a newer bundle may say what became of it."""
+    counts: Counter[str]
+    retry_after: float
+
+
+class Sending:
+    """The outbox and the way out of it."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def drop_hopeless(self, book: Book, lane: Lane) -> Counter[str]:
+        """Remove from a lane what no shuffler would take any more, under the names that a shuffler would give."""
+        dropped: dict[bytes, str] = {}
+        revoked = [key for key in book.body.keys if key.state == "revoked"]
+        keys = _keys(book)
+        with self._state.reading() as connection:
+            waiting = Outbox.all(connection, lane)
+        for report in waiting:
+            header = book.body.metric(report.id, report.period)
+            key = report.key if report.key is not None else keys.get(report.period, (None,))[0]
+            if header is None:
+                dropped[report.drawn.nonce] = "unknown-metric"
+            elif not header.enabled:
+                dropped[report.drawn.nonce] = "metric-disabled"
+            elif any(key == gone.id and gone.covers(report.period) for gone in revoked):
+                dropped[report.drawn.nonce] = "revoked-key"  # a begun period gets no other
+        if dropped:
+            with self._state.transaction() as connection:
+                Outbox.remove(connection, dropped)
+        return Counter(f"dropped:{reason}" for reason in dropped.values())
+
+    def send(self, transport: Transport, book: Book, lane: Lane, now: float, *, hurry: bool) -> Round:
+        """Upload what is due in a lane by now, with `hurry` without its delay, each report once.
+
+        Part by part: what one part needs is sealed, stored, uploaded and settled before the next is looked at, so that
+        a full outbox costs no more at a time, and the first part is safe when the time is over.
+        """
+        with self._state.reading() as connection:
+            waiting, generation = Outbox.due(connection, lane, now, hurry=hurry), self._state.generation
+        counts: Counter[str] = Counter()
+        unknown_key = False
+        gone = 0
+        for some in _slices(waiting, MOST_REPORTS):
+            ready = self._ready(some, book, now, hurry=hurry)
+            for part in chunks([sealed for _, sealed in ready], MOST_REPORTS, MOST_BYTES):
+                self._state.attest(lane.value, generation)  # on disk, too, before the first byte leaves
+                answer = upload(transport, [sealed for _, sealed in ready[part]])
+                done: list[bytes] = []
+                for (report, _), verdict in zip(ready[part], answer.verdicts, strict=True):
+                    counts[_counter(verdict.action, verdict.reason)] += 1
+                    if verdict.action in (None, Action.DROP):
+                        done.append(report.drawn.nonce)
+                    unknown_key = unknown_key or verdict.action is Action.REFETCH
+                with self._state.transaction() as connection:
+                    Outbox.remove(connection, done)
+                gone += len(done)
+                if answer.blocked:
+                    return Round(len(waiting) - gone, unknown_key, counts, answer.retry_after)
+        return Round(len(waiting) - gone, unknown_key, counts, 0.0)
+
+    def _ready(self, some: list[Waiting], book: Book, now: float, *, hurry: bool) -> list[tuple[Waiting, bytes]]:
+        """These reports with the bytes to send, as far as there is a key for them."""
+        if self._seal([report for report in some if report.sealed is None], book):
+            nonces, lane = {report.drawn.nonce for report in some}, some[0].lane
+            with self._state.reading() as connection:  # as it is stored: another process may have sealed it first
+                due = Outbox.due(connection, lane, now, hurry=hurry)
+            some = [report for report in due if report.drawn.nonce in nonces]
+        return [(report, report.sealed) for report in some if report.sealed is not None]
+
+    def _seal(self, reports: Iterable[Waiting], book: Book) -> int:
+        """Seal to the key that each period is pinned to, if it is to one. How many were."""
+        keys, sealers = _keys(book), dict[int, Sealer]()
+        made: list[tuple[Waiting, int, bytes]] = []
+        for report in reports:
+            if report.period not in keys:
+                continue
+            key, public_key = keys[report.period]
+            if key not in sealers:
+                with no_fork():
+                    sealers[key] = Sealer(public_key)
+            sealer = sealers[key]
+            made.append((report, key, seal(ReportHeader(report.id, report.period, key), report.drawn, sealer)))
+        if made:
+            with self._state.transaction() as connection:  # on disk before the first byte leaves
+                for report, key, sealed in made:
+                    Outbox.seal(connection, report, key, sealed)
+        return len(made)
+
+
+def _keys(book: Book) -> dict[int, tuple[int, bytes]]:
+    """The pinned key of each period, by its index in the calendar in force."""
+    if book.calendar is None:
+        return {}
+    return {
+        book.calendar.index_at(span.start): (pin.key, pin.public_key)
+        for span, pin in book.pins.items()
+        if pin.key is not None and pin.public_key is not None
+    }
+
+
+def _slices(waiting: list[Waiting], size: int) -> Iterator[list[Waiting]]:
+    for start in range(0, len(waiting), size):
+        yield waiting[start : start + size]
+
+
+def _counter(action: Action | None, reason: str) -> str:
+    if action is None:
+        return reason
+    return f"dropped:{reason}" if action is Action.DROP else f"retried:{reason}"

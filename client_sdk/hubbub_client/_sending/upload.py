@@ -1,0 +1,146 @@
+"""Uploading reports, and what each answer means for each of them: the rules of `hubbub.refusals`, applied.
+
+Only an empty 202, or a 200 with a list of failures in JSON, makes a report durable; only a name that the table knows
+makes the device drop one. Whatever else comes back, such as a captive portal's page, is a reason to try again. So is a
+413 that is not ours, of a proxy in front of the service: its reports are sent in smaller parts, and never dropped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from hubbub.refusals import PROBLEM_TYPE, Action, refusal_named, seconds_to_wait
+from hubbub.wire import REPORTS_TYPE, encode_upload
+from hubbub_client._http.transport import CannotReach, Transport
+
+__all__ = ["LONGEST_RETRY_AFTER", "Uploaded", "Verdict", "chunks", "retry_after", "upload"]
+
+REPORTS_PATH = "/v1/reports"
+LONGEST_RETRY_AFTER = 3600.0
+"""Seconds. A longer wish is cut to this: nobody can silence a device for days with one header."""
+
+_LONGEST_DOCUMENT = 256 * 1024
+"""Bytes. Room to name each of a thousand reports five times; as objects, JSON takes thirty times its length."""
+
+
+class Verdict(NamedTuple):
+    """What became of one report: `action` None means that it is durable at the shuffler."""
+
+    action: Action | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """One verdict per report, and how long the service asked to be left alone (seconds)."""
+
+    verdicts: tuple[Verdict, ...]
+    retry_after: float = 0.0
+
+    @property
+    def blocked(self) -> bool:
+        """Whether it is of no use to send more now."""
+        return self.retry_after > 0 or all(verdict.action is Action.RETRY for verdict in self.verdicts)
+
+    def __add__(self, other: Uploaded) -> Uploaded:
+        return Uploaded(self.verdicts + other.verdicts, max(self.retry_after, other.retry_after))
+
+
+_DURABLE = Verdict(None, "acknowledged")
+
+
+def upload(transport: Transport, reports: Sequence[bytes]) -> Uploaded:
+    """Send reports in one request, or in halves when someone on the way says that they are too much for one."""
+    whole = _judged(transport, reports)
+    if all(verdict.action is not Action.SPLIT for verdict in whole.verdicts):
+        return whole
+    if len(reports) == 1:
+        return Uploaded((_last_resort(whole.verdicts[0]),), whole.retry_after)
+    middle = len(reports) // 2
+    first = upload(transport, reports[:middle])
+    if first.blocked:  # the other half would fare no better
+        return first + Uploaded((Verdict(Action.RETRY, first.verdicts[-1].reason),) * (len(reports) - middle))
+    return first + upload(transport, reports[middle:])
+
+
+def _judged(transport: Transport, reports: Sequence[bytes]) -> Uploaded:
+    """One request, and what its answer says. If it is to be split, all verdicts say so."""
+    try:
+        status, headers, body = transport.request(
+            "POST", REPORTS_PATH, {"content-type": REPORTS_TYPE}, encode_upload(reports)
+        )
+    except CannotReach as error:
+        return Uploaded((Verdict(Action.RETRY, "network"),) * len(reports), min(error.retry_after, LONGEST_RETRY_AFTER))
+    if status == 202 and not body:
+        return Uploaded((_DURABLE,) * len(reports))
+    if status == 200 and _media_type(headers) == "application/json":
+        return Uploaded(_one_by_one(body, len(reports)), retry_after(headers))
+    return Uploaded((_problem(status, headers, body),) * len(reports), retry_after(headers))
+
+
+def _last_resort(verdict: Verdict) -> Verdict:
+    """One report cannot be split any further. If it was our service that finds it too large, no request will carry it;
+    anyone else may change their mind."""
+    if verdict.action is not Action.SPLIT:
+        return verdict
+    return Verdict(Action.DROP if refusal_named(verdict.reason) else Action.RETRY, verdict.reason)
+
+
+def chunks(reports: Sequence[bytes], most_reports: int, most_bytes: int) -> Iterator[slice]:
+    """Consecutive slices, each small enough for one request."""
+    start = size = 0
+    for index, report in enumerate(reports):
+        if index > start and (index - start == most_reports or size + len(report) + 2 > most_bytes):
+            yield slice(start, index)
+            start, size = index, 0
+        size += len(report) + 2
+    if start < len(reports):
+        yield slice(start, len(reports))
+
+
+def retry_after(headers: Mapping[str, str]) -> float:
+    """Seconds that the service asks for; 0 if it asks for none."""
+    return seconds_to_wait(headers.get("retry-after"), LONGEST_RETRY_AFTER) or 0.0
+
+
+def _one_by_one(body: bytes, count: int) -> tuple[Verdict, ...]:
+    """The verdicts in a list of failures: who is not named is durable. Anything else proves nothing of anyone."""
+    document = _json(body)
+    listed = document.get("failures") if isinstance(document, dict) else None
+    verdicts = [_DURABLE] * count
+    for entry in listed if isinstance(listed, list) else [None]:
+        index, reason = (entry.get("index"), entry.get("reason")) if isinstance(entry, dict) else (None, None)
+        if type(index) is not int or not 0 <= index < count or not isinstance(reason, str):
+            return (Verdict(Action.RETRY, "not-understood"),) * count
+        refusal = refusal_named(reason)
+        verdicts[index] = (
+            _last_resort(Verdict(refusal.action, refusal.name)) if refusal else Verdict(Action.RETRY, "unknown-reason")
+        )
+    return tuple(verdicts)
+
+
+def _problem(status: int, headers: Mapping[str, str], body: bytes) -> Verdict:
+    """What a whole-request fault says, if it is one of ours. Under a status that is no fault it proves nothing."""
+    if status >= 400 and _media_type(headers) == PROBLEM_TYPE:
+        document = _json(body)
+        named = document.get("type") if isinstance(document, dict) else None
+        refusal = refusal_named(named) if isinstance(named, str) and named.startswith("urn:") else None
+        if refusal is not None:
+            return Verdict(refusal.action, refusal.name)
+    return Verdict(Action.SPLIT if status == 413 else Action.RETRY, f"http-{status}")
+
+
+def _media_type(headers: Mapping[str, str]) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _json(body: bytes) -> Any:
+    if len(body) > _LONGEST_DOCUMENT:
+        return None
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None

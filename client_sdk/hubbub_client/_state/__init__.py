@@ -1,0 +1,1 @@
+"""The state file: one SQLite database per device."""

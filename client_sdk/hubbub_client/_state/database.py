@@ -1,0 +1,339 @@
+"""What the SDK keeps on disk: one SQLite file, private to its owner.
+
+Two ways to write. A *transaction* is on stable storage when it ends: spends, draws, what is sent. A *note* survives a
+kill of the app, but perhaps not a power cut, and never waits: recorded values, of which nothing was sent yet.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hubbub_client._counters import Counts
+from hubbub_client._integrity.integrity_check import Guard
+from hubbub_client._integrity.quarantine import Emptied, is_damage
+from hubbub_client._integrity.witness import read_witness
+from hubbub_client._process.fork import Forkable
+from hubbub_client._state.error_messages import BUSY, reason_of
+from hubbub_client._state.errors import FORK_EARLIER, Busy, NoDurableState
+from hubbub_client._state.schema import VERSION, NewerVersion, create, upgrade
+from hubbub_client._state.sqlite import be_patient, connect, identity, transaction, version_of
+
+__all__ = ["FILE_NAME", "Busy", "NoDurableState", "State"]
+
+FILE_NAME = "hubbub.sqlite3"
+_BUSY_SECONDS = 2.0
+"""For so long a transaction waits for another one, of whatever process; and a fork for one of another thread."""
+_A_MOMENT = 0.005
+"""Seconds for which a note waits for another thread's note: none of them waits for a disk."""
+_TRIES = 5
+"""To open a file that others put aside at the same moments."""
+_LONGEST_LOG = 4_000
+"""Pages (16 MB) after which a note has to empty the log itself, as nobody settles."""
+
+
+class _Link:
+    """One connection, and what is needed to notice that it is no longer the right one."""
+
+    def __init__(self, *, durable: bool) -> None:
+        self.durable = durable
+        self.lock = threading.RLock()
+        self.connection: sqlite3.Connection | None = None
+        self.file: tuple[int, int] | None = None
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+
+class State(Forkable):
+    """One file, many threads and processes. `clock` dates the end of a damaged file."""
+
+    def __init__(
+        self, directory: Path | str, clock: Callable[[], float] = time.time, counts: Counts | None = None
+    ) -> None:
+        self._path = Path(directory) / FILE_NAME
+        self._counts = counts or Counts()
+        self._guard = Guard(self._path, clock)
+        self._durable, self._quick = _Link(durable=True), _Link(durable=False)
+        self._closed = self._had_file = self._lost_in_fork = False
+        self.generation = 0
+        """Goes up when another file has taken the place of the one that was open."""
+        self._held: dict[int, list[_Link]] = {}
+        """What each thread holds for its fork."""
+        self._patience = _BUSY_SECONDS
+        self._survive_forks()
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    def exists(self) -> bool:
+        """Whether anything was ever kept."""
+        return self._path.exists()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A look without a promise; NoDurableState when there is nothing to look at."""
+        with self._durable.lock, self._judging():
+            connection = self._open(self._durable)
+            be_patient(connection, self._patience)
+            yield connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, alone among threads and processes, on disk when it ends; NoDurableState if that fails."""
+        with self.reading() as connection, transaction(connection):
+            yield connection
+
+    @contextmanager
+    def alone(self, within: float | None = None) -> Iterator[None]:
+        """No other thread reads or writes meanwhile, except for notes; and whatever is done inside waits at most
+        `within` seconds for another process, as this waits for another thread: else Busy. None: as usual."""
+        patience = _BUSY_SECONDS if within is None else within
+        lock = self._durable.lock
+        if not lock.acquire(timeout=max(patience, _A_MOMENT)):
+            raise Busy("another thread is writing")
+        before = self._patience  # what this thread asked for, if it is alone already
+        self._patience = before if within is None else min(before, within)
+        try:
+            yield
+        finally:
+            self._patience = before
+            lock.release()
+
+    @contextmanager
+    def glancing(self) -> Iterator[sqlite3.Connection]:
+        """A look that waits for no disk; Busy when it would have to.
+
+        A `record` looks so. It makes no file and puts none aside: what is closed then depends on the moment, and that
+        must not depend on whether something was recorded. The next pass does it, and the value waits.
+        """
+        if not self._quick.lock.acquire(timeout=_A_MOMENT):
+            raise Busy("another thread is writing")
+        try:
+            with self._judging(act=False):
+                yield self._open_quick()
+        finally:
+            self._quick.lock.release()
+
+    @contextmanager
+    def noting(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, now or Busy; safe from a kill of the app, from a power cut only with the next transaction."""
+        with self.glancing() as connection:
+            if connection.in_transaction:  # a signal handler, in the middle of a note
+                raise Busy("this thread is writing")
+            with transaction(connection):
+                yield connection
+
+    def scrub(self, *, patient: bool = False) -> bool:
+        """Empty the log into the file, so that what was deleted is gone from both; False if others are reading.
+
+        Ends with a small write: the first one into an empty log waits for the disk, and no `record` should.
+        """
+        with suppress(NoDurableState), self.reading() as connection:
+            be_patient(connection, self._patience if patient else 0.0)
+            (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self.warm()
+            return not busy
+        return False
+
+    def warm(self) -> None:
+        """A write of no meaning, so that the next note finds a log that has been begun."""
+        with self.transaction() as connection:
+            connection.execute(
+                "INSERT INTO facts VALUES ('writes', 1) ON CONFLICT DO UPDATE SET value = (value + 1) % 1000"
+            )
+
+    def vouch(self, lane: str) -> None:
+        """Let the witness know of this file and of every charge, before more is charged or drawn for a lane;
+        NoDurableState if it does not."""
+        with self.reading() as connection:
+            self._guard.vouch(connection, lane)
+
+    def check(self, connection: sqlite3.Connection, lane: str) -> None:
+        """Inside a transaction that charges or draws for a lane: nothing is forgotten since the file was opened."""
+        self._guard.check(connection, lane)
+        self._tell_of_mending()
+
+    def _tell_of_mending(self) -> None:
+        if self._guard.mended:
+            self._guard.mended = 0
+            self._counts.add("state:mended")
+            self._counts.say(
+                "a page of the state file was an older one, and is mended; check the disk, which loses writes"
+            )
+
+    def attest(self, lane: str, generation: int) -> None:
+        """Let the witness know of every draw of this lane; NoDurableState if it cannot be written, or if another file
+        has taken the place of the one that was open at that generation."""
+        with self.reading() as connection:
+            if self.generation != generation:
+                raise NoDurableState("these reports are of a file that was put aside")
+            self._guard.attest(connection, lane)
+
+    def log_pages(self) -> int:
+        """How long the log has become, roughly."""
+        try:
+            return self._path.with_name(FILE_NAME + "-wal").stat().st_size // 4096
+        except OSError:
+            return 0
+
+    def close(self, within: float = _BUSY_SECONDS) -> None:
+        """Let go of the file, with an empty log unless another process uses it. From now on there is none.
+
+        A thread that is in the middle of a transaction after so many seconds keeps its connection.
+        """
+        self._closed = True
+        deadline = time.monotonic() + within
+        for link in (self._quick, self._durable):
+            if not link.lock.acquire(timeout=max(deadline - time.monotonic(), _A_MOMENT)):
+                continue
+            try:
+                if link.durable and link.connection is not None:
+                    with suppress(sqlite3.Error):  # another process is using it: the last one to close does this
+                        be_patient(link.connection, 0.0)
+                        link.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                link.close()
+            finally:
+                link.lock.release()
+
+    # -- forks ----------------------------------------------------------------------------------
+
+    def _before_fork(self) -> None:
+        """Close the file. SQLite's own notes about locks would go along to the child, who holds none of them: it
+        would write into a log that its parent deletes."""
+        held = [link for link in (self._durable, self._quick) if link.lock.acquire(timeout=_BUSY_SECONDS)]
+        for link in held:
+            link.close()
+        self._held[threading.get_ident()] = held
+
+    def _after_fork(self, *, in_child: bool) -> None:
+        held = self._held.pop(threading.get_ident(), [])
+        if not in_child:
+            for link in held:
+                link.lock.release()
+            return
+        self._held.clear()
+        self._patience = _BUSY_SECONDS
+        # A connection that could not be closed in time makes the file unusable here, for as long as this child lives.
+        self._lost_in_fork = self._lost_in_fork or any(
+            link.connection is not None for link in (self._durable, self._quick)
+        )
+        for link in (self._durable, self._quick):
+            link.lock = threading.RLock()
+
+    # -- opening --------------------------------------------------------------------------------
+
+    @contextmanager
+    def _judging(self, *, act: bool = True) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            if is_damage(error):
+                if not act:
+                    raise Busy("the next pass looks at this") from error
+                self._quarantine()
+                raise NoDurableState("the state file was put aside") from error
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise Busy(*BUSY) from error
+            if isinstance(error, NewerVersion):
+                self._counts.add("state:newer-version")
+            raise self._said(NoDurableState(*reason_of(error))) from error
+        except OSError as error:
+            raise self._said(NoDurableState(*reason_of(error))) from error
+
+    def _said(self, error: NoDurableState) -> NoDurableState:
+        """Here, as not everyone who hears of it is guarded."""
+        self._counts.say(error.sentence)
+        return error
+
+    def _open_quick(self) -> sqlite3.Connection:
+        """The connection for notes, to the file that a pass has seen last."""
+        if not self._closed and not self._lost_in_fork:
+            here = identity(self._path)
+            if here is None or here != self._durable.file:
+                raise Busy("no pass has seen this file yet")
+            if self._quick.connection is not None and self._quick.file != here:
+                self._quick.close()
+        return self._open(self._quick)
+
+    def _open(self, link: _Link) -> sqlite3.Connection:
+        if self._closed:
+            raise NoDurableState("closed")
+        if self._lost_in_fork:
+            why = "this child was forked while another thread was writing to the state file"
+            raise self._said(NoDurableState(why, FORK_EARLIER))
+        if link.connection is not None and link.file != identity(self._path):
+            link.close()  # another process has put the file aside, or someone has deleted it
+            self.generation += 1
+        if link.connection is not None:
+            return link.connection
+        try:
+            return self._connect(link)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error) or not link.durable:
+                raise
+        self._quarantine()
+        return self._connect(link)
+
+    def _quarantine(self) -> None:
+        self._counts.add("state:quarantined")
+        self._counts.say("the state file was damaged and is put aside; reporting goes on in the next period and day")
+        self._had_file = True
+        self.generation += 1
+        for link in (self._quick, self._durable):
+            if link.lock.acquire(timeout=_A_MOMENT):
+                link.close()
+                link.lock.release()
+        if self._durable.file not in (None, identity(self._path)):
+            return  # another process was faster
+        with suppress(OSError):  # or is, at this moment
+            self._guard.put_aside()
+
+    def _connect(self, link: _Link) -> sqlite3.Connection:
+        for _ in range(_TRIES):
+            connection = self._connect_once(link)
+            if link.file == identity(self._path):
+                link.connection, self._had_file = connection, True
+                return connection
+            connection.close()  # another process has put it aside meanwhile: what it says now is of no file that counts
+            self._had_file = True
+        raise Busy("the file is being replaced")
+
+    def _connect_once(self, link: _Link) -> sqlite3.Connection:
+        if not self._path.exists():
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            create(self._path, lambda connection: self._guard.begin(connection, had_file=self._had_file))
+        link.file = identity(
+            self._path
+        )  # before: what is opened is this file or a later one, and who looks again can tell
+        connection = connect(self._path, self._patience)
+        try:
+            version = version_of(connection)
+            if version == 0:
+                raise Emptied("the file holds nothing, and none was ever made so")
+            synchronous = "FULL" if link.durable else "NORMAL"
+            for setting in ("journal_mode=WAL", f"synchronous={synchronous}", "secure_delete=ON"):
+                connection.execute(f"PRAGMA {setting}")
+            if not link.durable:
+                connection.execute(f"PRAGMA wal_autocheckpoint={_LONGEST_LOG}")
+            if version != VERSION:
+                with transaction(connection):
+                    version = version_of(connection)
+                    if version != VERSION:  # another process may have been faster
+                        upgrade(connection, version, read_witness(self._path))
+            if link.durable:
+                self._guard.examine(connection, link.file)
+                self._tell_of_mending()
+            else:
+                be_patient(connection, 0.0)
+        except BaseException:
+            connection.close()
+            raise
+        return connection

@@ -1,0 +1,136 @@
+"""Deleting what is over, and what a wrong clock left: never on one look at the clock.
+
+A clock that is wrong for a minute must not cost what was recorded before. So nothing is deleted, moved or merged before
+a second look has found the same (`_looks` says when one counts); and a look that does not find it takes the first one
+back. What is over counts as over by the time of the first look.
+
+What was recorded has looks of its own: it must not decide when anything changes that a device reports by.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from hubbub.period import DAY
+from hubbub_client._integrity.quarantine import IMPLAUSIBLE, keep_closed
+from hubbub_client._randomizing.period_pins import Pins
+from hubbub_client._state import clock_confirmation
+
+if TYPE_CHECKING:
+    from hubbub_client._budget.ledger import Ledger
+    from hubbub_client._state.clock_confirmation import Moment
+    from hubbub_client._state.database import State
+
+__all__ = ["sweep"]
+
+_BEFORE = ("late_since", "ahead_since")
+"""Looks as an earlier version noted them, by the wall clock alone: they count for nothing."""
+
+
+def sweep(state: State, ledger: Ledger, moment: Moment) -> Counter[str]:
+    """Delete what is too late for any shuffler, with or without a book to say so; and what a wrong clock left."""
+    swept: Counter[str] = Counter()
+    kinds = _kinds(ledger, swept)
+    with state.reading() as connection:  # most passes end here
+        if not any(_matters(connection, name, moment, finds) for name, (finds, _) in kinds.items()):
+            return swept
+    with state.transaction() as connection:
+        connection.execute("DELETE FROM facts WHERE name IN (?, ?)", _BEFORE)
+        for name, (finds, deletes) in kinds.items():
+            over = _look(connection, name, moment, finds)
+            if over is not None:
+                deletes(connection, over, moment.now)
+    return swept
+
+
+_Finds = Callable[[sqlite3.Connection, float], bool]
+_Deletes = Callable[[sqlite3.Connection, float, float], None]
+"""Given the time of the first look and that of this one."""
+
+
+def _kinds(ledger: Ledger, swept: Counter[str]) -> dict[str, tuple[_Finds, _Deletes]]:
+    """What is looked for, each by itself, and what is done about it. `swept`: hears what was lost."""
+
+    def is_old(connection: sqlite3.Connection, now: float) -> bool:
+        return Pins.are_old(connection, now) or ledger.is_long(connection, now)
+
+    def merge(connection: sqlite3.Connection, over: float, _now: float) -> None:
+        Pins.sweep(connection, over)
+        ledger.compact(connection, over)
+
+    def delete_late(connection: sqlite3.Connection, over: float, _now: float) -> None:
+        swept.update(_delete_late(connection, over))
+
+    def delete_early(connection: sqlite3.Connection, _over: float, now: float) -> None:
+        if early := connection.execute("DELETE FROM reductions WHERE at > ?", (now + DAY,)).rowcount:
+            swept["lost:clock"] = early
+
+    return {
+        "look:late": (_is_late, delete_late),
+        "look:old": (is_old, merge),
+        "look:early": (_is_early, delete_early),
+        "look:ahead": (_is_ahead, _take_back),
+    }
+
+
+def _take_back(connection: sqlite3.Connection, seen: float, now: float) -> None:
+    # `missing` must not wait for a time that a wrong clock wrote down.
+    since = "UPDATE facts SET value = ? WHERE name = 'enabled_since' AND value > ?"
+    connection.execute(since, (seen, now))
+    keep_closed(connection, seen)
+
+
+def _delete_late(connection: sqlite3.Connection, over: float) -> Counter[str]:
+    deleted: Counter[str] = Counter()
+    for table, name in (("reductions", "lost"), ("outbox", "dropped")):
+        if late := connection.execute(f"DELETE FROM {table} WHERE closes_at <= ?", (over,)).rowcount:  # noqa: S608  ours
+            deleted[f"{name}:period-closed"] = late
+    return deleted
+
+
+def _is_late(connection: sqlite3.Connection, now: float) -> bool:
+    """Whether anything here is too late to be sent."""
+    (late,) = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM reductions WHERE closes_at <= :now)"
+        " OR EXISTS (SELECT 1 FROM outbox WHERE closes_at <= :now)",
+        {"now": now},
+    ).fetchone()
+    return bool(late)
+
+
+def _is_early(connection: sqlite3.Connection, now: float) -> bool:
+    """Whether anything was recorded at a time that is yet to come."""
+    (early,) = connection.execute("SELECT EXISTS (SELECT 1 FROM reductions WHERE at > ?)", (now + DAY,)).fetchone()
+    return bool(early)
+
+
+def _is_ahead(connection: sqlite3.Connection, now: float) -> bool:
+    """Whether a moment was written down that is yet to come."""
+    (ahead,) = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM facts WHERE name = 'enabled_since' AND value > :now)"
+        " OR EXISTS (SELECT 1 FROM facts WHERE name = 'closed_before' AND value > :implausible)",
+        {"now": now, "implausible": now + IMPLAUSIBLE},
+    ).fetchone()
+    return bool(ahead)
+
+
+def _matters(connection: sqlite3.Connection, name: str, moment: Moment, finds: _Finds) -> bool:
+    """Whether this look changes anything."""
+    before = clock_confirmation.read(connection, name)
+    if not finds(connection, moment.now):
+        return before is not None
+    return before is None or before.then(moment) != (before, None)
+
+
+def _look(connection: sqlite3.Connection, name: str, moment: Moment, finds: _Finds) -> float | None:
+    """The time of the first look, if this one counts as the second. Inside a transaction: this look is noted."""
+    before = clock_confirmation.read(connection, name)
+    if not finds(connection, moment.now):
+        clock_confirmation.write(connection, name, None)
+        return None
+    after, over = (clock_confirmation.Look.first(moment), None) if before is None else before.then(moment)
+    clock_confirmation.write(connection, name, after)
+    return over

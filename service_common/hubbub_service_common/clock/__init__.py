@@ -1,0 +1,1 @@
+"""Clocks: whether the time of this machine can be trusted."""

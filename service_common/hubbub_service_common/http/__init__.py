@@ -1,0 +1,1 @@
+"""HTTP for both services: listeners, limits, tokens, health and problem documents."""

@@ -1,0 +1,86 @@
+"""The sockets that a service listens on, open before anything else is: a port that is taken ends the start at once."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from hubbub_service_common.http.certificate import Certificate
+from hubbub_service_common.http.connection_limits import ConnectionLimits
+from hubbub_service_common.http.server import listen, server_config
+from hubbub_service_common.http.tokens import Tokens
+from hubbub_service_common.process.open_files import connections_within_limit
+
+if TYPE_CHECKING:
+    import uvicorn
+    from starlette.types import ASGIApp
+
+    from hubbub_service_common.settings import ServiceSettings
+
+__all__ = ["Listener", "listening"]
+
+_ADMIN_CONNECTIONS = 40
+
+
+class Listener(NamedTuple):
+    """A socket that listens, and how it is served."""
+
+    socket: socket.socket
+    limits: ConnectionLimits
+    certificate: Certificate | None = None
+    tokens: Tokens | None = None
+    """Who may ask here; None: everyone."""
+
+    def config(self, app: ASGIApp, *, shutdown_timeout: int, lifespan: Literal["on", "off"] = "off") -> uvicorn.Config:
+        """How uvicorn serves an application here."""
+        return server_config(
+            app,
+            http=self.limits.protocol(),
+            lifespan=lifespan,
+            shutdown_timeout=shutdown_timeout,
+            certificate=self.certificate,
+        )
+
+
+@contextmanager
+def listening(
+    settings: ServiceSettings,
+    *,
+    max_body: int,
+    other_files: int,
+    log: logging.Logger,
+    max_per_address: int | None = None,
+    reuse_port: bool = False,
+) -> Iterator[list[Listener]]:
+    """The public listener and, where it is set, the admin listener, until the block ends.
+
+    InvalidParameter if one can't be had. `max_body`: bytes of the largest body; `other_files`: descriptors that are no
+    connection of the public listener.
+    """
+
+    def limits(most: int, per_address: int | None) -> ConnectionLimits:
+        return ConnectionLimits(
+            head_timeout=settings.head_timeout,
+            body_timeout=settings.body_timeout,
+            body_rate=settings.body_rate,
+            max_body=max_body,
+            max_connections=most,
+            max_per_address=per_address,
+            clock=time.monotonic,
+            log=log,
+        )
+
+    with ExitStack() as open_:
+        public = open_.enter_context(listen(settings.host, settings.port, reuse_port=reuse_port))
+        most = connections_within_limit(settings.max_connections, other_files, log)
+        certificate = None if settings.tls is None else Certificate(*settings.tls, log)
+        found = [Listener(public, limits(most, max_per_address), certificate)]
+        if settings.admin_port is not None:
+            admin = open_.enter_context(listen(settings.admin_host, settings.admin_port, setting="admin_port"))
+            tokens = Tokens.of(settings.admin_token, settings.admin_token_next)
+            found.append(Listener(admin, limits(_ADMIN_CONNECTIONS, None), tokens=tokens))
+        yield found

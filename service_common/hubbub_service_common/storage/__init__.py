@@ -1,0 +1,1 @@
+"""What the storages of both services share."""

@@ -1,0 +1,1 @@
+"""Batch and permute: from full buckets to batches in random order."""

@@ -1,0 +1,298 @@
+"""From full buckets to settled batches: close, decide, permute, forward, forget. And those that are held, see `_final`.
+
+Each step is one change of the storage, and every step can be the last one before a crash: whoever comes next
+finds either the state before it or the state after it. Any number of batchers may work on one storage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING
+
+from hubbub.wire import BATCH_HEADER_BYTES, BatchHeader
+from hubbub_service_common.process.backoff import backoff
+from hubbub_service_common.process.fault_episodes import Episode
+from hubbub_shuffler.batching.batch_stream import WINDOW_BYTES, in_order, primed
+from hubbub_shuffler.batching.lease_length import Lease
+from hubbub_shuffler.batching.lease_renewal import Hold, Lost, holding
+from hubbub_shuffler.batching.permute import SEED_BYTES, Entropy, number_of_parts, stretch
+from hubbub_shuffler.batching.ranking import rank
+from hubbub_shuffler.forwarding.forward import Again, Answer, Final, Forwarder, Taken
+from hubbub_shuffler.forwarding.verdicts import confirmed, horizon
+from hubbub_shuffler.storage import (
+    LONGEST_PAUSE,
+    AsyncStorage,
+    Batch,
+    Bucket,
+    BucketGone,
+    Claim,
+    Closed,
+    Plan,
+    StorageError,
+)
+
+if TYPE_CHECKING:
+    from hubbub.bundle import Bundle
+    from hubbub_service_common.clock.trusted_clock import TrustedClock
+    from hubbub_shuffler.bundle.relay import Bundles
+
+__all__ = ["Batcher"]
+
+ID_BYTES = 16
+_FIRST_OFFER = 60.0
+"""Seconds until a held batch is offered again, doubled each time."""
+_HOUR = 3_600
+_LOG = logging.getLogger("hubbub_shuffler")
+
+
+class Batcher:
+    """One worker. `tick` does all that is due now; `run` does it again and again.
+
+    `forwards`: batches forwarded at the same time, so that a slow one does not hold up the others; `window`: bytes of
+    reports that each of them has in memory at most.
+    """
+
+    def __init__(
+        self,
+        storage: AsyncStorage,
+        bundles: Bundles,
+        forwarder: Forwarder,
+        *,
+        clock: TrustedClock,
+        entropy: Entropy,
+        floor: int,
+        max_batch: int,
+        lease: float,
+        longest_backoff: float,
+        poll: float,
+        forwards: int = 2,
+        window: int = WINDOW_BYTES,
+    ) -> None:
+        self._storage, self._bundles, self._forwarder, self._entropy = storage, bundles, forwarder, entropy
+        self._clock, self._floor, self._max_batch = clock, floor, max_batch
+        self._offered_under = ""
+        """The bundle under which held batches were offered last."""
+        self._leases, self._longest_backoff, self._poll = Lease(lease), longest_backoff, poll
+        self._forwards, self._window = forwards, window
+        self._unplanned: set[Bucket] = set()
+        """Closed ones that could not be planned last time, which was said."""
+
+    @property
+    def _lease(self) -> float:
+        return self._leases.seconds(relayed.bundle.body if (relayed := self._bundles.current) else None)
+
+    async def run(self, every: float) -> None:
+        """Work until cancelled, and give back at once what is claimed then.
+
+        Closing, planning and deleting wait for no attempt, and no attempt waits for another.
+        """
+        async with asyncio.TaskGroup() as jobs:
+            for work in (self._tidy, *[self._forward_due] * self._forwards):
+                jobs.create_task(_again_and_again(work, every))
+
+    async def tick(self) -> None:
+        """Close, plan and forward what is due, and delete what is left over from that."""
+        await self._tidy()
+        async with asyncio.TaskGroup() as jobs:
+            for _ in range(self._forwards):
+                jobs.create_task(self._forward_due())
+        await self._tidy()
+
+    async def _tidy(self) -> None:
+        """Close and plan what is due, delete what is discarded or was settled.
+
+        While the clock is in doubt nothing is forgotten for its time, and nothing closed but what was due a whole wait
+        of running time ago.
+        """
+        bundle = relayed.bundle if (relayed := self._bundles.current) else None
+        due = self._clock.believed(self._bundles.wait)
+        if due == -math.inf:
+            self._bundles.ask_the_time()
+        await asyncio.to_thread(self._bundles.last_seen.note, due)
+        due = max(due, self._clock.reached(self._bundles.wait))
+        if relayed is not None and relayed.etag != self._offered_under:
+            await self._storage.offer()  # what was refused may be welcome now
+            self._offered_under = relayed.etag
+        revoked = {key.id for key in bundle.body.keys if key.state == "revoked"} if bundle else set()
+        off = _switched_off(bundle) if bundle else set()
+        for closed in await self._storage.close(revoked, off, due=due):
+            unwanted = closed.early or closed.bucket.key in revoked or closed.bucket.metric in off
+            try:
+                await self._plan(closed, bundle, unwanted=unwanted)
+                self._unplanned.discard(closed.bucket)
+            except StorageError as error:  # one bucket that can't be read must not hold up the others
+                if closed.bucket not in self._unplanned:
+                    _LOG.error("a bucket of %s can't be planned and is tried again: %s", closed.terms.name, error)
+                self._unplanned.add(closed.bucket)
+        await self._storage.forget(self._past())
+
+    def _past(self) -> float:
+        """A time that is past for sure."""
+        return self._clock.past(self._bundles.wait)
+
+    async def _plan(self, closed: Closed, bundle: Bundle | None, *, unwanted: bool) -> None:
+        """Decide what becomes of a closed bucket. Two workers may decide; the storage keeps one decision."""
+        seed = self._entropy(SEED_BYTES)
+        try:
+            ranking = await rank(self._storage.read(closed.bucket), closed.terms.size, seed)
+        except BucketGone:
+            return  # another worker decided, and is done with it
+        parts = number_of_parts(ranking.distinct, self._minimum(closed, bundle), self._max_batch)
+        discard = unwanted or parts == 0
+        plan = Plan(
+            ids=tuple(self._entropy(ID_BYTES) for _ in range(1 if discard else parts)),
+            seed=seed,
+            distinct=ranking.distinct,
+            duplicates=ranking.duplicates,
+            discard=discard,
+        )
+        if await self._storage.plan(closed.bucket, plan) and not unwanted:
+            await self._compare(closed, ranking.distinct)
+
+    async def _compare(self, closed: Closed, reports: int) -> None:
+        """Say so if a crowd has halved. Why is for the operator to find out: nothing is held back for it."""
+        name = closed.terms.name
+        if await self._storage.halved(name, closed.bucket.period, reports):
+            _LOG.warning("the crowd of %s is below half of its last period's", name)
+
+    def _minimum(self, closed: Closed, bundle: Bundle | None) -> int:
+        """The newest codebook's word; never below the floor, nor what held when the bucket was opened."""
+        bucket = closed.bucket
+        metric = bundle.body.metric(bucket.metric, bucket.period) if bundle else None
+        return max(metric.min_batch if metric else 0, closed.terms.minimum, self._floor)
+
+    async def _forward_due(self) -> None:
+        """Forward one batch after the other until none is due."""
+        while claim := await self._storage.claim(self._lease):
+            await self._forward(claim)
+
+    async def _forward(self, claim: Claim) -> None:
+        """One attempt; the batch is settled, or given back to be tried again."""
+        batch = claim.batch
+        try:
+            over = batch.held and self._is_over(batch)
+            answer = Final(batch.held) if over else await self._attempt(claim)
+        except asyncio.CancelledError:
+            with suppress(StorageError):  # the lease runs out by itself, and being stopped comes first
+                await asyncio.shield(self._storage.postpone(claim, 0.0, sent=claim.batch.sent))
+            raise
+        except Lost:
+            kept = False
+        else:
+            kept = await self._act_on(answer, claim)
+        if not kept:
+            _LOG.warning("batch %s went to another worker meanwhile", claim.batch.id.hex())
+
+    async def _act_on(self, answer: Answer, claim: Claim) -> bool:
+        """Settle or postpone; False if the batch is another worker's by now."""
+        batch = claim.batch
+        match answer:
+            case Final(verdict):
+                return await self._final(verdict, claim)
+            case Taken():
+                return await self._storage.postpone(claim, self._poll_pause(batch), sent=True)
+            case Again(why, after, lost, stuck):
+                level = logging.ERROR if stuck else logging.WARNING
+                _LOG.log(level, "batch %s is tried again: %s", batch.id.hex(), why)
+                pause = 0.0 if lost else max(self._backoff(batch), after or 0.0)
+                return await self._storage.postpone(claim, pause, sent=batch.sent and not lost)
+
+    async def _final(self, verdict: str, claim: Claim) -> bool:
+        """Settle it, if our own bundle and clock say the same. Else it is held, and offered again by and by."""
+        batch, body = claim.batch, relayed.bundle.body if (relayed := self._bundles.current) else None
+        sure = self._clock.believable(self._bundles.wait)  # bundles are made and dropped by a clock
+        if self._is_over(batch) or confirmed(verdict, batch, body if sure else None, self._past()):
+            settled = await self._storage.settle(claim, verdict)
+            if settled and verdict != "accepted" and batch.kind != "discard":
+                _LOG.error(
+                    "batch %s of %s is deleted with its %d reports: the aggregator refused it for good (%s)",
+                    *(batch.id.hex(), batch.terms.name, batch.reports, verdict),
+                )
+            return settled
+        if not batch.held:
+            _LOG.warning(
+                "batch %s of %s is held, not deleted: the aggregator refuses it (%s), and the bundle and clock here do "
+                "not say so. It is offered again; see hubbub shuffler held list",
+                batch.id.hex(),
+                batch.terms.name,
+                verdict,
+            )
+        pause = backoff(batch.attempts, first=_FIRST_OFFER, longest=LONGEST_PAUSE, entropy=self._entropy)
+        since = int(self._clock.now()) // _HOUR * _HOUR
+        return await self._storage.hold_back(claim, verdict, since=since, until=self._until(batch), seconds=pause)
+
+    def _until(self, batch: Batch) -> int:
+        """Its horizon. A bundle that has expired still says how long the aggregator takes a batch."""
+        return horizon(batch, self._bundles.known)
+
+    def _is_over(self, batch: Batch) -> bool:
+        """Whether it is past its horizon for sure: nobody takes it any more."""
+        return 0 < self._until(batch) <= self._past()
+
+    async def _attempt(self, claim: Claim) -> Answer:
+        batch = claim.batch
+        try:
+            async with holding(self._storage, claim, self._lease) as hold:
+                if batch.sent:
+                    return await self._forwarder.verdict(batch.id)
+                length = BATCH_HEADER_BYTES + batch.reports * batch.terms.size
+                async with aclosing(hold.over(await primed(self._body(batch, hold)))) as body:
+                    return await self._forwarder.put(batch.id, length, body)
+        except TimeoutError:
+            return Again("timeout")
+        except StorageError as error:
+            return Again(str(error))
+
+    async def _body(self, batch: Batch, hold: Hold) -> AsyncIterator[bytes]:
+        """The bytes of a batch: the same at every attempt, by whichever worker."""
+        bucket, size = batch.bucket, batch.terms.size
+        if batch.kind == "discard":
+            yield BatchHeader(bucket.metric, bucket.period, bucket.key, kind="discard").encode()
+            return
+        seed = await self._storage.seed(bucket)
+        if seed is None:
+            raise BucketGone(f"bucket of batch {batch.id.hex()} was settled by another worker")
+
+        def read() -> AsyncIterator[bytes]:
+            return hold.over(self._storage.read(bucket))
+
+        ranking = await rank(read(), size, seed)
+        members = ranking.places[stretch(ranking.distinct, batch.part, batch.parts)]
+        if len(members) != batch.reports:
+            raise StorageError(f"batch {batch.id.hex()} has {batch.reports} reports, found {len(members)}")
+        others = ranking.distinct - batch.reports
+        head = BatchHeader(*bucket, batch.reports, size, in_other_batches=others).encode()
+        async for piece in in_order(read, members, size, seed, self._window):
+            yield head + piece
+            head = b""
+
+    def _backoff(self, batch: Batch) -> float:
+        longest = LONGEST_PAUSE if batch.held else self._longest_backoff
+        return backoff(batch.attempts, longest=longest, entropy=self._entropy)
+
+    def _poll_pause(self, batch: Batch) -> float:
+        if not batch.sent:
+            return self._poll
+        return backoff(batch.attempts, first=self._poll, longest=self._longest_backoff, entropy=self._entropy)
+
+
+def _switched_off(bundle: Bundle) -> set[bytes]:
+    """Ids of metrics that no codebook of the bundle wants any more."""
+    metrics = [metric for codebook in bundle.body.codebooks for metric in codebook.metrics]
+    return {metric.id for metric in metrics} - {metric.id for metric in metrics if metric.enabled}
+
+
+async def _again_and_again(work: Callable[[], Awaitable[None]], every: float) -> None:
+    """What the storage can't do now is tried again at the next tick."""
+    waits = Episode(_LOG, "the batcher goes on: its storage answers again")
+    while True:
+        try:
+            await work()
+            waits.none()
+        except StorageError as error:
+            waits.fault(f"the batcher waits for its storage: {error}")
+        await asyncio.sleep(every)

@@ -1,0 +1,1 @@
+"""The aggregator's signed bundle: verified, kept and relayed."""

@@ -1,0 +1,1 @@
+"""Forward: batches on their way to the aggregator."""

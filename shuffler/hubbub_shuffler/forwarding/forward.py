@@ -1,0 +1,135 @@
+"""One attempt to hand a batch to the aggregator, and what the answer means.
+
+Final answers settle the batch: accepted (also when it was there already), or refused for good, if that is confirmed
+here (`verdicts`). Everything else is tried again: no network, a wrong token, an overloaded or broken
+aggregator, anything that is not its own word. A request is made afresh here; nothing that a device sent but its sealed
+reports can be in it. A batch is sent while it is made, under a length that is announced: whatever interrupts it, the
+aggregator never takes a part for the whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import httpx2
+
+from hubbub.refusals import refusal_named, seconds_to_wait
+from hubbub.wire import BATCH_TYPE
+from hubbub_shuffler.forwarding.aggregator_client import Upstream
+from hubbub_shuffler.forwarding.verdicts import REFUSED_FOR_GOOD
+from hubbub_shuffler.storage import LONGEST_PAUSE
+
+__all__ = ["Again", "Answer", "Final", "Forwarder", "Taken"]
+
+_STUCK = {"too-large": "raise max_batch_bytes of the aggregator"}
+"""Problems that a retry cures only after an operator did this."""
+
+LARGEST_ANSWER = 2**16
+"""Bytes: more than the aggregator ever says about a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """The aggregator's last word: "accepted", or why it refuses."""
+
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The aggregator has the whole batch and owes a verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """No word on the batch yet.
+
+    `after`: seconds that the aggregator asked for; `lost`: it does not have the batch; `stuck`: an operator must help.
+    """
+
+    why: str
+    after: float | None = None
+    lost: bool = False
+    stuck: bool = False
+
+
+Answer = Final | Taken | Again
+
+
+class Forwarder:
+    """Speaks to one aggregator."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+
+    async def put(self, batch_id: bytes, length: int, body: AsyncIterator[bytes]) -> Answer:
+        """Hand over a batch, or a notice of a discard, of so many bytes under its id.
+
+        What the body raises comes out of here, and the connection is cut then.
+        """
+        left = length
+
+        async def counted() -> AsyncIterator[bytes]:
+            nonlocal left
+            async for piece in body:
+                yield piece
+                left -= len(piece)
+
+        headers = {"Content-Type": BATCH_TYPE, "Content-Length": str(length)}
+        answer = await self._ask("PUT", batch_id, counted(), headers)
+        if left and answer == Final("malformed-batch"):
+            return Again("cut off")  # of course it was, in the aggregator's eyes; the whole may still be welcome
+        return answer
+
+    async def verdict(self, batch_id: bytes) -> Answer:
+        """Ask about a batch that was taken before."""
+        return await self._ask("GET", batch_id, None, {})
+
+    async def _ask(
+        self, method: str, batch_id: bytes, body: AsyncIterator[bytes] | None, headers: dict[str, str]
+    ) -> Answer:
+        try:
+            path = f"/v1/batches/{batch_id.hex()}"
+            async with self._upstream.stream(method, path, headers, body) as response:
+                return _meaning(method, response, await _document(response))
+        except httpx2.HTTPError as error:
+            return Again(type(error).__name__)
+
+
+def _meaning(method: str, response: httpx2.Response, document: dict[str, object]) -> Answer:
+    status = response.status_code
+    if status == 200 and document.get("state") == "accepted":
+        return Final("accepted")
+    if status == 200 and document.get("state") == "refused":
+        return Final(_name(document.get("reason")) or "refused")
+    if status == 202 or (status == 200 and document.get("state") == "pending"):
+        return Taken()
+    name = _name(document.get("type"))
+    if 400 <= status < 500 and name in REFUSED_FOR_GOOD:
+        return Final(name)
+    cure = _STUCK.get(name or "")
+    why = " ".join(filter(None, (str(status), name, cure and f"({cure})")))
+    lost = method == "GET" and name == "not-found"
+    return Again(why, seconds_to_wait(response.headers.get("Retry-After"), LONGEST_PAUSE), lost, cure is not None)
+
+
+async def _document(response: httpx2.Response) -> dict[str, object]:
+    """The JSON object in an answer; empty for anything else, such as a proxy's page or more than we want to read."""
+    raw = bytearray()
+    async for chunk in response.aiter_bytes():
+        raw += chunk
+        if len(raw) > LARGEST_ANSWER:
+            return {}
+    try:
+        document = json.loads(raw)
+    except (ValueError, RecursionError):  # ValueError: not JSON, not UTF-8, or a number of too many digits
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _name(urn_or_name: object) -> str | None:
+    """The name of a refusal that this version knows: no other text gets into counters or logs."""
+    refusal = refusal_named(urn_or_name) if isinstance(urn_or_name, str) else None
+    return refusal.name if refusal else None

@@ -1,0 +1,1 @@
+"""For operators: admin listener, metrics, probes and periodic checks."""

@@ -1,0 +1,114 @@
+"""When a damaged bucket is mended: once it could not be read twice, some time apart. The same for every backend."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Protocol
+
+from hubbub_service_common.storage.kinds import StorageAway
+from hubbub_shuffler.storage.protocol import Bucket, BucketDamaged, Damage, Repairs, StorageError
+
+__all__ = ["Mender", "Repair"]
+
+_LOG = logging.getLogger("hubbub_shuffler")
+_AGAIN = 10.0
+"""Seconds at most until one that could not be mended is looked at again: it may have to be read for that."""
+
+
+class Mender(Repairs, Protocol):
+    """How a backend does it."""
+
+    def look_at(self, bucket: Bucket) -> Damage | None:
+        """What is wrong with it, after a look at every report of it. Nobody has to wait for it."""
+        ...
+
+    def is_on_its_way(self, bucket: Bucket) -> bool:
+        """As in `Damage`. Costs next to nothing."""
+        ...
+
+
+class Repair:
+    """Buckets under suspicion. `after`: seconds between the first look and the one that decides."""
+
+    def __init__(
+        self, mender: Mender, after: float, *, is_damage: Callable[[BaseException | None], bool] = lambda _: False
+    ) -> None:
+        """`is_damage`: whether this cause of a StorageError means that reports can't be read."""
+        self._mender, self._after, self._is_damage, self._lock = mender, after, is_damage, Lock()
+        self.find, self.mend, self.discard, self.remains = mender.find, mender.mend, mender.discard, mender.remains
+        self._suspects: dict[Bucket, float] = {}
+        """When each is due for the look that decides."""
+        self._put_offs: dict[Bucket, type[StorageError]] = {}
+        """Those that could not be mended then, and for what kind of reason, which was said."""
+        self._hopeless: set[Bucket] = set()
+        """On their way and damaged, which was said. They are not read again and again."""
+
+    @contextmanager
+    def watching(self, buckets: Iterable[Bucket]) -> Iterator[None]:
+        """Note that one of these can't be read, if so."""
+        try:
+            yield
+        except StorageError as error:
+            if isinstance(error, BucketDamaged) or self._is_damage(error.__cause__):
+                named = error.bucket if isinstance(error, BucketDamaged) else None
+                with self._lock:
+                    for bucket in (set(buckets) if named is None else {named}) - self._hopeless:
+                        self._suspects.setdefault(bucket, time.monotonic() + self._after)
+            raise
+
+    def salvage(self) -> None:
+        """Look again at what is suspected for long enough: what is readable goes on, the rest is said to be lost.
+
+        One that can't be mended now is said, and holds up no other.
+        """
+        now = time.monotonic()
+        with self._lock:
+            due = [bucket for bucket, at in self._suspects.items() if now >= at]
+            hopeless = list(self._hopeless)
+        for bucket in due:
+            try:
+                self._mend(bucket)
+            except StorageAway:
+                raise  # that is no fault of a bucket
+            except StorageError as error:
+                self._put_off(bucket, error)
+        for bucket in hopeless:
+            if not self._mender.is_on_its_way(bucket):  # it came back, or it is done with
+                with self._lock:
+                    self._hopeless.discard(bucket)
+
+    def _mend(self, bucket: Bucket) -> None:
+        found = self._mender.mend(bucket)
+        if found is not None and found.on_its_way:
+            found = self._mender.look_at(bucket)  # it reads all of it, so nobody may have to wait for that
+        if found is not None:
+            self._tell(found)
+        with self._lock:
+            self._suspects.pop(bucket, None)
+            self._put_offs.pop(bucket, None)
+            if found is not None and found.on_its_way:
+                self._hopeless.add(bucket)
+
+    def _put_off(self, bucket: Bucket, error: StorageError) -> None:
+        with self._lock:
+            self._suspects[bucket] = time.monotonic() + min(self._after, _AGAIN)
+            said, self._put_offs[bucket] = self._put_offs.get(bucket), type(error)
+        if said is not type(error):
+            _LOG.error("DAMAGED: a bucket can't be mended now, which is tried again: %s", error)
+
+    def _tell(self, found: Damage) -> None:
+        if not found.on_its_way:
+            _LOG.error(
+                "DAMAGED: %d of %d reports of a bucket of %s can't be read and ARE LOST. The others go on",
+                *(found.lost, found.reports, found.name),
+            )
+        else:
+            _LOG.error(
+                "DAMAGED: a bucket of %s can't be read, and the aggregator may have a part of it. It holds up no "
+                "other. Give it up with `hubbub shuffler damaged discard`",
+                found.name,
+            )

@@ -1,0 +1,83 @@
+"""Repair of the SQLite file, each time over new connections: what one has read before it would not read again."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from hubbub_service_common.storage.sqlite import as_storage_error, connect, cut_log
+from hubbub_service_common.storage.sqlite_room import Reserve
+from hubbub_shuffler.storage.protocol import Bucket, BucketDamaged, Damage, NeedsRoom
+from hubbub_shuffler.storage.sqlite import damage
+from hubbub_shuffler.storage.sqlite.copy_room import lacking
+
+__all__ = ["SqliteMender", "blaming", "missing"]
+
+
+def missing() -> BucketDamaged:
+    return BucketDamaged("THE STORAGE LOST DATA: reports of a closed bucket are not there any more")
+
+
+@contextmanager
+def blaming(bucket: Bucket) -> Iterator[None]:
+    """Damage that is met within is this bucket's, and of none that is in the same transaction."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if not damage.is_damage(error):
+            raise
+        raise BucketDamaged(f"{type(error).__name__}: {error}", bucket) from error
+
+
+class SqliteMender:
+    """A `Mender` of one file."""
+
+    def __init__(self, path: Path, reserve: Reserve) -> None:
+        self._path, self._reserve = path, reserve
+        self._needed: dict[Bucket, int] = {}
+        """Bytes of the copies for which there was no room."""
+
+    def find(self) -> list[Damage]:
+        with self._opened() as db:
+            return [found for bucket in damage.buckets(db) if (found := damage.find(db, bucket, self._lacks(db)))]
+
+    def look_at(self, bucket: Bucket) -> Damage | None:
+        with self._opened() as db:
+            return damage.find(db, bucket, self._lacks(db))
+
+    def is_on_its_way(self, bucket: Bucket) -> bool:
+        with self._opened() as db:
+            return damage.is_on_its_way(db, bucket)
+
+    def remains(self) -> int:
+        """Tables that can't be deleted, and stay in the file."""
+        with self._opened() as db:
+            return damage.remains(db)
+
+    def mend(self, bucket: Bucket) -> Damage | None:
+        self._reserve.give_up_if_needed()
+        needed = self._needed.pop(bucket, 0)
+        with self._opened() as writer, self._opened() as reader:
+            try:
+                return damage.salvage(writer, reader, bucket, self._lacks(writer), needed)
+            except NeedsRoom as error:
+                self._needed[bucket] = error.needed
+                raise
+            finally:
+                with suppress(sqlite3.Error):  # what was copied, also in vain, must not stay in the log
+                    cut_log(writer)
+
+    def discard(self, bucket: Bucket) -> int:
+        self._reserve.give_up_if_needed()
+        with self._opened() as db:
+            return damage.discard(db, bucket)
+
+    def _lacks(self, db: sqlite3.Connection) -> damage.Lacks:
+        return lambda copy: lacking(db, self._path, copy)
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        with as_storage_error(), closing(connect(self._path)) as db:
+            yield db

@@ -1,0 +1,155 @@
+"""What is said in words and digits is true, and a guarantee is never said to be better than it is."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub.mechanisms import Bounds, Categories, mechanism, registered
+from hubbub_aggregator.dashboard import wording
+from hubbub_aggregator.dashboard.mechanism_wording import paragraph, rebuilt
+from hubbub_aggregator.dashboard.pages.privacy import believed
+from hubbub_aggregator.models.estimate import MechanismModel
+
+_THIN = "\N{NARROW NO-BREAK SPACE}"
+
+
+@given(st.floats(1e-9, 1e6))
+def test_epsilon_is_rounded_up_and_not_far(number: float) -> None:
+    shown = float(wording.epsilon(number).replace(_THIN, ""))
+    assert shown >= number * (1 - 1e-9)
+    assert shown <= number * 1.0101
+
+
+@given(st.floats(1e-30, 1.0))
+def test_delta_is_rounded_up_and_not_far(number: float) -> None:
+    text = wording.delta(number).replace("10", "1e", 1) if "×" not in wording.delta(number) else wording.delta(number)
+    front, _, power = text.rpartition(" × ")
+    digits = power.removeprefix("1e").removeprefix("10")
+    exponent = int("".join("-" if c == "⁻" else str("⁰¹²³⁴⁵⁶⁷⁸⁹".index(c)) for c in digits))
+    shown = float(front or 1) * 10.0**exponent
+    assert shown >= number * (1 - 1e-7)
+    assert shown <= number * 1.0101
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [(0.3333, "33.3 %"), (-0.00001, "0.0 %"), (-0.0123, "−1.2 %"), (1.0, "100.0 %"), (None, "–")],
+)
+def test_shares_are_percentages(number: float | None, shown: str) -> None:
+    assert wording.share(number) == shown.replace(" ", _THIN)
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [(0, "0"), (812.4, "812"), (1234.5, "1 234"), (3.14159, "3.14"), (-42.42, "−42.4"), (3.96e14, "3.96 × 10¹⁴")],
+)
+def test_means_have_as_many_digits_as_help(number: float, shown: str) -> None:
+    assert wording.amount(number).replace(_THIN, " ") == shown
+
+
+@pytest.mark.parametrize("name", sorted(registered()))
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_every_mechanism_says_its_law_in_one_sentence(name: str, epsilon: float) -> None:
+    for built in mechanism(name).examples(epsilon):
+        said = built.in_words()
+        assert said.startswith("Each device ")
+        assert said.endswith(".")
+        assert not re.search(r"[.] [A-Z]", said), "one sentence"
+        assert not re.search(r"None|nan|inf|Fraction|[{}<>]", said)
+
+
+@pytest.mark.parametrize("name", ["rr", "krr", "sue", "oue", "subset", "hadamard", "linear-hash", "olh"])
+def test_the_probability_of_the_truth_is_the_one_that_runs(name: str) -> None:
+    built: Any
+    for built in mechanism(name).examples(1.0):
+        assert wording.probability(float(built.p)) in built.in_words()
+        assert (
+            name in {"rr", "krr", "hadamard"}
+            or getattr(built, "count", 0) == 1
+            or wording.probability(float(built.q)) in built.in_words()
+        )
+
+
+def test_sizes_are_those_of_the_class() -> None:
+    list_ = Categories(1000)
+    assert "a random set of 18 of the 1000 values" in _flat(mechanism("subset").calibrate(4, list_).in_words())
+    assert "into 64 groups" in mechanism("linear-hash").calibrate(4, list_).in_words()
+    assert "into 53 groups" in mechanism("olh").calibrate(4, list_).in_words()
+    assert "each of the 1000 values" in _flat(mechanism("oue").calibrate(4, list_).in_words())
+
+
+@pytest.mark.parametrize("name", ["piecewise", "hybrid"])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+def test_the_window_is_drawn_as_often_as_is_said(name: str, epsilon: float) -> None:
+    built: Any = mechanism(name).calibrate(epsilon, Bounds(Fraction(0), Fraction(5000)))
+    row = [Fraction(weight, sum(built.rows[0])) for weight in built.rows[0]]
+    chance = sum(row[: built.window]) if name == "piecewise" else sum(row[:-2])  # at the lower end it lies in front
+    if len(row) == 2:
+        chance = row[0]  # only the ends are left, and that is the lower one's
+    assert f"with probability {wording.probability(float(chance))} " in built.in_words()
+    if len(row) > 2:
+        assert f"one of {built.symbols} numbers" in built.in_words()
+        ends = [wording.amount(float(5000 * place)) for place in (min(built.places), max(built.places))]
+        assert f"from {ends[0]} to {ends[1]}" in built.in_words()
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 8.0])
+def test_the_spread_of_laplace_noise_is_its_own(epsilon: float) -> None:
+    built: Any = mechanism("laplace").calibrate(epsilon, Bounds(Fraction(0), Fraction(1)), steps=1)
+    law = {report: built.likelihood(report, Fraction(0)) for report in built.outputs()}
+    mean = sum(report * chance for report, chance in law.items())
+    spread = math.sqrt(sum((report - mean) ** 2 * chance for report, chance in law.items()))
+    said = float(built.in_words().rpartition("about ")[2].rstrip(".").replace(_THIN, ""))
+    assert said == pytest.approx(spread, rel=0.02)
+
+
+def _flat(text: str) -> str:
+    return text.replace(_THIN, "")
+
+
+def test_truth_with_probability_three_quarters_is_said_so() -> None:
+    built = mechanism("rr").calibrate("1.0986", Categories(2))
+    assert "tells the truth with probability 0.75 " in built.in_words()
+    model = MechanismModel(name="rr", epsilon=1.0986, parameters=built.parameters())
+    assert "more than 3 times as likely" in paragraph(model, rebuilt(model, 2, None))
+
+
+def test_odds_are_rounded_up_as_epsilons_are() -> None:
+    for number in (0.01, 0.1, 1.1, 1.5, 2.25, 4.0, 8.0, 12.5):
+        assert math.exp(number) <= float(_flat(wording.odds(number))) <= math.exp(number) * 1.01
+    assert wording.odds(1.1) == "3.01"
+    assert wording.odds(400.0) == "e to the power of 400"
+
+
+def test_a_mechanism_of_tomorrow_is_explained_by_what_all_have() -> None:
+    model = MechanismModel(name="of-tomorrow", epsilon=2.0, parameters={})
+    assert rebuilt(model, 4, None) is None
+    said = paragraph(model, None)
+    assert "of-tomorrow" in said
+    assert "local ε, 2 " in said
+
+
+def test_a_mean_is_rebuilt_from_its_bounds() -> None:
+    built = mechanism("laplace").calibrate(1.0, Bounds(Fraction("0.1"), Fraction(3)))
+    model = MechanismModel(name="laplace", epsilon=1.0, parameters=built.parameters())
+    assert rebuilt(model, None, (0.1, 3.0)) == built
+
+
+@given(st.floats(0.001, 0.999), st.floats(0, 10))
+def test_belief_grows_by_no_more_than_the_odds_allow(before: float, epsilon: float) -> None:
+    after = believed(before, epsilon)
+    assert before - 1e-12 <= after < 1
+    assert after / (1 - after) == pytest.approx(before / (1 - before) * math.exp(epsilon), rel=1e-6)
+
+
+def test_a_span_within_a_day_says_the_day_once() -> None:
+    assert wording.span("2027-01-04T06:00Z", "2027-01-04T08:00Z") == "2027-01-04T06:00Z to 08:00Z"
+    assert wording.span("2027-01-03T23:00Z", "2027-01-04T08:00Z") == "2027-01-03T23:00Z to 2027-01-04T08:00Z"
+    assert wording.span("2027-01-04", "2027-01-05") == "2027-01-04 to 2027-01-05"

@@ -1,0 +1,195 @@
+"""`hubbub query`: what a person sees in the terminal, from a real aggregator."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from typing import Any
+
+import pytest
+import uvicorn
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr
+
+from hubbub_aggregator.intake.open_reports import Pool
+from hubbub_cli.command_group import hubbub
+from hubbub_cli.terminal import bars
+from hubbub_cli.terminal.bars import BLOCKS, PLAIN
+from tests.aggregator.fleet import CODEBOOK, DAY, START, Site
+
+ANALYST = "a-token-of-an-analyst"
+LONG = ["a name that is much too long for a narrow terminal", "ünïcode", *(f"value {index}" for index in range(28))]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, pool: Pool) -> Iterator[str]:
+    """The address of an aggregator with two days of `theme` and one of `long`, behind a token."""
+    text = CODEBOOK.partition("[metrics.startup_ms]")[0].replace("device_epsilon = 6.0", "device_epsilon = 9.0")
+    text += f'[metrics.long]\ntype = "category"\nvalues = {json.dumps(LONG)}\nepsilon = 3.0\n'
+    site = Site.open(tmp_path_factory.mktemp("served"), pool, text)
+    for day, light in enumerate((100, 500)):
+        site.clock.now = START + day * DAY + 3600
+        site.service.tick()
+        site.settle(site.batch("theme", ["light"] * light + ["dark"] * (600 - light), seed=day))
+    site.settle(site.batch("long", LONG[:6] * 500))
+    site.close()
+    site.settings = type(site.settings)(
+        codebook=site.codebook, state_dir=site.state_dir, analyst_token=SecretStr(ANALYST)
+    )
+    site.start()
+
+    async def app(
+        scope: MutableMapping[str, Any],
+        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        await site.app(scope, receive, send)
+
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.02)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server.should_exit = True
+        thread.join(10)
+    site.close()
+
+
+def query(served: str, *arguments: str, charset: str = "utf-8", secret: str = ANALYST) -> Result:
+    runner = CliRunner(charset=charset, env={"HUBBUB_TOKEN": secret, "HUBBUB_ADDRESS": served})
+    return runner.invoke(hubbub, ["query", *arguments])
+
+
+def test_an_estimate_is_a_table_with_bars_its_interval_and_both_guarantees(served: str) -> None:
+    shown = query(served, "theme")
+    assert shown.exit_code == 0, shown.output
+    (row,) = [line for line in shown.stdout.splitlines() if line.startswith("light")]
+    assert row.count("%") == 3
+    assert "█" in row
+    assert "░" in row
+    for said in ("95 % intervals", "privacy: eps", "if shuffler and aggregator collude: eps 4", "made up"):
+        assert said in shown.stdout
+    assert "\x1b" not in shown.stdout  # colours are for terminals
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
+def test_a_long_list_shows_its_largest_values_and_says_how_many_there_are(served: str) -> None:
+    shown = query(served, "long")
+    assert "and 10 smaller ones" in shown.stdout
+    assert "hold for" in shown.stdout
+    assert "a name that …ow terminal" in shown.stdout, "cut in the middle: lists often differ at their ends"
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert len(json.loads(query(served, "long", "--json").stdout)["segments"][0]["values"]) == 30
+    assert "and 27 smaller ones" in query(served, "long", "--top", "3").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["theme"], ["theme", "--series"], ["long", "--top", "2"], ["long", "--series", "--top", "6"]]
+)
+def test_a_terminal_without_blocks_gets_ascii(served: str, arguments: list[str]) -> None:
+    shown = query(served, *arguments, charset="ascii")
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.isascii()
+    assert "#" in shown.stdout
+
+
+def test_a_series_has_a_row_for_each_period_and_says_what_a_gap_is(served: str) -> None:
+    shown = query(served, "theme", "--series", "--top", "1")
+    assert [line.split()[0] for line in shown.stdout.splitlines() if line.startswith("2027-")] == [
+        "2027-01-15",
+        "2027-01-16",
+    ]
+    gaps = query(served, "dark_mode", "--series")
+    assert gaps.exit_code == 0
+    assert "open: something may still come" in gaps.stdout
+
+
+def test_a_comparison_shows_both_sides_the_change_and_p(served: str) -> None:
+    shown = query(served, "theme", "--compare", "2027-01-15..2027-01-16", "2027-01-16..2027-01-17")
+    assert shown.exit_code == 0, shown.output
+    (row,) = [line for line in shown.stdout.splitlines() if line.startswith("light")]
+    assert "e-" in row.split()[6]
+    assert "├" in row
+    assert "noise is" in shown.stdout
+    assert "privacy: eps" in shown.stdout
+
+
+def test_csv_and_json_are_the_answer_and_nothing_else(served: str) -> None:
+    rows = list(csv.DictReader(io.StringIO(query(served, "theme", "--csv").stdout, newline="")))
+    answer = json.loads(query(served, "theme", "--json").stdout)
+    assert [row["value"] for row in rows] == ["light", "dark", "sepia", "other"]
+    assert {float(row["epsilon"]) for row in rows} == {answer["privacy"]["epsilon"]}
+    assert "metric_id" in query(served, "--csv").stdout
+    assert json.loads(query(served, "--json").stdout)["metrics"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["thme"], "did you mean 'theme'?"),
+        (["dark_mode"], "Try `hubbub query dark_mode --series`"),
+        (["theme", "--compare", "2027-01-15", "2027-01-16"], "write it FROM..TO"),
+        (["theme", "--compare", "2027-01-15..2027-01-17", "2027-01-16..2027-01-18"], "share no period"),
+        (["theme", "--compare", "a..b", "c..d", "--series"], "leave out --series"),
+        (["theme", "--csv", "--json"], "either --csv or --json"),
+        (["--series"], "name a METRIC"),
+        (["theme", "--from", "yesterday"], "write it like 2027-01-04"),
+    ],
+)
+def test_a_mistake_is_told_what_to_do(served: str, arguments: list[str], said: str) -> None:
+    failed = query(served, *arguments)
+    assert failed.exit_code != 0
+    assert failed.stdout == ""
+    assert said in " ".join(failed.stderr.split())
+
+
+def test_a_wrong_or_missing_token_is_told_apart_and_never_shown(served: str) -> None:
+    assert "set HUBBUB_TOKEN" in query(served, secret="").stderr
+    mistyped = "not-the-token-at-all"
+    wrong = query(served, secret=mistyped)
+    assert "the one in HUBBUB_TOKEN is not" in wrong.stderr
+    assert mistyped not in wrong.output
+
+
+# -- drawing ------------------------------------------------------------------------------------
+
+SHARES = st.floats(-0.5, 1.5)
+
+
+@given(numbers=st.tuples(SHARES, SHARES, SHARES), width=st.integers(1, 60), most=st.floats(0.001, 1.0))
+def test_a_bar_never_leaves_its_room_and_shows_limits_in_order(
+    numbers: tuple[float, float, float], width: int, most: float
+) -> None:
+    low, middle, high = sorted(numbers)
+    for drawn in (BLOCKS, PLAIN):
+        bar = bars.bar(low, middle, high, width, most, drawn)
+        assert len(bar) <= width
+        assert bar == drawn.sure * bar.count(drawn.sure) + drawn.likely * bar.count(
+            drawn.likely
+        ) + drawn.possible * bar.count(drawn.possible)
+        ends = (min(low, 0.0), max(high, 0.0))
+        line = bars.whisker(low, middle, high, ends, width, drawn)
+        assert len(line) <= width
+        assert drawn.middle in line
+
+
+def test_blocks_are_for_terminals_that_have_them() -> None:
+    assert bars.signs("utf-8") is BLOCKS
+    assert bars.signs("ascii") is bars.signs("latin-1") is bars.signs("no-such-encoding") is PLAIN
+
+
+def test_nothing_released_says_what_to_do(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub_cli.commands.query.ask", lambda _address, path, *_rest, **_more: site.json(path))
+    shown = CliRunner().invoke(hubbub, ["query"])
+    assert "hubbub plan" in shown.stderr
+    assert "theme" in shown.stdout

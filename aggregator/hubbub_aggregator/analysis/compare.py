@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from hubbub.codebook import Metric
     from hubbub.mechanisms import Estimate, Interval, Tally
-    from hubbub_aggregator.analysis.release_reader import Crowd
+    from hubbub_aggregator.analysis.summed_releases import Crowd
 
 __all__ = ["Difference", "Range", "comparison", "difference", "refuse_different_questions", "refuse_overlap"]
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hubbub.codebook import Metric
     from hubbub.mechanisms import Estimate as Estimated
     from hubbub.mechanisms import Interval, Tally
-    from hubbub_aggregator.analysis.release_reader import Crowd
+    from hubbub_aggregator.analysis.summed_releases import Crowd
 
 __all__ = [
     "Query",

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from hubbub_aggregator.analysis.guarantee import Released, privacy
-from hubbub_aggregator.analysis.release_reader import records
+from hubbub_aggregator.analysis.summed_releases import records
 
 if TYPE_CHECKING:
     from hubbub_aggregator.service import Aggregator

@@ -17,7 +17,7 @@ from hubbub_aggregator.analysis.estimate import (
     shown,
 )
 from hubbub_aggregator.analysis.guarantee import Released, privacy
-from hubbub_aggregator.analysis.release_reader import Crowd, by_period, over
+from hubbub_aggregator.analysis.summed_releases import Crowd, by_period, over
 from hubbub_aggregator.models.series import Point, Series, SeriesSegment, State
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from hubbub_aggregator.analysis import series as courses
 from hubbub_aggregator.analysis.estimate import Query as Asked
 from hubbub_aggregator.analysis.estimate import mechanism_model, segment, shaped
 from hubbub_aggregator.analysis.guarantee import privacy
-from hubbub_aggregator.analysis.release_reader import Crowd, over
+from hubbub_aggregator.analysis.summed_releases import Crowd, over
 from hubbub_aggregator.api.auth import PROBLEMS, Analyst, only_known_parameters
 from hubbub_aggregator.api.respond import Format, reply
 from hubbub_aggregator.models.estimate import Estimate, MetricList, MetricVersion, NamedMetric, Postprocess

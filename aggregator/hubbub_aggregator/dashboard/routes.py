@@ -19,7 +19,6 @@ from hubbub_aggregator.dashboard.pages.metric import compare_spec, estimate_spec
 from hubbub_aggregator.dashboard.pages.operations import operations_page
 from hubbub_aggregator.dashboard.pages.overview import Cards, overview
 from hubbub_aggregator.dashboard.pages.page_context import Site
-from hubbub_aggregator.dashboard.pages.parameters import Asked
 from hubbub_aggregator.dashboard.pages.privacy import (
     ask_ledger,
     epsilon_spec,
@@ -27,6 +26,7 @@ from hubbub_aggregator.dashboard.pages.privacy import (
     posterior_spec,
     privacy_page,
 )
+from hubbub_aggregator.dashboard.pages.url_parameters import Asked
 from hubbub_aggregator.dashboard.pages.what_is_collected import collected_page
 from hubbub_aggregator.dashboard.palette import Theme, themed
 from hubbub_aggregator.dashboard.render_svg import Busy, Drawer, to_png

@@ -12,8 +12,8 @@ from hubbub_aggregator.dashboard.pages.metric import metric_page
 from hubbub_aggregator.dashboard.pages.operations import operations_page
 from hubbub_aggregator.dashboard.pages.overview import Cards, overview
 from hubbub_aggregator.dashboard.pages.page_context import Links, Site
-from hubbub_aggregator.dashboard.pages.parameters import Asked
 from hubbub_aggregator.dashboard.pages.privacy import ask_ledger, privacy_page
+from hubbub_aggregator.dashboard.pages.url_parameters import Asked
 from hubbub_aggregator.dashboard.pages.what_is_collected import collected_page
 from hubbub_aggregator.dashboard.render_svg import Drawer
 from hubbub_aggregator.dashboard.rendering import render, style

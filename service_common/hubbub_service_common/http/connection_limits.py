@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, get_args
 
 from hubbub.refusals import Refused
-from hubbub_service_common.http.networks import network_of
+from hubbub_service_common.http.client_network import network_of
 from hubbub_service_common.http.problem_documents import ProblemDocument
 from hubbub_service_common.http.server import HttpProtocol
 

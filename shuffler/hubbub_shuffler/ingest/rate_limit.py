@@ -18,7 +18,7 @@ from math import ceil
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from hubbub_service_common.http.networks import network_of
+from hubbub_service_common.http.client_network import network_of
 
 if TYPE_CHECKING:
     from starlette.types import Scope

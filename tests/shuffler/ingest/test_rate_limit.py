@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from hubbub.wire import REPORTS_TYPE
-from hubbub_service_common.http.networks import network_of
+from hubbub_service_common.http.client_network import network_of
 from hubbub_shuffler.ingest.rate_limit import KEY_BYTES, Limits, sender_of
 from tests.shuffler.world import Clock, World, unique, upload
 

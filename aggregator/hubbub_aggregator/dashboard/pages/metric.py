@@ -14,7 +14,7 @@ from hubbub_aggregator.dashboard.mechanism_wording import of_version, paragraph
 from hubbub_aggregator.dashboard.pages.metric_charts import course, differences, picture
 from hubbub_aggregator.dashboard.pages.metric_tables import Gap, Trend, gaps, trend
 from hubbub_aggregator.dashboard.pages.page_context import Site, called, followed, is_share, leading, named, together
-from hubbub_aggregator.dashboard.pages.parameters import STEPS, Asked, Choice, Span, comparisons, ranges, span_of
+from hubbub_aggregator.dashboard.pages.url_parameters import STEPS, Asked, Choice, Span, comparisons, ranges, span_of
 from hubbub_aggregator.models.estimate import Estimate, MetricVersion
 from hubbub_aggregator.models.series import Comparison, DifferenceModel, Series
 

@@ -25,7 +25,7 @@ from hubbub_aggregator.dashboard.pages.page_context import (
     start_of,
     together,
 )
-from hubbub_aggregator.dashboard.pages.parameters import span_of
+from hubbub_aggregator.dashboard.pages.url_parameters import span_of
 from hubbub_aggregator.dashboard.sparkline import sparkline
 from hubbub_aggregator.models.series import Series
 

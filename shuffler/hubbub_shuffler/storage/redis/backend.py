@@ -29,7 +29,6 @@ from hubbub_shuffler.storage.protocol import (
     StorageError,
     Terms,
 )
-from hubbub_shuffler.storage.redis.blobs import blobs
 from hubbub_shuffler.storage.redis.damage import RedisMender
 from hubbub_shuffler.storage.redis.erase import Eraser
 from hubbub_shuffler.storage.redis.key_names import SHARDS, Keys, bucket_of, member_of
@@ -37,6 +36,7 @@ from hubbub_shuffler.storage.redis.layout_version import take_over
 from hubbub_shuffler.storage.redis.leases import Leases
 from hubbub_shuffler.storage.redis.loss_mark import Mark
 from hubbub_shuffler.storage.redis.overview import listed, overview
+from hubbub_shuffler.storage.redis.pack_blobs import blobs
 from hubbub_shuffler.storage.redis.room import room_of
 from hubbub_shuffler.storage.redis.scripts import Scripts
 from hubbub_shuffler.storage.repair_schedule import Repair

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hubbub.refusals import Refused
 from hubbub_aggregator.analysis.estimate import largest, manipulation, mechanism_model, period_range, shaped
 from hubbub_aggregator.analysis.guarantee import privacy
-from hubbub_aggregator.models.estimate import IntervalKind
-from hubbub_aggregator.models.series import Comparison, DifferenceModel, Side
+from hubbub_aggregator.models.comparison import Comparison, DifferenceModel, Side
+from hubbub_aggregator.models.values import IntervalKind
 
 if TYPE_CHECKING:
     import numpy as np

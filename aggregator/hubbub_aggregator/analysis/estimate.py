@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from hubbub.postprocess import base_cut, clip, norm_sub
 from hubbub.refusals import Refused
 from hubbub_aggregator.analysis.guarantee import privacy
-from hubbub_aggregator.models.estimate import (
-    AxisModel,
-    HeadlineModel,
-    IntervalKind,
-    Manipulation,
-    MechanismModel,
-    PeriodRange,
-    Postprocess,
-    Segment,
-    ValueModel,
-)
+from hubbub_aggregator.models.estimate import Manipulation, Segment
+from hubbub_aggregator.models.mechanism import MechanismModel
+from hubbub_aggregator.models.periods import PeriodRange
+from hubbub_aggregator.models.values import AxisModel, HeadlineModel, IntervalKind, Postprocess, ValueModel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

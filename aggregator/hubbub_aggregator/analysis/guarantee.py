@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hubbub_aggregator.intake.release_record import UNIT
-from hubbub_aggregator.models.estimate import Collusion, PeriodPrivacy, Privacy
+from hubbub_aggregator.models.privacy import Collusion, PeriodPrivacy, Privacy
 
 if TYPE_CHECKING:
     from hubbub.accounting import Composition

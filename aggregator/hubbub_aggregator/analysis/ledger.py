@@ -16,8 +16,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hubbub_aggregator.analysis.guarantee import ASSUMPTIONS, ONE_OPERATOR, Released, noise_delta, smallest, whole_delta
-from hubbub_aggregator.models.estimate import Collusion, PeriodRange
-from hubbub_aggregator.models.series import LedgerAnswer, LedgerEntry
+from hubbub_aggregator.models.ledger import LedgerAnswer, LedgerEntry
+from hubbub_aggregator.models.periods import PeriodRange
+from hubbub_aggregator.models.privacy import Collusion
 
 if TYPE_CHECKING:
     from hubbub.accounting import Composition

@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 
 from hubbub.problems import did_you_mean
 from hubbub.refusals import Refused
-from hubbub_aggregator.models.estimate import Problem
+from hubbub_aggregator.models.problem import Problem
 from hubbub_aggregator.service import Aggregator
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from hubbub.wire import BATCH_HEADER_BYTES, BATCH_TYPE, BatchHeader, sealed_byte
 from hubbub_aggregator.api.auth import PROBLEMS, Shuffler
 from hubbub_aggregator.intake.discard_reasons import unwanted
 from hubbub_aggregator.intake.spool import Upload
-from hubbub_aggregator.models.estimate import Verdict
+from hubbub_aggregator.models.batch_verdict import Verdict
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.storage import Batch, StorageError
 

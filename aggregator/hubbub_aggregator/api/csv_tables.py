@@ -14,11 +14,17 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hubbub.shapes import cell_label
-from hubbub_aggregator.models.estimate import Estimate, MetricList, ReleaseList, ReleaseModel
-from hubbub_aggregator.models.series import Comparison, LedgerAnswer, LedgerEntry, Series
+from hubbub_aggregator.models.comparison import Comparison
+from hubbub_aggregator.models.estimate import Estimate
+from hubbub_aggregator.models.ledger import LedgerAnswer, LedgerEntry
+from hubbub_aggregator.models.metrics import MetricList
+from hubbub_aggregator.models.release import ReleaseList, ReleaseModel
+from hubbub_aggregator.models.series import Series
 
 if TYPE_CHECKING:
-    from hubbub_aggregator.models.estimate import Answer, IntervalKind, PeriodPrivacy, Privacy, Shaped, ValueModel
+    from hubbub_aggregator.models.base import ResponseModel
+    from hubbub_aggregator.models.privacy import PeriodPrivacy, Privacy
+    from hubbub_aggregator.models.values import IntervalKind, Shaped, ValueModel
 
 __all__ = ["CSV_TYPE", "to_csv"]
 
@@ -38,7 +44,7 @@ class Block(NamedTuple):
     right: Row
 
 
-def to_csv(answer: Answer) -> bytes:
+def to_csv(answer: ResponseModel) -> bytes:
     """The rows of an answer under one header; a header alone where there is nothing."""
     header: list[str] = []
     lines: list[str] = []
@@ -66,7 +72,7 @@ def _cell(value: Any) -> str:
     return repr(value)
 
 
-def _blocks(answer: Answer) -> Iterable[Block]:
+def _blocks(answer: ResponseModel) -> Iterable[Block]:
     match answer:
         case Estimate():
             return _of_estimate(answer)
@@ -297,7 +303,7 @@ _GUARANTEE = (
 )
 _NOT_CELLS = {"period", "mechanism", "scope", "invalid", "part"}
 """Of a release, what is more than one cell, or stands last."""
-_EMPTY: dict[type[Answer], Sequence[str]] = {
+_EMPTY: dict[type[ResponseModel], Sequence[str]] = {
     LedgerAnswer: (
         *("collection", "covers"),
         *(name for name in LedgerEntry.model_fields if name != "if_collusion"),

@@ -20,8 +20,11 @@ from hubbub_aggregator.analysis.guarantee import privacy
 from hubbub_aggregator.analysis.summed_releases import Crowd, over
 from hubbub_aggregator.api.auth import PROBLEMS, Analyst, only_known_parameters
 from hubbub_aggregator.api.respond import Format, reply
-from hubbub_aggregator.models.estimate import Estimate, MetricList, MetricVersion, NamedMetric, Postprocess
-from hubbub_aggregator.models.series import Comparison, Series
+from hubbub_aggregator.models.comparison import Comparison
+from hubbub_aggregator.models.estimate import Estimate
+from hubbub_aggregator.models.metrics import MetricList, MetricVersion, NamedMetric
+from hubbub_aggregator.models.series import Series
+from hubbub_aggregator.models.values import Postprocess
 from hubbub_aggregator.service import Aggregator
 
 __all__ = ["router"]

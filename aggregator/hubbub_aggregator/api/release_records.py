@@ -18,8 +18,9 @@ from hubbub_aggregator.analysis.question import versions
 from hubbub_aggregator.analysis.summed_releases import every_record, records
 from hubbub_aggregator.api.auth import PROBLEMS, Analyst, only_known_parameters
 from hubbub_aggregator.api.respond import Format, reply
-from hubbub_aggregator.models.estimate import Answer, ReleaseList, ReleaseModel
-from hubbub_aggregator.models.series import LedgerAnswer
+from hubbub_aggregator.models.base import ResponseModel
+from hubbub_aggregator.models.ledger import LedgerAnswer
+from hubbub_aggregator.models.release import ReleaseList, ReleaseModel
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.storage import Release
 
@@ -52,10 +53,10 @@ def releases(
     page = found[:limit]
     following = f"{page[-1].period}-{page[-1].id.hex()}" if len(found) > limit else None
 
-    def build() -> Answer:
+    def build() -> ResponseModel:
         return ReleaseList(releases=[_record(release) for release in page], next=following)
 
-    def link(_answer: Answer) -> str | None:
+    def link(_answer: ResponseModel) -> str | None:
         asked = {"metric": metric, "from": since, "after": following, "limit": limit, "format": format}
         known = urlencode({key: value for key, value in asked.items() if value is not None})
         return None if following is None else f"/v1/releases?{known}"

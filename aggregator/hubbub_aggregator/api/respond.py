@@ -13,7 +13,7 @@ from hubbub_service_common.http.entity_tags import is_known, tag_of_basis
 if TYPE_CHECKING:
     from fastapi import Request
 
-    from hubbub_aggregator.models.estimate import Answer
+    from hubbub_aggregator.models.base import ResponseModel
 
 __all__ = ["Format", "form", "reply"]
 
@@ -30,9 +30,9 @@ def reply(
     request: Request,
     chosen: Form | None,
     basis: list[object],
-    build: Callable[[], Answer],
+    build: Callable[[], ResponseModel],
     *,
-    next_page: Callable[[Answer], str | None] | None = None,
+    next_page: Callable[[ResponseModel], str | None] | None = None,
     name: str = "",
 ) -> Response:
     """The answer, built only if the caller does not have it. `basis` is all that it depends on."""

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 from hubbub.bundle import Bundle, verify
 from hubbub.codebook import Codebook
 from hubbub.problems import HubbubError
-from hubbub_aggregator.models.estimate import Answer
+from hubbub_aggregator.models.base import ResponseModel
 
 __all__ = ["Api", "Kept", "Problem", "Question", "Reply", "Send", "in_process", "metric_path"]
 
@@ -112,7 +112,7 @@ class Api:
         """
 
         def read(body: bytes) -> Found:
-            assert issubclass(model, Answer)  # noqa: S101  all of the API's models are
+            assert issubclass(model, ResponseModel)  # noqa: S101  all of the API's models are
             return model.model_validate_json(body)
 
         return await self.read(model.__name__, read, path, None, **asked)

@@ -11,7 +11,8 @@ from typing import Any
 from hubbub.mechanisms import Bounds, Categories, Mechanism, mechanism
 from hubbub.problems import HubbubError
 from hubbub_aggregator.dashboard.wording import epsilon, odds
-from hubbub_aggregator.models.estimate import MechanismModel, MetricVersion
+from hubbub_aggregator.models.mechanism import MechanismModel
+from hubbub_aggregator.models.metrics import MetricVersion
 
 __all__ = ["of_version", "paragraph"]
 

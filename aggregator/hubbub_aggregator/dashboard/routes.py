@@ -31,7 +31,7 @@ from hubbub_aggregator.dashboard.pages.what_is_collected import collected_page
 from hubbub_aggregator.dashboard.palette import Theme, themed
 from hubbub_aggregator.dashboard.render_svg import Busy, Drawer, to_png
 from hubbub_aggregator.dashboard.rendering import asset, asset_hash, render
-from hubbub_aggregator.models.series import LedgerAnswer
+from hubbub_aggregator.models.ledger import LedgerAnswer
 from hubbub_service_common.http.entity_tags import is_known
 
 __all__ = ["HEADERS", "Dashboard", "attach", "missing"]

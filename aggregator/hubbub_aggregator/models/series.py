@@ -1,4 +1,4 @@
-"""What the aggregator answers about change, course and cost: comparison, series and ledger, as pydantic models."""
+"""A series of estimates over periods."""
 
 from __future__ import annotations
 
@@ -6,81 +6,19 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from hubbub_aggregator.models.estimate import (
-    Answer,
-    Collusion,
-    IntervalKind,
-    Manipulation,
-    MechanismModel,
-    PeriodPrivacy,
-    PeriodRange,
-    Postprocess,
-    Privacy,
-    Shaped,
-    ValueModel,
-)
+from hubbub_aggregator.models.base import ResponseModel
+from hubbub_aggregator.models.estimate import Manipulation
+from hubbub_aggregator.models.mechanism import MechanismModel
+from hubbub_aggregator.models.periods import PeriodRange
+from hubbub_aggregator.models.privacy import PeriodPrivacy, Privacy
+from hubbub_aggregator.models.values import IntervalKind, Postprocess, Shaped, ValueModel
 
-__all__ = [
-    "Comparison",
-    "DifferenceModel",
-    "LedgerAnswer",
-    "LedgerEntry",
-    "Point",
-    "Series",
-    "SeriesSegment",
-    "Side",
-    "State",
-]
+__all__ = ["Point", "Series", "SeriesSegment", "State"]
 
 State: TypeAlias = Literal["released", "open", "deleted", "discarded", "not-released"]
 
 
-class DifferenceModel(Answer):
-    """How one value changed from range a to range b."""
-
-    value: bool | str | None
-    label: str
-    a: float = Field(description="The estimate in range a.")
-    b: float = Field(description="The estimate in range b.")
-    difference: float = Field(description="b minus a.")
-    stderr: float = Field(description="The variances of both ranges add: their noise is independent.")
-    low: float | None
-    high: float | None
-    p_value: float = Field(
-        description="For no change of this value, looked at alone: the smallest 1 - confidence at which the interval "
-        "excludes zero. Not below 2.6e-12."
-    )
-    adjusted_p_value: float = Field(description="For all values together: p_value times their number (Bonferroni).")
-
-
-class Side(Answer):
-    """One of the two ranges."""
-
-    metric_id: str
-    mechanism: MechanismModel
-    reports: int
-    periods: PeriodRange
-    complete: bool
-
-
-class Comparison(Shaped):
-    """Range b against range a, over releases that both do not share."""
-
-    metric: str
-    type: str
-    estimand: str = Field(description="What the difference is about, and what it can't tell.")
-    complete: bool
-    a: Side
-    b: Side
-    interval: IntervalKind
-    correction: str = Field(description="How intervals and p-values account for several values being looked at.")
-    value_count: int
-    values: list[DifferenceModel]
-    privacy: Privacy
-    manipulation: Manipulation
-
-
-class Point(Answer):
+class Point(ResponseModel):
     """One period: an estimate, or why there is none."""
 
     period: str
@@ -108,7 +46,7 @@ class SeriesSegment(Shaped):
     manipulation: Manipulation
 
 
-class Series(Answer):
+class Series(ResponseModel):
     """One estimate per period, oldest first, with the gaps. `privacy` is for all points together."""
 
     metric: str
@@ -121,37 +59,3 @@ class Series(Answer):
     privacy: Privacy | None = Field(
         description="Null where there is no estimate to guard, or where it was asked to leave this out."
     )
-
-
-class LedgerEntry(Answer):
-    """What a device lost that took part in everything this entry covers."""
-
-    name: str = Field(description="The metric, the period, or the last period covered.")
-    epsilon: float
-    delta: float
-    method: str
-    releases: int = Field(
-        description="Pairs of metric and period that are composed: released, or at least opened by the aggregator."
-    )
-    honest_reports: int = Field(description="The smallest number counted on.")
-    if_collusion: Collusion
-
-
-class LedgerAnswer(Answer):
-    """What has been spent: everything composed, never understated. Batches may be counted as smaller than they were."""
-
-    collection: str
-    unit: str
-    periods: PeriodRange | None = Field(description="First to last period that costs something; null if there is none.")
-    opened_and_refused: int = Field(
-        description="Batches that were too small when they had been opened: nothing of them was released, the "
-        "aggregator has read them, and the numbers here contain what that cost."
-    )
-    total: LedgerEntry | None = Field(description="Over all metrics and periods.")
-    per_metric: list[LedgerEntry] = Field(description="Each metric over all its periods and all ids of its name.")
-    per_period: list[LedgerEntry] = Field(description="One device-period over all metrics; the newest periods.")
-    over_time: list[LedgerEntry] = Field(
-        description="Everything up to and including a period, at up to eight periods, the newest last."
-    )
-    assumptions: list[str]
-    note: str | None = None

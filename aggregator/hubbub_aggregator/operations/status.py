@@ -10,7 +10,8 @@ from pydantic import Field
 
 import hubbub
 from hubbub_aggregator.intake.discard_reasons import DiscardReason
-from hubbub_aggregator.models.estimate import Answer, CodebookStatus, KeyStatus, Status
+from hubbub_aggregator.models.base import ResponseModel
+from hubbub_aggregator.models.status import CodebookStatus, KeyStatus, Status
 from hubbub_aggregator.operations.health_warnings import warnings_of
 from hubbub_aggregator.operations.metrics import key_ages
 from hubbub_service_common.storage.kinds import StorageKind
@@ -30,7 +31,7 @@ class AgedKey(KeyStatus):
     age_seconds: int = Field(description="Since its first period began; below zero for one that is to come.")
 
 
-class DiscardedBucket(Answer):
+class DiscardedBucket(ResponseModel):
     """What the shuffler deleted instead of forwarding it. It does not say how much that was."""
 
     metric: str
@@ -42,12 +43,12 @@ class DiscardedBucket(Answer):
     )
 
 
-class Warned(Answer):
+class Warned(ResponseModel):
     name: str
     detail: str
 
 
-class StorageStatus(Answer):
+class StorageStatus(ResponseModel):
     kind: StorageKind
     bytes: int | None = Field(description="What it takes on disk, or of the memory of all Redis servers.")
 

@@ -23,8 +23,14 @@ from hubbub_aggregator.api import examples
 from hubbub_aggregator.api.openapi import DOCUMENTED
 from hubbub_aggregator.app import create_app
 from hubbub_aggregator.intake.open_reports import Pool
-from hubbub_aggregator.models.estimate import Answer, Estimate, MetricList, ReleaseList, ReleaseModel, Verdict
-from hubbub_aggregator.models.series import Comparison, LedgerAnswer, Series
+from hubbub_aggregator.models.base import ResponseModel
+from hubbub_aggregator.models.batch_verdict import Verdict
+from hubbub_aggregator.models.comparison import Comparison
+from hubbub_aggregator.models.estimate import Estimate
+from hubbub_aggregator.models.ledger import LedgerAnswer
+from hubbub_aggregator.models.metrics import MetricList
+from hubbub_aggregator.models.release import ReleaseList, ReleaseModel
+from hubbub_aggregator.models.series import Series
 from hubbub_aggregator.operations.status import FullStatus
 from tests.aggregator.fleet import CODEBOOK, DAY, START, Site
 
@@ -142,7 +148,7 @@ def test_every_route_is_documented_with_its_caller_its_refusals_and_an_example(b
         (FullStatus, examples.STATUS),
     ],
 )
-def test_every_example_is_an_answer(model: type[Answer], example: dict[str, Any]) -> None:
+def test_every_example_is_an_answer(model: type[ResponseModel], example: dict[str, Any]) -> None:
     """Nothing is missing, nothing is there that a real answer would not have."""
     assert model.model_validate(example, extra="forbid").model_dump(mode="json", by_alias=True) == example
 

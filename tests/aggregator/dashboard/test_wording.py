@@ -15,7 +15,7 @@ from hubbub.mechanisms import Bounds, Categories, mechanism, registered
 from hubbub_aggregator.dashboard import wording
 from hubbub_aggregator.dashboard.mechanism_wording import paragraph, rebuilt
 from hubbub_aggregator.dashboard.pages.privacy import believed
-from hubbub_aggregator.models.estimate import MechanismModel
+from hubbub_aggregator.models.mechanism import MechanismModel
 
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 

@@ -15,13 +15,17 @@ from hubbub_aggregator.dashboard.pages.metric_charts import course, differences,
 from hubbub_aggregator.dashboard.pages.metric_tables import Gap, Trend, gaps, trend
 from hubbub_aggregator.dashboard.pages.page_context import Site, called, followed, is_share, leading, named, together
 from hubbub_aggregator.dashboard.pages.url_parameters import STEPS, Asked, Choice, Span, comparisons, ranges, span_of
-from hubbub_aggregator.models.estimate import Estimate, MetricVersion
-from hubbub_aggregator.models.series import Comparison, DifferenceModel, Series
+from hubbub_aggregator.models.comparison import Comparison, DifferenceModel
+from hubbub_aggregator.models.estimate import Estimate
+from hubbub_aggregator.models.metrics import MetricVersion
+from hubbub_aggregator.models.series import Series
 
 if TYPE_CHECKING:
     from hubbub_aggregator.dashboard.chart_style import Spec
     from hubbub_aggregator.dashboard.pages.page_context import Figure
-    from hubbub_aggregator.models.estimate import MetricList, NamedMetric, Segment, ValueModel
+    from hubbub_aggregator.models.estimate import Segment
+    from hubbub_aggregator.models.metrics import MetricList, NamedMetric
+    from hubbub_aggregator.models.values import ValueModel
 
 __all__ = ["MetricPage", "compare_spec", "estimate_spec", "metric_page", "series_spec"]
 

@@ -14,8 +14,11 @@ from hubbub_aggregator.dashboard.palette import LINES
 
 if TYPE_CHECKING:
     from hubbub_aggregator.dashboard.chart_style import Spec
-    from hubbub_aggregator.models.estimate import AxisModel, MetricVersion, Segment, Shaped, ValueModel
-    from hubbub_aggregator.models.series import Comparison, Series
+    from hubbub_aggregator.models.comparison import Comparison
+    from hubbub_aggregator.models.estimate import Segment
+    from hubbub_aggregator.models.metrics import MetricVersion
+    from hubbub_aggregator.models.series import Series
+    from hubbub_aggregator.models.values import AxisModel, Shaped, ValueModel
 
 __all__ = ["Course", "course", "differences", "picture"]
 

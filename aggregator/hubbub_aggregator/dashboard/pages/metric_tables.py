@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from hubbub_aggregator.dashboard import wording
 
 if TYPE_CHECKING:
-    from hubbub_aggregator.models.estimate import ValueModel
     from hubbub_aggregator.models.series import Series
+    from hubbub_aggregator.models.values import ValueModel
 
 __all__ = ["Gap", "Trend", "gaps", "trend"]
 

@@ -31,7 +31,8 @@ from hubbub_aggregator.models.series import Series
 
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook, Metric
-    from hubbub_aggregator.models.estimate import MetricList, NamedMetric, PeriodPrivacy
+    from hubbub_aggregator.models.metrics import MetricList, NamedMetric
+    from hubbub_aggregator.models.privacy import PeriodPrivacy
     from hubbub_aggregator.models.series import Point
     from hubbub_aggregator.operations.status import FullStatus
 

@@ -11,8 +11,8 @@ from hubbub.period import Calendar
 from hubbub_aggregator.dashboard import privacy_charts, wording
 from hubbub_aggregator.dashboard.api_client import Problem
 from hubbub_aggregator.dashboard.mechanism_wording import of_version
-from hubbub_aggregator.models.estimate import ReleaseList
-from hubbub_aggregator.models.series import LedgerAnswer
+from hubbub_aggregator.models.ledger import LedgerAnswer
+from hubbub_aggregator.models.release import ReleaseList
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from hubbub.mechanisms import Mechanism
     from hubbub_aggregator.dashboard.chart_style import Spec
     from hubbub_aggregator.dashboard.pages.page_context import Figure, Site
-    from hubbub_aggregator.models.estimate import MetricList, MetricVersion, NamedMetric, ReleaseModel
-    from hubbub_aggregator.models.series import LedgerEntry
+    from hubbub_aggregator.models.ledger import LedgerEntry
+    from hubbub_aggregator.models.metrics import MetricList, MetricVersion, NamedMetric
+    from hubbub_aggregator.models.release import ReleaseModel
 
 __all__ = ["PrivacyPage", "chosen_metric", "epsilon_spec", "ledger_spec", "posterior_spec", "privacy_page"]
 

@@ -11,7 +11,7 @@ from hubbub.problems import InvalidParameter, did_you_mean
 
 if TYPE_CHECKING:
     from hubbub_aggregator.dashboard.pages.page_context import Links
-    from hubbub_aggregator.models.estimate import NamedMetric
+    from hubbub_aggregator.models.metrics import NamedMetric
 
 __all__ = ["STEPS", "Asked", "Choice", "Span", "comparisons", "ranges", "span_of"]
 

@@ -1,0 +1,59 @@
+"""A comparison of two ranges of periods."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from hubbub_aggregator.models.base import ResponseModel
+from hubbub_aggregator.models.estimate import Manipulation
+from hubbub_aggregator.models.mechanism import MechanismModel
+from hubbub_aggregator.models.periods import PeriodRange
+from hubbub_aggregator.models.privacy import Privacy
+from hubbub_aggregator.models.values import IntervalKind, Shaped
+
+__all__ = ["Comparison", "DifferenceModel", "Side"]
+
+
+class DifferenceModel(ResponseModel):
+    """How one value changed from range a to range b."""
+
+    value: bool | str | None
+    label: str
+    a: float = Field(description="The estimate in range a.")
+    b: float = Field(description="The estimate in range b.")
+    difference: float = Field(description="b minus a.")
+    stderr: float = Field(description="The variances of both ranges add: their noise is independent.")
+    low: float | None
+    high: float | None
+    p_value: float = Field(
+        description="For no change of this value, looked at alone: the smallest 1 - confidence at which the interval "
+        "excludes zero. Not below 2.6e-12."
+    )
+    adjusted_p_value: float = Field(description="For all values together: p_value times their number (Bonferroni).")
+
+
+class Side(ResponseModel):
+    """One of the two ranges."""
+
+    metric_id: str
+    mechanism: MechanismModel
+    reports: int
+    periods: PeriodRange
+    complete: bool
+
+
+class Comparison(Shaped):
+    """Range b against range a, over releases that both do not share."""
+
+    metric: str
+    type: str
+    estimand: str = Field(description="What the difference is about, and what it can't tell.")
+    complete: bool
+    a: Side
+    b: Side
+    interval: IntervalKind
+    correction: str = Field(description="How intervals and p-values account for several values being looked at.")
+    value_count: int
+    values: list[DifferenceModel]
+    privacy: Privacy
+    manipulation: Manipulation

@@ -1,0 +1,81 @@
+"""Estimated values with their interval, and the shape in which they are shown."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+from typing_extensions import TypedDict  # pydantic's own, which it asks for before Python 3.12
+
+from hubbub.shapes import Measure, Order, ShapeName
+from hubbub_aggregator.models.base import ResponseModel
+
+__all__ = ["AxisModel", "HeadlineModel", "IntervalKind", "Postprocess", "Shaped", "ValueModel"]
+
+Postprocess: TypeAlias = Literal["none", "norm_sub", "base_cut", "clip"]
+
+
+class ValueModel(TypedDict):
+    """One value with its estimate. A plain dict: an answer may have 65,536 of them, and objects would take as long
+    to make as the numbers."""
+
+    value: Annotated[bool | str | None, Field(description="The value whose share is estimated; null for a mean.")]
+    label: str
+    estimate: float
+    stderr: Annotated[float | None, Field(description="Null after post-processing, which leaves no standard error.")]
+    low: float | None
+    high: float | None
+    raw_estimate: Annotated[
+        float | None, Field(description="The unbiased estimate, where `estimate` is post-processed.")
+    ]
+    total: Annotated[
+        float,
+        Field(
+            description="Estimate times reports: how many of the reporting devices hold the value; of a mean, the sum."
+        ),
+    ]
+    total_low: float | None
+    total_high: float | None
+
+
+class IntervalKind(ResponseModel):
+    kind: str
+    confidence: float
+    simultaneous: bool = Field(description="Whether the intervals of all values hold together with this confidence.")
+    selection: str | None = Field(
+        default=None, description="Where values were chosen by their estimates: why the intervals hold nonetheless."
+    )
+
+
+class AxisModel(ResponseModel):
+    """What the values of a result run along."""
+
+    name: str
+    labels: list[str]
+    places: list[float] | None = Field(description="Where each label stands on a scale; null where there is none.")
+    unit: str | None = Field(description="Of the places.")
+
+
+class HeadlineModel(ResponseModel):
+    """Which of the values stands for all, where there is room for one."""
+
+    label: str | None = Field(description="Its label; null: that of the largest estimate.")
+    name: str | None = Field(description="What to call it instead of by its label, such as `yes`.")
+
+
+class Shaped(ResponseModel):
+    """How values are to be shown. It says all that is needed: nobody has to know the metric's type for that."""
+
+    shape: ShapeName = Field(
+        description="`shares` of a list of values, one `number`, a `curve` over an axis, a `grid` of cells over two "
+        "axes (row by row), or `numbers` by group."
+    )
+    measure: Measure = Field(description="Whether values are shares of the devices, or numbers with their own unit.")
+    unit: str | None = Field(description="Of the values; null for shares, and where the codebook names none.")
+    order: Order = Field(description="Whether values are best shown by `size`, the largest first, or as `listed`.")
+    headline: HeadlineModel
+    axes: list[AxisModel] = Field(
+        description="Of a curve and of groups one, of a grid its rows and columns, else none. The values of an answer "
+        "without `top` stand in this order."
+    )
+    postprocessing: list[Postprocess] = Field(description="What `postprocess` may be for this metric.")

@@ -51,8 +51,8 @@ def wakes_when_recording() -> Iterator[None]:
     record = Client.record
 
     def waking(self: Client, name: str, value: object) -> Any:
-        if self._sender is not None:
-            self._sender.wake(1.0)
+        if self._worker is not None:
+            self._worker.wake(1.0)
         return record(self, name, value)
 
     with patch.object(Client, "_wake", lambda _self: None), patch.object(Client, "record", waking):

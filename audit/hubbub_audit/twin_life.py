@@ -40,7 +40,7 @@ from hubbub_client._state.database import FILE_NAME
 __all__ = ["KeyedCoins", "lived"]
 
 _TICK = 600.0
-"""Seconds between two looks of the sender where nothing is due: longer than shipped, to get through a history."""
+"""Seconds between two looks of the worker where nothing is due: longer than shipped, to get through a history."""
 _A_FLUSH = 5.0
 
 
@@ -67,11 +67,11 @@ def lived(history: History, twin: int, coins: KeyedCoins) -> list[Seen]:
 
 @contextmanager
 def _virtual_sender() -> Iterator[None]:
-    with patch.object(client, "Sender", _Sender):
+    with patch.object(client, "Worker", _Worker):
         yield
 
 
-class _Sender:
+class _Worker:
     """The thread of a client, without a thread: it says when it wants to work."""
 
     def __init__(self, work: Callable[[], float]) -> None:
@@ -176,14 +176,14 @@ class _Life:
 
     def _let_pass(self, seconds: float) -> None:
         end = self.passed + seconds
-        sender: Any = self.app._sender
+        worker: Any = self.app._worker
         while True:
-            sender.heard(self.passed)
-            if sender.due + self.history.late > end:
+            worker.heard(self.passed)
+            if worker.due + self.history.late > end:
                 break
-            self._advance(max(sender.due - self.passed, 0.0) + self.history.late)
-            sender.due = inf
-            sender.due = self.passed + max(sender.work(), 0.1)
+            self._advance(max(worker.due - self.passed, 0.0) + self.history.late)
+            worker.due = inf
+            worker.due = self.passed + max(worker.work(), 0.1)
         self._advance(end - self.passed)
 
     def _advance(self, seconds: float) -> None:

@@ -14,7 +14,7 @@ from hubbub_client._counters import Counts
 from hubbub_client._process.at_exit import close_at_exit
 from hubbub_client._process.fork import Forkable
 from hubbub_client._process.lazy_imports import imported
-from hubbub_client._sending.worker import Sender
+from hubbub_client._sending.worker import Worker
 from hubbub_client._state.errors import Busy, NoDurableState
 from hubbub_client.outcome import Outcome, UnknownMetric, WrongValue
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Outcome"]
 
 _SOON = 1.0
-"""Seconds from the start of an app to the sender's first pass."""
+"""Seconds from the start of an app to the worker's first pass."""
 
 
 class Client(Forkable):
@@ -101,7 +101,7 @@ class Client(Forkable):
         self._started = self._closing = self._closed = False
         self._cannot_keep = False
         """Whether nothing could be written when this client began: then nothing may be recorded."""
-        self._sender = Sender(self._delivery.work) if background else None
+        self._worker = Worker(self._delivery.work) if background else None
         self._survive_forks()
         if background:
             close_at_exit(self)
@@ -141,7 +141,7 @@ class Client(Forkable):
         Tries again with growing pauses until `timeout` seconds are over; 0 tries once. `now` also sends what still
         waits for its random delay, which may tell an observer when the value was recorded: for tests and demos.
         """
-        if self._sender is None:
+        if self._worker is None:
             return self._delivery.flush(timeout, hurry=now)
         return self._delivery.flush_in_time(timeout, hurry=now)
 
@@ -161,9 +161,9 @@ class Client(Forkable):
         self._closing = True
         deadline = time.monotonic() + max(timeout, 0.0)
         if self._state.exists():
-            self._delivery.finish(max(timeout, 0.0), sending=self._sender is not None)
-        if self._sender is not None:
-            self._sender.stop(max(deadline - time.monotonic(), 0.0))
+            self._delivery.finish(max(timeout, 0.0), sending=self._worker is not None)
+        if self._worker is not None:
+            self._worker.stop(max(deadline - time.monotonic(), 0.0))
         self._closed = True
         if waiting := self._intake.waiting():
             self._counts.add("lost:closed", waiting)
@@ -280,17 +280,17 @@ class Client(Forkable):
     # -- manners --------------------------------------------------------------------------------
 
     def _wake(self) -> None:
-        """Let the sender begin, if there is one. Only the start of a client and `enable` do this, never `record`."""
-        if self._sender is not None and not self._closing:
-            self._sender.wake(_SOON)
+        """Let the worker begin, if there is one. Only the start of a client and `enable` do this, never `record`."""
+        if self._worker is not None and not self._closing:
+            self._worker.wake(_SOON)
 
     def _after_fork(self, *, in_child: bool) -> None:
         if in_child:
             self._counts.forked()
             self._intake.forked()
             self._delivery.forked()
-            if self._sender is not None:
-                runs = self._sender.is_running
-                self._sender.forget()
+            if self._worker is not None:
+                runs = self._worker.is_running
+                self._worker.forget()
                 if runs:
                     self._wake()  # the parent may end: a child that records nothing must still be heard of

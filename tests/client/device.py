@@ -34,7 +34,7 @@ def main(address: str, directory: str) -> None:
         Now.time = START + step * DAY + 1_000.0
         client.record("theme", "dark")
         client.record("startup_ms", 100 * step)
-        client._sender.wake(0.0)  # type: ignore[union-attr]  # it is there
+        client._worker.wake(0.0)  # type: ignore[union-attr]  # it is there
         client.flush(0.5, now=True)
     while not client.flush(0.5, now=True):
         pass

@@ -75,8 +75,8 @@ def is_sent(client: Client) -> bool:
 def take_part(client: Client, number: int, patience: float = PATIENCE) -> None:
     """Record, and wait until it is sent."""
     client._courier.tick = 0.3
-    if (sender := client._sender) is not None and sender.is_running:
-        sender.wake(0.1)  # the parent's sleeps for an hour
+    if (worker := client._worker) is not None and worker.is_running:
+        worker.wake(0.1)  # the parent's sleeps for an hour
     client.record("shared", True)
     client.record(f"own{number}", True)
     until = time.monotonic() + patience

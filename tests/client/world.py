@@ -150,7 +150,7 @@ class World:
     def ready(self, **changes: Any) -> Client:
         """A client that has fetched its bundle. With a thread, a flush of no length would have one real second."""
         client = self.client(**changes)
-        assert client.flush(0 if client._sender is None else PATIENCE)
+        assert client.flush(0 if client._worker is None else PATIENCE)
         return client
 
     def settle(self, client: Client) -> Counter[str]:

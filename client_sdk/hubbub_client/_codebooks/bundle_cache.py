@@ -89,7 +89,7 @@ class BundleSource:
             _keep(connection, packaged=raw)
 
     def refresh_at(self, bundle: Bundle) -> float:
-        """When the sender asks for a newer one: devices that fetched together come back spread out.
+        """When the worker asks for a newer one: devices that fetched together come back spread out.
 
         Drawn once for each fetch. A pass that is made for another reason does not fetch earlier, so when a device
         fetches does not tell what else it does.
@@ -99,7 +99,7 @@ class BundleSource:
         return float(facts.get("fetched_at", 0.0)) + bundle.body.max_age + float(facts.get("spread", 0.0))
 
     def is_fresh(self, bundle: Bundle, now: float, *, spread: bool = False) -> bool:
-        """Whether there is no need to ask for a newer one; with `spread`, by the sender's time."""
+        """Whether there is no need to ask for a newer one; with `spread`, by the worker's time."""
         with self._state.reading() as connection:
             facts = _facts(connection)
         fetched_at = facts.get("fetched_at", 0.0)

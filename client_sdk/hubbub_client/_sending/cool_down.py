@@ -1,7 +1,7 @@
 """How long the service is left alone: because it asked for that, or because passes fail. Kept over restarts, so that a
 tool that runs for a second does not try a dead service each time.
 
-`Retry-After` is honoured by everyone; a pass that failed only by the sender, as someone who calls `flush` wants it
+`Retry-After` is honoured by everyone; a pass that failed only by the worker, as someone who calls `flush` wants it
 tried now. Both are kept as moments of the wall clock: no longer wish than the longest one is believed, so a clock that
 was wrong silences nobody for long.
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Rest"]
 
 _LONGEST = 900.0
-"""Seconds between two passes of the sender, however many have failed."""
+"""Seconds between two passes of the worker, however many have failed."""
 _FACTS = ("asked_until", "rest_until", "failures")
 
 
@@ -66,7 +66,7 @@ class Rest:
             self._keep()
 
     def failed(self) -> None:
-        """A pass of the sender's got nowhere: each time longer until the next."""
+        """A pass of the worker's got nowhere: each time longer until the next."""
         patient = replace(self.pace, longest=_LONGEST)
         self._rest_until = self.pace.monotonic() + patient.backoff(
             self._failures, self.coins.of("retry", self.lane.value, self._failures)
@@ -84,7 +84,7 @@ class Rest:
         return self._asked_until - self.pace.monotonic()
 
     def left(self) -> float:
-        """Seconds that the sender has to wait; 0 or less when it need not."""
+        """Seconds that the worker has to wait; 0 or less when it need not."""
         return max(self._asked_until, self._rest_until) - self.pace.monotonic()
 
     def _keep(self) -> None:

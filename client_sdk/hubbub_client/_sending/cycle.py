@@ -1,5 +1,5 @@
 """One pass: a fresh bundle, periods pinned, values settled, what is due sent. For `flush`, which insists, and for the
-sender.
+worker.
 
 What a pass sends of metrics with `missing`, and when it fetches the bundle, depends on times, coins and answers that it
 had for them, and on nothing that was recorded. So the lane of the others comes after it, and never makes a pass fetch,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["TICK", "Courier"]
 
 TICK = 30.0
-"""Seconds between two looks of the sender at consent and at what was recorded, whatever else there is to do."""
+"""Seconds between two looks of the worker at consent and at what was recorded, whatever else there is to do."""
 _SHORTEST_SLEEP = 0.5
 """Where something is overdue and could not be done."""
 _SHORT_LOG, _LONG_LOG = 8, 1_000
@@ -194,7 +194,7 @@ class Courier:
         return self.occasional(transport, hurry=hurry)
 
     def background(self, transport: Transport) -> float:
-        """One pass of the sender's. Returns the seconds until the next one is worth while."""
+        """One pass of the worker's. Returns the seconds until the next one is worth while."""
         if not self.attend():
             return self.tick
         steady, occasional = (self.rests[lane] for lane in Lane)

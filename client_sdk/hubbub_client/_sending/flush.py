@@ -1,4 +1,4 @@
-"""Who makes a pass, and for how long: `flush`, the sender, and `close`. One at a time."""
+"""Who makes a pass, and for how long: `flush`, the worker, and `close`. One at a time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Delivery", "in_time"]
 _A_TRY = 1.0
 """Seconds that a flush of no length has for its one try, and the last pass before a client is closed."""
 _A_PASS = 60.0
-"""Seconds that one pass of the sender may take in all; and until the next one when something went wrong inside."""
+"""Seconds that one pass of the worker may take in all; and until the next one when something went wrong inside."""
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Delivery:
         """Insist, for so long."""
         deadline, busy = self.pace.monotonic() + timeout, self.busy
         if not busy.acquire(timeout=max(timeout, _A_TRY)):
-            return False  # the sender, or another flush, is in the middle of a request
+            return False  # the worker, or another flush, is in the middle of a request
         try:
             with self.counts.guarding():
                 load(max(timeout, _A_TRY))
@@ -68,7 +68,7 @@ class Delivery:
             busy.release()
 
     def _aside(self, seconds: float) -> None:
-        """Sleep, and let the sender make its passes meanwhile."""
+        """Sleep, and let the worker make its passes meanwhile."""
         busy = self.busy
         busy.release()
         try:
@@ -85,7 +85,7 @@ class Delivery:
         return in_time(work, max(timeout, _A_TRY), work if self._is_bounded else None)
 
     def work(self) -> float:
-        """The sender's pass; the seconds until the next."""
+        """The worker's pass; the seconds until the next."""
         with self.busy, self.counts.guarding():
             load()
             self.start()

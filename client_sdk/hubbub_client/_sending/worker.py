@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 from math import inf
 
-__all__ = ["Sender"]
+__all__ = ["Worker"]
 
 _SHORTEST_WISH = 0.1
 """Seconds. A pass that wants the next one at once gets it after these: no mistake of its makes a host spin."""
 
 
-class Sender:
+class Worker:
     """The one background thread of a client: a daemon, started by wake(), made again after a fork.
 
     `work` does one pass, never raises, and returns the seconds after which it wants to be called again; `inf` for

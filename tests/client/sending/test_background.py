@@ -25,7 +25,7 @@ from tests.support.paths import ROOT
 from tests.support.patience import PATIENCE, wait_for, within
 
 PROMPT = TOML.replace('period = "1d"', 'period = "1d"\ngrace = "1s"')
-"""What is recorded before the sender's first look, a second after the start, is sent within half a second of it."""
+"""What is recorded before the worker's first look, a second after the start, is sent within half a second of it."""
 
 
 @pytest.fixture
@@ -68,12 +68,12 @@ def test_the_thread_starts_with_the_client_and_no_record_starts_or_wakes_one(
     """Else someone who sees when a device fetches and sends would see that something was recorded."""
     before = senders()
     with started(world) as client:
-        assert client._sender is not None
+        assert client._worker is not None
         started_with_it = senders() - before
         assert len(started_with_it) == 1
         woken: list[float] = []
         with monkeypatch.context() as patched:
-            patched.setattr(client._sender, "wake", woken.append)
+            patched.setattr(client._worker, "wake", woken.append)
             assert client.record("theme", "dark") is Outcome.WAITING
             wait_for(lambda: client._intake.waiting() == 0)
             assert client.record("startup_ms", 3) is Outcome.RECORDED
@@ -108,9 +108,9 @@ def test_a_server_that_hangs_holds_up_neither_record_nor_flush_nor_close(world: 
         client = Client(address, trust=None, consent=True, state_dir=world.directory, clock=Running())
         client.record("theme", "dark")
         time.sleep(0.1)
-        assert client._sender is not None
-        client._sender.wake(0.0)
-        time.sleep(0.2)  # the sender is in the middle of its request now
+        assert client._worker is not None
+        client._worker.wake(0.0)
+        time.sleep(0.2)  # the worker is in the middle of its request now
         for act in (
             lambda: client.record("theme", "dark"),
             lambda: client.flush(0.3),
@@ -351,12 +351,12 @@ def test_a_forked_child_gets_a_thread_of_its_own_if_its_parent_had_one(world: Wo
     with started(world) as client:
         client.record("theme", "dark")
         wait_for(lambda: len(world.transport.reports) == 1)
-        sender = client._sender
-        assert sender is not None
+        worker = client._worker
+        assert worker is not None
         if closed:
             client.close()
-            wait_for(lambda: not sender.is_running)
-        sender._name = name  # clients of other tests may have theirs
+            wait_for(lambda: not worker.is_running)
+        worker._name = name  # clients of other tests may have theirs
         pid = os.fork()
         if pid == 0:
             found = sum(thread.name == name for thread in threading.enumerate())

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from hubbub_client._sending import worker
-from hubbub_client._sending.worker import Sender
+from hubbub_client._sending import worker as module
+from hubbub_client._sending.worker import Worker
 from tests.client.world import forks
 from tests.support.patience import PATIENCE, within
 
@@ -25,10 +25,10 @@ SOON = 60.0
 ALONE = f"""
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
-spec = spec_from_file_location("alone", {worker.__file__!r})
+spec = spec_from_file_location("alone", {module.__file__!r})
 sys.modules["alone"] = alone = module_from_spec(spec)
 spec.loader.exec_module(alone)
-from alone import Sender
+from alone import Worker
 """
 
 
@@ -65,11 +65,11 @@ def work() -> Iterator[Pass]:
 
 
 @pytest.fixture
-def sender(work: Pass) -> Iterator[Sender]:
-    sender = Sender(work)
-    yield sender
+def worker(work: Pass) -> Iterator[Worker]:
+    worker = Worker(work)
+    yield worker
     work.go_on.set()
-    assert sender.stop(SOON)
+    assert worker.stop(SOON)
 
 
 def named(name: str = "hubbub-sender") -> list[threading.Thread]:
@@ -92,56 +92,56 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_there_is_no_thread_before_the_first_wake_and_one_daemon_after_it(work: Pass) -> None:
-    sender = Sender(work, name="sender-of-one-test")
+    worker = Worker(work, name="sender-of-one-test")
     assert not named("sender-of-one-test")
-    sender.wake()
+    worker.wake()
     work.wait_for_one()
     (thread,) = named("sender-of-one-test")
     assert thread.daemon
-    assert sender.stop(SOON)
+    assert worker.stop(SOON)
 
 
-def test_it_works_again_after_as_long_as_the_last_pass_wanted(sender: Sender, work: Pass) -> None:
+def test_it_works_again_after_as_long_as_the_last_pass_wanted(worker: Worker, work: Pass) -> None:
     work.wants = 0.2
-    sender.wake()
+    worker.wake()
     for _ in range(3):
         work.wait_for_one()
     pauses = [after - before for before, after in zip(work.times, work.times[1:], strict=False)]
     assert min(pauses) >= 0.2
 
 
-def test_a_pass_that_wants_no_pause_gets_one(sender: Sender, work: Pass) -> None:
+def test_a_pass_that_wants_no_pause_gets_one(worker: Worker, work: Pass) -> None:
     work.wants = 0.0
-    sender.wake()
+    worker.wake()
     for _ in range(3):
         work.wait_for_one()
     assert work.times[2] - work.times[0] >= 0.2
 
 
 @pytest.mark.parametrize("wants", [math.inf, math.nan, -5.0, 1e300])
-def test_no_wish_is_too_strange(sender: Sender, work: Pass, wants: float) -> None:
+def test_no_wish_is_too_strange(worker: Worker, work: Pass, wants: float) -> None:
     work.wants = wants
-    sender.wake()
+    worker.wake()
     work.wait_for_one()
-    sender.wake()
+    worker.wake()
     work.wait_for_one()
 
 
-def test_a_wake_cuts_a_longer_wait_short_and_never_makes_one_longer(sender: Sender, work: Pass) -> None:
+def test_a_wake_cuts_a_longer_wait_short_and_never_makes_one_longer(worker: Worker, work: Pass) -> None:
     began = time.monotonic()
-    sender.wake(within=3600)
-    sender.wake(within=0.2)
-    sender.wake(within=3600)
+    worker.wake(within=3600)
+    worker.wake(within=0.2)
+    worker.wake(within=3600)
     work.wait_for_one()
     assert work.times[0] - began >= 0.2
 
 
-def test_wakes_before_a_pass_are_one_and_a_wake_during_a_pass_is_another(sender: Sender, work: Pass) -> None:
+def test_wakes_before_a_pass_are_one_and_a_wake_during_a_pass_is_another(worker: Worker, work: Pass) -> None:
     work.go_on.clear()
-    sender.wake()
+    worker.wake()
     work.wait_for_one()
     for _ in range(1_000):
-        sender.wake()
+        worker.wake()
     work.go_on.set()
     work.wait_for_one()
     assert not work.happens_within(0.2)
@@ -159,11 +159,11 @@ def test_wakes_from_many_threads_start_one_thread_and_passes_never_overlap(work:
         inside.pop()
         return work()
 
-    sender = Sender(one)
+    worker = Worker(one)
 
     def wake_often() -> None:
         for _ in range(200):
-            sender.wake()
+            worker.wake()
 
     wakers = [threading.Thread(target=wake_often) for _ in range(8)]
     for waker in wakers:
@@ -171,60 +171,60 @@ def test_wakes_from_many_threads_start_one_thread_and_passes_never_overlap(work:
     for waker in wakers:
         waker.join(SOON)
     work.wait_for_one()
-    assert sender.stop(SOON)
+    assert worker.stop(SOON)
     assert set(overlaps) == {1}
     assert len(work.threads) == 1
 
 
-def test_a_wake_never_waits_for_a_pass_that_hangs(sender: Sender, work: Pass) -> None:
+def test_a_wake_never_waits_for_a_pass_that_hangs(worker: Worker, work: Pass) -> None:
     work.go_on.clear()
-    sender.wake()
+    worker.wake()
     work.wait_for_one()
     began = time.monotonic()
     for _ in range(1_000):
-        sender.wake()
+        worker.wake()
     assert time.monotonic() - began < SOON
 
 
-def test_stopping_waits_no_longer_than_it_was_told_for_a_pass_that_hangs(sender: Sender, work: Pass) -> None:
+def test_stopping_waits_no_longer_than_it_was_told_for_a_pass_that_hangs(worker: Worker, work: Pass) -> None:
     work.go_on.clear()
-    sender.wake()
+    worker.wake()
     work.wait_for_one()
     began = time.monotonic()
-    assert not sender.stop(0.2)
+    assert not worker.stop(0.2)
     assert time.monotonic() - began < SOON
     work.go_on.set()
     until(lambda: not any(thread.is_alive() for thread in work.threads))
     assert len(work.times) == 1
 
 
-def test_what_is_asleep_stops_at_once_and_what_never_began_has_stopped(sender: Sender, work: Pass) -> None:
-    assert sender.stop(0)
-    sender.wake(within=3600)
-    assert sender.stop(SOON)
+def test_what_is_asleep_stops_at_once_and_what_never_began_has_stopped(worker: Worker, work: Pass) -> None:
+    assert worker.stop(0)
+    worker.wake(within=3600)
+    assert worker.stop(SOON)
     assert work.times == []
 
 
 def test_a_wake_after_a_stop_is_obeyed_and_what_was_planned_before_is_not(
-    sender: Sender, work: Pass, monkeypatch: pytest.MonkeyPatch
+    worker: Worker, work: Pass, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sender.wake(within=600)
-    assert sender.stop(SOON)
+    worker.wake(within=600)
+    assert worker.stop(SOON)
     with monkeypatch.context() as patch:
         patch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 601))  # it would be due
-        sender.wake(within=3600)
+        worker.wake(within=3600)
         assert not work.happens_within(0.2)
-        sender.wake()
+        worker.wake()
         work.wait_for_one()
 
 
-def test_a_wake_takes_back_a_stop_that_the_thread_has_not_heard(sender: Sender, work: Pass) -> None:
+def test_a_wake_takes_back_a_stop_that_the_thread_has_not_heard(worker: Worker, work: Pass) -> None:
     """There are never two threads, not even while the first one hangs."""
     work.go_on.clear()
-    sender.wake()
+    worker.wake()
     work.wait_for_one()
-    assert not sender.stop(0)
-    sender.wake()
+    assert not worker.stop(0)
+    worker.wake()
     work.go_on.set()
     work.wait_for_one()
     assert len(work.threads) == 1
@@ -240,7 +240,7 @@ def test_work_may_stop_its_own_sender() -> None:
         done.set()
         return 0.0
 
-    mine = Sender(work)
+    mine = Worker(work)
     mine.wake()
     assert done.wait(SOON)
     assert mine.stop(SOON)
@@ -248,24 +248,24 @@ def test_work_may_stop_its_own_sender() -> None:
 
 
 def test_where_no_thread_can_be_started_a_wake_does_nothing(
-    sender: Sender, work: Pass, monkeypatch: pytest.MonkeyPatch
+    worker: Worker, work: Pass, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", full)
-        sender.wake()
+        worker.wake()
     assert not work.happens_within(0.05)
-    sender.wake()
+    worker.wake()
     work.wait_for_one()
 
 
 def test_an_idle_sender_takes_no_processor_time() -> None:
     finished = run("""
         import math, time
-        sender = Sender(lambda: math.inf)
-        sender.wake()
+        worker = Worker(lambda: math.inf)
+        worker.wake()
         time.sleep(0.2)
         began = time.process_time()
         time.sleep(1)
@@ -282,17 +282,17 @@ AT_THE_VERY_END = "class Late:\n    def __del__(self, late={}): late.wake(); lat
     "moment",
     [
         "time.sleep(0.05)",  # asleep, working, or about to: whichever it is when the interpreter ends
-        "sender.wake()",
-        "atexit.register(sender.wake)",
-        "atexit.register(lambda: sender.stop(0.1))",
+        "worker.wake()",
+        "atexit.register(worker.wake)",
+        "atexit.register(lambda: worker.stop(0.1))",
         AT_THE_VERY_END.format("sender"),
-        AT_THE_VERY_END.format("Sender(lambda: 0.0)"),
-        "threading.Thread(target=lambda: (time.sleep(0.1), sender.wake())).start()",
+        AT_THE_VERY_END.format("Worker(lambda: 0.0)"),
+        "threading.Thread(target=lambda: (time.sleep(0.1), worker.wake())).start()",
     ],
 )
 @pytest.mark.parametrize("work", ["0.0", "math.inf", "time.sleep(3600)"])
 def test_no_exit_is_held_up_or_soiled(work: str, moment: str) -> None:
-    program = f"import atexit, math, sys, threading, time\nsender = Sender(lambda: {work})\nsender.wake()\n{moment}\n"
+    program = f"import atexit, math, sys, threading, time\nsender = Worker(lambda: {work})\nsender.wake()\n{moment}\n"
     with within(10):
         finished = run(program)
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")
@@ -311,28 +311,28 @@ def test_a_forked_child_gets_a_thread_of_its_own_even_if_the_fork_came_at_the_wo
             begun.set()
             hold.wait(200)
             return 3600
-        sender = Sender(work)
-        sender.wake()
+        worker = Worker(work)
+        worker.wake()
         assert begun.wait(100)
         locked = threading.Event()
         def keep_the_lock():
-            with sender._changed:
+            with worker._changed:
                 locked.set()
                 time.sleep(1)
         threading.Thread(target=keep_the_lock, daemon=True).start()
         assert locked.wait(100)
         child = os.fork()
         if not child:
-            sender.forget()
+            worker.forget()
             hold, begun = threading.Event(), threading.Event()
             hold.set()
-            sender.wake()
-            ok = begun.wait(100) and sender.stop(100) and passes[1:] == [os.getpid()]
+            worker.wake()
+            ok = begun.wait(100) and worker.stop(100) and passes[1:] == [os.getpid()]
             os._exit(0 if ok else 1)
         _, status = os.waitpid(child, 0)
         assert status == 0
         hold.set()
-        assert sender.stop(100)
+        assert worker.stop(100)
         assert passes == [os.getpid()]
     """)
     assert (finished.returncode, finished.stderr) == (0, "")
@@ -342,12 +342,12 @@ def test_a_forked_child_gets_a_thread_of_its_own_even_if_the_fork_came_at_the_wo
 def test_a_child_that_wakes_nobody_has_no_thread() -> None:
     finished = run("""
         import os, threading
-        sender = Sender(lambda: 0.0)
-        sender.wake()
+        worker = Worker(lambda: 0.0)
+        worker.wake()
         child = os.fork()
         if not child:
-            sender.forget()
-            os._exit(0 if threading.active_count() == 1 and sender.stop(0) else 1)
+            worker.forget()
+            os._exit(0 if threading.active_count() == 1 and worker.stop(0) else 1)
         assert os.waitpid(child, 0)[1] == 0
     """)
     assert (finished.returncode, finished.stderr) == (0, "")
@@ -357,18 +357,18 @@ def test_a_child_that_wakes_nobody_has_no_thread() -> None:
 def test_a_signal_handler_may_wake_in_the_middle_of_a_wake() -> None:
     finished = run("""
         import signal
-        sender = Sender(lambda: 0.0)
+        worker = Worker(lambda: 0.0)
         woken = 0
         def handler(*_):  # one more may come after the timer is off, and then must not take back the stop
             global woken
             if woken < 200:
                 woken += 1
-                sender.wake()
+                worker.wake()
         signal.signal(signal.SIGALRM, handler)
         signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
         while woken < 200:
-            sender.wake(3600)
+            worker.wake(3600)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        assert sender.stop(100)
+        assert worker.stop(100)
     """)
     assert (finished.returncode, finished.stderr) == (0, "")

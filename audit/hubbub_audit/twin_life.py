@@ -165,7 +165,7 @@ class _Life:
             pace=Pace(monotonic=lambda: self.passed, sleep=self._advance),
             transport=self.server,
         )
-        app._courier.tick = _TICK
+        app._cycle.tick = _TICK
         return app
 
     def _flush(self, now: bool) -> None:

@@ -26,7 +26,7 @@ from hubbub_client._randomizing.sampling_coins import Coins, OneStream, SystemCo
 from hubbub_client._recording.intake import Intake
 from hubbub_client._sending.backoff import Pace
 from hubbub_client._sending.cool_down import Rest
-from hubbub_client._sending.cycle import Courier
+from hubbub_client._sending.cycle import Cycle
 from hubbub_client._sending.dispatch import Sending
 from hubbub_client._sending.flush import Delivery
 from hubbub_client._sending.outbox import Lane
@@ -53,7 +53,7 @@ class Parts(NamedTuple):
     attendance: Attendance
     state: State
     intake: Intake
-    courier: Courier
+    cycle: Cycle
     delivery: Delivery
     strict: bool
     """What the environment says about it."""
@@ -88,7 +88,7 @@ def assemble(
     state, ledger = State(state_dir, clock, counts), Ledger(device)
     attendance = Attendance(state, optout)
     intake = Intake(state, ledger, rng, counts)
-    courier = Courier(
+    cycle = Cycle(
         state=state,
         source=BundleSource(state, anchors, coins),
         intake=intake,
@@ -103,6 +103,6 @@ def assemble(
         attend=attend,
         doubt=attendance.doubt,
     )
-    delivery = Delivery(address, *way, courier, pace, counts, start)
+    delivery = Delivery(address, *way, cycle, pace, counts, start)
     strict = is_set(os.environ, "HUBBUB_STRICT")
-    return Parts(device, pace, shipped, optout, asked, attendance, state, intake, courier, delivery, strict)
+    return Parts(device, pace, shipped, optout, asked, attendance, state, intake, cycle, delivery, strict)

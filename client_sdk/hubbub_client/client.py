@@ -95,7 +95,7 @@ class Client(Forkable):
         )
         self._limits, self._shipped = parts.limits, parts.codebook
         self._optout, self._consent, self._attendance = parts.optout, parts.consent, parts.attendance
-        self._state, self._intake, self._courier = parts.state, parts.intake, parts.courier
+        self._state, self._intake, self._cycle = parts.state, parts.intake, parts.cycle
         self._delivery = parts.delivery
         self._strict = parts.strict if strict is None else strict
         self._started = self._closing = self._closed = False
@@ -205,7 +205,7 @@ class Client(Forkable):
         counts = self._counts.snapshot()
         if not self._closed and self._state.exists():
             with self._counts.guarding():
-                counts["outbox"] = self._courier.queued()
+                counts["outbox"] = self._cycle.queued()
         return counts
 
     def preview(self) -> Preview:
@@ -213,7 +213,7 @@ class Client(Forkable):
         from hubbub_client._display.preview import preview_of  # loaded with the parts
 
         taking_part = not self._closing and self._consent.given()
-        return preview_of(self._state, self._courier.book, taking_part=taking_part)
+        return preview_of(self._state, self._cycle.book, taking_part=taking_part)
 
     def ledger(self) -> Account:
         """What was spent, on what, and what is left."""
@@ -235,7 +235,7 @@ class Client(Forkable):
             return
         try:
             if self._attend(self._clock()):
-                self._courier.start(self._shipped)
+                self._cycle.start(self._shipped)
                 self._started = True
             self._cannot_keep = False
         except NoDurableState as error:
@@ -262,7 +262,7 @@ class Client(Forkable):
             return Outcome.INVALID
         if self._cannot_keep:
             return Outcome.NO_DURABLE_STATE
-        book = self._courier.book
+        book = self._cycle.book
         outcome = self._intake.take(book, name, value, now)
         if self._intake.waiting():
             if not self._may_record():  # withdrawn, and the room emptied, while this value was on its way into it

@@ -60,7 +60,7 @@ def make(address: str, directory: str) -> Client:
     client = Client(
         address, trust=None, consent=True, state_dir=Path(directory), clock=clock, max_epsilon=None, min_period=None
     )
-    client._courier.tick = _NEVER
+    client._cycle.tick = _NEVER
     return client
 
 
@@ -74,7 +74,7 @@ def is_sent(client: Client) -> bool:
 
 def take_part(client: Client, number: int, patience: float = PATIENCE) -> None:
     """Record, and wait until it is sent."""
-    client._courier.tick = 0.3
+    client._cycle.tick = 0.3
     if (worker := client._worker) is not None and worker.is_running:
         worker.wake(0.1)  # the parent's sleeps for an hour
     client.record("shared", True)
@@ -83,7 +83,7 @@ def take_part(client: Client, number: int, patience: float = PATIENCE) -> None:
     while (not is_sent(client) and time.monotonic() < until) or client._intake.waiting():
         time.sleep(0.02)  # what found the file busy and is in memory would be gone with this process
     sent = int(is_sent(client))
-    client._courier.tick = _NEVER
+    client._cycle.tick = _NEVER
     threads = sum(thread.name == "hubbub-sender" for thread in threading.enumerate())
     os.write(1, f"{number} {sent} {threads}\n".encode())  # at once, whoever else prints
 

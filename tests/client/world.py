@@ -155,12 +155,12 @@ class World:
 
     def settle(self, client: Client) -> Counter[str]:
         """Pin what is open, as with a fresh bundle, randomize what is due, and send nothing: half a pass."""
-        courier = client._courier
-        assert courier.book is not None
-        courier.book, _ = courier.reports.pin(courier.book, self.time.now, fresh=True)
+        cycle = client._cycle
+        assert cycle.book is not None
+        cycle.book, _ = cycle.reports.pin(cycle.book, self.time.now, fresh=True)
         counts: Counter[str] = Counter()
         for lane in Lane:
-            counts.update(courier.reports.settle(courier.book, lane, self.time.now))
+            counts.update(cycle.reports.settle(cycle.book, lane, self.time.now))
         return counts
 
     def opened(self) -> list[tuple[ReportHeader, Plaintext]]:

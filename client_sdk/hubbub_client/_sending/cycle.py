@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hubbub_client._sending.dispatch import Round, Sending
     from hubbub_client._state.database import State
 
-__all__ = ["TICK", "Courier"]
+__all__ = ["TICK", "Cycle"]
 
 TICK = 30.0
 """Seconds between two looks of the worker at consent and at what was recorded, whatever else there is to do."""
@@ -48,7 +48,7 @@ _SHORT_LOG, _LONG_LOG = 8, 1_000
 
 
 @dataclass
-class Courier:
+class Cycle:
     """What a client does besides recording. One pass at a time: the client sees to that."""
 
     state: State

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hubbub_client._counters import Counts
     from hubbub_client._http.transport import Answer, Transport
     from hubbub_client._sending.backoff import Pace
-    from hubbub_client._sending.cycle import Courier
+    from hubbub_client._sending.cycle import Cycle
 
 __all__ = ["Delivery", "in_time"]
 
@@ -40,7 +40,7 @@ class Delivery:
     """The app's own; None: HTTP."""
     ca_file: Path | str | None
     proxy: str | None = field(repr=False)  # it may hold a password
-    courier: Courier
+    cycle: Cycle
     pace: Pace
     counts: Counts
     start: Callable[[], None]
@@ -62,7 +62,7 @@ class Delivery:
                 load(max(timeout, _A_TRY))
                 self.start()
                 with self._carrier(deadline) as transport:
-                    return self.courier.flush(transport, deadline, hurry=hurry, aside=self._aside)
+                    return self.cycle.flush(transport, deadline, hurry=hurry, aside=self._aside)
             return False
         finally:
             busy.release()
@@ -90,7 +90,7 @@ class Delivery:
             load()
             self.start()
             with self._carrier(self.pace.monotonic() + _A_PASS) as transport:
-                return self.courier.background(transport)
+                return self.cycle.background(transport)
         return _A_PASS
 
     def finish(self, timeout: float, *, sending: bool) -> None:
@@ -103,13 +103,13 @@ class Delivery:
         left, busy = max(deadline - time.monotonic(), 0.0), self.busy
         if busy.acquire(timeout=left):
             try:
-                with self.counts.guarding(), self.courier.state.alone(left):
+                with self.counts.guarding(), self.cycle.state.alone(left):
                     if is_child():
                         load(left)
                     self.start()
-                    if self.courier.attend():
-                        self.courier.steady(_Nowhere(), rested=False)
-                        self.courier.occasional(_Nowhere(), rested=False)
+                    if self.cycle.attend():
+                        self.cycle.steady(_Nowhere(), rested=False)
+                        self.cycle.occasional(_Nowhere(), rested=False)
             finally:
                 busy.release()
 
@@ -123,7 +123,7 @@ class Delivery:
                 load(max(within, _A_TRY))
                 self.start()
                 with self._carrier(self.pace.monotonic() + _A_TRY) as transport:
-                    self.courier.background(transport)
+                    self.cycle.background(transport)
         finally:
             busy.release()
         return True
@@ -141,11 +141,11 @@ class Delivery:
     def _carrier(self, deadline: float) -> Iterator[Transport]:
         """The app's transport, or a connection that lasts for this pass only. It asks before each request."""
         if self.transport is not None:
-            yield Asking(self.transport, self.courier.attend)
+            yield Asking(self.transport, self.cycle.attend)
             return
         # A flush of no length still tries once.
         with self._http(max(deadline, self.pace.monotonic() + _A_TRY)) as transport:
-            yield Asking(transport, self.courier.attend)
+            yield Asking(transport, self.cycle.attend)
 
     def _http(self, deadline: float) -> HttpTransport:
         return HttpTransport(

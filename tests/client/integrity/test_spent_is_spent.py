@@ -745,7 +745,7 @@ def test_merging_old_rows_hides_no_damage(world: World) -> None:
                 row = "theme", START - (day + 99) * DAY, START - (day + 100) * DAY
                 connection.execute("INSERT INTO ledger VALUES (?, ?, ?, 'spent', '2', 0)", row)  # past the checksum
         with pytest.raises(NoDurableState), client._state.transaction() as connection:
-            client._courier.reports._ledger.compact(connection, world.time.now)
+            client._cycle.reports._ledger.compact(connection, world.time.now)
         assert client.stats()["state:quarantined"] == 1
 
 

@@ -138,7 +138,7 @@ def test_what_was_recorded_does_not_decide_when_anything_else_is_deleted(tmp_pat
         seen[recorded] = []
         for minutes in (-30, 0, 45, 65, 105):
             world.time.go_to(old + 60 * minutes)
-            client._courier._sweep(world.time.now)
+            client._cycle._sweep(world.time.now)
             seen[recorded].append(len(rows(world, "pins")))
         client.close()
     assert seen[True] == seen[False] == [1, 1, 1, 0, 0]

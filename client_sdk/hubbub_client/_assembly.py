@@ -27,8 +27,8 @@ from hubbub_client._recording.intake import Intake
 from hubbub_client._sending.backoff import Pace
 from hubbub_client._sending.cool_down import Rest
 from hubbub_client._sending.cycle import Cycle
+from hubbub_client._sending.cycle_runner import CycleRunner
 from hubbub_client._sending.dispatch import Sending
-from hubbub_client._sending.flush import Delivery
 from hubbub_client._sending.outbox import Lane
 from hubbub_client._state.database import State
 from hubbub_client._state.errors import NoDurableState
@@ -54,7 +54,7 @@ class Parts(NamedTuple):
     state: State
     intake: Intake
     cycle: Cycle
-    delivery: Delivery
+    runner: CycleRunner
     strict: bool
     """What the environment says about it."""
 
@@ -103,6 +103,6 @@ def assemble(
         attend=attend,
         doubt=attendance.doubt,
     )
-    delivery = Delivery(address, *way, cycle, pace, counts, start)
+    runner = CycleRunner(address, *way, cycle, pace, counts, start)
     strict = is_set(os.environ, "HUBBUB_STRICT")
-    return Parts(device, pace, shipped, optout, asked, attendance, state, intake, cycle, delivery, strict)
+    return Parts(device, pace, shipped, optout, asked, attendance, state, intake, cycle, runner, strict)

@@ -96,12 +96,12 @@ class Client(Forkable):
         self._limits, self._shipped = parts.limits, parts.codebook
         self._optout, self._consent, self._attendance = parts.optout, parts.consent, parts.attendance
         self._state, self._intake, self._cycle = parts.state, parts.intake, parts.cycle
-        self._delivery = parts.delivery
+        self._runner = parts.runner
         self._strict = parts.strict if strict is None else strict
         self._started = self._closing = self._closed = False
         self._cannot_keep = False
         """Whether nothing could be written when this client began: then nothing may be recorded."""
-        self._worker = Worker(self._delivery.work) if background else None
+        self._worker = Worker(self._runner.work) if background else None
         self._survive_forks()
         if background:
             close_at_exit(self)
@@ -142,8 +142,8 @@ class Client(Forkable):
         waits for its random delay, which may tell an observer when the value was recorded: for tests and demos.
         """
         if self._worker is None:
-            return self._delivery.flush(timeout, hurry=now)
-        return self._delivery.flush_in_time(timeout, hurry=now)
+            return self._runner.flush(timeout, hurry=now)
+        return self._runner.flush_in_time(timeout, hurry=now)
 
     async def aflush(self, timeout: float = 10.0, *, now: bool = False) -> bool:
         """`flush` from an event loop, which goes on meanwhile."""
@@ -161,7 +161,7 @@ class Client(Forkable):
         self._closing = True
         deadline = time.monotonic() + max(timeout, 0.0)
         if self._state.exists():
-            self._delivery.finish(max(timeout, 0.0), sending=self._worker is not None)
+            self._runner.finish(max(timeout, 0.0), sending=self._worker is not None)
         if self._worker is not None:
             self._worker.stop(max(deadline - time.monotonic(), 0.0))
         self._closed = True
@@ -288,7 +288,7 @@ class Client(Forkable):
         if in_child:
             self._counts.forked()
             self._intake.forked()
-            self._delivery.forked()
+            self._runner.forked()
             if self._worker is not None:
                 runs = self._worker.is_running
                 self._worker.forget()

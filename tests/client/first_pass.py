@@ -104,7 +104,7 @@ def main(way: str, address: str, directory: str, ca_file: str, *moments: str) ->
     ssl.SSLSocket.do_handshake = locked("handshake", ssl.SSLSocket.do_handshake)  # type: ignore[method-assign]
     began = time.monotonic()
     if way == "sender":
-        ours._worker = worker.Worker(ours._delivery.work)
+        ours._worker = worker.Worker(ours._runner.work)
         ours._wake()
     else:
         threading.Thread(target=ours.flush, args=(A_FLUSH,), kwargs={"now": True}, daemon=True).start()

@@ -365,7 +365,7 @@ def test_a_child_does_not_wait_for_locks_that_threads_of_its_parent_held(world: 
 
     def hold() -> None:
         assert client._worker is not None
-        with client._counts._lock, client._delivery.busy, client._worker._changed:
+        with client._counts._lock, client._runner.busy, client._worker._changed:
             held.set()
             over.wait(PATIENCE)
 

@@ -214,7 +214,7 @@ def test_a_dead_service_is_not_tried_again_at_the_end_of_every_short_run(world: 
         world.time.now += 1
         world.time.passed += 1
         client = world.client(background=True)
-        client._delivery.work()
+        client._runner.work()
         client.close()
     assert 5 <= len(world.transport.requests) - before < 30
 
@@ -223,7 +223,7 @@ def test_a_dead_service_is_not_tried_again_at_the_end_of_every_short_run(world: 
         assert client.flush(0)  # who insists is served
     with world.client(background=True) as client:
         world.time.now += 3_601
-        client._delivery.work()
+        client._runner.work()
         assert world.transport.requests[-1].method == "GET"
         assert client._cycle.rests[Lane.STEADY].left() <= 0
 
@@ -236,7 +236,7 @@ def test_a_clock_that_was_wrong_when_a_service_was_dead_silences_nobody(world: W
     for _ in range(20):
         world.time.passed += 1_000
         client = world.client(background=True)
-        client._delivery.work()
+        client._runner.work()
         client.close()
     world.transport.script.clear()
     world.time.now = right
@@ -297,7 +297,7 @@ def test_a_failing_service_is_left_alone_for_longer_and_longer(world: World) -> 
     # some requests are for the bundle: how many of twelve are uploads is up to chance
     while len(asked) < 12 or client.stats().get("retried:http-503", 0) < 6:
         world.time.passed += 0.5
-        client._delivery.work()
+        client._runner.work()
     pauses = [after - before for before, after in pairwise(asked)]
     assert sum(pauses[:5]) <= 0.5 * 31 + 5
     assert max(pauses) <= 901
@@ -312,7 +312,7 @@ def test_a_bundle_that_cannot_be_had_is_asked_for_less_and_less(world: World) ->
     before = len(world.transport.requests)
     until = world.time.passed + 6 * 3_600
     while world.time.passed < until:
-        world.time.passed += client._delivery.work()
+        world.time.passed += client._runner.work()
     assert 6 * 4 <= len(world.transport.requests) - before < 150
     world.transport.script.clear()
     client.close()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hubbub_client._sending.backoff import Pace
     from hubbub_client._sending.cycle import Cycle
 
-__all__ = ["Delivery", "in_time"]
+__all__ = ["CycleRunner", "in_time"]
 
 _A_TRY = 1.0
 """Seconds that a flush of no length has for its one try, and the last pass before a client is closed."""
@@ -32,7 +32,7 @@ _A_PASS = 60.0
 
 
 @dataclass
-class Delivery:
+class CycleRunner:
     """The way out of one client."""
 
     address: str

@@ -19,7 +19,7 @@ from hubbub_client._codebooks.bundle_cache import BundleSource, trust_anchors
 from hubbub_client._codebooks.in_force import packaged
 from hubbub_client._consent.consent import Consent, is_set
 from hubbub_client._consent.opt_out import OptOut
-from hubbub_client._consent.participation import Attendance
+from hubbub_client._consent.participation import Participation
 from hubbub_client._http.transport import check_address
 from hubbub_client._randomizing.randomize import Reports
 from hubbub_client._randomizing.sampling_coins import Coins, OneStream, SystemCoins
@@ -50,7 +50,7 @@ class Parts(NamedTuple):
     """The one that came with the app."""
     optout: OptOut
     consent: Consent
-    attendance: Attendance
+    participation: Participation
     state: State
     intake: Intake
     cycle: Cycle
@@ -86,7 +86,7 @@ def assemble(
     rng, pace, optout = rng or SystemRandomness(), pace or Pace(), OptOut(state_dir)
     asked = Consent(consent, os.environ, optout)
     state, ledger = State(state_dir, clock, counts), Ledger(device)
-    attendance = Attendance(state, optout)
+    participation = Participation(state, optout)
     intake = Intake(state, ledger, rng, counts)
     cycle = Cycle(
         state=state,
@@ -101,8 +101,8 @@ def assemble(
         rests={lane: Rest(state, pace, clock, coins, lane) for lane in Lane},
         clock=clock,
         attend=attend,
-        doubt=attendance.doubt,
+        doubt=participation.doubt,
     )
     runner = CycleRunner(address, *way, cycle, pace, counts, start)
     strict = is_set(os.environ, "HUBBUB_STRICT")
-    return Parts(device, pace, shipped, optout, asked, attendance, state, intake, cycle, runner, strict)
+    return Parts(device, pace, shipped, optout, asked, participation, state, intake, cycle, runner, strict)

@@ -94,7 +94,7 @@ class Client(Forkable):
             counts=self._counts,
         )
         self._limits, self._shipped = parts.limits, parts.codebook
-        self._optout, self._consent, self._attendance = parts.optout, parts.consent, parts.attendance
+        self._optout, self._consent, self._participation = parts.optout, parts.consent, parts.participation
         self._state, self._intake, self._cycle = parts.state, parts.intake, parts.cycle
         self._runner = parts.runner
         self._strict = parts.strict if strict is None else strict
@@ -186,7 +186,7 @@ class Client(Forkable):
         with self._counts.guarding():
             if self._closed:
                 withdraw(self._state.path.parent, self._clock())
-            self._attendance.doubt()
+            self._participation.doubt()
             self._attend(self._clock())
         return written
 
@@ -250,7 +250,7 @@ class Client(Forkable):
         if not given:
             self._intake.forget()
         with nullcontext() if given else self._counts.guarding():  # without consent there is nothing else to do
-            self._attendance.answer(given, now)
+            self._participation.answer(given, now)
         return given
 
     def _record(self, name: str, value: object, now: float) -> Outcome:

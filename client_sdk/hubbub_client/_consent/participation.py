@@ -9,7 +9,7 @@ from hubbub_client._consent.opt_out import OptOut
 from hubbub_client._integrity.quarantine import forget_damaged
 from hubbub_client._state.database import State
 
-__all__ = ["Attendance", "enabled_since", "withdraw"]
+__all__ = ["Participation", "enabled_since", "withdraw"]
 
 
 def enabled_since(connection: sqlite3.Connection) -> float | None:
@@ -21,7 +21,7 @@ def enabled_since(connection: sqlite3.Connection) -> float | None:
     return None if row is None else float(row[0])
 
 
-class Attendance:
+class Participation:
     """The last answer that was acted on."""
 
     def __init__(self, state: State, optout: OptOut) -> None:
@@ -67,7 +67,7 @@ def withdraw(directory: Path, now: float) -> None:
     not done, and the next client does it."""
     state = State(directory)
     try:
-        Attendance(state, OptOut(directory)).answer(False, now)
+        Participation(state, OptOut(directory)).answer(False, now)
     finally:
         state.close()
 

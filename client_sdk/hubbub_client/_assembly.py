@@ -25,7 +25,7 @@ from hubbub_client._randomizing.randomize import Reports
 from hubbub_client._randomizing.sampling_coins import Coins, OneStream, SystemCoins
 from hubbub_client._recording.intake import Intake
 from hubbub_client._sending.backoff import Pace
-from hubbub_client._sending.cool_down import Rest
+from hubbub_client._sending.cool_down import CoolDown
 from hubbub_client._sending.cycle import Cycle
 from hubbub_client._sending.cycle_runner import CycleRunner
 from hubbub_client._sending.dispatch import Sending
@@ -98,7 +98,7 @@ def assemble(
         limits=device,
         coins=coins,
         pace=pace,
-        rests={lane: Rest(state, pace, clock, coins, lane) for lane in Lane},
+        cool_downs={lane: CoolDown(state, pace, clock, coins, lane) for lane in Lane},
         clock=clock,
         attend=attend,
         doubt=participation.doubt,

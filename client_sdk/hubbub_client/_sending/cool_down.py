@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hubbub_client._sending.outbox import Lane
     from hubbub_client._state.database import State
 
-__all__ = ["Rest"]
+__all__ = ["CoolDown"]
 
 _LONGEST = 900.0
 """Seconds between two passes of the worker, however many have failed."""
@@ -34,7 +34,7 @@ _FACTS = ("asked_until", "rest_until", "failures")
 
 
 @dataclass
-class Rest:
+class CoolDown:
     """Until when, by the stopwatch of `pace`, there is no use in trying."""
 
     state: State

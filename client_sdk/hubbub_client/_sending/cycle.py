@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hubbub_client._randomizing.sampling_coins import Coins
     from hubbub_client._recording.intake import Intake
     from hubbub_client._sending.backoff import Pace
-    from hubbub_client._sending.cool_down import Rest
+    from hubbub_client._sending.cool_down import CoolDown
     from hubbub_client._sending.dispatch import Round, Sending
     from hubbub_client._state.database import State
 
@@ -60,7 +60,7 @@ class Cycle:
     limits: Limits
     coins: Coins
     pace: Pace
-    rests: dict[Lane, Rest]
+    cool_downs: dict[Lane, CoolDown]
     clock: Callable[[], float]
     attend: Callable[[], bool]
     """Whether there is consent, now."""
@@ -87,8 +87,8 @@ class Cycle:
         cached = self._read_cached()
         if cached is None and codebook is not None:
             self._open(Book.before_any_bundle(codebook, self.limits))
-        for rest in self.rests.values():
-            rest.resume()
+        for cool_down in self.cool_downs.values():
+            cool_down.resume()
         with self.counts.guarding():  # as in a pass: what there is to delete depends on what was recorded
             self._sweep(now)
         if cached is not None and cached.bundle is not None:
@@ -140,7 +140,7 @@ class Cycle:
             fetched = self.source.fetch(transport, bundle, now)
         except CannotReach as error:
             self.counts.add("bundle:CannotReach")
-            self.rests[Lane.STEADY].asked(error.retry_after)
+            self.cool_downs[Lane.STEADY].asked(error.retry_after)
             return current, False
         except BundleError as error:
             self._refused(error)
@@ -178,7 +178,7 @@ class Cycle:
                 if not self.attend():
                     return False
                 if self._attempt(transport, lane, hurry=hurry):
-                    self.rests[lane].succeeded()
+                    self.cool_downs[lane].succeeded()
                     return True
                 coins = self.coins.of("retry", f"flush {lane.value}", attempt)
                 wait = max(self._until_asked(lane), self.pace.backoff(attempt, coins))
@@ -197,7 +197,7 @@ class Cycle:
         """One pass of the worker's. Returns the seconds until the next one is worth while."""
         if not self.attend():
             return self.tick
-        steady, occasional = (self.rests[lane] for lane in Lane)
+        steady, occasional = (self.cool_downs[lane] for lane in Lane)
         rested, done = steady.left() <= 0, False
         with self.counts.guarding():
             done = self.steady(transport, rested=rested, spread=True) and not self._no_bundle
@@ -276,7 +276,7 @@ class Cycle:
     def _sent(self, transport: Transport, book: Book, lane: Lane, *, hurry: bool) -> Round:
         sent = self.sending.send(transport, book, lane, self.clock(), hurry=hurry)
         self.counts.update(sent.counts)
-        self.rests[lane].asked(sent.retry_after)
+        self.cool_downs[lane].asked(sent.retry_after)
         return sent
 
     def _may_send(self) -> bool:
@@ -291,7 +291,7 @@ class Cycle:
 
     def _until_asked(self, lane: Lane) -> float:
         """Seconds for which the service asked to be left alone. Asked of the steady lane, it holds for both."""
-        return max(self.rests[one].until_asked() for one in {Lane.STEADY, lane})
+        return max(self.cool_downs[one].until_asked() for one in {Lane.STEADY, lane})
 
     def _sweep(self, now: float) -> None:
         delete_torn(self.state, self.counts)
@@ -306,9 +306,9 @@ class Cycle:
         """
         now = self.clock()
         waits = [self.tick]
-        rest, book = self.rests[Lane.STEADY], self.book
-        if rest.left() > 0:
-            waits.append(rest.left())
+        cool_down, book = self.cool_downs[Lane.STEADY], self.book
+        if cool_down.left() > 0:
+            waits.append(cool_down.left())
         elif book is not None and book.bundle is not None and now < book.expires:
             waits.append(self.source.refresh_at(book.bundle) - now)
         if book is not None and book.calendar is not None:
@@ -316,6 +316,6 @@ class Cycle:
         with self.state.reading() as connection:
             soonest = Outbox.next_at(connection, Lane.STEADY, now)
         if soonest is not None:
-            waits.append(max(soonest - now, rest.left()))
+            waits.append(max(soonest - now, cool_down.left()))
         soon = min(waits)
         return soon if soon > 0 else _SHORTEST_SLEEP

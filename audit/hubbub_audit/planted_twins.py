@@ -14,7 +14,7 @@ from hubbub_client._budget.device_limits import Limits
 from hubbub_client._budget.ledger import Decision, Ledger
 from hubbub_client._codebooks.in_force import Book, Pin, Span
 from hubbub_client._randomizing import period_pins, randomize
-from hubbub_client._randomizing.randomize import Reports
+from hubbub_client._randomizing.randomize import Randomizer
 from hubbub_client._randomizing.sampling_coins import OneStream
 
 __all__ = [
@@ -94,13 +94,13 @@ def charges_what_is_recorded() -> Iterator[None]:
 @contextmanager
 def draws_all_from_one_stream() -> Iterator[None]:
     """Delays and nonces come out of the stream that values are randomized with."""
-    made = Reports.__init__
+    made = Randomizer.__init__
 
-    def of_one(self: Reports, *parts: Any) -> None:
+    def of_one(self: Randomizer, *parts: Any) -> None:
         made(self, *parts)
         self._coins = OneStream(self._rng)
 
-    with patch.object(Reports, "__init__", of_one):
+    with patch.object(Randomizer, "__init__", of_one):
         yield
 
 

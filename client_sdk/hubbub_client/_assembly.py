@@ -21,7 +21,7 @@ from hubbub_client._consent.consent import Consent, is_set
 from hubbub_client._consent.opt_out import OptOut
 from hubbub_client._consent.participation import Participation
 from hubbub_client._http.transport import check_address
-from hubbub_client._randomizing.randomize import Reports
+from hubbub_client._randomizing.randomize import Randomizer
 from hubbub_client._randomizing.sampling_coins import Coins, OneStream, SystemCoins
 from hubbub_client._recording.intake import Intake
 from hubbub_client._sending.backoff import Pace
@@ -92,7 +92,7 @@ def assemble(
         state=state,
         source=BundleSource(state, anchors, coins),
         intake=intake,
-        reports=Reports(state, ledger, device, rng, coins),
+        randomizer=Randomizer(state, ledger, device, rng, coins),
         sending=Sending(state),
         counts=counts,
         limits=device,

@@ -157,10 +157,10 @@ class World:
         """Pin what is open, as with a fresh bundle, randomize what is due, and send nothing: half a pass."""
         cycle = client._cycle
         assert cycle.book is not None
-        cycle.book, _ = cycle.reports.pin(cycle.book, self.time.now, fresh=True)
+        cycle.book, _ = cycle.randomizer.pin(cycle.book, self.time.now, fresh=True)
         counts: Counter[str] = Counter()
         for lane in Lane:
-            counts.update(cycle.reports.settle(cycle.book, lane, self.time.now))
+            counts.update(cycle.randomizer.settle(cycle.book, lane, self.time.now))
         return counts
 
     def opened(self) -> list[tuple[ReportHeader, Plaintext]]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hubbub_client._state.clock_confirmation import Moment
     from hubbub_client._state.database import State
 
-__all__ = ["Reports", "at_once"]
+__all__ = ["Randomizer", "at_once"]
 
 _PERIODS_TO_CATCH_UP = 64
 """Whether anything was recorded in them or not: else it could be seen."""
@@ -51,7 +51,7 @@ class _Kept(NamedTuple):
     at: float
 
 
-class Reports:
+class Randomizer:
     """The third verb: randomize."""
 
     def __init__(self, state: State, ledger: Ledger, limits: Limits, rng: Randomness, coins: Coins) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hubbub_client._codebooks.bundle_cache import BundleSource
     from hubbub_client._counters import Counts
     from hubbub_client._http.transport import Transport
-    from hubbub_client._randomizing.randomize import Reports
+    from hubbub_client._randomizing.randomize import Randomizer
     from hubbub_client._randomizing.sampling_coins import Coins
     from hubbub_client._recording.intake import Intake
     from hubbub_client._sending.backoff import Pace
@@ -54,7 +54,7 @@ class Cycle:
     state: State
     source: BundleSource
     intake: Intake
-    reports: Reports
+    randomizer: Randomizer
     sending: Sending
     counts: Counts
     limits: Limits
@@ -153,7 +153,7 @@ class Cycle:
 
     def _pin(self, book: Book, now: float, *, fresh: bool) -> tuple[Book, bool]:
         """The book with its pins, and whether none is missing."""
-        self.book, complete = self.reports.pin(book, now, fresh=fresh)
+        self.book, complete = self.randomizer.pin(book, now, fresh=fresh)
         return self.book, complete
 
     # -- passes ---------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class Cycle:
         return self.attend()
 
     def _settle(self, book: Book, lane: Lane, now: float) -> None:
-        settled = self.reports.settle(book, lane, now)
+        settled = self.randomizer.settle(book, lane, now)
         self._unclean = settled.pop("settled", 0) > 0 or self._unclean
         self.counts.update(settled)
         self.counts.update(self.sending.drop_hopeless(book, lane))
@@ -295,7 +295,7 @@ class Cycle:
 
     def _sweep(self, now: float) -> None:
         delete_torn(self.state, self.counts)
-        swept = self.reports.sweep(Moment(now, self.pace.monotonic(), this_run()))
+        swept = self.randomizer.sweep(Moment(now, self.pace.monotonic(), this_run()))
         self._unclean = self._unclean or any(name.startswith("lost:") for name in swept)
         self.counts.update(swept)
 

@@ -17,7 +17,7 @@ from hubbub_client._codebooks.in_force import Book
 from hubbub_client._integrity import integrity_check
 from hubbub_client._integrity.quarantine import last_seen
 from hubbub_client._integrity.witness import Counted, Witness, read_witness, write_witness
-from hubbub_client._randomizing.randomize import Reports
+from hubbub_client._randomizing.randomize import Randomizer
 from hubbub_client._sending.outbox import Lane
 from hubbub_client._state.errors import NoDurableState
 from hubbub_client._state.schema import upgrade
@@ -696,9 +696,9 @@ def test_a_flush_waits_while_another_process_has_charged_and_not_witnessed_yet(
 ) -> None:
     """Between the two the witness is behind, or not there at all: here until this process has paused."""
     client = world.ready()
-    settle, away = Reports.settle, witness(world).with_name("away")
+    settle, away = Randomizer.settle, witness(world).with_name("away")
 
-    def behind(self: Reports, book: Book, lane: Lane, now: float) -> Counter[str]:
+    def behind(self: Randomizer, book: Book, lane: Lane, now: float) -> Counter[str]:
         if lane is Lane.OCCASIONAL and not world.time.waits:
             witness(world).rename(away)
         try:
@@ -708,7 +708,7 @@ def test_a_flush_waits_while_another_process_has_charged_and_not_witnessed_yet(
                 away.rename(witness(world))
 
     client.record("theme", "dark")
-    monkeypatch.setattr(Reports, "settle", behind)
+    monkeypatch.setattr(Randomizer, "settle", behind)
     assert client.flush(60, now=True)
     assert world.time.waits
     assert "error:NoDurableState" not in client.stats()
@@ -745,7 +745,7 @@ def test_merging_old_rows_hides_no_damage(world: World) -> None:
                 row = "theme", START - (day + 99) * DAY, START - (day + 100) * DAY
                 connection.execute("INSERT INTO ledger VALUES (?, ?, ?, 'spent', '2', 0)", row)  # past the checksum
         with pytest.raises(NoDurableState), client._state.transaction() as connection:
-            client._cycle.reports._ledger.compact(connection, world.time.now)
+            client._cycle.randomizer._ledger.compact(connection, world.time.now)
         assert client.stats()["state:quarantined"] == 1
 
 

@@ -48,7 +48,7 @@ from hubbub_audit.twins import twins
 from hubbub_client import Client
 from hubbub_client._randomizing import randomize
 from hubbub_client._randomizing.draw import Draw, draw, seal
-from hubbub_client._sending.dispatch import Sending
+from hubbub_client._sending.dispatch import Dispatch
 from hubbub_client._sending.outbox import Outbox
 from hubbub_shuffler.batching import ranking
 from hubbub_shuffler.batching.permute import PLACE_BYTES
@@ -111,14 +111,14 @@ def _keeps_the_order() -> Iterator[None]:
 def _draws_again() -> Iterator[None]:
     """A client that randomizes whenever it sends, under the same nonce: the aggregator counts it once, and sees all."""
     held: dict[bytes, tuple[Any, object]] = {}
-    ready = Sending._ready
+    ready = Dispatch._ready
 
     def noting(metric: Any, value: object, *streams: Randomness) -> Draw:
         drawn = draw(metric, value, *streams)
         held[drawn.nonce] = metric, value
         return drawn
 
-    def again(self: Sending, some: Any, book: Any, now: float, *, hurry: bool) -> list[tuple[Any, bytes]]:
+    def again(self: Dispatch, some: Any, book: Any, now: float, *, hurry: bool) -> list[tuple[Any, bytes]]:
         made = []
         for report, sealed in ready(self, some, book, now, hurry=hurry):
             fresh = Draw(draw(*held[report.drawn.nonce], SystemRandomness()).payload, report.drawn.nonce)
@@ -126,7 +126,7 @@ def _draws_again() -> Iterator[None]:
             made.append((report, seal(decode_report(sealed)[0], fresh, Sealer(pin.public_key))))
         return made
 
-    with patch.object(randomize, "draw", noting), patch.object(Sending, "_ready", again):
+    with patch.object(randomize, "draw", noting), patch.object(Dispatch, "_ready", again):
         yield
 
 

@@ -28,7 +28,7 @@ from hubbub_client._sending.backoff import Pace
 from hubbub_client._sending.cool_down import CoolDown
 from hubbub_client._sending.cycle import Cycle
 from hubbub_client._sending.cycle_runner import CycleRunner
-from hubbub_client._sending.dispatch import Sending
+from hubbub_client._sending.dispatch import Dispatch
 from hubbub_client._sending.outbox import Lane
 from hubbub_client._state.database import State
 from hubbub_client._state.errors import NoDurableState
@@ -93,7 +93,7 @@ def assemble(
         source=BundleSource(state, anchors, coins),
         intake=intake,
         randomizer=Randomizer(state, ledger, device, rng, coins),
-        sending=Sending(state),
+        dispatch=Dispatch(state),
         counts=counts,
         limits=device,
         coins=coins,

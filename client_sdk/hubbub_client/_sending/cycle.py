@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hubbub_client._recording.intake import Intake
     from hubbub_client._sending.backoff import Pace
     from hubbub_client._sending.cool_down import CoolDown
-    from hubbub_client._sending.dispatch import Round, Sending
+    from hubbub_client._sending.dispatch import Dispatch, Round
     from hubbub_client._state.database import State
 
 __all__ = ["TICK", "Cycle"]
@@ -55,7 +55,7 @@ class Cycle:
     source: BundleSource
     intake: Intake
     randomizer: Randomizer
-    sending: Sending
+    dispatch: Dispatch
     counts: Counts
     limits: Limits
     coins: Coins
@@ -256,7 +256,7 @@ class Cycle:
         settled = self.randomizer.settle(book, lane, now)
         self._unclean = settled.pop("settled", 0) > 0 or self._unclean
         self.counts.update(settled)
-        self.counts.update(self.sending.drop_hopeless(book, lane))
+        self.counts.update(self.dispatch.drop_hopeless(book, lane))
 
     def _send(self, transport: Transport, book: Book, lane: Lane, *, hurry: bool = False) -> bool:
         """Whether nothing that is due is left in the lane."""
@@ -268,13 +268,13 @@ class Cycle:
             newer, fresh = self._refreshed(transport, rested=True, spread=False)
             if newer is not None and fresh:
                 newer, _ = self._pin(newer, self.clock(), fresh=fresh)
-                self.counts.update(self.sending.drop_hopeless(newer, lane))
+                self.counts.update(self.dispatch.drop_hopeless(newer, lane))
                 with self.state.reading() as connection:
                     return not Outbox.due(connection, lane, self.clock(), hurry=hurry)
         return sent.left == 0
 
     def _sent(self, transport: Transport, book: Book, lane: Lane, *, hurry: bool) -> Round:
-        sent = self.sending.send(transport, book, lane, self.clock(), hurry=hurry)
+        sent = self.dispatch.send(transport, book, lane, self.clock(), hurry=hurry)
         self.counts.update(sent.counts)
         self.cool_downs[lane].asked(sent.retry_after)
         return sent

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hubbub_client._http.transport import Transport
     from hubbub_client._state.database import State
 
-__all__ = ["Round", "Sending"]
+__all__ = ["Dispatch", "Round"]
 
 MOST_REPORTS = 1_000
 MOST_BYTES = 512 * 1024
@@ -38,7 +38,7 @@ class Round(NamedTuple):
     retry_after: float
 
 
-class Sending:
+class Dispatch:
     """The outbox and the way out of it."""
 
     def __init__(self, state: State) -> None:

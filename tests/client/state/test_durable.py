@@ -14,7 +14,7 @@ import pytest
 from hubbub.wire import decode_upload
 from hubbub_client import Outcome
 from hubbub_client._http.transport import Answer
-from hubbub_client._sending.dispatch import Sending
+from hubbub_client._sending.dispatch import Dispatch
 from hubbub_client._sending.outbox import Lane, Outbox
 from hubbub_client.testing import Request
 from tests.client.world import DAY, START, World, problem, rows
@@ -68,7 +68,7 @@ def test_of_two_processes_that_seal_one_report_the_first_wins(world: World) -> N
         seen_by_both = Outbox.all(connection, Lane.OCCASIONAL)
     kept = []
     for _ in range(2):
-        assert Sending(client._state)._seal(seen_by_both, client._cycle.book) == 1
+        assert Dispatch(client._state)._seal(seen_by_both, client._cycle.book) == 1
         with client._state.reading() as connection:
             kept += [report.sealed for report in Outbox.all(connection, Lane.OCCASIONAL)]
     assert kept[0] is not None

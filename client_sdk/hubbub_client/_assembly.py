@@ -15,7 +15,7 @@ import hubbub_client._display.preview  # noqa: F401  as above
 from hubbub.randomness import Randomness, SystemRandomness
 from hubbub_client._budget.device_limits import Limits
 from hubbub_client._budget.ledger import Ledger
-from hubbub_client._codebooks.bundle_cache import BundleSource, trust_anchors
+from hubbub_client._codebooks.bundle_cache import BundleCache, trust_anchors
 from hubbub_client._codebooks.in_force import packaged
 from hubbub_client._consent.consent import Consent, is_set
 from hubbub_client._consent.opt_out import OptOut
@@ -90,7 +90,7 @@ def assemble(
     intake = Intake(state, ledger, rng, counts)
     cycle = Cycle(
         state=state,
-        source=BundleSource(state, anchors, coins),
+        bundle_cache=BundleCache(state, anchors, coins),
         intake=intake,
         randomizer=Randomizer(state, ledger, device, rng, coins),
         dispatch=Dispatch(state),

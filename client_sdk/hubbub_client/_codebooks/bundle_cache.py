@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hubbub.codebook import Codebook
     from hubbub_client._randomizing.sampling_coins import Coins
 
-__all__ = ["BundleSource", "fetch_bundle", "trust_anchors"]
+__all__ = ["BundleCache", "fetch_bundle", "trust_anchors"]
 
 BUNDLE_PATH = "/v1/bundle"
 _BEGINNING_OF_TIME = 0.0
@@ -64,7 +64,7 @@ def fetch_bundle(transport: Transport, kept: bytes | None = None) -> bytes | Non
     return raw
 
 
-class BundleSource:
+class BundleCache:
     """The newest bundle that this device accepted."""
 
     def __init__(self, state: State, anchors: tuple[str, ...], coins: Coins) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hubbub.bundle import Bundle
     from hubbub.codebook import Codebook
     from hubbub_client._budget.device_limits import Limits
-    from hubbub_client._codebooks.bundle_cache import BundleSource
+    from hubbub_client._codebooks.bundle_cache import BundleCache
     from hubbub_client._counters import Counts
     from hubbub_client._http.transport import Transport
     from hubbub_client._randomizing.randomize import Randomizer
@@ -52,7 +52,7 @@ class Cycle:
     """What a client does besides recording. One pass at a time: the client sees to that."""
 
     state: State
-    source: BundleSource
+    bundle_cache: BundleCache
     intake: Intake
     randomizer: Randomizer
     dispatch: Dispatch
@@ -83,7 +83,7 @@ class Cycle:
         """Begin with the cached bundle, or else with the codebook that came with the app."""
         now = self.clock()
         if codebook is not None:
-            self.source.package(codebook)
+            self.bundle_cache.package(codebook)
         cached = self._read_cached()
         if cached is None and codebook is not None:
             self._open(Book.before_any_bundle(codebook, self.limits))
@@ -92,7 +92,7 @@ class Cycle:
         with self.counts.guarding():  # as in a pass: what there is to delete depends on what was recorded
             self._sweep(now)
         if cached is not None and cached.bundle is not None:
-            self._pin(cached, now, fresh=self.source.is_fresh(cached.bundle, now))
+            self._pin(cached, now, fresh=self.bundle_cache.is_fresh(cached.bundle, now))
         if self.state.log_pages() > _SHORT_LOG:
             self.state.scrub()  # someone was killed, perhaps before this was done
         else:
@@ -101,7 +101,7 @@ class Cycle:
 
     def _read_cached(self) -> Book | None:
         try:
-            bundle = self.source.cached()
+            bundle = self.bundle_cache.cached()
         except BundleError as error:
             self._refused(error)
             return None
@@ -131,13 +131,13 @@ class Cycle:
         now = self.clock()
         current = self.book if self.book is not None and self.book.bundle is not None else self._read_cached()
         bundle = current.bundle if current is not None else None
-        if bundle is not None and not self._refetch and self.source.is_fresh(bundle, now, spread=spread):
-            return current, self.source.is_fresh(bundle, now)
+        if bundle is not None and not self._refetch and self.bundle_cache.is_fresh(bundle, now, spread=spread):
+            return current, self.bundle_cache.is_fresh(bundle, now)
         if not rested:
             return current, False
         self._no_bundle = True
         try:
-            fetched = self.source.fetch(transport, bundle, now)
+            fetched = self.bundle_cache.fetch(transport, bundle, now)
         except CannotReach as error:
             self.counts.add("bundle:CannotReach")
             self.cool_downs[Lane.STEADY].asked(error.retry_after)
@@ -310,7 +310,7 @@ class Cycle:
         if cool_down.left() > 0:
             waits.append(cool_down.left())
         elif book is not None and book.bundle is not None and now < book.expires:
-            waits.append(self.source.refresh_at(book.bundle) - now)
+            waits.append(self.bundle_cache.refresh_at(book.bundle) - now)
         if book is not None and book.calendar is not None:
             waits.append(book.calendar.at(now).end - now)
         with self.state.reading() as connection:

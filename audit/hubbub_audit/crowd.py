@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hubbub.accounting import compose, guarantee
-from hubbub_audit.events import Event, best_event, by_score, lost
+from hubbub_audit.distinguishing_events import Event, best_event, by_score, lost
 from hubbub_audit.findings import Attack, Finding, Kind, judged
 from hubbub_audit.targets import Subject
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hubbub_audit.device import a_device, lost_answer, refused
-from hubbub_audit.events import best_event, by_score, halves, lost
+from hubbub_audit.distinguishing_events import best_event, by_score, halves, lost
 from hubbub_audit.findings import Attack, Finding, judged
 from hubbub_audit.local import POWER
 from hubbub_audit.targets import Subject, codebook_of

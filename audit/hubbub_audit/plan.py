@@ -11,16 +11,16 @@ from multiprocessing import get_context
 from hubbub.codebook import Codebook
 from hubbub.mechanisms import mechanism, registered
 from hubbub.problems import InvalidParameter
-from hubbub_audit.channels import lengths, recording, sending
 from hubbub_audit.crowd import crowd
-from hubbub_audit.exact import exact
+from hubbub_audit.exact_epsilon import exact
 from hubbub_audit.findings import FAMILY, Attack, Finding
-from hubbub_audit.junk import junk
+from hubbub_audit.junk_reports import junk
 from hubbub_audit.local import law, local
-from hubbub_audit.logged import canaries
+from hubbub_audit.log_canaries import canaries
 from hubbub_audit.periods import averaging, retries
 from hubbub_audit.poisoning import poisoning
 from hubbub_audit.shuffled import shuffled
+from hubbub_audit.side_channels import lengths, recording, sending
 from hubbub_audit.splitting import splitting
 from hubbub_audit.targets import Subject, spread, subject_of, usual
 from hubbub_audit.tracing import differencing, tracing

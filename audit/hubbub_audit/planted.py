@@ -17,13 +17,12 @@ from unittest.mock import patch
 from hubbub.randomness import Randomness, SystemRandomness
 from hubbub.sealing import Sealer
 from hubbub.wire import decode_report
-from hubbub_audit.channels import recording, sending
-from hubbub_audit.exact import exact
+from hubbub_audit.exact_epsilon import exact
 from hubbub_audit.findings import FAMILY, Attack
 from hubbub_audit.histories import STORIES
-from hubbub_audit.junk import junk
+from hubbub_audit.junk_reports import junk
 from hubbub_audit.local import law, local
-from hubbub_audit.logged import canaries
+from hubbub_audit.log_canaries import canaries
 from hubbub_audit.periods import retries
 from hubbub_audit.plan import Audit, audit
 from hubbub_audit.planted_mechanisms import (
@@ -42,6 +41,7 @@ from hubbub_audit.planted_twins import (
     wakes_when_recording,
 )
 from hubbub_audit.shuffled import shuffled
+from hubbub_audit.side_channels import recording, sending
 from hubbub_audit.splitting import splitting
 from hubbub_audit.targets import Subject, usual
 from hubbub_audit.twins import twins

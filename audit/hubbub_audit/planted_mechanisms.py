@@ -13,7 +13,7 @@ from hubbub.mechanisms import (
     KaryRandomizedResponse,
     SymmetricUnaryEncoding,
 )
-from hubbub.mechanisms._numbers import position
+from hubbub.mechanisms._grid_rounding import position
 from hubbub.mechanisms._symbols import index
 from hubbub.randomness import WORD, Randomness, discrete_laplace
 from hubbub_audit.targets import Subject, subject_of

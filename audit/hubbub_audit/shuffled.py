@@ -17,7 +17,7 @@ from hubbub.accounting import guarantee
 from hubbub.randomness import SystemRandomness
 from hubbub_audit.bounds import binomial_tail
 from hubbub_audit.crowd import DELTA, batches, log_ratios, shuffle_finding
-from hubbub_audit.events import best_event, by_score, halves, lost
+from hubbub_audit.distinguishing_events import best_event, by_score, halves, lost
 from hubbub_audit.findings import Attack, Finding
 from hubbub_audit.pipeline import MOST_BATCHES, Received, through_the_shuffler
 from hubbub_audit.targets import Subject, codebook_of

@@ -17,7 +17,7 @@ import numpy as np
 
 from hubbub.accounting import compose, guarantee
 from hubbub_audit.crowd import DELTA, batch_size, batches, shuffle_finding
-from hubbub_audit.events import best_event, by_score, halves, lost
+from hubbub_audit.distinguishing_events import best_event, by_score, halves, lost
 from hubbub_audit.findings import Attack, Finding, judged
 from hubbub_audit.targets import Subject
 

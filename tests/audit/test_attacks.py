@@ -17,13 +17,13 @@ import pytest
 
 from hubbub.codebook import Codebook
 from hubbub.mechanisms import registered
-from hubbub_audit.channels import recording
-from hubbub_audit.exact import exact
+from hubbub_audit.exact_epsilon import exact
 from hubbub_audit.findings import FAMILY, Attack
 from hubbub_audit.local import law, local
 from hubbub_audit.plan import TRIALS, attacks, audit
 from hubbub_audit.planted import PLANTS, Plant, caught
 from hubbub_audit.poisoning import poisoning
+from hubbub_audit.side_channels import recording
 from hubbub_audit.targets import Subject, subject_of, usual
 from hubbub_client import Client
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hubbub.simulation import InsecureBulkRandomness
-from hubbub_audit.events import Sample, best_event, by_bits, by_cell, by_number, by_score, halves, lost
+from hubbub_audit.distinguishing_events import Sample, best_event, by_bits, by_cell, by_number, by_score, halves, lost
 
 EVERY = [by_cell, by_number, by_bits]
 

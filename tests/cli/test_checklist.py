@@ -23,9 +23,9 @@ from hubbub.accounting.plan import plan
 from hubbub.codebook import Codebook
 from hubbub.problems import InvalidParameter
 from hubbub_cli.checklist.answers import Answers, template
-from hubbub_cli.checklist.figures import Figures, figures, group, periods_of_a_year
 from hubbub_cli.checklist.limits import LIMITS
-from hubbub_cli.checklist.page import render
+from hubbub_cli.checklist.plan_figures import Figures, figures, group, periods_of_a_year
+from hubbub_cli.checklist.plan_markdown import render
 from hubbub_cli.checklist.questions import sections
 from hubbub_cli.checklist.review import review
 from hubbub_cli.command_group import hubbub

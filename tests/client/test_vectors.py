@@ -14,7 +14,7 @@ import pytest
 from hubbub.bundle import verify
 from hubbub.codebook import Codebook
 from hubbub.mechanisms import Bounds, Categories, Domain, mechanism, registered
-from hubbub.mechanisms._oracle import PureOracle
+from hubbub.mechanisms._frequency_oracle import PureOracle
 from hubbub.problems import BadSignature, ExpiredBundle
 from hubbub.randomness import Randomness
 from hubbub_client._randomizing.draw import draw

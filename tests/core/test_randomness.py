@@ -27,7 +27,7 @@ from hubbub.randomness import (
     subset_bits,
 )
 from hubbub.simulation import InsecureBulkRandomness, InsecureRandomness
-from hubbub_audit.law import law_of
+from hubbub_audit.output_law import law_of
 
 
 class Scripted(Randomness):

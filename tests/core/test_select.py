@@ -23,7 +23,7 @@ from hubbub.mechanisms import (
     registered,
     select,
 )
-from hubbub.mechanisms._optimum import frequencies
+from hubbub.mechanisms._optimal_variance import frequencies
 from hubbub.problems import InvalidParameter
 from hubbub_cli.command_group import hubbub as command
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
-from hubbub.in_words import amount, count, probability, raised
+from hubbub.number_format import amount, count, probability, raised
 from hubbub.period import duration_seconds
 
 __all__ = [

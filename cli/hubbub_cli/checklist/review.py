@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hubbub.codebook import Codebook
     from hubbub.problems import Finding
     from hubbub_cli.checklist.answers import Answers
-    from hubbub_cli.checklist.figures import Figures
+    from hubbub_cli.checklist.plan_figures import Figures
     from hubbub_cli.checklist.question import Answer, Question
 
 __all__ = ["OpenPoint", "Review", "review"]

@@ -14,9 +14,9 @@ import click
 
 from hubbub.codebook import Codebook
 from hubbub_cli.checklist.answers import Answers, template
-from hubbub_cli.checklist.figures import Figures, figures, near
 from hubbub_cli.checklist.interview import interview, say
-from hubbub_cli.checklist.page import render
+from hubbub_cli.checklist.plan_figures import Figures, figures, near
+from hubbub_cli.checklist.plan_markdown import render
 from hubbub_cli.checklist.review import review
 from hubbub_cli.terminal import output_file
 from hubbub_cli.terminal.rounding import above

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hubbub.simulation import Crowd
     from hubbub_cli.simulator.data import Data
-    from hubbub_cli.simulator.outcome import Outcome
+    from hubbub_cli.simulator.result import Outcome
 
 _FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
 
@@ -121,7 +121,7 @@ def simulate(
     else:
         bars.echo("\n\n".join(outcome.text() for outcome in outcomes))
     if picture:
-        from hubbub_cli.simulator.picture import draw
+        from hubbub_cli.simulator.plot import draw
 
         draw(outcomes, picture)
         _say(f"drew {picture}")
@@ -130,8 +130,8 @@ def simulate(
 def _fast(codebook: Codebook, crowd: Crowd, weights: NDArray[np.int64], asked: _Asked) -> Iterator[Outcome]:
     """Every metric by itself: its numbers do not depend on which others there are."""
     from hubbub.simulation import InsecureBulkRandomness, Scores, run
-    from hubbub_cli.simulator.outcome import Outcome
     from hubbub_cli.simulator.release import verdict
+    from hubbub_cli.simulator.result import Outcome
 
     with click.progressbar(length=asked.repeat * len(crowd.columns), label="simulating", file=sys.stderr) as shown:
         for column in crowd.columns:
@@ -155,7 +155,7 @@ def _full(
 ) -> list[Outcome]:
     """Every report on its way; what the shuffler discards is shown as the fast path has it, and labelled."""
     from hubbub.simulation import Crowd, InsecureRandomness
-    from hubbub_cli.simulator.full import everyone, through
+    from hubbub_cli.simulator.full_path import everyone, through
 
     values = {column.metric.name: everyone(column.metric, data, weights) for column in crowd.columns}
     total = asked.repeat * sum(map(len, values.values()))

@@ -20,7 +20,7 @@ from hubbub.accounting.guarantee import (
     guarantee_curve,
     min_reports,
 )
-from hubbub.accounting.honest import (
+from hubbub.accounting.honest_fraction import (
     FAILURE_SHARE,
     honest_reports,
     honest_reports_in_part,

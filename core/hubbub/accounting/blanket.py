@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from hubbub.accounting.bracket import smallest_epsilon
+from hubbub.accounting.epsilon_search import smallest_epsilon
 from hubbub.accounting.inversion import RAMP, UNIT, Law, upper_expectation
 from hubbub.mechanisms import Table
 from hubbub.problems import InvalidParameter

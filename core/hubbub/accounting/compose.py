@@ -26,8 +26,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from hubbub.accounting.bracket import TOLERANCE, smallest_epsilon
 from hubbub.accounting.clone import log_below
+from hubbub.accounting.epsilon_search import TOLERANCE, smallest_epsilon
 from hubbub.accounting.guarantee import (
     ASSUMPTIONS,
     Randomizer,

@@ -9,11 +9,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from hubbub.accounting.bits import Coin
 from hubbub.accounting.blanket import FINE, MOST_REPORTS, USUAL, Blankets
-from hubbub.accounting.bracket import TOLERANCE
 from hubbub.accounting.clone import AnyRandomizer, CloneRandomizer
-from hubbub.accounting.exact import MOST_DATA_SETS, Census
+from hubbub.accounting.epsilon_search import TOLERANCE
+from hubbub.accounting.one_bit_delta import Coin
+from hubbub.accounting.one_bit_worst_case import MOST_DATA_SETS, Census
 from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:

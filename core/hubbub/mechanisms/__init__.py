@@ -6,7 +6,7 @@ tally = mechanism.tally(reports)                      # at the aggregator
 mechanism.estimate(tally), mechanism.interval(tally)
 """
 
-from hubbub.mechanisms._grid import GridMean
+from hubbub.mechanisms._grid_mean import GridMean
 from hubbub.mechanisms._registry import fitting, mechanism, register, registered
 from hubbub.mechanisms._select import REPORT_BYTES, Candidate, Choice, choose, explain, select
 from hubbub.mechanisms.amplification import Amplification, Atom, Pair, Table

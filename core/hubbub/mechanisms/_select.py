@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hubbub.mechanisms._exact import exact_epsilon
-from hubbub.mechanisms._optimum import optimum
+from hubbub.mechanisms._optimal_variance import optimum
 from hubbub.mechanisms._registry import registered
 from hubbub.mechanisms.domains import Categories
 from hubbub.problems import InvalidParameter

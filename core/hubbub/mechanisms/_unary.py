@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from hubbub.in_words import count, probability
 from hubbub.mechanisms._exact import exact_epsilon, exp_below, log_above, short_threshold_above
-from hubbub.mechanisms._oracle import UncorrelatedItems
+from hubbub.mechanisms._frequency_oracle import UncorrelatedItems
 from hubbub.mechanisms._packed import PackedMechanism, joined
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
 from hubbub.mechanisms._symbols import index, whole_numbers
@@ -25,6 +24,7 @@ from hubbub.mechanisms.amplification import Amplification, Atom, Pair
 from hubbub.mechanisms.base import Json
 from hubbub.mechanisms.domains import Categories, Domain
 from hubbub.mechanisms.tallies import Tally
+from hubbub.number_format import count, probability
 from hubbub.problems import InvalidParameter, MalformedTally
 from hubbub.randomness import WORD, ones
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from hubbub.mechanisms._crowds import CrowdRandomness
+    from hubbub.mechanisms._crowd_simulation import CrowdRandomness
     from hubbub.randomness import BulkRandomness, Randomness
 
 _AT_ONCE = 2**25
@@ -128,7 +128,7 @@ class UnaryEncoding(PackedMechanism, UncorrelatedItems[bytes]):
 
     def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
         """Bits are independent: of each, those that are kept and those that are flipped."""
-        from hubbub.mechanisms._crowds import per_item
+        from hubbub.mechanisms._crowd_simulation import per_item
 
         held = per_item(values, counts, self.size, self.name)
         reports = int(held.sum())

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from hubbub.mechanisms._crowds import CrowdRandomness
+    from hubbub.mechanisms._crowd_simulation import CrowdRandomness
     from hubbub.mechanisms.amplification import Amplification
     from hubbub.randomness import BulkRandomness, Randomness
 
@@ -196,7 +196,7 @@ class Mechanism(ABC, Generic[Report]):
         Default: the reports themselves, in parts that fit into memory. A mechanism whose counts have a law that can be
         drawn at once overrides it; tests/core/simulation holds either to `likelihood`.
         """
-        from hubbub.mechanisms._crowds import AT_ONCE, in_parts
+        from hubbub.mechanisms._crowd_simulation import AT_ONCE, in_parts
 
         total = self.tally([])
         for part in in_parts(values, counts, max(1, AT_ONCE // (8 * self.report_bytes))):

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from hubbub.in_words import amount, probability
 from hubbub.mechanisms import _intervals
 from hubbub.mechanisms._exact import exact_epsilon, exp_below, log_above, threshold
-from hubbub.mechanisms._numbers import position, positions, round_many_to_grid, round_to_grid
-from hubbub.mechanisms._oracle import refuse_empty
+from hubbub.mechanisms._frequency_oracle import refuse_empty
+from hubbub.mechanisms._grid_rounding import position, positions, round_many_to_grid, round_to_grid
 from hubbub.mechanisms._parameters import bounds_of, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import SymbolMechanism
@@ -29,6 +28,7 @@ from hubbub.mechanisms.amplification import Amplification, Atom, Pair
 from hubbub.mechanisms.base import Json, Kind, Population
 from hubbub.mechanisms.domains import Bounds, Domain
 from hubbub.mechanisms.tallies import Estimate, Interval, Tally
+from hubbub.number_format import amount, probability
 from hubbub.problems import InvalidParameter
 from hubbub.randomness import WORD
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from hubbub.mechanisms._crowds import CrowdRandomness
+    from hubbub.mechanisms._crowd_simulation import CrowdRandomness
     from hubbub.randomness import BulkRandomness, Randomness
 
 
@@ -107,7 +107,7 @@ class DuchiMean(SymbolMechanism):
 
     def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
         """Devices at either end, and of each how many send it."""
-        from hubbub.mechanisms._crowds import per_grid_point
+        from hubbub.mechanisms._crowd_simulation import per_grid_point
 
         ends = per_grid_point(values, counts, self.bounds, 1, "duchi", rng)
         p, q = float(self.p), float(self.q)

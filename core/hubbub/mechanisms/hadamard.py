@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from hubbub.in_words import probability
 from hubbub.mechanisms._exact import exact_epsilon, exp_below
 from hubbub.mechanisms._hashing import keep_for
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
@@ -23,6 +22,7 @@ from hubbub.mechanisms._parity import ParityHash
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms.base import Json
 from hubbub.mechanisms.domains import Categories, Domain
+from hubbub.number_format import probability
 
 
 @register("hadamard")

@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub.mechanisms._exact import exact_epsilon, exp_below, log_above, threshold
-from hubbub.mechanisms._oracle import NamesOneItem, one_of_many
+from hubbub.mechanisms._frequency_oracle import NamesOneItem, one_of_many
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import SymbolMechanism, index, whole_numbers

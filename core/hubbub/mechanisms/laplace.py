@@ -21,17 +21,17 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from hubbub.in_words import amount
 from hubbub.mechanisms import _intervals
 from hubbub.mechanisms._exact import exact_epsilon, exp_below
-from hubbub.mechanisms._numbers import clamped, position, positions, round_many_to_grid, round_to_grid
-from hubbub.mechanisms._oracle import refuse_empty
+from hubbub.mechanisms._frequency_oracle import refuse_empty
+from hubbub.mechanisms._grid_rounding import clamped, position, positions, round_many_to_grid, round_to_grid
 from hubbub.mechanisms._parameters import bounds_of, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms.amplification import Amplification, Table
 from hubbub.mechanisms.base import Json, Kind, Mechanism, Population
 from hubbub.mechanisms.domains import Bounds, Domain
 from hubbub.mechanisms.tallies import Estimate, Interval, Tally
+from hubbub.number_format import amount
 from hubbub.problems import InvalidParameter, InvalidValue, MalformedReport, MalformedTally
 from hubbub.randomness import discrete_laplace
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from hubbub.mechanisms._crowds import CrowdRandomness
+    from hubbub.mechanisms._crowd_simulation import CrowdRandomness
     from hubbub.randomness import BulkRandomness, Randomness
 
 CLAMPED = Fraction(2_772_588_722_240, 10**11)
@@ -238,7 +238,7 @@ class DiscreteLaplaceMean(Mechanism[int]):
         """Devices at each grid point, and of each how often every report comes."""
         import numpy as np
 
-        from hubbub.mechanisms._crowds import per_grid_point
+        from hubbub.mechanisms._crowd_simulation import per_grid_point
 
         points = per_grid_point(values, counts, self.bounds, self.steps, "laplace", rng)
         reports, cells = np.array(self.outputs()), np.zeros(2, np.int64)

@@ -20,8 +20,7 @@ from fractions import Fraction
 from itertools import accumulate, combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from hubbub.in_words import count, probability
-from hubbub.mechanisms import _intervals, _oracle
+from hubbub.mechanisms import _frequency_oracle, _intervals
 from hubbub.mechanisms._exact import exact_epsilon, exact_number, exp_below, float_above, log_above
 from hubbub.mechanisms._parameters import categories_of, integer, refuse_unfit
 from hubbub.mechanisms._registry import register
@@ -30,6 +29,7 @@ from hubbub.mechanisms.amplification import Amplification, Table
 from hubbub.mechanisms.base import Json, Kind, Population
 from hubbub.mechanisms.domains import Categories, Domain
 from hubbub.mechanisms.tallies import Estimate, Interval, Tally
+from hubbub.number_format import count, probability
 from hubbub.problems import InvalidParameter, SingularMatrix
 from hubbub.randomness import WORD
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from hubbub.mechanisms._crowds import CrowdRandomness
+    from hubbub.mechanisms._crowd_simulation import CrowdRandomness
     from hubbub.randomness import BulkRandomness, Randomness
 
 LARGEST = 64
@@ -188,7 +188,7 @@ class MatrixResponse(SymbolMechanism):
 
     def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
         """Each value's reports are one multinomial draw from its column."""
-        from hubbub.mechanisms._crowds import per_item
+        from hubbub.mechanisms._crowd_simulation import per_item
 
         held = per_item(values, counts, len(self.columns), "matrix")
         return self._simulate_columns(held, self.columns, rng)
@@ -240,7 +240,7 @@ class MatrixResponse(SymbolMechanism):
     def estimate(self, tally: Tally) -> Estimate:
         import numpy as np
 
-        _oracle.refuse_empty(tally.reports)
+        _frequency_oracle.refuse_empty(tally.reports)
         values = left_inverse(self._channel()) @ (tally.cells / tally.reports)
         each = self._contributions()
         # Linear in f, so unbiased at the estimate; no truth has less than its smallest contribution.
@@ -250,7 +250,7 @@ class MatrixResponse(SymbolMechanism):
         """Covariance of all estimates, for differences and sums of items."""
         import numpy as np
 
-        _oracle.refuse_empty(tally.reports)
+        _frequency_oracle.refuse_empty(tally.reports)
         channel = self._channel()
         inverse = left_inverse(channel)
         values = inverse @ (tally.cells / tally.reports)
@@ -267,7 +267,7 @@ class MatrixResponse(SymbolMechanism):
         simultaneous: bool = False,
     ) -> Interval:
         """Two values: as a pure oracle. More: score where a normal tail can be trusted, else Bernstein's bound."""
-        _oracle.refuse_empty(tally.reports)
+        _frequency_oracle.refuse_empty(tally.reports)
         size = len(self.columns)
         alpha = _intervals.miss(confidence, _intervals.comparisons(size, simultaneous))
         if size == self.symbols == 2:
@@ -318,7 +318,7 @@ class MatrixResponse(SymbolMechanism):
         sign = 1 if self.columns[1][1] > self.columns[0][1] else 0
         # a probability within 2**-53 of one would round to it, and has no logarithm of its complement
         p, q = min(self.columns[1][sign] / WORD, 1 - 2**-53), self.columns[0][sign] / WORD
-        one = _oracle.interval(
+        one = _frequency_oracle.interval(
             tally.cells[sign : sign + 1],
             tally.reports,
             p,

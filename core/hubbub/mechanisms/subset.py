@@ -19,9 +19,9 @@ from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from hubbub import in_words
+from hubbub import number_format
 from hubbub.mechanisms._exact import exact_epsilon, exp_below, log_above, threshold
-from hubbub.mechanisms._oracle import PureOracle, at, one_of_many, variance
+from hubbub.mechanisms._frequency_oracle import PureOracle, at, one_of_many, variance
 from hubbub.mechanisms._packed import PackedMechanism, bits_of, field, with_spare_bytes
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from hubbub.mechanisms._crowds import CrowdRandomness
+    from hubbub.mechanisms._crowd_simulation import CrowdRandomness
     from hubbub.randomness import BulkRandomness, Randomness
 
 _AT_ONCE = 2**22
@@ -169,9 +169,9 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
     def in_words(self) -> str:
         if self.count == 1:
             return one_of_many(self.p, self.q, self.size)
-        own, other = (in_words.probability(float(chance)) for chance in (self.p, self.q))
+        own, other = (number_format.probability(float(chance)) for chance in (self.p, self.q))
         return (
-            f"Each device sends a random set of {in_words.count(self.count)} of the {in_words.count(self.size)} "
+            f"Each device sends a random set of {number_format.count(self.count)} of the {number_format.count(self.size)} "
             f"values, in which its own value is with probability {own}, any given other value with probability {other}."
         )
 
@@ -245,7 +245,7 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         """
         import numpy as np
 
-        from hubbub.mechanisms._crowds import per_item
+        from hubbub.mechanisms._crowd_simulation import per_item
 
         every = per_item(values, counts, self.size, self.name)
         some, reports = np.flatnonzero(every), int(every.sum())

@@ -24,8 +24,8 @@ from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
 from hubbub.mechanisms._exact import exact_epsilon, exp_below
-from hubbub.mechanisms._grid import FINEST_GRID, LARGEST_TOTAL, MOST_SYMBOLS, GridMean
-from hubbub.mechanisms._numbers import clamped
+from hubbub.mechanisms._grid_mean import FINEST_GRID, LARGEST_TOTAL, MOST_SYMBOLS, GridMean
+from hubbub.mechanisms._grid_rounding import clamped
 from hubbub.mechanisms._parameters import bounds_of, integer, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms.base import Json

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hubbub.mechanisms._crowds import CrowdRandomness
+from hubbub.mechanisms._crowd_simulation import CrowdRandomness
 from hubbub.randomness import Randomness
 
 if TYPE_CHECKING:

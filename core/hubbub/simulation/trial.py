@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hubbub.codebook import Metric
-    from hubbub.mechanisms._crowds import CrowdRandomness
+    from hubbub.mechanisms._crowd_simulation import CrowdRandomness
     from hubbub.simulation.crowd import Column
 
 __all__ = ["Scores", "Trial", "run"]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hubbub.accounting import delta_at, guarantee
-from hubbub.accounting.bits import Coin, deltas
-from hubbub.accounting.exact import Census
+from hubbub.accounting.one_bit_delta import Coin, deltas
+from hubbub.accounting.one_bit_worst_case import Census
 from hubbub.mechanisms import BinaryRandomizedResponse, Bounds, Categories, DuchiMean, MatrixResponse
 from tests.core.accounting.oracles import BlanketOnly, coin_delta, lonely_coin_delta
 

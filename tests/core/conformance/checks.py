@@ -22,7 +22,7 @@ from hubbub.mechanisms import Bounds, Categories, Mechanism, Tally
 from hubbub.mechanisms._exact import exp_below, log_above
 from hubbub.problems import MalformedReport
 from hubbub.randomness import BulkRandomness, Randomness
-from hubbub_audit.law import Law, law_of
+from hubbub_audit.output_law import Law, law_of
 
 AnyMechanism = Mechanism[Any]
 ALARM = 5.0

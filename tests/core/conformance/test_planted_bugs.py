@@ -35,7 +35,7 @@ from hubbub.mechanisms import (
     TableMean,
     Tally,
 )
-from hubbub.mechanisms._numbers import positions
+from hubbub.mechanisms._grid_rounding import positions
 from hubbub.randomness import WORD, BulkRandomness, Randomness, SystemBulkRandomness, discrete_laplace, subset_bits
 from hubbub.simulation import InsecureBulkRandomness, InsecureRandomness
 from tests.core.conformance import checks

@@ -52,7 +52,7 @@ ALLOWED = {
         set(registered_types()), "the list of modules to load: one of the files that the recipe names"
     ),
     "core/hubbub/mechanisms/base.py": Permission({"mean"}, "a kind of mechanism, by what it estimates"),
-    "core/hubbub/mechanisms/_grid.py": Permission({"mean"}, "the same kind"),
+    "core/hubbub/mechanisms/_grid_mean.py": Permission({"mean"}, "the same kind"),
     "core/hubbub/mechanisms/duchi.py": Permission({"mean"}, "the same kind"),
     "core/hubbub/mechanisms/laplace.py": Permission({"mean"}, "the same kind"),
     "core/hubbub/reduce.py": Permission({"mean"}, "the reducer of that name"),
@@ -65,7 +65,7 @@ ALLOWED = {
     "cli/hubbub_cli/commands/simulate.py": Permission({"table"}, "a parameter of the command"),
     "cli/hubbub_cli/terminal/table.py": Permission({"table"}, "a function that lays out text"),
     "scripts/reference/markdown.py": Permission({"table"}, "a function that lays out text"),
-    "audit/hubbub_audit/logged.py": Permission(
+    "audit/hubbub_audit/log_canaries.py": Permission(
         {"Category", "Mean", "KaryRandomizedResponse", "DiscreteLaplaceMean"},
         "an attack that looks for one word and one number in logs makes its own metrics",
     ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub.mechanisms import Amplification, Atom, Categories, Domain, Pair
 from hubbub.mechanisms._exact import exact_epsilon, exp_below, log_above, threshold
-from hubbub.mechanisms._oracle import NamesOneItem
+from hubbub.mechanisms._frequency_oracle import NamesOneItem
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
 from hubbub.mechanisms._symbols import SymbolMechanism, index, whole_numbers
 from hubbub.problems import InvalidParameter

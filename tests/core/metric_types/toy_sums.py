@@ -8,7 +8,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from hubbub.mechanisms import Estimate, Interval, Tally
-from hubbub.mechanisms._oracle import NamesOneItem
+from hubbub.mechanisms._frequency_oracle import NamesOneItem
 from hubbub.metric_types import MetricType
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hubbub.codebook import Codebook, Metric
 from hubbub.problems import InvalidParameter
 from hubbub.simulation import Column, Crowd, InsecureBulkRandomness, Scores, Trial, run
 from hubbub_cli.simulator.data import Data
-from hubbub_cli.simulator.full import everyone
+from hubbub_cli.simulator.full_path import everyone
 from hubbub_client.testing import Device
 
 TEXT = """

@@ -100,7 +100,7 @@ def _with_less_noise(cls: type[Mechanism[Any]], index: int, honest: Mechanism[An
 def test_a_crowd_is_the_sum_of_its_parts_however_it_is_cut(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports that are drawn in parts are all drawn, and none twice."""
     mechanism = registered()[name].examples(1.0)[0]
-    monkeypatch.setattr("hubbub.mechanisms._crowds.AT_ONCE", 8 * mechanism.report_bytes * 7)
+    monkeypatch.setattr("hubbub.mechanisms._crowd_simulation.AT_ONCE", 8 * mechanism.report_bytes * 7)
     values, counts = probes(mechanism)[:2], [23, 19]
     seen = []
     drawn = type(mechanism).randomize_many

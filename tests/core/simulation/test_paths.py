@@ -14,7 +14,7 @@ from scipy.stats import binom
 from hubbub.codebook import Codebook
 from hubbub.mechanisms import KaryRandomizedResponse
 from hubbub.simulation import Column, InsecureBulkRandomness, InsecureRandomness, run
-from hubbub_cli.simulator.full import trial
+from hubbub_cli.simulator.full_path import trial
 from hubbub_cli.simulator.pipeline import Pipeline
 from hubbub_client._randomizing.draw import draw
 from hubbub_client._testing import fleet

@@ -20,22 +20,22 @@ from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from hubbub.in_words import amount, count
-from hubbub.mechanisms import _intervals, _sums
+from hubbub.mechanisms import _intervals, _sum_quantile
 from hubbub.mechanisms._exact import log_above
-from hubbub.mechanisms._numbers import position, positions, round_many_to_grid, round_to_grid
-from hubbub.mechanisms._oracle import refuse_empty
+from hubbub.mechanisms._frequency_oracle import refuse_empty
+from hubbub.mechanisms._grid_rounding import position, positions, round_many_to_grid, round_to_grid
 from hubbub.mechanisms._symbols import SymbolMechanism
 from hubbub.mechanisms.amplification import Amplification, Table
 from hubbub.mechanisms.base import Kind, Population
 from hubbub.mechanisms.domains import Bounds, Domain
 from hubbub.mechanisms.tallies import Estimate, Interval, Tally
+from hubbub.number_format import amount, count
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from hubbub.mechanisms._crowds import CrowdRandomness
+    from hubbub.mechanisms._crowd_simulation import CrowdRandomness
     from hubbub.randomness import BulkRandomness, Randomness
 
 FINEST_GRID = 64
@@ -109,7 +109,7 @@ class GridMean(SymbolMechanism):
 
     def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
         """Devices at each grid point after rounding, and of each how often every symbol comes."""
-        from hubbub.mechanisms._crowds import per_grid_point
+        from hubbub.mechanisms._crowd_simulation import per_grid_point
 
         points = per_grid_point(values, counts, self.bounds, self.steps, self.name, rng)
         return self._simulate_columns(points, self._law.chances, rng)
@@ -280,4 +280,4 @@ def _strays(mechanism: GridMean, reports: int, alpha: float) -> float:
     share = (held - below)[:, None]
     chances = (1 - share) * law.chances[below] + share * law.chances[below + 1]
     points = held / mechanism.steps - 0.5
-    return _sums.quantile(law.places - points[:, None], chances, reports, alpha)
+    return _sum_quantile.quantile(law.places - points[:, None], chances, reports, alpha)

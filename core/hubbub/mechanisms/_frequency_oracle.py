@@ -14,11 +14,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
-from hubbub.in_words import count, probability
 from hubbub.mechanisms import _intervals
 from hubbub.mechanisms.base import Kind, Mechanism, Population, Report
 from hubbub.mechanisms.domains import Categories
 from hubbub.mechanisms.tallies import Estimate, Interval, Tally
+from hubbub.number_format import count, probability
 from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from hubbub.mechanisms._crowds import CrowdRandomness
+    from hubbub.mechanisms._crowd_simulation import CrowdRandomness
 
 
 class PureOracle(Mechanism[Report]):
@@ -121,7 +121,7 @@ class NamesOneItem(PureOracle[Report]):
         """A report is the truth with p - q, else any of all d items alike: p + (d - 1) q = 1."""
         import numpy as np
 
-        from hubbub.mechanisms._crowds import per_item
+        from hubbub.mechanisms._crowd_simulation import per_item
 
         assert isinstance(self.domain, Categories)  # noqa: S101  as above
         held = per_item(values, counts, self.domain.size, self.name)

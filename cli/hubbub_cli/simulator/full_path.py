@@ -12,9 +12,9 @@ import numpy as np
 
 from hubbub.accounting import Guarantee
 from hubbub.simulation import Column, Scores, Trial
-from hubbub_cli.simulator.outcome import Outcome
 from hubbub_cli.simulator.pipeline import Pipeline
 from hubbub_cli.simulator.release import Verdict, parts_of
+from hubbub_cli.simulator.result import Outcome
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

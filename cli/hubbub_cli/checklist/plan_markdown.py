@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import hubbub
 from hubbub.codebook import decimal_text
 from hubbub.period import duration_text
-from hubbub_cli.checklist.figures import group, near
+from hubbub_cli.checklist.plan_figures import group, near
 from hubbub_cli.checklist.question import Question
 from hubbub_cli.checklist.questions import release_target, sections
 from hubbub_cli.terminal.markdown import plain
@@ -18,7 +18,7 @@ from hubbub_cli.terminal.rounding import above
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hubbub_cli.checklist.figures import Figures
+    from hubbub_cli.checklist.plan_figures import Figures
     from hubbub_cli.checklist.review import Review
 
 __all__ = ["render"]

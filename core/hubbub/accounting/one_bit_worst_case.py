@@ -1,7 +1,7 @@
 """One-bit reports: the exact δ(ε) of the worst data set, not a bound on it.
 
 Every data set is a mixture of those with inputs 0 and 1, and δ is convex, so the largest δ_m over the number m of
-others that hold 1, and over both directions, is the answer; `bits` has δ_m.
+others that hold 1, and over both directions, is the answer; `one_bit_delta` has δ_m.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hubbub.accounting.bits import Coin, deltas
 from hubbub.accounting.blanket import MOST_REPORTS
-from hubbub.accounting.bracket import smallest_epsilon
+from hubbub.accounting.epsilon_search import smallest_epsilon
+from hubbub.accounting.one_bit_delta import Coin, deltas
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

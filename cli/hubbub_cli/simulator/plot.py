@@ -10,7 +10,7 @@ from hubbub_cli.terminal import plot
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hubbub_cli.simulator.outcome import Outcome
+    from hubbub_cli.simulator.result import Outcome
 
 __all__ = ["draw"]
 

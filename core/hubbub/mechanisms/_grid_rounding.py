@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hubbub.in_words import amount
+from hubbub.number_format import amount
 from hubbub.problems import InvalidValue
 from hubbub.randomness import WORD
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from hubbub.mechanisms._exact import exp_below
-from hubbub.mechanisms._grid import FINEST_GRID, MOST_SYMBOLS
+from hubbub.mechanisms._grid_mean import FINEST_GRID, MOST_SYMBOLS
 from hubbub.problems import InvalidParameter
 
 

@@ -8,7 +8,7 @@ from typing import Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from hubbub.loopback import is_loopback_host
+from hubbub.loopback_host import is_loopback_host
 from hubbub_service_common.http.tokens import AcceptedToken
 from hubbub_service_common.redis.schemes import FORMS, is_redis
 from hubbub_service_common.settings import ServiceSettings

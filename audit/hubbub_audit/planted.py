@@ -17,9 +17,9 @@ from unittest.mock import patch
 from hubbub.randomness import Randomness, SystemRandomness
 from hubbub.sealing import Sealer
 from hubbub.wire import decode_report
+from hubbub_audit.crowd_splitting import splitting
 from hubbub_audit.exact_epsilon import exact
 from hubbub_audit.findings import FAMILY, Attack
-from hubbub_audit.histories import STORIES
 from hubbub_audit.junk_reports import junk
 from hubbub_audit.local import law, local
 from hubbub_audit.log_canaries import canaries
@@ -42,8 +42,8 @@ from hubbub_audit.planted_twins import (
 )
 from hubbub_audit.shuffled import shuffled
 from hubbub_audit.side_channels import recording, sending
-from hubbub_audit.splitting import splitting
 from hubbub_audit.targets import Subject, usual
+from hubbub_audit.twin_histories import STORIES
 from hubbub_audit.twins import twins
 from hubbub_client import Client
 from hubbub_client._randomizing import randomize

@@ -13,7 +13,7 @@ from hubbub_client import Client
 from hubbub_client._budget.device_limits import Limits
 from hubbub_client._budget.ledger import Decision, Ledger
 from hubbub_client._codebooks.in_force import Book, Pin, Span
-from hubbub_client._randomizing import period_pins, randomize
+from hubbub_client._randomizing import period_codebook_pins, randomize
 from hubbub_client._randomizing.randomize import Randomizer
 from hubbub_client._randomizing.sampling_coins import OneStream
 
@@ -29,7 +29,7 @@ __all__ = [
 @contextmanager
 def settles_missing_by_the_newest_page() -> Iterator[None]:
     """What was recorded goes out by the page it was recorded under, `missing` by the newest."""
-    read = period_pins.read_pins
+    read = period_codebook_pins.read_pins
 
     def by_the_newest(connection: sqlite3.Connection, book: Book, limits: Limits) -> dict[Span, Pin]:
         recorded = {period for (period,) in connection.execute("SELECT DISTINCT period FROM reductions")}

@@ -15,7 +15,7 @@ from unittest.mock import patch
 from hubbub.randomness import Randomness
 from hubbub.simulation.randomness import InsecureRandomness
 from hubbub_audit.device import fast_folder
-from hubbub_audit.histories import (
+from hubbub_audit.twin_histories import (
     Consent,
     Delete,
     Event,

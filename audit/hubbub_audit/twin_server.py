@@ -13,7 +13,7 @@ from hubbub.bundle import BundledCodebook, SealingKey, sign
 from hubbub.sealing import public_key_of
 from hubbub.trust import anchor_of
 from hubbub.wire import decode_report, decode_upload
-from hubbub_audit.histories import codebook_of
+from hubbub_audit.twin_histories import codebook_of
 from hubbub_client._http.transport import Answer, CannotReach
 
 __all__ = ["START", "Seen", "TwinServer"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from hubbub.loopback import is_loopback_host
+from hubbub.loopback_host import is_loopback_host
 
 PATIENCE = 120.0
 """Seconds for an answer: the first one after a release may have guarantees to compose."""

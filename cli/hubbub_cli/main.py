@@ -50,7 +50,7 @@ def _run() -> None:
     import click
 
     from hubbub.problems import HubbubError
-    from hubbub_cli.command_group import hubbub
+    from hubbub_cli.all_commands import hubbub
 
     try:
         hubbub(standalone_mode=False)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from hubbub_cli.command_group import hubbub
+from hubbub_cli.all_commands import hubbub
 from scripts.reference.markdown import anchored, code, definitions
 
 __all__ = ["commands", "undocumented", "walk"]

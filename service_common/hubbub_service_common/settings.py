@@ -13,7 +13,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from hubbub.loopback import is_loopback_host
+from hubbub.loopback_host import is_loopback_host
 from hubbub.problems import InvalidParameter
 from hubbub_service_common.http.tokens import AcceptedToken
 from hubbub_service_common.process import secret_files

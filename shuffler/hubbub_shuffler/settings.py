@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from hubbub.loopback import is_loopback_host
+from hubbub.loopback_host import is_loopback_host
 from hubbub.trust import parse_anchor
 from hubbub_service_common.http.tokens import PresentedToken
 from hubbub_service_common.settings import ServiceSettings

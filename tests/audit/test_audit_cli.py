@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hubbub.problems import InvalidParameter
-from hubbub_cli.command_group import hubbub as command
+from hubbub_cli.all_commands import hubbub as command
 
 
 def run(*arguments: str) -> Result:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from hubbub.randomness import Randomness
 from hubbub.simulation.randomness import InsecureRandomness
-from hubbub_audit.histories import STORIES, History, random_history
 from hubbub_audit.twin_client import KeyedCoins, lived
+from hubbub_audit.twin_histories import STORIES, History, random_history
 from hubbub_audit.twins import RULE, difference
 from hubbub_client import Client, Outcome
 from hubbub_client.testing import MemoryTransport

@@ -22,13 +22,13 @@ from click.testing import CliRunner, Result
 from hubbub.accounting.plan import plan
 from hubbub.codebook import Codebook
 from hubbub.problems import InvalidParameter
+from hubbub_cli.all_commands import hubbub
 from hubbub_cli.checklist.answers import Answers, template
-from hubbub_cli.checklist.limits import LIMITS
+from hubbub_cli.checklist.not_protected import LIMITS
 from hubbub_cli.checklist.plan_figures import Figures, figures, group, periods_of_a_year
 from hubbub_cli.checklist.plan_markdown import render
 from hubbub_cli.checklist.questions import sections
 from hubbub_cli.checklist.review import review
-from hubbub_cli.command_group import hubbub
 from hubbub_cli.commands.checklist import OPEN
 from hubbub_cli.terminal.rounding import above
 from tests.support.patience import PATIENCE, wait_for

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 import hubbub
 from hubbub.mechanisms import registered
-from hubbub_cli.command_group import hubbub as command
+from hubbub_cli.all_commands import hubbub as command
 from hubbub_cli.main import LIBRARIES
 
 

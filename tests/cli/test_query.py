@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from hubbub_aggregator.intake.open_reports import Pool
-from hubbub_cli.command_group import hubbub
+from hubbub_cli.all_commands import hubbub
 from hubbub_cli.terminal import bars
 from hubbub_cli.terminal.bars import BLOCKS, PLAIN
 from tests.aggregator.fleet import CODEBOOK, DAY, START, Site

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from hubbub.codebook import Codebook
-from hubbub_cli.command_group import hubbub
+from hubbub_cli.all_commands import hubbub
 from hubbub_cli.commands import up
 from hubbub_cli.services import processes
 from hubbub_cli.services.processes import Services

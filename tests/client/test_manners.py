@@ -25,7 +25,7 @@ from hubbub.metric_types.category import Category
 from hubbub.metric_types.mean import Mean
 from hubbub.problems import CodebookError, HubbubError, InvalidParameter, InvalidValue
 from hubbub_client import Outcome, UnknownMetric, WrongValue
-from hubbub_client._recording.pending_values import Early
+from hubbub_client._recording.in_memory_queue import Early
 from tests.client.world import DAY, START, TOML, World, no_network, period_of, reduced, rows, signed
 
 NUMBER = Mean(Bounds(Fraction(0), Fraction(5)))
@@ -116,7 +116,7 @@ def test_a_later_record_writes_what_waits_and_keeps_the_order(world: World) -> N
 
 
 def test_what_finds_no_room_in_memory_is_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hubbub_client._recording.pending_values.MOST_VALUES", 3)
+    monkeypatch.setattr("hubbub_client._recording.in_memory_queue.MOST_VALUES", 3)
     client = world.ready()
     other = sqlite3.connect(world.directory / "hubbub.sqlite3", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

@@ -24,7 +24,7 @@ from hubbub.mechanisms import (
     registered,
 )
 from hubbub.mechanisms._exact import exact_epsilon, exp_below
-from hubbub.mechanisms._hashing import keep_for
+from hubbub.mechanisms._local_hashing import keep_for
 from hubbub.mechanisms._parity import walsh_hadamard
 from hubbub.problems import InvalidParameter, InvalidValue, MalformedReport, MalformedTally
 from hubbub.randomness import SystemRandomness

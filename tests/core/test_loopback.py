@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hubbub.loopback import is_loopback_host
+from hubbub.loopback_host import is_loopback_host
 from hubbub.refusals import seconds_to_wait
 
 

@@ -14,7 +14,7 @@ from hubbub.accounting.plan import min_batch, plan
 from hubbub.codebook import Codebook
 from hubbub.mechanisms import Categories, KaryRandomizedResponse
 from hubbub.problems import InvalidParameter
-from hubbub_cli.command_group import hubbub as command
+from hubbub_cli.all_commands import hubbub as command
 from tests.support.paths import ROOT
 
 EXAMPLE = ROOT / "examples" / "metrics.toml"

@@ -25,7 +25,7 @@ from hubbub.mechanisms import (
 )
 from hubbub.mechanisms._optimal_variance import frequencies
 from hubbub.problems import InvalidParameter
-from hubbub_cli.command_group import hubbub as command
+from hubbub_cli.all_commands import hubbub as command
 
 SIZES = (2, 16, 128, 1024, 65_536)
 EPSILONS = (0.5, 1, 2, 4)

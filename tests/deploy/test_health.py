@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hubbub_aggregator.settings import Settings as AggregatorSettings
-from hubbub_cli.command_group import hubbub
+from hubbub_cli.all_commands import hubbub
 from hubbub_cli.commands.health import DEFAULTS, address_of
 from hubbub_shuffler.settings import Settings as ShufflerSettings
 from tests.client.servers import Authority, Visit, answers, never_answers, running

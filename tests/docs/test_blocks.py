@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from hubbub.codebook import Codebook
-from hubbub_cli.command_group import hubbub as command
+from hubbub_cli.all_commands import hubbub as command
 from tests.docs.blocks import PAGES, ROOT, SHELL, TUTORIAL, Block, blocks, commands, markdown, name_of, runnable
 from tests.docs.terminal import needed, starts_a_service, terminal
 

@@ -9,7 +9,7 @@ import pytest
 
 from hubbub import problems
 from hubbub.mechanisms import registered
-from hubbub_cli.command_group import hubbub as command
+from hubbub_cli.all_commands import hubbub as command
 from tests.docs.blocks import PAGES, ROOT, blocks
 
 

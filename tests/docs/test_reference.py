@@ -13,7 +13,7 @@ from hubbub.mechanisms import registered
 from hubbub.refusals import REFUSALS, Action, Refusal
 from hubbub_aggregator.dashboard.pages.operations import INVALID
 from hubbub_aggregator.operations import metrics as aggregator
-from hubbub_cli.command_group import hubbub as command
+from hubbub_cli.all_commands import hubbub as command
 from hubbub_service_common.process.prometheus import Family
 from hubbub_shuffler.settings import Settings as Shuffler
 from scripts.reference import commands, mechanisms, metrics, python, routes, settings

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from hubbub_cli.api_client import exchange
-from hubbub_cli.services.child_process import watch
+from hubbub_cli.services.exit_with_parent import watch
 from tests.shuffler.nursery import FORKS
 from tests.support.patience import PATIENCE, wait_for
 from tests.support.ports import reserved_port
@@ -101,7 +101,7 @@ class Service:
             return
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "hubbub_cli.services.child_process", str(os.getpid()), self.kind],
+                [sys.executable, "-m", "hubbub_cli.services.exit_with_parent", str(os.getpid()), self.kind],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

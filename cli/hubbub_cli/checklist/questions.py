@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from hubbub.codebook import decimal_text
-from hubbub_cli.checklist.limits import LIMITS
+from hubbub_cli.checklist.not_protected import LIMITS
 from hubbub_cli.checklist.question import Answer, Question, Section
 
 if TYPE_CHECKING:

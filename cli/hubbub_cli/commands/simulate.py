@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hubbub.simulation import Crowd
-    from hubbub_cli.simulator.data import Data
+    from hubbub_cli.simulator.csv_data import Data
     from hubbub_cli.simulator.result import Outcome
 
 _FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
@@ -94,7 +94,7 @@ def simulate(
     """
     picture = plotting.target(plot)
     from hubbub.simulation import Column, Crowd, InsecureBulkRandomness
-    from hubbub_cli.simulator.data import read
+    from hubbub_cli.simulator.csv_data import read
 
     codebook = Codebook.load(book)
     metrics = [metric for metric in codebook.metrics if metric.enabled]

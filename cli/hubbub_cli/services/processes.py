@@ -140,7 +140,7 @@ class Services:
         environment = {k: v for k, v in os.environ.items() if not k.upper().startswith(prefix)}
         environment |= {prefix + key: value for key, value in {**own, **self._extra[name]}.items()}
         self._running[name] = subprocess.Popen(  # noqa: S603  our own interpreter and module
-            [sys.executable, "-m", "hubbub_cli.services.child_process", str(os.getpid()), name],
+            [sys.executable, "-m", "hubbub_cli.services.exit_with_parent", str(os.getpid()), name],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=self._log,

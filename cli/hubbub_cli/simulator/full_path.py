@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hubbub.codebook import Metric
     from hubbub.randomness import Randomness
-    from hubbub_cli.simulator.data import Data
+    from hubbub_cli.simulator.csv_data import Data
 
 __all__ = ["everyone", "through"]
 

@@ -20,7 +20,7 @@ from hubbub_client._codebooks.in_force import Book
 from hubbub_client._consent.opt_out import OptOut
 from hubbub_client._display.preview import Preview, read_preview
 from hubbub_client._integrity.quarantine import damaged_path
-from hubbub_client._randomizing.period_pins import read_pins
+from hubbub_client._randomizing.period_codebook_pins import read_pins
 from hubbub_client._state.database import FILE_NAME
 from hubbub_client._state.schema import VERSION
 

@@ -14,7 +14,7 @@ from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from hubbub.bundle import LARGEST_BUNDLE
-from hubbub.loopback import is_loopback_host
+from hubbub.loopback_host import is_loopback_host
 from hubbub.problems import InvalidParameter
 from hubbub_client._http.connection import Connection, TimeLimit, Way, authority, trusting
 from hubbub_client._http.dns import Lookup, system_lookup

@@ -15,7 +15,7 @@ from hubbub_client._consent.participation import enabled_since
 from hubbub_client._integrity.torn_rows import SOUND
 from hubbub_client._integrity.witness import count
 from hubbub_client._randomizing.draw import draw
-from hubbub_client._randomizing.period_pins import Pins, read_pins
+from hubbub_client._randomizing.period_codebook_pins import Pins, read_pins
 from hubbub_client._sending.outbox import Lane, Outbox, Waiting
 from hubbub_client._state.expiry import sweep
 

@@ -13,7 +13,7 @@ from hubbub.problems import HubbubError, did_you_mean
 from hubbub_client._budget.ledger import Decision, Ledger
 from hubbub_client._codebooks.in_force import Book, Page, is_expired
 from hubbub_client._consent.participation import enabled_since
-from hubbub_client._recording.pending_values import Early, WaitingRoom, small_copy
+from hubbub_client._recording.in_memory_queue import Early, WaitingRoom, small_copy
 from hubbub_client._state.errors import Busy
 from hubbub_client.outcome import Outcome, UnknownMetric, WrongValue
 

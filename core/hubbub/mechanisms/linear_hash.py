@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from hubbub.mechanisms._exact import exact_epsilon, exp_below
-from hubbub.mechanisms._hashing import error_with, keep_for
+from hubbub.mechanisms._local_hashing import error_with, keep_for
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
 from hubbub.mechanisms._parity import ParityHash
 from hubbub.mechanisms._registry import register

@@ -8,8 +8,8 @@ trial = run(column, column.held(weights), rng)        # one period, as the aggre
 scores = Scores(metric); scores.add(trial)            # error, recall and coverage over many
 """
 
-from hubbub.simulation.crowd import Column, Crowd
 from hubbub.simulation.randomness import InsecureBulkRandomness, InsecureRandomness
+from hubbub.simulation.simulated_devices import Column, Crowd
 from hubbub.simulation.trial import Scores, Trial, run
 
 __all__ = ["Column", "Crowd", "InsecureBulkRandomness", "InsecureRandomness", "Scores", "Trial", "run"]

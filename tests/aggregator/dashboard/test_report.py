@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 from click.testing import CliRunner
 
-from hubbub_cli.command_group import hubbub
+from hubbub_cli.all_commands import hubbub
 from tests.aggregator.dashboard.conftest import Visited
 from tests.aggregator.dashboard.markup import Page
 from tests.aggregator.dashboard.test_pages import faults

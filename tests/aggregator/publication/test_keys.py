@@ -26,7 +26,7 @@ from hubbub_aggregator.publication.key_ids import free_id
 from hubbub_aggregator.publication.keys import IDENTITY, KeyRing, load_identity, new_identity
 from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.storage import SqliteStorage, StoredCodebook, StoredKey
-from hubbub_cli.command_group import hubbub
+from hubbub_cli.all_commands import hubbub
 from hubbub_cli.commands.aggregator import aggregator
 from hubbub_cli.commands.keys import keys
 from hubbub_service_common.clock.trusted_clock import TrustedClock

@@ -15,7 +15,7 @@ from typing import NoReturn
 import pytest
 
 from hubbub_client import Client, Outcome
-from hubbub_client._recording.pending_values import small_copy
+from hubbub_client._recording.in_memory_queue import small_copy
 from tests.client.world import DAY, HOURLY, START, TOML, World, no_network, period_of, reduced, rows, signed
 from tests.support.patience import PATIENCE
 

@@ -18,7 +18,7 @@ from hubbub_aggregator.app import create_app
 from hubbub_aggregator.dashboard.pages.url_parameters import Asked
 from hubbub_aggregator.dashboard.routes import Dashboard
 from hubbub_aggregator.models.metrics import NamedMetric
-from hubbub_cli.command_group import hubbub
+from hubbub_cli.all_commands import hubbub
 from tests.aggregator.dashboard.conftest import Visited
 from tests.core.metric_types.conftest import listening
 from tests.core.metric_types.long_toys import (

@@ -25,7 +25,7 @@ TITLES = {"type": "Add a metric type", "name": "Add a mechanism"}
 COUNTS = {"Six": 6}
 NUMBERS = {"two": 2, "three": 3, "four": 4, "five": 5}
 BUILT_BY_HAND = {
-    "audit/hubbub_audit/log_canaries.py": "an attack that looks for one word and one number in logs makes its own metrics",
+    "audit/hubbub_audit/log_canaries.py": "an attack that looks for a word and a number in logs makes its own metrics",
     "audit/hubbub_audit/planted_mechanisms.py": "bugs are planted in mechanisms that exist",
     "core/hubbub/mechanisms/_optimal_variance.py": "the least variance known of a mean is that of the shipped tables",
 }

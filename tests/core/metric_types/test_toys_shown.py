@@ -13,7 +13,7 @@ from hubbub.codebook import Codebook
 from hubbub.randomness import SystemRandomness
 from hubbub_audit.local import law
 from hubbub_audit.targets import Subject, usual
-from hubbub_cli.command_group import hubbub
+from hubbub_cli.all_commands import hubbub
 from hubbub_cli.commands.audit import WEAK
 from tests.aggregator.dashboard.markup import Page
 from tests.core.metric_types.conftest import Ran

@@ -11,7 +11,7 @@ import pytest
 from hubbub.codebook import Codebook, Metric
 from hubbub.problems import InvalidParameter
 from hubbub.simulation import Column, Crowd, InsecureBulkRandomness, Scores, Trial, run
-from hubbub_cli.simulator.data import Data
+from hubbub_cli.simulator.csv_data import Data
 from hubbub_cli.simulator.full_path import everyone
 from hubbub_client.testing import Device
 

@@ -9,7 +9,7 @@ import pytest
 
 from hubbub.codebook import Codebook
 from hubbub.problems import InvalidParameter
-from hubbub_cli.simulator.data import Data, read
+from hubbub_cli.simulator.csv_data import Data, read
 
 METRICS = Codebook.from_toml("""
 [collection]

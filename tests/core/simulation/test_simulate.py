@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from hubbub.accounting import guarantee, honest_reports_in_part
 from hubbub.codebook import Codebook
 from hubbub.problems import HubbubError
-from hubbub_cli.command_group import hubbub
+from hubbub_cli.all_commands import hubbub
 from hubbub_cli.simulator.release import verdict
 
 TEXT = """

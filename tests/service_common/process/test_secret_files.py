@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from hubbub.problems import InvalidParameter
 from hubbub_aggregator.settings import Settings as Aggregator
-from hubbub_cli.command_group import hubbub
+from hubbub_cli.all_commands import hubbub
 from hubbub_service_common.process import secret_files
 from hubbub_shuffler.settings import Settings as Shuffler
 from tests.shuffler.world import TRUST

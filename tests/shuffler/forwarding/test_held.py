@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from hubbub.bundle import verify
-from hubbub_cli.command_group import hubbub
+from hubbub_cli.all_commands import hubbub
 from hubbub_service_common.clock.trusted_clock import LONGEST_WAIT
 from hubbub_service_common.http.tokens import Tokens
 from hubbub_shuffler.forwarding.lag import Lag

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from hubbub_cli.command_group import hubbub
+from hubbub_cli.all_commands import hubbub
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, BucketDamaged, Plan, StorageError
 from hubbub_shuffler.storage.redis.backend import RedisStorage
 from tests.shuffler.backends import BUCKET, LEASE, TERMS, all_of, forgotten

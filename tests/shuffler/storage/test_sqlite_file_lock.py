@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from hubbub_cli.command_group import hubbub
+from hubbub_cli.all_commands import hubbub
 from hubbub_shuffler.storage import Arrivals
 from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
 from hubbub_shuffler.storage.sqlite.schema import create

@@ -6,6 +6,7 @@ Hypothesis draws the same examples each time in `make test`, and new ones in `ma
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator
 from pathlib import PurePath
 
@@ -73,3 +74,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
             f"Documentation: of {run + marked} blocks to type in {marked} say why they can't run here; the others were "
             + (f"run, on {typed} pages." if typed else "read, and the tutorial's first ones run: test-full runs all.")
         )
+
+
+def pytest_collection_finish() -> None:
+    """What collecting has made stays until the end: no later collection of garbage looks through all of it again."""
+    gc.collect()
+    gc.freeze()

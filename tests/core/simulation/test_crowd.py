@@ -67,6 +67,7 @@ def metric(name: str) -> Metric:
     return BOOK.metric(name)
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("name", CASES)
 def test_a_row_is_reported_exactly_as_a_device_would(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -172,8 +172,8 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         own, other = (number_format.probability(float(chance)) for chance in (self.p, self.q))
         return (
             f"Each device sends a random set of {number_format.count(self.count)} of the "
-            f"{number_format.count(self.size)} values, in which its own value is with probability {own}, any given other "
-            f"value with probability {other}."
+            f"{number_format.count(self.size)} values, in which its own value is with probability {own}, any given "
+            f"other value with probability {other}."
         )
 
     def inputs(self) -> range:

@@ -211,7 +211,7 @@ def test_a_wake_after_a_stop_is_obeyed_and_what_was_planned_before_is_not(
     worker.wake(within=600)
     assert worker.stop(SOON)
     with monkeypatch.context() as patch:
-        patch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 601))  # it would be due
+        patch.setattr(module, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 601))  # it would be due
         worker.wake(within=3600)
         assert not work.happens_within(0.2)
         worker.wake()
@@ -230,7 +230,7 @@ def test_a_wake_takes_back_a_stop_that_the_thread_has_not_heard(worker: Worker, 
     assert len(work.threads) == 1
 
 
-def test_work_may_stop_its_own_sender() -> None:
+def test_work_may_stop_its_own_worker() -> None:
     """As an app does that closes the client inside its function for consent."""
     answers: list[bool] = []
     done = threading.Event()
@@ -261,7 +261,7 @@ def test_where_no_thread_can_be_started_a_wake_does_nothing(
     work.wait_for_one()
 
 
-def test_an_idle_sender_takes_no_processor_time() -> None:
+def test_an_idle_worker_takes_no_processor_time() -> None:
     finished = run("""
         import math, time
         worker = Worker(lambda: math.inf)
@@ -285,14 +285,14 @@ AT_THE_VERY_END = "class Late:\n    def __del__(self, late={}): late.wake(); lat
         "worker.wake()",
         "atexit.register(worker.wake)",
         "atexit.register(lambda: worker.stop(0.1))",
-        AT_THE_VERY_END.format("sender"),
+        AT_THE_VERY_END.format("worker"),
         AT_THE_VERY_END.format("Worker(lambda: 0.0)"),
         "threading.Thread(target=lambda: (time.sleep(0.1), worker.wake())).start()",
     ],
 )
 @pytest.mark.parametrize("work", ["0.0", "math.inf", "time.sleep(3600)"])
 def test_no_exit_is_held_up_or_soiled(work: str, moment: str) -> None:
-    program = f"import atexit, math, sys, threading, time\nsender = Worker(lambda: {work})\nsender.wake()\n{moment}\n"
+    program = f"import atexit, math, sys, threading, time\nworker = Worker(lambda: {work})\nworker.wake()\n{moment}\n"
     with within(10):
         finished = run(program)
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")

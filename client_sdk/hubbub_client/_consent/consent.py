@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 
 from hubbub.problems import InvalidParameter
 from hubbub_client._consent.opt_out import OptOut
-from hubbub_client._http.transport import Answer, CannotReach, Transport
 
-__all__ = ["OFF_SWITCHES", "Asking", "Consent", "is_set"]
+__all__ = ["OFF_SWITCHES", "Consent", "is_set"]
 
 OFF_SWITCHES = ("DO_NOT_TRACK", "HUBBUB_DISABLED")
 """Environment variables by which a person or an administrator says no, whatever the app says."""
@@ -44,18 +43,6 @@ class Consent:
             return self._answer() is True
         except Exception:  # noqa: BLE001  the app's own function: whatever is wrong with it, it did not say yes
             return False
-
-
-class Asking:
-    """A transport that asks before each request. Without consent nothing leaves, however long the flush has been."""
-
-    def __init__(self, transport: Transport, may_send: Callable[[], bool]) -> None:
-        self._transport, self._may_send = transport, may_send
-
-    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        if not self._may_send():
-            raise CannotReach("consent was withdrawn")
-        return self._transport.request(method, path, headers, body)
 
 
 def is_set(environment: Mapping[str, str], name: str) -> bool:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hubbub_client._consent.consent import Asking
+from hubbub_client._http.consenting_transport import ConsentingTransport
 from hubbub_client._http.transport import HttpTransport
 from hubbub_client._process.fork import is_child
 from hubbub_client._process.lazy_imports import load
@@ -141,11 +141,11 @@ class CycleRunner:
     def _carrier(self, deadline: float) -> Iterator[Transport]:
         """The app's transport, or a connection that lasts for this pass only. It asks before each request."""
         if self.transport is not None:
-            yield Asking(self.transport, self.cycle.attend)
+            yield ConsentingTransport(self.transport, self.cycle.attend)
             return
         # A flush of no length still tries once.
         with self._http(max(deadline, self.pace.monotonic() + _A_TRY)) as transport:
-            yield Asking(transport, self.cycle.attend)
+            yield ConsentingTransport(transport, self.cycle.attend)
 
     def _http(self, deadline: float) -> HttpTransport:
         return HttpTransport(

@@ -12,7 +12,7 @@ from unittest.mock import patch
 from hubbub_client import Client
 from hubbub_client._budget.device_limits import Limits
 from hubbub_client._budget.ledger import Decision, Ledger
-from hubbub_client._codebooks.in_force import Book, Pin, Span
+from hubbub_client._codebooks.in_force import CodebooksInForce, Pin, Span
 from hubbub_client._randomizing import period_codebook_pins, randomize
 from hubbub_client._randomizing.randomize import Randomizer
 from hubbub_client._randomizing.sampling_coins import OneStream
@@ -31,7 +31,7 @@ def settles_missing_by_the_newest_page() -> Iterator[None]:
     """What was recorded goes out by the page it was recorded under, `missing` by the newest."""
     read = period_codebook_pins.read_pins
 
-    def by_the_newest(connection: sqlite3.Connection, book: Book, limits: Limits) -> dict[Span, Pin]:
+    def by_the_newest(connection: sqlite3.Connection, book: CodebooksInForce, limits: Limits) -> dict[Span, Pin]:
         recorded = {period for (period,) in connection.execute("SELECT DISTINCT period FROM reductions")}
         pins = read(connection, book, limits)
         for span, pin in pins.items():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hubbub.codebook import Codebook, Metric
     from hubbub.period import Calendar, Period
 
-__all__ = ["Book", "Page", "Pin", "Span", "is_expired", "packaged", "span_of"]
+__all__ = ["CodebooksInForce", "Page", "Pin", "Span", "is_expired", "packaged", "span_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class CodebooksInForce:
     """Codebooks in force: of a verified bundle, or the one that came with the app until there is a bundle."""
 
     bundle: Bundle | None
@@ -75,7 +75,7 @@ class Book:
     """What this device settled on, period by period."""
 
     @classmethod
-    def read(cls, bundle: Bundle, limits: Limits | None) -> Book:
+    def read(cls, bundle: Bundle, limits: Limits | None) -> CodebooksInForce:
         pages: list[Page] = []
         for bundled in bundle.body.codebooks:
             imported("hubbub.codebook")  # with all mechanisms: not before there is something to read
@@ -91,7 +91,7 @@ class Book:
         return cls(bundle, tuple(pages))
 
     @classmethod
-    def before_any_bundle(cls, codebook: Codebook, limits: Limits) -> Book:
+    def before_any_bundle(cls, codebook: Codebook, limits: Limits) -> CodebooksInForce:
         """Values are recorded by it, and nothing is sent."""
         return cls(None, (Page(0, codebook, limits.refusal(codebook)),))
 

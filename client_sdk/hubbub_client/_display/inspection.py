@@ -16,7 +16,7 @@ from hubbub.problems import HubbubError
 from hubbub_client._budget.account import Account, read_account
 from hubbub_client._budget.device_limits import NO_LIMITS
 from hubbub_client._codebooks.bundle_cache import signer_of
-from hubbub_client._codebooks.in_force import Book
+from hubbub_client._codebooks.in_force import CodebooksInForce
 from hubbub_client._consent.opt_out import OptOut
 from hubbub_client._display.preview import Preview, read_preview
 from hubbub_client._integrity.quarantine import damaged_path
@@ -106,15 +106,15 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
         connection.close()
 
 
-def _book(connection: sqlite3.Connection) -> Book | None:
+def _book(connection: sqlite3.Connection) -> CodebooksInForce | None:
     """The bundle as it was accepted then, whoever signed it; or the codebook that came with the app."""
     facts = dict(connection.execute("SELECT name, value FROM facts WHERE name IN ('bundle', 'packaged')"))
     try:
         if "bundle" in facts:
-            book = Book.read(verify(facts["bundle"], (signer_of(facts["bundle"]),), 0.0), None)
+            book = CodebooksInForce.read(verify(facts["bundle"], (signer_of(facts["bundle"]),), 0.0), None)
             return replace(book, pins=read_pins(connection, book, NO_LIMITS))
         if "packaged" in facts:
-            return Book.before_any_bundle(Codebook.from_compiled(facts["packaged"]), NO_LIMITS)
+            return CodebooksInForce.before_any_bundle(Codebook.from_compiled(facts["packaged"]), NO_LIMITS)
     except HubbubError:
         return None
     return None

@@ -20,7 +20,7 @@ from hubbub_client._state.errors import NoDurableState
 
 if TYPE_CHECKING:
     from hubbub.codebook import Metric
-    from hubbub_client._codebooks.in_force import Book
+    from hubbub_client._codebooks.in_force import CodebooksInForce
     from hubbub_client._state.database import State
 
 __all__ = ["CollectedMetric", "PendingValue", "Preview", "QueuedReport", "preview_of", "read_preview"]
@@ -123,7 +123,7 @@ class Preview:
         return "\n".join(lines)
 
 
-def preview_of(state: State, book: Book | None, *, taking_part: bool | None) -> Preview:
+def preview_of(state: State, book: CodebooksInForce | None, *, taking_part: bool | None) -> Preview:
     """The preview of a state file, empty when there is none."""
     if state.exists():
         with suppress(NoDurableState), state.reading() as connection:
@@ -131,7 +131,9 @@ def preview_of(state: State, book: Book | None, *, taking_part: bool | None) -> 
     return Preview(taking_part, (), (), _collected(book))
 
 
-def read_preview(connection: sqlite3.Connection, book: Book | None, *, taking_part: bool | None = None) -> Preview:
+def read_preview(
+    connection: sqlite3.Connection, book: CodebooksInForce | None, *, taking_part: bool | None = None
+) -> Preview:
     metrics = book.metrics() if book else {}
     names = {metric.name: metric for metric in metrics.values()}
     outbox = connection.execute(
@@ -171,7 +173,7 @@ def _pending(metric: Metric | None, period: int, state: str, at: float) -> Pendi
     return PendingValue(metric.name, span.label, metric.reduce, count, value, moment(due))
 
 
-def _collected(book: Book | None) -> tuple[CollectedMetric, ...]:
+def _collected(book: CodebooksInForce | None) -> tuple[CollectedMetric, ...]:
     page = book.pages[-1] if book and book.pages else None
     metrics = page.codebook.metrics if page and page.codebook else ()
     return tuple(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from hubbub.period import DAY
 from hubbub.problems import HubbubError
-from hubbub_client._codebooks.in_force import Book, Page, Pin, Span, is_expired, span_of
+from hubbub_client._codebooks.in_force import CodebooksInForce, Page, Pin, Span, is_expired, span_of
 from hubbub_client._integrity.torn_rows import Torn
 from hubbub_client._randomizing.draw import in_share
 
@@ -43,7 +43,7 @@ class Pins:
     ledger: Ledger
     coins: Coins
 
-    def make(self, connection: sqlite3.Connection, book: Book, periods: list[Period], now: float) -> None:
+    def make(self, connection: sqlite3.Connection, book: CodebooksInForce, periods: list[Period], now: float) -> None:
         """Pin these periods, as far as they are not yet and the page in force can be used; add keys to those pins that
         have none."""
         pinned = {Span(*row[:2]): row[2] for row in connection.execute("SELECT start, end, key FROM pins")}
@@ -58,7 +58,7 @@ class Pins:
                 )
 
     @staticmethod
-    def are_made(book: Book, periods: list[Period]) -> bool:
+    def are_made(book: CodebooksInForce, periods: list[Period]) -> bool:
         """Whether `make` would find nothing to do."""
         return all(
             (pin := book.pin(period)) is not None and (pin.key is not None or book.body.key_for(period.index) is None)
@@ -79,7 +79,7 @@ class Pins:
         return old.fetchone() is not None
 
     def _make(
-        self, connection: sqlite3.Connection, book: Book, period: Period, key: SealingKey | None, now: float
+        self, connection: sqlite3.Connection, book: CodebooksInForce, period: Period, key: SealingKey | None, now: float
     ) -> None:
         page = book.newest_page(period.index)
         if page is None or page.codebook is None or not page.usable:
@@ -104,7 +104,7 @@ class Pins:
                 )
 
 
-def read_pins(connection: sqlite3.Connection, book: Book, limits: Limits) -> dict[Span, Pin]:
+def read_pins(connection: sqlite3.Connection, book: CodebooksInForce, limits: Limits) -> dict[Span, Pin]:
     """All that are kept. Pages that the book has are not parsed again. Torn if one cannot be read: no device reports
     without it, whatever was recorded."""
     at_hand = [*book.pages, *(pin.page for pin in book.pins.values())]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.problems import HubbubError
 from hubbub_client._budget.ledger import Decision, Ledger
-from hubbub_client._codebooks.in_force import Book, Pin
+from hubbub_client._codebooks.in_force import CodebooksInForce, Pin
 from hubbub_client._consent.participation import enabled_since
 from hubbub_client._integrity.torn_rows import SOUND
 from hubbub_client._integrity.witness import count
@@ -58,7 +58,7 @@ class Randomizer:
         self._state, self._ledger, self._rng, self._coins = state, ledger, rng, coins
         self._limits, self._pins = limits, Pins(ledger, coins)
 
-    def pin(self, book: Book, now: float, *, fresh: bool) -> tuple[Book, bool]:
+    def pin(self, book: CodebooksInForce, now: float, *, fresh: bool) -> tuple[CodebooksInForce, bool]:
         """The book with all pins that there are, and whether none is missing; a `fresh` bundle makes those that are."""
         with self._state.reading() as connection:
             book = replace(book, pins=read_pins(connection, book, self._limits))
@@ -78,7 +78,7 @@ class Randomizer:
         self._state.vouch(Lane.STEADY.value)  # at once, and not when something is recorded
         return book, self._pins.are_made(book, periods)
 
-    def settle(self, book: Book, lane: Lane, now: float) -> Counter[str]:
+    def settle(self, book: CodebooksInForce, lane: Lane, now: float) -> Counter[str]:
         """Randomize what is due in a lane: what ended periods hold, and the declared `missing` where they hold nothing;
         or else the first value of a metric that says it at once, and what no page knows is deleted.
 
@@ -116,7 +116,7 @@ class Randomizer:
         """Delete what is over, and what a wrong clock left. What was lost so, by reason."""
         return sweep(self._state, self._ledger, moment)
 
-    def _has_work(self, connection: sqlite3.Connection, book: Book, lane: Lane, now: float) -> bool:
+    def _has_work(self, connection: sqlite3.Connection, book: CodebooksInForce, lane: Lane, now: float) -> bool:
         """Whether an ended period still owes what metrics with `missing` report; of the others, whether anything was
         recorded."""
         if lane is Lane.OCCASIONAL:
@@ -127,7 +127,7 @@ class Randomizer:
         return any(_owes(pin, period, charged, now) for period, pin in _pinned(book, now))
 
     def _hopeless(
-        self, connection: sqlite3.Connection, book: Book, kept: Iterable[tuple[str, int]], now: float
+        self, connection: sqlite3.Connection, book: CodebooksInForce, kept: Iterable[tuple[str, int]], now: float
     ) -> Iterator[tuple[tuple[str, int], str]]:
         """What will not be reported, and why: its period is not pinned any more, its page lacks it, or it was decided
         against."""
@@ -152,7 +152,7 @@ class Randomizer:
     def _settle_period(
         self,
         connection: sqlite3.Connection,
-        book: Book,
+        book: CodebooksInForce,
         lane: Lane,
         period: Period,
         pin: Pin,
@@ -183,7 +183,7 @@ class Randomizer:
     def _settle_one(
         self,
         connection: sqlite3.Connection,
-        book: Book,
+        book: CodebooksInForce,
         pin: Pin,
         metric: Metric,
         period: Period,
@@ -249,7 +249,7 @@ def _reduced(metric: Metric, found: _Kept) -> tuple[object, str | None]:
     return value, None
 
 
-def _open_periods(book: Book, now: float) -> Iterator[Period]:
+def _open_periods(book: CodebooksInForce, now: float) -> Iterator[Period]:
     """The current period, and those that have ended and still take reports, newest first, as far back as a device
     catches up."""
     if book.calendar is None:
@@ -264,7 +264,7 @@ def _open_periods(book: Book, now: float) -> Iterator[Period]:
             yield period
 
 
-def _pinned(book: Book, now: float) -> Iterator[tuple[Period, Pin]]:
+def _pinned(book: CodebooksInForce, now: float) -> Iterator[tuple[Period, Pin]]:
     """The periods that have a pin and still take reports, newest first."""
     if book.calendar is None:
         return
@@ -274,7 +274,7 @@ def _pinned(book: Book, now: float) -> Iterator[tuple[Period, Pin]]:
             yield period, pin
 
 
-def _oldest(book: Book, now: float) -> int:
+def _oldest(book: CodebooksInForce, now: float) -> int:
     """When the oldest period began that has a pin and still takes reports."""
     return min((period.start for period, _ in _pinned(book, now)), default=int(now))
 
@@ -291,7 +291,7 @@ def _kept(connection: sqlite3.Connection) -> dict[tuple[str, int], _Kept]:
     return {(name, index): _Kept(*rest) for name, index, *rest in rows}
 
 
-def _lane_of(book: Book, name: str, index: int) -> Lane | None:
+def _lane_of(book: CodebooksInForce, name: str, index: int) -> Lane | None:
     """Where a recorded value goes out by the page of its period; None if that has no such metric."""
     pin = book.pin(book.calendar.period(index)) if book.calendar else None
     page = book.newest_page(index) if pin is None else pin.page

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from hubbub.problems import HubbubError, did_you_mean
 from hubbub_client._budget.ledger import Decision, Ledger
-from hubbub_client._codebooks.in_force import Book, Page, is_expired
+from hubbub_client._codebooks.in_force import CodebooksInForce, Page, is_expired
 from hubbub_client._consent.participation import enabled_since
 from hubbub_client._recording.in_memory_queue import Early, WaitingRoom, small_copy
 from hubbub_client._state.errors import Busy
@@ -58,7 +58,7 @@ class Intake:
         self._emptying = threading.Lock()
         self._hints: dict[str, str] = {}
 
-    def take(self, book: Book | None, name: str, value: object, now: float) -> Outcome:
+    def take(self, book: CodebooksInForce | None, name: str, value: object, now: float) -> Outcome:
         """Take a value, now or into the waiting room. UnknownMetric and WrongValue are for strict clients."""
         if book is None:
             return self._wait(name, value, now, Outcome.WAITING)
@@ -74,7 +74,7 @@ class Intake:
             return found
         return self._queue(Early(now, name, self._recorded(found[1], value)), Outcome.RECORDED)
 
-    def empty(self, book: Book, now: float, may: Callable[[], bool], most: int | None = None) -> None:
+    def empty(self, book: CodebooksInForce, now: float, may: Callable[[], bool], most: int | None = None) -> None:
         """Write what waits, each value at its own time and in order, as long as one may. One thread at a time."""
         emptying = self._emptying
         if not emptying.acquire(blocking=False):
@@ -96,7 +96,7 @@ class Intake:
     def waiting(self) -> int:
         return len(self._waiting)
 
-    def hurry(self, book: Book, now: float, may: Callable[[], bool]) -> None:
+    def hurry(self, book: CodebooksInForce, now: float, may: Callable[[], bool]) -> None:
         """Write a few of those that wait: what a `record` has time for."""
         self.empty(book, now, may, _AT_MOST)
 
@@ -122,7 +122,7 @@ class Intake:
             return Outcome.EXPIRED
         return outcome
 
-    def _take(self, book: Book, name: str, value: object, *, at: float, now: float) -> Outcome:
+    def _take(self, book: CodebooksInForce, name: str, value: object, *, at: float, now: float) -> Outcome:
         found = self._found(book, name, at=at, now=now)
         if isinstance(found, Outcome):
             return found
@@ -149,7 +149,9 @@ class Intake:
             kept = connection.execute(same, key).fetchone()
             return kept is not None or self._ledger.decision(connection, metric.name, period) is Decision.SPENT
 
-    def _found(self, book: Book, name: str, *, at: float, now: float) -> Outcome | tuple[Codebook, Metric, Period]:
+    def _found(
+        self, book: CodebooksInForce, name: str, *, at: float, now: float
+    ) -> Outcome | tuple[Codebook, Metric, Period]:
         if now >= book.expires:
             return Outcome.EXPIRED
         period = book.calendar.at(at) if book.calendar else None

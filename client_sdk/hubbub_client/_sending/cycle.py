@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hubbub.problems import BundleError
-from hubbub_client._codebooks.in_force import Book
+from hubbub_client._codebooks.in_force import CodebooksInForce
 from hubbub_client._consent.participation import enabled_since
 from hubbub_client._http.transport import CannotReach
 from hubbub_client._integrity.torn_rows import delete_torn
@@ -67,7 +67,7 @@ class Cycle:
     doubt: Callable[[], None]
     """Hears that the file says otherwise."""
     tick: float = TICK
-    book: Book | None = None
+    book: CodebooksInForce | None = None
     """What values are recorded by."""
     _refetch: bool = False
     _no_bundle: bool = False
@@ -86,7 +86,7 @@ class Cycle:
             self.bundle_cache.package(codebook)
         cached = self._read_cached()
         if cached is None and codebook is not None:
-            self._open(Book.before_any_bundle(codebook, self.limits))
+            self._open(CodebooksInForce.before_any_bundle(codebook, self.limits))
         for cool_down in self.cool_downs.values():
             cool_down.resume()
         with self.counts.guarding():  # as in a pass: what there is to delete depends on what was recorded
@@ -99,7 +99,7 @@ class Cycle:
             with suppress(NoDurableState):  # whether it is called depends on what was recorded
                 self.state.warm()
 
-    def _read_cached(self) -> Book | None:
+    def _read_cached(self) -> CodebooksInForce | None:
         try:
             bundle = self.bundle_cache.cached()
         except BundleError as error:
@@ -107,11 +107,11 @@ class Cycle:
             return None
         return None if bundle is None else self._open_bundle(bundle)
 
-    def _open_bundle(self, bundle: Bundle) -> Book:
+    def _open_bundle(self, bundle: Bundle) -> CodebooksInForce:
         pins = self.book.pins if self.book is not None else {}
-        return self._open(replace(Book.read(bundle, self.limits), pins=pins))
+        return self._open(replace(CodebooksInForce.read(bundle, self.limits), pins=pins))
 
-    def _open(self, book: Book) -> Book:
+    def _open(self, book: CodebooksInForce) -> CodebooksInForce:
         self.book = book
         for page in book.pages:
             if page.codebook is None:
@@ -125,7 +125,7 @@ class Cycle:
         self.counts.add(f"bundle:{type(error).__name__}")
         self.counts.say(f"a bundle is refused, so nothing is sent: {type(error).__name__}")
 
-    def _refreshed(self, transport: Transport, *, rested: bool, spread: bool) -> tuple[Book | None, bool]:
+    def _refreshed(self, transport: Transport, *, rested: bool, spread: bool) -> tuple[CodebooksInForce | None, bool]:
         """The book to send by, and whether its bundle is fresh. None when there is none, or the bundle that is served
         is refused: then nothing is sent at all."""
         now = self.clock()
@@ -151,7 +151,7 @@ class Cycle:
             return self._open_bundle(fetched), True
         return current, True
 
-    def _pin(self, book: Book, now: float, *, fresh: bool) -> tuple[Book, bool]:
+    def _pin(self, book: CodebooksInForce, now: float, *, fresh: bool) -> tuple[CodebooksInForce, bool]:
         """The book with its pins, and whether none is missing."""
         self.book, complete = self.randomizer.pin(book, now, fresh=fresh)
         return self.book, complete
@@ -252,13 +252,13 @@ class Cycle:
         self.doubt()
         return self.attend()
 
-    def _settle(self, book: Book, lane: Lane, now: float) -> None:
+    def _settle(self, book: CodebooksInForce, lane: Lane, now: float) -> None:
         settled = self.randomizer.settle(book, lane, now)
         self._unclean = settled.pop("settled", 0) > 0 or self._unclean
         self.counts.update(settled)
         self.counts.update(self.dispatch.drop_hopeless(book, lane))
 
-    def _send(self, transport: Transport, book: Book, lane: Lane, *, hurry: bool = False) -> bool:
+    def _send(self, transport: Transport, book: CodebooksInForce, lane: Lane, *, hurry: bool = False) -> bool:
         """Whether nothing that is due is left in the lane."""
         if not self._may_send():
             return False
@@ -273,7 +273,7 @@ class Cycle:
                     return not Outbox.due(connection, lane, self.clock(), hurry=hurry)
         return sent.left == 0
 
-    def _sent(self, transport: Transport, book: Book, lane: Lane, *, hurry: bool) -> Round:
+    def _sent(self, transport: Transport, book: CodebooksInForce, lane: Lane, *, hurry: bool) -> Round:
         sent = self.dispatch.send(transport, book, lane, self.clock(), hurry=hurry)
         self.counts.update(sent.counts)
         self.cool_downs[lane].asked(sent.retry_after)

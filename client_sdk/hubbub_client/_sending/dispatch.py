@@ -16,7 +16,7 @@ from hubbub_client._sending.upload import chunks, upload
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from hubbub_client._codebooks.in_force import Book
+    from hubbub_client._codebooks.in_force import CodebooksInForce
     from hubbub_client._http.transport import Transport
     from hubbub_client._state.database import State
 
@@ -44,7 +44,7 @@ class Dispatch:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def drop_hopeless(self, book: Book, lane: Lane) -> Counter[str]:
+    def drop_hopeless(self, book: CodebooksInForce, lane: Lane) -> Counter[str]:
         """Remove from a lane what no shuffler would take any more, under the names that a shuffler would give."""
         dropped: dict[bytes, str] = {}
         revoked = [key for key in book.body.keys if key.state == "revoked"]
@@ -65,7 +65,7 @@ class Dispatch:
                 Outbox.remove(connection, dropped)
         return Counter(f"dropped:{reason}" for reason in dropped.values())
 
-    def send(self, transport: Transport, book: Book, lane: Lane, now: float, *, hurry: bool) -> Round:
+    def send(self, transport: Transport, book: CodebooksInForce, lane: Lane, now: float, *, hurry: bool) -> Round:
         """Upload what is due in a lane by now, with `hurry` without its delay, each report once.
 
         Part by part: what one part needs is sealed, stored, uploaded and settled before the next is looked at, so that
@@ -94,7 +94,9 @@ class Dispatch:
                     return Round(len(waiting) - gone, unknown_key, counts, answer.retry_after)
         return Round(len(waiting) - gone, unknown_key, counts, 0.0)
 
-    def _ready(self, some: list[Waiting], book: Book, now: float, *, hurry: bool) -> list[tuple[Waiting, bytes]]:
+    def _ready(
+        self, some: list[Waiting], book: CodebooksInForce, now: float, *, hurry: bool
+    ) -> list[tuple[Waiting, bytes]]:
         """These reports with the bytes to send, as far as there is a key for them."""
         if self._seal([report for report in some if report.sealed is None], book):
             nonces, lane = {report.drawn.nonce for report in some}, some[0].lane
@@ -103,7 +105,7 @@ class Dispatch:
             some = [report for report in due if report.drawn.nonce in nonces]
         return [(report, report.sealed) for report in some if report.sealed is not None]
 
-    def _seal(self, reports: Iterable[Waiting], book: Book) -> int:
+    def _seal(self, reports: Iterable[Waiting], book: CodebooksInForce) -> int:
         """Seal to the key that each period is pinned to, if it is to one. How many were."""
         keys, sealers = _keys(book), dict[int, Sealer]()
         made: list[tuple[Waiting, int, bytes]] = []
@@ -123,7 +125,7 @@ class Dispatch:
         return len(made)
 
 
-def _keys(book: Book) -> dict[int, tuple[int, bytes]]:
+def _keys(book: CodebooksInForce) -> dict[int, tuple[int, bytes]]:
     """The pinned key of each period, by its index in the calendar in force."""
     if book.calendar is None:
         return {}

@@ -23,7 +23,7 @@ from hubbub.refusals import Action
 from hubbub.sealing import Sealer
 from hubbub.wire import ReportHeader
 from hubbub_client._codebooks.bundle_cache import fetch_bundle, signer_of, trust_anchors
-from hubbub_client._codebooks.in_force import Book
+from hubbub_client._codebooks.in_force import CodebooksInForce
 from hubbub_client._http.transport import CannotReach, HttpTransport, Transport
 from hubbub_client._randomizing.draw import draw, in_share, seal
 from hubbub_client._sending.backoff import Pace
@@ -176,8 +176,8 @@ class Fleet:
             raise InvalidParameter(f"the bundle has no key for period {period}")
         return key.id, Sealer(key.public_key)
 
-    def _fetch(self) -> Book:
+    def _fetch(self) -> CodebooksInForce:
         return self._read(fetch_bundle(self._transport) or b"")
 
-    def _read(self, raw: bytes) -> Book:
-        return Book.read(verify(raw, self._anchors or (signer_of(raw),), self._clock()), None)
+    def _read(self, raw: bytes) -> CodebooksInForce:
+        return CodebooksInForce.read(verify(raw, self._anchors or (signer_of(raw),), self._clock()), None)

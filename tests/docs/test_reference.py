@@ -31,16 +31,15 @@ def test_nothing_is_without_a_word_about_itself(kind: Any) -> None:
     assert kind.undocumented() == []
 
 
-@pytest.mark.full  # it needs the built site
-def test_every_setting_has_its_anchor(site: Site) -> None:
-    ids = site.page("reference/settings.html").ids
+def test_every_setting_has_its_anchor(reference: Site) -> None:
+    ids = reference.page("reference/settings.html").ids
     wanted = {slug(service, name) for service, made in settings.CLASSES.items() for name in made.model_fields}
     assert len(wanted) > 50
     assert wanted - ids == set()
 
 
-def test_every_command_and_option_has_its_anchor(site: Site) -> None:
-    ids = site.page("reference/cli.html").ids
+def test_every_command_and_option_has_its_anchor(reference: Site) -> None:
+    ids = reference.page("reference/cli.html").ids
     wanted = {slug(name) for name, _ in commands.walk()}
     for name, found in commands.walk():
         wanted |= {slug(name, o.opts[-1]) for o in found.params if isinstance(o, click.Option)}
@@ -48,22 +47,22 @@ def test_every_command_and_option_has_its_anchor(site: Site) -> None:
     assert wanted - ids == set()
 
 
-def test_every_route_has_its_anchor(site: Site) -> None:
+def test_every_route_has_its_anchor(reference: Site) -> None:
     wanted = {operation.anchor for operation in routes.operations()}
     assert {"shuffler-post-v1-reports", "aggregator-get-v1-privacy"} <= wanted
-    assert wanted - site.page("reference/http-api.html").ids == set()
+    assert wanted - reference.page("reference/http-api.html").ids == set()
 
 
-def test_every_mechanism_and_metric_has_its_anchor(site: Site) -> None:
-    assert {slug("mechanism", name) for name in registered()} <= site.page("reference/mechanisms.html").ids
+def test_every_mechanism_and_metric_has_its_anchor(reference: Site) -> None:
+    assert {slug("mechanism", name) for name in registered()} <= reference.page("reference/mechanisms.html").ids
     wanted = {slug("metric", service, name) for service, found in metrics.FAMILIES.items() for name in found}
     assert len(wanted) > 25
-    assert wanted - site.page("reference/prometheus.html").ids == set()
+    assert wanted - reference.page("reference/prometheus.html").ids == set()
 
 
-def test_every_problem_type_has_a_section_of_its_own_at_its_name(site: Site) -> None:
+def test_every_problem_type_has_a_section_of_its_own_at_its_name(reference: Site) -> None:
     assert unexplained(PROBLEMS.read_text(encoding="utf-8")) == []
-    assert set(REFUSALS) - site.page("reference/problems.html").ids == set()
+    assert set(REFUSALS) - reference.page("reference/problems.html").ids == set()
 
 
 def unexplained(text: str) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
@@ -76,6 +77,7 @@ def arrows() -> list[tuple[str, str]]:
     )
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """Which packages of ours each package imports."""
     packages = {box.package for box in BOXES}

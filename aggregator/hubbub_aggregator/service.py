@@ -39,7 +39,7 @@ _PATIENCE = 5.0
 """Seconds after which a batch that could not be worked on, or that another process left, is looked at again."""
 _SWEEP = 60.0
 _INSPECT = 60.0
-"""Seconds after which it is seen anew whether the storage is durable."""
+"""Seconds between two checks whether the storage is durable."""
 _RETRY, _RETRY_DISK = 5, 60
 _UNUSABLE = "the storage can't be read or written now: the log of the aggregator says why"
 

@@ -49,7 +49,7 @@ async def _keep_warm(service: Aggregator, ending: threading.Event) -> None:
             changed = {metric for metric, span in spans.items() if span != known.get(metric)}
             await asyncio.to_thread(warm, service, changed, ending)
             known = spans
-        except Exception as error:  # noqa: BLE001  whoever asks then composes it, or is told what is wrong
+        except Exception as error:  # noqa: BLE001  the next caller composes it, or is told what is wrong
             _LOG.info("composing ahead failed and is tried again: %s", type(error).__name__)
         await asyncio.sleep(_PAUSE)
 

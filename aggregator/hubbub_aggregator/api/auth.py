@@ -36,7 +36,7 @@ def _shuffler(request: Request) -> Aggregator:
 
 
 def _anyone(request: Request) -> Aggregator:
-    """Whoever may send batches is heard about the time, here too; what others say changes nothing."""
+    """Anyone may ask. Only a caller that may send batches is believed about the time."""
     with suppress(Refused):
         return _shuffler(request)
     return _service(request)

@@ -48,7 +48,7 @@ class Documented:
     """Parameters, by example."""
     csv: bool = False
     tagged: bool = False
-    """Whether there is an ETag, and a 304 for whoever has it."""
+    """Whether there is an ETag, and a 304 for a caller that has it."""
     text: str | None = None
     """Media type of an answer that is not JSON."""
 

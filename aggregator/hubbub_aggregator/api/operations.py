@@ -1,4 +1,4 @@
-"""For whoever keeps it running: is it alive, is it ready, what has it refused."""
+"""Routes for operators: is it alive, is it ready, what has it refused."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def series(
     """One estimate for each period, with the gaps: open, discarded or not released. Unset: the newest 400 periods.
 
     `simultaneous` is over the values of one period, not over periods. Composing a year of guarantees may take
-    seconds after a release; whoever wants the points only asks for `composed=false`.
+    seconds after a release; `composed=false` leaves it out.
     """
     versions = question.versions(service, name)
     asked = Asked.of(confidence, postprocess, population, simultaneous, top, headline=headline)

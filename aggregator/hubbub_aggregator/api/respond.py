@@ -1,4 +1,4 @@
-"""How an answer leaves: as JSON or CSV, with a tag by which a caller who has it already is told so in no bytes."""
+"""Responses as JSON or CSV, with an ETag: a caller that has the newest one gets an empty 304."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def reply(
 
 
 def form(chosen: Form | None, accept: str | None) -> Form:
-    """CSV where it is asked for, or preferred to JSON; whoever accepts neither gets JSON."""
+    """CSV where it is asked for, or preferred to JSON; a caller that accepts neither gets JSON."""
     if chosen is not None:
         return chosen
     return "csv" if _quality(accept or "", "text", "csv") > _quality(accept or "", "application", "json") else "json"

@@ -153,7 +153,7 @@ def metric_path(name: str, kind: str) -> str:
 
 
 def _read_bundle(raw: bytes) -> Codebook:
-    # whoever serves this page made the bundle: it is read, and its signature checked for damage only
+    # the service behind this page made the bundle: its signature is checked for damage only
     signer = raw.split(b"\n", 2)[1].split(b" ")[0].decode()
     bundle: Bundle = verify(raw, [signer], 0)
     return Codebook.from_compiled(bundle.body.codebooks[-1].document)

@@ -41,14 +41,14 @@ _NOISE = re.compile(
 
 
 class Busy(Exception):
-    """So many are waiting for charts that one more would only wait longer."""
+    """Too many callers are waiting for charts: one more would only wait longer."""
 
 
 class Drawer:
     """Draws and remembers, up to a number of bytes.
 
-    It has threads of its own, and a bounded number of callers that wait for them: whoever asks for one chart after the
-    other keeps nobody from a page without any.
+    It has threads of its own, and a bounded number of callers that wait for them: a caller that asks for one
+    chart after the other does not slow down pages without charts.
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:

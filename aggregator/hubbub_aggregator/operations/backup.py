@@ -60,7 +60,7 @@ def backup(database: Path, file: Path, *, identity: Path | None = None) -> None:
         raise InvalidParameter(f"{identity} does not exist: this backup could not hold the identity")
     with _new_file(file) as part, closing(sqlite3.connect(part, isolation_level=None)) as copy:
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as source:
-            # in one step: it holds up no writer, and a copy in several would begin anew after each write in between
+            # in one step: it holds up no writer, and a copy in several would start over after each write in between
             source.backup(copy)
         copy.execute("PRAGMA secure_delete = ON")
         copy.execute("CREATE TABLE backup (mark TEXT NOT NULL, identity BLOB) STRICT")

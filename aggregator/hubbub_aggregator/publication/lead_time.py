@@ -1,7 +1,7 @@
 """How far ahead a change is told: two cache lifetimes of the bundle, so that devices and shufflers know it in time.
 
-A period that begins sooner is treated as one that has begun. Whoever holds an older bundle would go by that: its crowd
-would be split, and a shuffler refuses a bundle that changes a begun period.
+A period that begins sooner is treated as one that has begun. Devices that hold an older bundle would follow the older
+one: the crowd would be split, and a shuffler refuses a bundle that changes a begun period.
 """
 
 from __future__ import annotations

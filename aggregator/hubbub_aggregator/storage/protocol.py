@@ -206,7 +206,7 @@ class Storage(Protocol):
         """
 
     def lease(self, id: bytes, holder: str, seconds: float) -> bool:  # noqa: A002  it is an id
-        """Whether a pending batch is this holder's to work on for so long; asked again, it is longer.
+        """Whether this holder may work on a pending batch for this many seconds. Another call makes it longer.
 
         It saves work and decides nothing: two that work on one batch still settle it once.
         """
@@ -308,7 +308,7 @@ class Storage(Protocol):
         """Bytes that it takes, on disk or in the memory of all Redis servers; None if that can't be asked."""
 
     def inspect(self) -> None:
-        """See anew whether it is `durable`, and say in the log what changed; StorageError if that can't be seen."""
+        """Check again whether it is `durable`, and log what changed. StorageError if that can't be checked."""
 
     def check(self) -> None:
         """StorageError unless something could be written now."""

@@ -1,8 +1,8 @@
 """When a service last ran under a clock that was believed, in a file: what its clock is held against at the next start.
 
-Where both services are on one machine they agree on whatever time it booted with. Until a machine is booted anew its
-monotonic clock tells how much later it is now, however long the service was stopped. After that it can be up to an hour
-later: a clock that says more may be wrong, or the service was away for long, and nobody can tell which.
+Where both services are on one machine they agree on whatever time it booted with. Until the machine reboots, its
+monotonic clock tells how much later it is now, however long the service was stopped. After a reboot it can be up to an
+hour later. If the clock says more, either it is wrong or the service was away for long, and there is no way to tell.
 
 While a clock is in doubt, the file has behind that how long the service has run under it: short sessions add up.
 """

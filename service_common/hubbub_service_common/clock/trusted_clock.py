@@ -244,7 +244,7 @@ class TrustedClock:
 
     def reached(self, wait: float = LONGEST_WAIT) -> float:
         """A time that it was `wait` seconds of running time ago, and later at every look since: minus infinity if the
-        service has not run for so long, all in all, since anything spoke against the clock.
+        service has not run for that long in total since anything spoke against the clock.
 
         It holds over suspends and restarts, after which the clock itself is in doubt: so short sessions add up.
         """

@@ -2,8 +2,8 @@
 
 uvicorn waits for the head of a request for as long as the sender likes, and takes a head of any length. Here the head
 has a time and a size, a body a time and a rate, and an address a number of connections. When all room is taken, the
-connection that has kept us waiting for longest makes room for a new one: whoever sends what he came to send is never
-turned away for those who do not. The log says when that begins and when it is over. All are looked at now and then,
+connection that has kept us waiting for longest makes room for a new one: a sender that makes progress is never
+turned away for those that do not. The log says when that begins and when it is over. All are looked at now and then,
 so that a request pays next to nothing for it.
 """
 

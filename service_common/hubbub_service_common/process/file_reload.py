@@ -1,4 +1,4 @@
-"""Files that are renewed under a running service, such as certificates: taken anew when they have changed.
+"""Files that are renewed under a running service, such as certificates: read again when they have changed.
 
 They are taken when they were the same at two looks, so that nothing is read that is still being written, and if they
 can't be used, what was there before stays in force and the log says so, once for each change.

@@ -26,7 +26,7 @@ _RESERVE = 8 * 2**20
 
 
 class Reserve:
-    """The file beside the database, of so many bytes at most. Any number of processes share it."""
+    """The file beside the database, at most this many bytes long. Any number of processes share it."""
 
     def __init__(self, database: Path, largest: int = _RESERVE) -> None:
         self._path, self._largest = database.with_name(f"{database.name}-reserve"), largest

@@ -1,6 +1,6 @@
 """From full buckets to settled batches: close, decide, permute, forward, forget. And those that are held, see `_final`.
 
-Each step is one change of the storage, and every step can be the last one before a crash: whoever comes next
+Each step is one change of the storage, and every step can be the last one before a crash: the next process
 finds either the state before it or the state after it. Any number of batchers may work on one storage.
 """
 

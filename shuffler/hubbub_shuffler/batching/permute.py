@@ -19,7 +19,7 @@ __all__ = ["PLACE_BYTES", "SEED_BYTES", "Entropy", "number_of_parts", "places", 
 
 T = TypeVar("T")
 Entropy: TypeAlias = Callable[[int], bytes]
-"""So many bytes from the operating system's generator: `os.urandom`."""
+"""Returns this many bytes from the operating system's generator: `os.urandom`."""
 
 SEED_BYTES = 32
 PLACE_BYTES = 16
@@ -58,5 +58,5 @@ def number_of_parts(reports: int, minimum: int, largest: int) -> int:
 
 
 def stretch(reports: int, part: int, parts: int) -> slice:
-    """One of `parts` stretches of so many reports; their lengths differ by one at most."""
+    """One of `parts` stretches of the reports; their lengths differ by one at most."""
     return slice(reports * part // parts, reports * (part + 1) // parts)

@@ -1,4 +1,4 @@
-"""Begun periods are held to one bundle by all processes on a storage: whoever comes first says to which.
+"""Begun periods in the storage: all processes hold them to one bundle, that of the first process.
 
 Each process has a bundle of its own. Without this, an aggregator could serve them different ones, and split a crowd by
 the process that a device happens to reach.

@@ -224,7 +224,7 @@ class Bundles:
         while True:
             self._wanted.clear()
             fetched = await self.refresh()
-            with suppress(StorageError):  # whoever needs it asks again, and says so
+            with suppress(StorageError):  # callers that need it ask again, and say so
                 await self.hold()
             failures = 0 if fetched and not self._overtaken else failures + 1
             with suppress(TimeoutError):

@@ -65,7 +65,7 @@ class Forwarder:
         self._upstream = upstream
 
     async def put(self, batch_id: bytes, length: int, body: AsyncIterator[bytes]) -> Answer:
-        """Hand over a batch, or a notice of a discard, of so many bytes under its id.
+        """Hand over a batch, or the notice of a discard, under its id; `length` is in bytes.
 
         What the body raises comes out of here, and the connection is cut then.
         """

@@ -69,7 +69,7 @@ class _Watched:
 
     async def settle(self, claim: Claim, verdict: str) -> bool:
         settled = await self._storage.settle(claim, verdict)
-        self._lag.settled(claim)  # by us, or by whoever has the claim now
+        self._lag.settled(claim)  # by us, or by the process that has the claim now
         return settled
 
     async def hold_back(self, claim: Claim, why: str, **named: Any) -> bool:

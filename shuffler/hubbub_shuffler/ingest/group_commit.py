@@ -1,6 +1,6 @@
 """Group commit: what comes while one commit is under way goes into the next, as one.
 
-So many devices pay for one write to disk, and the storage can't tell them apart: one blob per bucket and commit.
+Many devices share one write to disk, and the storage can't tell them apart: one blob per bucket and commit.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Commits:
         arrivals, alone = _merged(uploads), len(uploads) == 1
         if await self.high_water.admit(arrivals, whole=alone):
             return await self._storage.add(arrivals)
-        if self.high_water.stopped:  # whoever filled it, fewer reports at once would not help
+        if self.high_water.stopped:  # no matter what filled it, fewer reports at once would not help
             return "storage-full"
         if not alone:
             return None

@@ -1,7 +1,7 @@
 """Prometheus metrics, for the operator only, and none from which a small crowd could be counted.
 
-Whoever may send reports and see numbers can find out how many others sent some, by adding his own. So crowds show only
-as smaller than the minimum, large enough or ten times that; reports that were taken show in hundreds.
+Someone who may send reports and see numbers can add their own reports and find out how many others sent. So crowds show
+only as smaller than the minimum, large enough or ten times that; reports that were taken show in hundreds.
 """
 
 from __future__ import annotations

@@ -273,8 +273,8 @@ class Storage(Protocol):
         """Keep all of it durably, except for buckets that are closed or due: why, for each of those.
 
         Whether a bucket is due is decided by the clock of this process, whether it is closed in the one step that
-        keeps what is for it. After a StorageError some of it may be kept: whoever sends the same bytes again is
-        counted once. BucketDamaged says which bucket is at fault: without that one, the others can be kept.
+        keeps what is for it. After a StorageError some of it may be kept: if the same bytes are sent again, they
+        count once. BucketDamaged says which bucket is at fault: without that one, the others can be kept.
         """
         ...
 
@@ -371,7 +371,7 @@ class Storage(Protocol):
         ...
 
     def inspect(self) -> None:
-        """See anew whether it is `durable`, and say in the log what changed; StorageError if that can't be seen."""
+        """Check again whether it is `durable`, and log what changed. StorageError if that can't be checked."""
         ...
 
     def room(self) -> Room | None:

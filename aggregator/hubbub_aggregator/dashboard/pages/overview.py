@@ -143,7 +143,7 @@ class Cards:
             drawing = self._drawing
             await asyncio.wait([drawing], timeout=self._patience)
             if drawing.done():
-                drawing.result()  # what went wrong is said to whoever asks
+                drawing.result()  # the caller is told what went wrong
         return {one.name: self._kept[one.name].drawn for one in metrics if one.name in self._kept}
 
     def _is_fresh(self, metric: NamedMetric, accepted: int) -> bool:

@@ -1,8 +1,8 @@
 """Batches and their verdicts in Redis: one pair of metric and period in one slot, the lists in another.
 
 A batch is placed (its id says which pair), listed as pending, then entered in its pair. The verdict is one script on
-the pair. Lists are noted after it; a crash in between leaves the batch in `pending`, and whoever reads that list next
-notes what the pair says. Blobs are written before the verdict, with an expiry that the verdict takes off.
+the pair. Lists are noted after it; a crash in between leaves the batch in `pending`, and the next reader of that
+list notes what the pair says. Blobs are written before the verdict, with an expiry that the verdict takes off.
 """
 
 from __future__ import annotations

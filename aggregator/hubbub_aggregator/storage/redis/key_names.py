@@ -5,7 +5,7 @@
     hubbub-aggregator:{<metric>:<period>}:...     a pair: its version, its batches with their verdicts, their blobs
     hubbub-aggregator:{body:<name>}               a spooled body in pieces
 
-The pair decides: a batch has the verdict that stands there. Lists follow it, and are put right by whoever reads them.
+The pair decides: a batch has the verdict that stands there. Lists follow it; each reader corrects them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Codebooks, sealing keys, the bundle and remembered answers in Redis, all in one slot: each step is one script.
 
 The private half of a sealing key is here only encrypted (AES-128-GCM), under a key that is derived from the identity
-key: whoever reads this Redis, or a copy of it, can't open a report.
+key: this Redis, or a copy of it, is not enough to open a report.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ class RedisStorage:
             [close((keys.shard(member, shard),), incarnation, closes_at, revoked) for shard in range(SHARDS)],
         )
         if min(shards) < 0:
-            return  # closed, settled and opened anew while we were away
+            return  # closed, settled and opened again while we were away
         lists = (keys.bucket(member), keys.listing("closing"), keys.listing("closed"))
         client.run(
             [self._scripts.move(lists, member, incarnation, "closing", "closed", "reports", sum(shards))], again=True

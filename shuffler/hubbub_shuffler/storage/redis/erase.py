@@ -1,4 +1,4 @@
-"""Real deletion in Redis: unlinked in memory, and gone from the files once those were written anew.
+"""Real deletion in Redis: unlinked in memory, and gone from the files once those were rewritten.
 
 Every server that had reports of a bucket, and every replica of it, must rewrite its append-only file after the
 deletion; where snapshots are on, the snapshot too. Buckets wait for that in the state `erased`, which survives this

@@ -11,12 +11,12 @@ __all__ = ["copy_of", "lacking"]
 
 _PAGE = 4_096
 _LARGEST_CELL, _SMALLEST_PART = 4_061, 489
-"""Bytes of a row that lie on its page: all up to so many, else at least this many (sqlite.org/fileformat.html)."""
+"""Bytes of a row that lie on its page: all up to this limit, else at least this many (sqlite.org/fileformat.html)."""
 _NUMBERS = ("page_size", "page_count", "freelist_count")
 
 
 def copy_of(slots: int, body: int) -> int:
-    """Bytes that a table with so many slots of this length takes at most."""
+    """Bytes that a table with this many slots of this length takes at most."""
     cell = body + 16  # its length, its number and what it holds
     if cell <= _LARGEST_CELL:
         pages = -(-slots // (_PAGE // cell))
@@ -26,7 +26,7 @@ def copy_of(slots: int, body: int) -> int:
 
 
 def lacking(db: sqlite3.Connection, database: Path, copy: int) -> int:
-    """Bytes that the disk lacks for a copy of so many: 0 if it may be made.
+    """Bytes that the disk lacks for a copy of this size: 0 if it may be made.
 
     It is one transaction, so all of it is in the log first; then it is in the file, where free pages take some of it.
     What is kept free for closing, planning, settling and deleting is left alone.

@@ -37,7 +37,7 @@ _UNREADABLE = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
 _ASIDE = "damaged_"
 _LOG = logging.getLogger("hubbub_shuffler")
 Lacks: TypeAlias = Callable[[int], int]
-"""How many bytes the disk lacks for a copy of so many."""
+"""How many bytes the disk lacks for a copy of this size."""
 
 
 def is_broken(error: BaseException | None) -> bool:

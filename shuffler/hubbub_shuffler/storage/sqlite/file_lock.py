@@ -1,7 +1,7 @@
 """Turns of those who use the SQLite file: services, and commands that an operator runs meanwhile.
 
-Whoever opens or leaves has the directory locked for that moment: what one finds out about the files still holds when
-it writes that down.
+A process locks the directory while it opens or leaves the file: what it found out about the files still holds when it
+writes that down.
 """
 
 from __future__ import annotations

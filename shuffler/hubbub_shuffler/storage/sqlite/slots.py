@@ -1,7 +1,7 @@
 """Where reports lie in the SQLite file: in slots, whose contents are a random permutation of what came.
 
 SQLite fills pages in the order of writing, so rows that only ever were appended would show the order of arrival to
-whoever has the file, whatever their ids. Here a new piece goes to a slot drawn at random, and what was there moves to
+anyone with the file, whatever their ids. Here a new piece goes to a slot drawn at random, and what was there moves to
 the new slot at the end (the inside-out shuffle): after every commit, each order of arrival is as likely as any other.
 This holds among pieces of one length, since then a slot is overwritten in place and nothing else moves. So what a
 group commit brought is cut into pieces of 1, 2, 4, ... reports, and each length has a table of its own.

@@ -82,7 +82,7 @@ class Witness:
         return version, total + taken if version == before else _sum(db)
 
     def saw(self, total: tuple[int, int]) -> None:
-        """So many reports were acknowledged in all."""
+        """Note how many reports were acknowledged in all."""
         first, self._running = not self._running, True
         self._summed.last = total
         self._last = total[1]

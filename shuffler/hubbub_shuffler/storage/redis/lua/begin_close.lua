@@ -1,4 +1,4 @@
--- From open to closing: from here on it will be closed, whoever finishes it.
+-- From open to closing: from here on it will be closed, by this process or another.
 -- KEYS bucket, open, closing   ARGV the time that it is for sure, member, revoked
 local bucket = redis.call('HMGET', KEYS[1], 'state', 'closes_at')
 if bucket[1] ~= 'open' then return 0 end

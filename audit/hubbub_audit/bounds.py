@@ -1,9 +1,9 @@
-r"""What so many successes of so many trials prove, with a stated chance of being wrong.
+r"""Exact confidence bounds: what `hits` of `trials` prove, with a stated chance of being wrong.
 
 Every bound here is exact for any number of trials: none rests on a normal approximation, so a false-alarm rate of
 1e-9 means that. (Clopper and Pearson, Biometrika 26, 1934, for shares; Bernstein's inequality for means, with an
 estimated variance in the form of Maurer and Pontil, COLT 2009, arXiv 0907.3740, Theorem 4; McDiarmid, Surveys in
-Combinatorics, 1989, for what one trial can move by so much at most.)
+Combinatorics, 1989, for what one trial can move by a bounded amount.)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def share_below(hits: ArrayLike, trials: int, alpha: float) -> NDArray[np.float64]:
-    """A lower limit of the share that gave so many hits; above the truth with chance alpha at most."""
+    """A lower limit of the share that gave these hits; above the truth with chance alpha at most."""
     k = np.asarray(hits, np.float64)
     return np.where(k > 0, betaincinv(np.maximum(k, 1), trials - k + 1, alpha), 0.0)
 
@@ -55,7 +55,7 @@ def epsilon_below(
 
 
 def binomial_tail(hits: int, trials: int, chance: float) -> float:
-    """P[at least so many | chance], or P[at most so many], whichever is smaller, doubled: a two-sided exact test."""
+    """P[at least `hits` | chance] or P[at most `hits` | chance], the smaller one doubled: a two-sided exact test."""
     above = 1.0 if hits == 0 else float(bdtrc(hits - 1, trials, chance))
     below = float(bdtr(hits, trials, chance))
     return min(1.0, 2 * min(above, below))

@@ -1,6 +1,6 @@
-"""(8) Strangers' junk, and copies of honest reports: do they raise the crowd that a release is certified for?
+"""(8) Junk from strangers, and copies of honest reports: do they raise the crowd that a release is certified for?
 
-Whoever reaches the shuffler can add bytes that do not open, and reports that were sealed before. A real aggregator gets
+Any sender can add bytes that do not open, and reports that were sealed before. A real aggregator gets
 batches with and without them. With them, no batch may be released that was not without, and no number that a guarantee
 rests on may rise. And what it opened and refused, it has read: the ledger must say so.
 """

@@ -1,4 +1,4 @@
-"""(5) Nothing in logs: values that occur nowhere else are recorded, and looked for in everything that is said of them.
+"""(5) Log canaries: values that occur nowhere else are recorded, and looked for in everything that is said of them.
 
 A client, a shuffler and the aggregator's opening run with every logger at its most talkative; errors are provoked with
 the same values. Looked at: log records with their arguments and tracebacks, warnings, stdout and stderr, counters,

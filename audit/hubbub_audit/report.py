@@ -19,7 +19,7 @@ __all__ = ["HEADINGS", "Run", "document", "html"]
 HEADINGS: dict[Kind, tuple[str, str]] = {
     "local": (
         "One report",
-        "Whoever receives a single report tries to tell two values apart. The pair of values is the one that reports "
+        "The receiver of a single report tries to tell two values apart. The pair of values is the one that reports "
         f"tell apart best; the test is the best that statistics knows, and must prove {local.POWER:.0%} of the claim "
         "to count. A second test is found by looking at reports, in case the declared law is wrong; the third holds "
         "the reports to that law.",
@@ -31,7 +31,7 @@ HEADINGS: dict[Kind, tuple[str, str]] = {
     ),
     "shuffle": (
         "A batch out of the shuffler",
-        "Whoever receives a shuffled batch tries to tell which of two values one device held, while all others hold "
+        "The receiver of a shuffled batch tries to tell which of two values one device held, while all others hold "
         "the value that hides it least; and tries to learn from the order of the reports. Batches are dear: "
         f"{crowd.POWER:.0%} of the claim must be proven to count. The delta is one that can be observed.",
     ),

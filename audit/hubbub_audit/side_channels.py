@@ -1,4 +1,4 @@
-"""(5) What could tell beside the report: its length, when it is sent, how long `record` takes.
+"""(5) Side channels, which could tell what the report does not: its length, when it is sent, how long `record` takes.
 
 Times are compared between two values that are recorded side by side, in an order decided by a coin. If the value makes
 no difference, the coin alone decides which of the two has the larger time, whatever the machine does meanwhile: the
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 __all__ = ["lengths", "recording", "sending"]
 
 _ALIKE = 40
-"""Metrics of one device that collect the same: so many values are recorded side by side."""
+"""Metrics of one device that collect the same: this many values are recorded side by side."""
 _STEPS = 16
 """Looks at the network during the time in which reports are sent."""
 MARGIN = 0.1
 """Of two values one may be the slower in so many more than half of the pairs: about what the bytes of a longer name
-cost. Nobody but the app itself can time a `record`; what is sent leaves after a random delay."""
+cost. Only the app itself can time a `record`; what is sent leaves after a random delay."""
 
 _COARSE = 0.3
 """Sending must be watched often enough to see so many reports that leave earlier or later for one value."""

@@ -98,7 +98,7 @@ class Subject:
 
 
 def spread(items: Sequence[Any], most: int) -> list[Any]:
-    """At most so many of them, evenly, with the first and the last."""
+    """At most `most` of them, evenly, with the first and the last."""
     if len(items) <= most:
         return list(items)
     return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]

@@ -1,4 +1,4 @@
-"""One of two twins: a real client through a whole history, its thread and its time in the hands of the audit."""
+"""Twin client, one of two: a real client through a whole history, its thread and its time in the hands of the audit."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _ANY = 2**31
 
 
 class Seen(NamedTuple):
-    """One request, as whoever watches the device sees it."""
+    """One request, as an observer of the device sees it."""
 
     at: float
     method: str

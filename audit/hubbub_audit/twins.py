@@ -32,7 +32,7 @@ RULE = (
 
 
 def twins(histories: int, stories: Sequence[History] = STORIES) -> Attack:
-    """Let pairs of twins live through every story that is known, and through so many that nobody thought of."""
+    """Let pairs of twins live through every story that is known, and through `histories` random ones."""
 
     def run(_: float) -> list[Finding]:
         rng = SystemRandomness()

@@ -1,4 +1,4 @@
-"""What a bundle says: which codebooks are in force from when, and which key seals which period.
+"""The body of a bundle: which codebooks are in force from when, and which key seals which period.
 
 Of a compiled codebook only the header facts are read, those by which a shuffler batches reports. The rest
 passes through unread: this module must not know a mechanism. Members it does not know are ignored, so that a

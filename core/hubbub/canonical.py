@@ -1,4 +1,4 @@
-"""One byte string for each JSON document, so that documents can be hashed, signed and compared.
+"""Canonical JSON: one byte string for each document, so that documents can be hashed, signed and compared.
 
 Keys sorted, no spaces, ASCII only. No floats at all (two languages print them differently; decimals travel
 as strings) and no integer beyond 2^53 (JavaScript would round it; big ones travel as strings too).

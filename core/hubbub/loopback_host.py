@@ -1,4 +1,4 @@
-"""Whether a host can only be this machine: a rule that the SDK, both services and the command line must share."""
+"""Loopback hosts, which can only be this machine: one rule for the SDK, both services and the command line."""
 
 from __future__ import annotations
 

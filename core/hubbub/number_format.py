@@ -1,4 +1,4 @@
-"""Probabilities, counts and amounts as people read them, for sentences that mechanisms and metric types say."""
+"""Number formatting for people: probabilities, counts and amounts in the sentences of mechanisms and metric types."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def amount(number: float | None) -> str:
 
 
 def raised(exponent: int) -> str:
-    """As an exponent is written."""
+    """The exponent in superscript digits."""
     return "".join("⁻" if c == "-" else "⁰¹²³⁴⁵⁶⁷⁸⁹"[int(c)] for c in str(exponent))

@@ -1,4 +1,4 @@
-r"""Making raw estimates presentable: a separate, labelled step, never done inside an estimator.
+r"""Post-processing of raw estimates: a separate, labelled step, never done inside an estimator.
 
 Raw estimates are unbiased: sum and compare *them*. Post-processed ones look like frequencies and have a lower
 error, but are biased, so they carry the name of what was done to them and no variance.

@@ -1,4 +1,4 @@
-"""Everything that can be wrong with what a caller hands in, as one tree of exceptions.
+"""Exceptions for everything that can be wrong with what a caller hands in, as one tree.
 
     HubbubError
     ├── InvalidParameter      a mechanism or setting that cannot exist as asked (also a ValueError)
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 _SEARCHABLE = 1_000
-"""Above so many options the nearest one is not looked for: it takes seconds, and a device has none."""
+"""With more options than this the nearest one is not looked for: that takes seconds, which a device cannot spare."""
 
 
 def did_you_mean(word: str, options: Collection[str]) -> str:

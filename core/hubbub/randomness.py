@@ -88,7 +88,7 @@ class Randomness(ABC):
             found = found | word if numerator >> place & 1 else found & word
         return found
 
-    def buffered(self, size: int) -> Randomness:  # noqa: ARG002  a size is of use to those who fetch bytes
+    def buffered(self, size: int) -> Randomness:  # noqa: ARG002  only a subclass that fetches bytes uses it
         """The same draws, for one short computation, where possible with `size` bytes fetched at once."""
         return self
 
@@ -178,8 +178,8 @@ def subset(rng: Randomness, size: int, count: int) -> list[int]:
 def subset_bits(rng: Randomness, size: int, count: int) -> int:
     """A uniform `count`-subset of 0 .. size-1 as the 1 bits of an integer: quicker than `subset` for many.
 
-    A coin for each gives about as many; then what is too much is taken away, or what lacks added, uniformly. Coins
-    favour no element, so whatever their number is the set is uniform before, and so it is after.
+    A coin for each element gives about `count` of them; then the surplus is removed, or the shortfall added, uniformly.
+    Coins favour no element, so the set is uniform given its size, before that step and after it.
     """
     if not 0 <= count <= size or size < 1:
         raise ValueError(f"cannot choose {count} of {size}")

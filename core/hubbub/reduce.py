@@ -1,6 +1,6 @@
 """Reducers: many recorded values become at most one per metric and period, on the device.
 
-This bounds what a device contributes: whatever was recorded, one value is randomized. A reducer is a pure
+This bounds what a device contributes: however much was recorded, one value is randomized. A reducer is a pure
 step over a small JSON state that the SDK stores between records:
 
     state = reducer.add(state, value, rng)      # state is None at first

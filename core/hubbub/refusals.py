@@ -1,4 +1,4 @@
-"""What a service refuses over HTTP, under which name and status, and what the sender should do then.
+"""HTTP refusals of the services: the name and status of each, and what the sender should do then.
 
 Whole-request faults are RFC 9457 problem documents, `type` = urn:hubbub:problem:<name>. Reports refused one by one
 inside an accepted upload carry the same names as `reason`. The SDK acts by name, never by status alone: a captive

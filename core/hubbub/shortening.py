@@ -1,4 +1,4 @@
-"""Names cut so that they fit and can still be told apart: in the middle, since lists often differ at their ends."""
+"""Shortened names that can still be told apart: cut in the middle, since lists often differ at their ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def letters(name: str) -> int:
 
 
 def shortened(name: str, most: int, cut: str = "…") -> str:
-    """A name in no more than so many letters: its beginning, a cut, its end."""
+    """A name in at most `most` letters: its beginning, a cut, its end."""
     if letters(name) <= most:
         return name
     room = max(2, most - letters(cut))

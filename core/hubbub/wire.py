@@ -1,4 +1,4 @@
-"""The bytes that travel, version 1. No I/O: bytes in, values out, or a typed error that says whose fault it is.
+"""The wire format, version 1. No I/O: bytes in, values out, or a typed error that says whose fault it is.
 
     report    version u8 | metric id 16 B | period u32 | key id u8 | sealed part
     plaintext period u32 | nonce 16 B | payload             (inside the sealed part; see `hubbub.sealing`)

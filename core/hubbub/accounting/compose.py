@@ -1,4 +1,4 @@
-r"""Many batches together: what a device that took part in all of them has lost.
+r"""Composition of many batches: what a device that took part in all of them has lost.
 
 For one batch let H(E) be the largest δ at ε = ln E over pairs of inputs, directions and data sets, for every E > 0.
 H is convex, H(0) = 1, H(E) = 1 - E + E H(1/E), and H vanishes from e^ε0 on. Every convex curve like this is

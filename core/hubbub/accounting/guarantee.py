@@ -1,4 +1,4 @@
-"""What one shuffled batch promises: (ε, δ) for one device's report, from above, and how it was found."""
+"""The guarantee of one shuffled batch: (ε, δ) for one device's report, from above, and how it was found."""
 
 from __future__ import annotations
 

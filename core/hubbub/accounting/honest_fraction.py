@@ -1,4 +1,4 @@
-"""How many reports of a batch may be counted on: what the codebook's honest fraction leaves of the valid ones.
+"""Honest reports of a batch: how many of the valid ones may be counted on, given the codebook's honest fraction.
 
 `honest_fraction` is the share of *distinct valid* reports that are honest: an assumption that nothing enforces. Reports
 that do not count (junk, duplicates) change none of these numbers for the better. Exact arithmetic only: the fraction is
@@ -24,7 +24,7 @@ FAILURE_SHARE = Fraction(1, 10)
 
 _PRECISE = Context(prec=60)
 _MARGIN = Decimal("1e-30")
-"""Far above all rounding at so many digits, for up to 10^12 reports; far below what one report more would change."""
+"""Far above all rounding at this many digits, for up to 10^12 reports; far below what one report more would change."""
 
 
 def honest_reports(valid: int, honest_fraction: object) -> int:

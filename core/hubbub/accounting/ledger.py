@@ -1,4 +1,4 @@
-"""What a device that took part in everything so far has lost, per metric, per period and over all time."""
+"""Release ledger: what a device that took part in everything has lost, per metric, per period and over all time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""One data set of one-bit reports: its δ(ε), from above.
+r"""The δ(ε) of one data set of one-bit reports, from above.
 
 P[1|0] = b < P[1|1] = a, and m of the N = n - 1 others hold 1. With f the law of the others' number of ones, all that a
 shuffled batch shows is a count, and swapping the victim's 0 for a 1 costs
@@ -58,7 +58,7 @@ class Coin:
 def deltas(
     coin: Coin, zeros: NDArray[np.int64], ones: NDArray[np.int64], epsilon: float, enough: float = 0.0
 ) -> NDArray[np.float64]:
-    """δ(ε) of 0 against 1 from above, where so many others hold 0 and so many 1, with coin.low < coin.high.
+    """δ(ε) of 0 against 1 from above, where `zeros` others hold 0 and `ones` hold 1, with coin.low < coin.high.
 
     Where Chernoff's bound is at most `enough`, that bound.
     """

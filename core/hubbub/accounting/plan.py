@@ -1,4 +1,4 @@
-"""What a codebook will cost and give, before anything is collected: batch sizes, errors, guarantees.
+"""The plan of a codebook: what it will cost and give, before anything is collected: batch sizes, errors, guarantees.
 
 Everything here follows from the codebook and a number of devices; no data is looked at.
 """

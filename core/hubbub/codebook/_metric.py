@@ -125,7 +125,7 @@ class Metric:
         return self.values.influence(self.mechanism) if self.mechanism.step() else 0.0
 
     def expected_error(self, reports: int) -> float:
-        """Standard error of a value of the result from so many reports, before there are any."""
+        """Standard error of a value of the result from `reports` reports, before there are any."""
         return self.values.expected_error(self.mechanism, reports)
 
     def label_of(self, index: int) -> str:

@@ -1,4 +1,4 @@
-"""What a whole crowd's reports add up to, without drawing each: for simulations only.
+"""Crowd simulation: what a whole crowd's reports add up to, without drawing each. For simulations only.
 
 A crowd is `counts[i]` devices that hold `values[i]`. `Mechanism.simulate` makes of it a tally with the law of
 randomizing every value; here is what those laws share. Nothing that a device runs needs this: it draws one report.
@@ -30,7 +30,7 @@ class CrowdRandomness(BulkRandomness):
 
     @abstractmethod
     def binomial(self, trials: NDArray[np.int64], chances: NDArray[np.float64] | float) -> NDArray[np.int64]:
-        """How many of so many trials succeed, elementwise."""
+        """How many of `trials` succeed, elementwise."""
 
     @abstractmethod
     def multinomial(self, trials: int, chances: ArrayLike) -> NDArray[np.int64]:
@@ -50,7 +50,7 @@ def devices(values: ArrayLike, counts: ArrayLike) -> NDArray[np.int64]:
 
 
 def in_parts(values: ArrayLike, counts: ArrayLike, most: int) -> Iterator[NDArray[Any]]:
-    """Every device's own value, at most so many at a time."""
+    """Every device's own value, at most `most` at a time."""
     import numpy as np
 
     held, many = np.asarray(values), devices(values, counts)

@@ -82,7 +82,7 @@ class PureOracle(Mechanism[Report]):
 
 
 def refuse_empty(reports: int) -> None:
-    """An estimate of nobody does not exist."""
+    """InvalidParameter where there is no report: nothing can be estimated."""
     if reports < 1:
         raise InvalidParameter("there are no reports to estimate from")
 

@@ -155,7 +155,7 @@ class GridMean(SymbolMechanism):
 
     @cached_property
     def _variances(self) -> list[float]:
-        """Of the place, at each grid point; without numpy, since whoever compiles a codebook compares them."""
+        """Of the place, at each grid point; without numpy, since they are compared when a codebook is compiled."""
         places, total = [float(place) for place in self.places], float(sum(self.rows[0]))
         points = [i / self.steps for i in range(self.steps + 1)]
         return [

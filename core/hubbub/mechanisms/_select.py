@@ -1,4 +1,4 @@
-"""Which mechanism to take when nobody names one: the lowest exact variance that fits, and why.
+"""Mechanism selection where none is named: the lowest exact variance that fits, and why.
 
 Only closed forms are used and no numpy is loaded: a device that compiles a packaged codebook chooses too.
 """

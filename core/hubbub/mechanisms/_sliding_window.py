@@ -1,4 +1,4 @@
-"""The design that `piecewise` and `hybrid` share: a window of likely symbols that moves with the value.
+"""The sliding window of `piecewise` and `hybrid`: likely symbols that move with the value.
 
 Point i has its window of `window` symbols from i*stride on; a symbol in it has weight `high`, any other `low`.
 """
@@ -73,5 +73,5 @@ def best_windows(name: str, epsilon: Fraction, steps: int | None, symbols: int) 
 
 
 def few_windows(epsilon: float) -> Windows:
-    """For examples: a grid just so fine that rounding is small beside the noise."""
+    """For examples: a grid just fine enough that rounding is small beside the noise."""
     return Windows(16, 1, 3) if 2 < epsilon <= 4 else Windows(6, 1, 3)

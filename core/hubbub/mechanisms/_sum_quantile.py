@@ -1,4 +1,4 @@
-r"""How far a sum of independent errors strays, whatever the devices hold: for intervals of means.
+r"""Quantiles of a sum of independent errors, whatever the devices hold: for intervals of means.
 
 An error has one of a few values with known chances, which depend on what the device holds; what all hold is unknown.
 The quantile is taken for devices that all hold the same, in standard deviations, and the largest over several such

@@ -112,7 +112,7 @@ class MatrixResponse(SymbolMechanism):
             ratio = _worst_ratio(rounded)
             if ratio is not None and ratio <= asked:
                 built = cls(exact, rounded)
-                left_inverse(built._channel())  # raises for a matrix that nobody can estimate from
+                left_inverse(built._channel())  # raises for a matrix that allows no estimate
                 return built
         worst = max(max(row) / min(row) for row in zip(*columns, strict=True) if max(row))
         raise InvalidParameter(

@@ -240,7 +240,7 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         return self._joined_bits(bits)
 
     def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
-        """Place by place: who needs r more of the m places that are left takes this one with chance r / m.
+        """Place by place: a device that needs r more of the m places that are left takes this one with chance r / m.
 
         That is a uniform set of the others, drawn for all devices of one value at once. Few devices draw one by one.
         """

@@ -97,7 +97,7 @@ class TableMean(GridMean):
 
     @classmethod
     def calibrate(cls, epsilon: object, domain: Domain, *, points: int | None = None, **options: Any) -> Self:
-        """The shipped table nearest to epsilon; with `points`, of those with at most so many grid points."""
+        """The shipped table nearest to epsilon; with `points`, of those with at most that many grid points."""
         refuse_unfit(cls, domain, options)
         exact = exact_epsilon(epsilon)
         if points is not None and (isinstance(points, bool) or not isinstance(points, int) or points < 3):
@@ -171,7 +171,7 @@ def _with_mirrors(steps: int, columns: tuple[Column, ...]) -> tuple[Column, ...]
 
 
 def _nearest(epsilon: Fraction, points: int | None) -> Design:
-    """The shipped design of least distance, as a ratio, with at most so many points."""
+    """The shipped design of least distance, as a ratio, with at most `points` points."""
     fitting = [design for design in designs() if points is None or design.steps < points]
     return min(fitting, key=lambda design: max(epsilon / design.epsilon, design.epsilon / epsilon))
 

@@ -1,4 +1,4 @@
-"""Counts of reports, and what is estimated from them."""
+"""Tallies: counts of reports, and what is estimated from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds what: rows of known truth as the devices of a simulation.
+"""Simulated devices, made from rows of known truth: who holds what.
 
 A row is a device. What it would report is decided by the metric itself, as in the SDK: unknown categories become
 `other`, numbers out of bounds are clamped, a value that is refused counts as none, and none is `missing` or silence.
@@ -94,8 +94,8 @@ class Crowd:
     ) -> NDArray[np.int64]:
         """For how many devices each row stands.
 
-        None: every row for one. Fewer devices than rows: so many different rows, drawn at random. More: each device
-        draws its row anew. `chances`: each draws it anew in proportion to these, whatever the numbers.
+        None: every row for one. Fewer devices than rows: that many different rows, drawn at random. More: each device
+        draws its own row. `chances`: each device draws its own row in proportion to these, for any number of devices.
         """
         if devices is None:
             devices = self.rows

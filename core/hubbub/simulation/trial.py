@@ -43,7 +43,7 @@ class Trial:
 
 
 def run(column: Column, held: NDArray[np.int64], rng: CrowdRandomness, confidence: float = 0.95) -> Trial:
-    """A period in which so many devices hold each input (`Column.held`): their coins, their reports, an estimate."""
+    """A period in which `held` devices hold each input (`Column.held`): their coins, their reports, an estimate."""
     metric = column.metric
     if metric.share < 1:
         held = rng.binomial(held, metric.share_threshold / WORD)

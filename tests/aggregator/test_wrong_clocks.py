@@ -103,7 +103,7 @@ def name_of(response: httpx2.Response) -> str:
     return "" if response.status_code < 400 else str(response.json()["type"]).rpartition(":")[2]
 
 
-@pytest.mark.everyday(4)
+@pytest.mark.everyday
 @pytest.mark.parametrize("on_one_host", [False, True])
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("offset", OFFSETS)

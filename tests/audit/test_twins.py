@@ -29,7 +29,7 @@ def test_the_documented_rule_is_the_one_that_is_attacked() -> None:
     assert RULE in " ".join(page.read_text("utf-8").split())
 
 
-@pytest.mark.everyday(3)
+@pytest.mark.everyday(5)
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_what_once_told_twins_apart_tells_nothing(story: History) -> None:
     assert difference(story) is None

@@ -74,7 +74,6 @@ def crowd() -> Crowd:
     return devices, {"theme": read[:3_000], "startup_ms": read[3_000:]}
 
 
-@pytest.mark.everyday(1)
 @pytest.mark.parametrize("metric", ["theme", "startup_ms"])
 def test_what_the_aggregator_estimates_is_what_the_devices_hold(crowd: Crowd, metric: str) -> None:
     """Six standard errors on fresh randomness: a false alarm once in 2.5e8 values."""

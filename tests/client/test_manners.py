@@ -62,7 +62,6 @@ def timed(act: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-@pytest.mark.everyday(1)
 @pytest.mark.parametrize(("metric", "value"), [("startup_ms", 812.0), ("theme", "dark")])
 def test_a_record_waits_for_no_disk(world: World, tmp_path: Path, metric: str, value: object) -> None:
     """The log of a database reaches the disk only by a sync of its file; 2,000 records make none, and cost a few times

@@ -294,7 +294,6 @@ def test_a_fleet_reports_to_a_shuffler_in_memory() -> None:
     assert len(transport.reports_sent("theme")) == 0
 
 
-@pytest.mark.everyday(5)
 @pytest.mark.parametrize("mechanism", sorted(registered()))
 def test_whatever_the_mechanism_a_report_can_be_read(mechanism: str) -> None:
     """One of each metric type that the mechanism serves, and no value outside of what the metric could say."""

@@ -163,7 +163,6 @@ def test_an_address_that_is_taken_is_named_instead_of_a_traceback() -> None:
             listen("127.0.0.1", port)
 
 
-@pytest.mark.everyday(1)
 @pytest.mark.parametrize(
     ("given", "wrong"),
     [

@@ -81,7 +81,7 @@ async def reason(world: World, sealed: list[bytes], **header: Any) -> str | None
     return str(document["failures"][0]["reason"] if answer.status_code == 200 else document["type"].split(":")[-1])
 
 
-@pytest.mark.everyday(4)
+@pytest.mark.everyday
 @pytest.mark.parametrize("offset", OFFSETS)
 def test_a_minute_under_a_wrong_clock_loses_nothing(
     tmp_path: Path, machine: Machine, place: tuple[RedisServer | None, str], offset: float
@@ -155,7 +155,7 @@ def test_a_clock_that_is_ahead_admits_what_it_would_and_says_why_not(tmp_path: P
     run(shuffler(tmp_path, machine, None), scenario)
 
 
-@pytest.mark.everyday(3)
+@pytest.mark.everyday
 @pytest.mark.parametrize("on_one_host", [False, True])
 @pytest.mark.parametrize("offset", WRONG)
 def test_no_period_begins_under_a_wrong_clock(
@@ -278,7 +278,7 @@ def test_a_process_that_starts_under_a_wrong_clock_closes_nothing(
     run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
 
 
-@pytest.mark.everyday(3)
+@pytest.mark.everyday
 @pytest.mark.parametrize("booted", [False, True])
 @pytest.mark.parametrize("offset", WRONG)
 def test_a_machine_that_starts_both_services_under_a_wrong_clock_closes_nothing(
@@ -336,7 +336,6 @@ def test_after_a_boot_and_an_outage_of_more_than_an_hour_closing_waits_for_one(
     run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
 
 
-@pytest.mark.everyday(1)
 def test_short_sessions_on_a_machine_that_boots_every_day_close_and_begin_one_session_later(
     tmp_path: Path, machine: Machine, server: RedisServer | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -413,7 +412,7 @@ def test_one_clock_that_is_ahead_lets_no_bundle_drop_a_key(tmp_path: Path, machi
     run(shuffler(tmp_path, machine, None), scenario)
 
 
-@pytest.mark.everyday(3)
+@pytest.mark.everyday
 @pytest.mark.parametrize("offset", WRONG)
 def test_that_a_bucket_was_closed_is_not_forgotten_under_a_wrong_clock(
     tmp_path: Path, machine: Machine, place: tuple[RedisServer | None, str], offset: float

@@ -96,7 +96,6 @@ def fuzz(schema: Any, operation: tuple[str, str], mode: GenerationMode, amount: 
     check()
 
 
-@pytest.mark.everyday("put *", "* /v1/bundle", "*/estimate")
 @pytest.mark.parametrize("operation", OPERATIONS, ids=" ".join)
 def test_nothing_that_fits_the_document_is_answered_in_a_way_it_does_not_name(
     schema: Any, operation: tuple[str, str]
@@ -104,7 +103,6 @@ def test_nothing_that_fits_the_document_is_answered_in_a_way_it_does_not_name(
     fuzz(schema, operation, GenerationMode.POSITIVE, 5 if operation in WITH_INPUT else 2)
 
 
-@pytest.mark.everyday("put *", "*/estimate")
 @pytest.mark.parametrize("operation", WITH_INPUT, ids=" ".join)
 def test_nothing_that_breaks_the_document_is_either(schema: Any, operation: tuple[str, str]) -> None:
     fuzz(schema, operation, GenerationMode.NEGATIVE, 5)

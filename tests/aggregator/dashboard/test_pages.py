@@ -60,7 +60,6 @@ def _dangles(attributes: dict[str, str], ids: list[str]) -> bool:
     return target.startswith("#") and target[1:] not in ids
 
 
-@pytest.mark.everyday(6)
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_is_whole_and_has_nothing_that_the_policy_forbids(populated: Visited, path: str) -> None:
     page = populated.page(path)

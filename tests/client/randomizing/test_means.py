@@ -14,7 +14,7 @@ TIMES = [*range(0, 6_000, 6)]
 TRUTH = sum(min(value, 5_000) for value in TIMES) / len(TIMES)
 
 
-@pytest.mark.everyday(1)
+@pytest.mark.everyday
 @pytest.mark.parametrize("name", ["hybrid", "piecewise", "table"])
 @pytest.mark.parametrize("epsilon", [0.4, 2])
 def test_what_is_estimated_is_what_the_devices_hold(name: str, epsilon: float) -> None:

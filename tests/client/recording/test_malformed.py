@@ -82,7 +82,6 @@ def test_a_good_input_cut_off_at_any_byte_is_refused_with_a_typed_error_or_means
             taken(TARGETS[name], seed[:length])
 
 
-@pytest.mark.everyday(4)
 @pytest.mark.parametrize("name", sorted(TARGETS))
 def test_a_damaged_input_is_taken_or_refused_with_a_typed_error(name: str) -> None:
     @FEW

@@ -45,7 +45,6 @@ def test_a_child_that_is_forked_while_the_app_itself_imports_hangs_nowhere(modul
     assert flushed is False
 
 
-@pytest.mark.everyday
 @pytest.mark.parametrize("module", ["sqlite3", "hubbub_client._assembly"])
 @pytest.mark.parametrize("used", [True, False])
 def test_a_child_that_cannot_make_its_first_client_says_so_in_time(module: str, used: bool, tmp_path: Path) -> None:

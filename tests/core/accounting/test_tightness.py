@@ -77,7 +77,7 @@ def test_no_bound_can_be_a_tenth_below_variation_ratio_for_a_hundred_laplace_rep
     assert shown <= delta_at(mechanism, 100, 0.9 * row["vr_Laplace"])
 
 
-@pytest.mark.everyday(8)
+@pytest.mark.everyday
 @pytest.mark.parametrize("row", _rows("fmt22_stronger_clone_own"))
 def test_binary_rr_is_at_or_below_the_stronger_clone(row: dict[str, Any]) -> None:
     exact = _epsilon(BinaryRandomizedResponse.calibrate(row["eps0"], Categories(2)), row)
@@ -88,7 +88,7 @@ def test_binary_rr_is_at_or_below_the_stronger_clone(row: dict[str, Any]) -> Non
         assert exact <= 0.95 * blanket
 
 
-@pytest.mark.everyday(8)
+@pytest.mark.everyday
 @pytest.mark.parametrize("row", _rows("fmt21_clone_own"))
 def test_any_randomizer_is_at_the_stronger_clones_and_below_the_published_ones(row: dict[str, Any]) -> None:
     extremal, clones = _epsilon(AnyRandomizer(row["eps0"]), row), _epsilon(CloneRandomizer(row["eps0"]), row)

@@ -51,7 +51,6 @@ def test_exactly_at_more_epsilons(mechanism: AnyMechanism, check: checks.Check) 
     check(mechanism)
 
 
-@pytest.mark.everyday("krr-*", "matrix-*", "oue-*", "duchi-*", "table-*")
 @pytest.mark.parametrize("mechanism", with_the_rest(smallest(1), examples([1])), ids=label)
 def test_draws_match_the_declared_likelihood(mechanism: AnyMechanism) -> None:
     """One draw at a time has the law of its coins, which `test_exactly` has walked through: two values are enough."""

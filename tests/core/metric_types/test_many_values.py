@@ -88,7 +88,6 @@ def marks(svg: str) -> dict[str, tuple[float, float]]:
 # -- placed by label ------------------------------------------------------------------------------
 
 
-@pytest.mark.everyday(1)
 @pytest.mark.parametrize("asked", ["", "?top=100", "?top=20"])
 def test_every_cell_of_a_grid_is_drawn_in_its_place(long: Visited, asked: str) -> None:
     drawn = long.get(f"/chart/estimate/system.svg{asked}")
@@ -204,7 +203,6 @@ def test_a_wide_grid_is_told_in_several_tables(address: str) -> None:
     assert "smaller ones" not in "".join(lines)
 
 
-@pytest.mark.everyday(2)
 @pytest.mark.parametrize("metric", ["system", "country", "wait", "minutes"])
 def test_no_two_rows_of_a_comparison_have_one_name(address: str, metric: str) -> None:
     lines = told(address, metric, "--compare", f"{DAYS[0]}..{DAYS[1]}", f"{DAYS[2]}..{DAYS[3]}")

@@ -89,7 +89,6 @@ def test_what_a_toy_does_not_take_is_said_in_its_own_words(tmp_path: Path) -> No
             device.client.record("minutes", {"plan": "paid", "amount": -1})
 
 
-@pytest.mark.everyday
 @pytest.mark.parametrize(("metric", "labels"), [("look", CELLS), ("wait", EDGES), ("minutes", PLANS)])
 @pytest.mark.parametrize("period", [0, 1])
 def test_both_services_carry_them(ran: Ran, metric: str, labels: list[str], period: int) -> None:

@@ -67,7 +67,6 @@ def metric(name: str) -> Metric:
     return BOOK.metric(name)
 
 
-@pytest.mark.everyday(3)
 @pytest.mark.parametrize("name", CASES)
 def test_a_row_is_reported_exactly_as_a_device_would(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

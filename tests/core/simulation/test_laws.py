@@ -45,7 +45,7 @@ def test_a_large_crowd_has_the_declared_mean(name: str) -> None:
         check_means(mechanism, probes(mechanism), DEVICES if name in OWN else REPORTS // 20, at_once, seed)
 
 
-@pytest.mark.everyday("krr", "matrix", "oue", "duchi", "table")
+@pytest.mark.everyday("rr", "krr", "matrix", "oue", "sue", "duchi", "table", "piecewise", "hybrid")
 @pytest.mark.parametrize("name", NAMES)
 def test_counts_move_together_as_declared(name: str) -> None:
     for seed, mechanism in enumerate(registered()[name].examples(1.0)):

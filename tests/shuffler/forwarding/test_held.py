@@ -124,7 +124,7 @@ async def refused(world: World, machine: Machine, reason: str, reports: int = 5)
     return sealed
 
 
-@pytest.mark.everyday(3)
+@pytest.mark.everyday
 @pytest.mark.parametrize("reason", sorted(REFUSED_FOR_GOOD - {"batch-too-small"}))
 def test_what_is_refused_and_not_confirmed_is_held_and_goes_through_once_the_aggregator_is_mended(
     tmp_path: Path, machine: Machine, server: RedisServer | None, reason: str, caplog: pytest.LogCaptureFixture
@@ -168,7 +168,7 @@ def test_a_refusal_that_comes_after_the_batch_was_taken_is_held_too_and_it_is_se
     run(shuffler(tmp_path, machine, None), scenario)
 
 
-@pytest.mark.everyday(3)
+@pytest.mark.everyday
 @pytest.mark.parametrize("offset", WRONG)
 def test_no_wrong_clock_makes_a_batch_too_late(
     tmp_path: Path, machine: Machine, server: RedisServer | None, offset: float

@@ -134,7 +134,6 @@ def test_once_stopped_ingest_waits_until_enough_has_left(caplog: pytest.LogCaptu
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
 
 
-@pytest.mark.everyday(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_who_asks_for_too_much_keeps_nobody_else_out_however_often(tmp_path: Path, kind: str) -> None:
     """A few kilobytes of reports over very many buckets, together with uploads of others, again and again."""

@@ -29,7 +29,7 @@ browser:  ## a Chromium for the browser tests, where one may be installed
 libfaketime:  ## what the tests with wrong clocks need, where it may be installed
 	@sh scripts/libfaketime.sh
 
-test: setup browser  ## the checks and the tests, about ten minutes on two cores
+test: setup browser  ## the checks and the tests, about six minutes on two cores
 	@MAKE="$(MAKE)" sh scripts/test.sh
 
 test-full: check browser libfaketime  ## everything that is claimed, no time limit

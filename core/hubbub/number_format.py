@@ -14,7 +14,10 @@ def probability(number: float) -> str:
     """Two digits, and never 0 or 1 for what is not."""
     if 0.005 <= number <= 0.995:
         return f"{number:.2f}"
-    return f"{number:.2g}" if number < 0.005 else f"{number:.6f}".rstrip("0")
+    if number < 0.005:
+        return f"{number:.2g}"
+    digits = f"{number:.6f}".rstrip("0").rstrip(".")
+    return "above 0.999999" if digits == "1" and number < 1 else digits
 
 
 def count(number: float | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging  # noqa: F401  before threads have something to say: see `_loading`
+import logging  # noqa: F401  before threads have something to say: see `lazy_imports`
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress

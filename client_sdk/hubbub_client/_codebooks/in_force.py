@@ -56,7 +56,7 @@ def span_of(period: Period) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What this device settled on for one period, for good: see `_pins`."""
+    """What this device settled on for one period, for good: see `period_codebook_pins`."""
 
     page: Page
     closes_at: int

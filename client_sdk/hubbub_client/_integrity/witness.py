@@ -2,7 +2,7 @@
 
 It knows how many charges there were, how many reports were drawn in each lane of the outbox, and which file they are
 in. An older copy of the state that someone puts back knows of fewer; one that was copied together with its witness is
-another file. Both are noticed at the next start, and what they may have forgotten counts as spent (`_quarantine`).
+another file. Both are noticed at the next start, and what they may have forgotten counts as spent (`quarantine`).
 
 Charges decide whether a file may be taken for one of which nothing was spent. They come with the pin of a period, so
 that what follows from them is the same whatever was recorded.

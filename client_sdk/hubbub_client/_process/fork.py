@@ -1,12 +1,12 @@
-"""Forks: a child gets locks of its own, as whoever held its parent's is not there to release them.
+"""Forks: a child gets locks of its own, as the thread that held its parent's is not there to release them.
 
-Some locks nobody can replace: those of modules that are being imported, of OpenSSL, of what `cryptography` makes at
+Some locks can't be replaced: those of modules that are being imported, of OpenSSL, of what `cryptography` makes at
 its first use, of `cached_property` before Python 3.12. What takes one of them runs inside `no_fork`, which a fork of
-another thread waits for; SQLite is seen to by `_state` in the same way. The lookup of a name may hold locks of the
-system's library: it runs in a thread of its own, which nobody waits for without a limit.
+another thread waits for; SQLite is seen to by `database` in the same way. The lookup of a name may hold locks of the
+system's library: it runs in a thread of its own, and every wait for that thread has a limit.
 
-What a thread of the app's own imports, no fork waits for. So a child imports within a time limit (`_loading`); where
-that does not end, it reports nothing, and hangs nowhere.
+No fork waits for what a thread of the app imports. So a child imports within a time limit (`lazy_imports`). Where that
+does not end, it reports nothing, and hangs nowhere.
 """
 
 from __future__ import annotations

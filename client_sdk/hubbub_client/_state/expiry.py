@@ -1,8 +1,8 @@
 """Deleting what is over, and what a wrong clock left: never on one look at the clock.
 
 A clock that is wrong for a minute must not cost what was recorded before. So nothing is deleted, moved or merged before
-a second look has found the same (`_looks` says when one counts); and a look that does not find it takes the first one
-back. What is over counts as over by the time of the first look.
+a second look has found the same (`clock_confirmation` says when one counts). A look that does not find it takes the
+first one back. What is over counts as over by the time of the first look.
 
 What was recorded has looks of its own: it must not decide when anything changes that a device reports by.
 """

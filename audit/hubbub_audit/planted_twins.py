@@ -12,8 +12,9 @@ from unittest.mock import patch
 from hubbub_client import Client
 from hubbub_client._budget.device_limits import Limits
 from hubbub_client._budget.ledger import Decision, Ledger
+from hubbub_client._codebooks import period_codebook_pins
 from hubbub_client._codebooks.in_force import CodebooksInForce, Pin, Span
-from hubbub_client._randomizing import period_codebook_pins, randomize
+from hubbub_client._randomizing import randomize
 from hubbub_client._randomizing.randomize import Randomizer
 from hubbub_client._randomizing.sampling_coins import OneStream
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from hubbub.problems import HubbubError
 from hubbub_client._budget.ledger import Decision, Ledger
 from hubbub_client._codebooks.in_force import CodebooksInForce, Pin
+from hubbub_client._codebooks.period_codebook_pins import Pins, read_pins
 from hubbub_client._consent.participation import enabled_since
 from hubbub_client._integrity.torn_rows import SOUND
 from hubbub_client._integrity.witness import count
 from hubbub_client._randomizing.draw import draw
-from hubbub_client._randomizing.period_codebook_pins import Pins, read_pins
 from hubbub_client._sending.outbox import Lane, Outbox, Waiting
 from hubbub_client._state.expiry import sweep
 

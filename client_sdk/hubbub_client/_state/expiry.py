@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hubbub.period import DAY
+from hubbub_client._codebooks.period_codebook_pins import Pins
 from hubbub_client._integrity.quarantine import IMPLAUSIBLE, keep_closed
-from hubbub_client._randomizing.period_codebook_pins import Pins
 from hubbub_client._state import clock_confirmation
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Counters by name, and a voice that says each thing once. Neither ever holds a value."""
+"""Counters of what happened to values and reports, and a log that says each thing once. Neither ever holds a value."""
 
 from __future__ import annotations
 
@@ -7,34 +7,76 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from enum import Enum
+from typing import NamedTuple
 
 from hubbub_client._state.errors import NoDurableState
 
-__all__ = ["LOGGER", "Counts"]
+__all__ = ["LOGGER", "Counts", "Event", "Kind"]
 
 LOGGER = "hubbub_client"
 """The one logger of the SDK."""
 
 
+class Kind(Enum):
+    """What is counted."""
+
+    OUTCOME = "outcome"
+    """Of a `record`."""
+    LATE = "late"
+    """Outcome of a value that waited in memory."""
+    LOST = "lost"
+    """A value that no report will hold."""
+    REPORT = "report"
+    """A report that was randomized, or acknowledged."""
+    DROPPED = "dropped"
+    """A report that is given up."""
+    RETRIED = "retried"
+    """A report that is sent again later."""
+    BUNDLE = "bundle"
+    """A bundle that was refused or could not be fetched."""
+    CODEBOOK = "codebook"
+    """A codebook that is not used."""
+    STATE = "state"
+    """Something that happened to the state file."""
+    ERROR = "error"
+    """An exception of the SDK, by its type."""
+
+
+_SHOWN_BY_REASON = (Kind.OUTCOME, Kind.REPORT)
+
+
+class Event(NamedTuple):
+    """One thing that is counted: its kind and the reason, or the name of the outcome."""
+
+    kind: Kind
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """As `Client.stats` shows it."""
+        return self.reason if self.kind in _SHOWN_BY_REASON else f"{self.kind.value}:{self.reason}"
+
+
 class Counts:
-    """What happened, how often; safe to use from any thread."""
+    """How often each event happened. Safe to use from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a signal handler may record in the middle of a record
-        self._counts: Counter[str] = Counter()
+        self._counts: Counter[Event] = Counter()
         self._said: set[str] = set()
 
-    def add(self, name: str, by: int = 1) -> None:
+    def add(self, kind: Kind, reason: str, by: int = 1) -> None:
         with self._lock:
-            self._counts[name] += by
+            self._counts[Event(kind, reason)] += by
 
-    def update(self, counts: Mapping[str, int]) -> None:
+    def update(self, counts: Mapping[Event, int]) -> None:
         with self._lock:
             self._counts.update(counts)
 
     def snapshot(self) -> dict[str, int]:
         with self._lock:
-            return dict(self._counts)
+            return {event.name: count for event, count in self._counts.items()}
 
     def say(self, text: str) -> None:
         """Log a warning, the first time. `text` holds names, types and reasons; nothing is said if it is empty."""
@@ -57,10 +99,10 @@ class Counts:
         try:
             yield
         except NoDurableState as error:
-            self.add("error:NoDurableState")
+            self.add(Kind.ERROR, "NoDurableState")
             self.say(error.sentence)
         except Exception as error:  # noqa: BLE001  the one place where everything is caught
-            self.add(f"error:{type(error).__name__}")
+            self.add(Kind.ERROR, type(error).__name__)
             self.say(f"something went wrong inside: {type(error).__name__}")
 
     def forked(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hubbub.problems import HubbubError
-from hubbub_client._counters import Counts
+from hubbub_client._counters import Counts, Kind
 from hubbub_client._process.at_exit import close_at_exit
 from hubbub_client._process.fork import Forkable
 from hubbub_client._process.lazy_imports import imported
@@ -130,7 +130,7 @@ class Client(Forkable):
                 mistake = error if self._strict else None
             except HubbubError:
                 outcome = Outcome.INVALID
-        self._counts.add(outcome.value)
+        self._counts.add(Kind.OUTCOME, outcome.value)
         if mistake is not None:
             raise mistake
         return outcome
@@ -166,7 +166,7 @@ class Client(Forkable):
             self._worker.stop(max(deadline - time.monotonic(), 0.0))
         self._closed = True
         if waiting := self._intake.waiting():
-            self._counts.add("lost:closed", waiting)
+            self._counts.add(Kind.LOST, "closed", waiting)
             self._counts.say(
                 "values were lost at the end, as there was no codebook for them or nothing could be written"
             )

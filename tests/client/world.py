@@ -160,7 +160,8 @@ class World:
         cycle.book, _ = cycle.randomizer.pin(cycle.book, self.time.now, fresh=True)
         counts: Counter[str] = Counter()
         for lane in Lane:
-            counts.update(cycle.randomizer.settle(cycle.book, lane, self.time.now))
+            settled = cycle.randomizer.settle(cycle.book, lane, self.time.now)
+            counts.update({event.name: number for event, number in settled.counts.items()})
         return counts
 
     def opened(self) -> list[tuple[ReportHeader, Plaintext]]:

@@ -11,6 +11,8 @@ import sqlite3
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from hubbub_client._counters import Event, Kind
+
 if TYPE_CHECKING:
     from hubbub_client._counters import Counts
     from hubbub_client._state.database import State
@@ -40,7 +42,7 @@ SOUND = {
     ),
 }
 """What is true of a row that can be read, by table."""
-_LOST = {"reductions": "lost:damaged", "outbox": "dropped:damaged"}
+_DELETED = {"reductions": Event(Kind.LOST, "damaged"), "outbox": Event(Kind.DROPPED, "damaged")}
 
 
 class Torn(sqlite3.DatabaseError):
@@ -60,10 +62,10 @@ def delete_torn(state: State, counts: Counts) -> None:
         tables = [table for table in SOUND if _torn(connection, table)]
     if not tables:
         return
-    deleted: Counter[str] = Counter()
+    deleted: Counter[Event] = Counter()
     with state.transaction() as connection:
         for table in tables:
-            deleted[_LOST[table]] = _torn(connection, table)
+            deleted[_DELETED[table]] = _torn(connection, table)
             # All of them go, and those that are sound come back: by a key that is torn no row is found.
             kept = connection.execute(f"SELECT * FROM {table} WHERE {SOUND[table]}").fetchall()  # noqa: S608  ours
             connection.execute(f"DELETE FROM {table}")  # noqa: S608  ours

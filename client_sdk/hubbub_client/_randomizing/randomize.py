@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.problems import HubbubError
@@ -13,6 +13,7 @@ from hubbub_client._budget.ledger import Decision, Ledger
 from hubbub_client._codebooks.in_force import CodebooksInForce, Pin
 from hubbub_client._codebooks.period_codebook_pins import Pins, read_pins
 from hubbub_client._consent.participation import enabled_since
+from hubbub_client._counters import Event, Kind
 from hubbub_client._integrity.torn_rows import SOUND
 from hubbub_client._integrity.witness import count
 from hubbub_client._randomizing.draw import draw
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from hubbub_client._state.clock_confirmation import Moment
     from hubbub_client._state.database import State
 
-__all__ = ["Randomizer", "at_once"]
+__all__ = ["Randomizer", "Settled", "at_once"]
 
 _PERIODS_TO_CATCH_UP = 64
 """Whether anything was recorded in them or not: else it could be seen."""
@@ -49,6 +50,16 @@ class _Kept(NamedTuple):
     reduce: str
     state: str
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What settling a lane did."""
+
+    counts: Counter[Event]
+    """Reports that were randomized, values that were lost and reports that were dropped, by reason."""
+    values: int = 0
+    """True values that were deleted: each is in a report now, or lost."""
 
 
 class Randomizer:
@@ -78,21 +89,21 @@ class Randomizer:
         self._state.vouch(Lane.STEADY.value)  # at once, and not when something is recorded
         return book, self._pins.are_made(book, periods)
 
-    def settle(self, book: CodebooksInForce, lane: Lane, now: float) -> Counter[str]:
+    def settle(self, book: CodebooksInForce, lane: Lane, now: float) -> Settled:
         """Randomize what is due in a lane: what ended periods hold, and the declared `missing` where they hold nothing;
         or else the first value of a metric that says it at once, and what no page knows is deleted.
 
-        By the pinned pages alone. Returns what was lost instead, counted by reason.
+        By the pinned pages alone.
         """
-        counts: Counter[str] = Counter()
+        counts: Counter[Event] = Counter()
         with self._state.reading() as connection:  # most passes end here, and hold up nobody who records
             if not self._has_work(connection, book, lane, now):
-                return counts
+                return Settled(counts)
         self._state.vouch(lane.value)
         with self._state.transaction() as connection:
             enabled = enabled_since(connection)
             if enabled is None:
-                return counts
+                return Settled(counts)
             self._state.check(connection, lane.value)
             kept = _kept(connection)
             settled: list[tuple[str, int]] = []
@@ -104,15 +115,13 @@ class Randomizer:
             if lane is Lane.OCCASIONAL:
                 for here, reason in self._hopeless(connection, book, kept.keys() - set(settled), now):
                     settled.append(here)
-                    counts[f"lost:{reason}"] += 1
+                    counts[Event(Kind.LOST, reason)] += 1
             connection.executemany("DELETE FROM reductions WHERE metric = ? AND period = ?", settled)
             if dropped := Outbox.drop_oldest(connection):
-                counts["dropped:outbox-full"] = dropped
-            if settled:
-                counts["settled"] = len(settled)
-        return counts
+                counts[Event(Kind.DROPPED, "outbox-full")] = dropped
+        return Settled(counts, len(settled))
 
-    def sweep(self, moment: Moment) -> Counter[str]:
+    def sweep(self, moment: Moment) -> Counter[Event]:
         """Delete what is over, and what a wrong clock left. What was lost so, by reason."""
         return sweep(self._state, self._ledger, moment)
 
@@ -159,7 +168,7 @@ class Randomizer:
         kept: dict[tuple[str, int], _Kept],
         enabled: float,
         now: float,
-        counts: Counter[str],
+        counts: Counter[Event],
     ) -> list[tuple[str, int]]:
         """What is due of one period in a lane, and which recorded values are done with."""
         done: list[tuple[str, int]] = []
@@ -177,7 +186,7 @@ class Randomizer:
             if decision is Decision.CHARGED:
                 problem = self._settle_one(connection, book, pin, metric, period, found, enabled, now, counts)
             if problem is not None and found is not None:
-                counts[f"lost:{problem}"] += 1
+                counts[Event(Kind.LOST, problem)] += 1
         return done
 
     def _settle_one(
@@ -190,7 +199,7 @@ class Randomizer:
         found: _Kept | None,
         enabled: float,
         now: float,
-        counts: Counter[str],
+        counts: Counter[Event],
     ) -> str | None:
         """Report what a period holds of one metric, or `missing` when it holds nothing; or say why not.
 
@@ -219,7 +228,7 @@ class Randomizer:
         Outbox.put(
             connection, Waiting(lane_of(metric), metric.id, period.index, drawn, pin.closes_at), due=due, delay=delay
         )
-        counts["randomized"] += 1
+        counts[Event(Kind.REPORT, "randomized")] += 1
         return problem
 
 

@@ -13,6 +13,7 @@ from hubbub.problems import HubbubError, did_you_mean
 from hubbub_client._budget.ledger import Decision, Ledger
 from hubbub_client._codebooks.in_force import CodebooksInForce, Page, is_expired
 from hubbub_client._consent.participation import enabled_since
+from hubbub_client._counters import Kind
 from hubbub_client._recording.in_memory_queue import Early, WaitingRoom, small_copy
 from hubbub_client._state.errors import Busy
 from hubbub_client.outcome import Outcome, UnknownMetric, WrongValue
@@ -88,7 +89,7 @@ class Intake:
                 except Busy:
                     return
                 self._waiting.done(early)  # only now: what could not be written stays
-                self._counts.add(f"late:{outcome}")
+                self._counts.add(Kind.LATE, outcome.value)
                 most = most if most is None else most - 1
         finally:
             emptying.release()
@@ -118,7 +119,7 @@ class Intake:
 
     def _queue(self, early: Early, outcome: Outcome) -> Outcome:
         if not self._waiting.put(early):
-            self._counts.add("lost:no-room")
+            self._counts.add(Kind.LOST, "no-room")
             return Outcome.EXPIRED
         return outcome
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from hubbub.problems import BundleError
 from hubbub_client._codebooks.in_force import CodebooksInForce
 from hubbub_client._consent.participation import enabled_since
+from hubbub_client._counters import Kind
 from hubbub_client._http.transport import CannotReach
 from hubbub_client._integrity.torn_rows import delete_torn
 from hubbub_client._sending.outbox import Lane, Outbox
@@ -115,14 +116,14 @@ class Cycle:
         self.book = book
         for page in book.pages:
             if page.codebook is None:
-                self.counts.add("codebook:unreadable")
+                self.counts.add(Kind.CODEBOOK, "unreadable")
             elif page.refusal is not None:
-                self.counts.add(f"codebook:{page.refusal}")
+                self.counts.add(Kind.CODEBOOK, page.refusal)
                 self.counts.say(f"a codebook is not used, as this device does not allow it: {page.refusal}")
         return book
 
     def _refused(self, error: BundleError) -> None:
-        self.counts.add(f"bundle:{type(error).__name__}")
+        self.counts.add(Kind.BUNDLE, type(error).__name__)
         self.counts.say(f"a bundle is refused, so nothing is sent: {type(error).__name__}")
 
     def _refreshed(self, transport: Transport, *, rested: bool, spread: bool) -> tuple[CodebooksInForce | None, bool]:
@@ -139,7 +140,7 @@ class Cycle:
         try:
             fetched = self.bundle_cache.fetch(transport, bundle, now)
         except CannotReach as error:
-            self.counts.add("bundle:CannotReach")
+            self.counts.add(Kind.BUNDLE, "CannotReach")
             self.cool_downs[Lane.STEADY].asked(error.retry_after)
             return current, False
         except BundleError as error:
@@ -254,8 +255,8 @@ class Cycle:
 
     def _settle(self, book: CodebooksInForce, lane: Lane, now: float) -> None:
         settled = self.randomizer.settle(book, lane, now)
-        self._unclean = settled.pop("settled", 0) > 0 or self._unclean
-        self.counts.update(settled)
+        self._unclean = settled.values > 0 or self._unclean
+        self.counts.update(settled.counts)
         self.counts.update(self.dispatch.drop_hopeless(book, lane))
 
     def _send(self, transport: Transport, book: CodebooksInForce, lane: Lane, *, hurry: bool = False) -> bool:
@@ -296,7 +297,7 @@ class Cycle:
     def _sweep(self, now: float) -> None:
         delete_torn(self.state, self.counts)
         swept = self.randomizer.sweep(Moment(now, self.pace.monotonic(), this_run()))
-        self._unclean = self._unclean or any(name.startswith("lost:") for name in swept)
+        self._unclean = self._unclean or any(event.kind is Kind.LOST for event in swept)
         self.counts.update(swept)
 
     def _pause(self) -> float:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from hubbub.refusals import Action
 from hubbub.sealing import Sealer
 from hubbub.wire import ReportHeader
+from hubbub_client._counters import Event, Kind
 from hubbub_client._process.fork import no_fork
 from hubbub_client._randomizing.draw import seal
 from hubbub_client._sending.outbox import Lane, Outbox, Waiting
-from hubbub_client._sending.upload import chunks, upload
+from hubbub_client._sending.upload import Verdict, chunks, upload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,7 +35,7 @@ class Round(NamedTuple):
     """Due reports that are still in the outbox."""
     unknown_key: bool
     """Whether the shuffler refused a key: a newer bundle may say what became of it."""
-    counts: Counter[str]
+    counts: Counter[Event]
     retry_after: float
 
 
@@ -44,7 +45,7 @@ class Dispatch:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def drop_hopeless(self, book: CodebooksInForce, lane: Lane) -> Counter[str]:
+    def drop_hopeless(self, book: CodebooksInForce, lane: Lane) -> Counter[Event]:
         """Remove from a lane what no shuffler would take any more, under the names that a shuffler would give."""
         dropped: dict[bytes, str] = {}
         revoked = [key for key in book.body.keys if key.state == "revoked"]
@@ -63,7 +64,7 @@ class Dispatch:
         if dropped:
             with self._state.transaction() as connection:
                 Outbox.remove(connection, dropped)
-        return Counter(f"dropped:{reason}" for reason in dropped.values())
+        return Counter(Event(Kind.DROPPED, reason) for reason in dropped.values())
 
     def send(self, transport: Transport, book: CodebooksInForce, lane: Lane, now: float, *, hurry: bool) -> Round:
         """Upload what is due in a lane by now, with `hurry` without its delay, each report once.
@@ -73,7 +74,7 @@ class Dispatch:
         """
         with self._state.reading() as connection:
             waiting, generation = Outbox.due(connection, lane, now, hurry=hurry), self._state.generation
-        counts: Counter[str] = Counter()
+        counts: Counter[Event] = Counter()
         unknown_key = False
         gone = 0
         for some in _slices(waiting, MOST_REPORTS):
@@ -83,7 +84,7 @@ class Dispatch:
                 answer = upload(transport, [sealed for _, sealed in ready[part]])
                 done: list[bytes] = []
                 for (report, _), verdict in zip(ready[part], answer.verdicts, strict=True):
-                    counts[_counter(verdict.action, verdict.reason)] += 1
+                    counts[_event(verdict)] += 1
                     if verdict.action in (None, Action.DROP):
                         done.append(report.drawn.nonce)
                     unknown_key = unknown_key or verdict.action is Action.REFETCH
@@ -141,7 +142,7 @@ def _slices(waiting: list[Waiting], size: int) -> Iterator[list[Waiting]]:
         yield waiting[start : start + size]
 
 
-def _counter(action: Action | None, reason: str) -> str:
-    if action is None:
-        return reason
-    return f"dropped:{reason}" if action is Action.DROP else f"retried:{reason}"
+def _event(verdict: Verdict) -> Event:
+    if verdict.action is None:
+        return Event(Kind.REPORT, verdict.reason)
+    return Event(Kind.DROPPED if verdict.action is Action.DROP else Kind.RETRIED, verdict.reason)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hubbub_client._counters import Counts
+from hubbub_client._counters import Counts, Kind
 from hubbub_client._integrity.integrity_check import Guard
 from hubbub_client._integrity.quarantine import Emptied, is_damage
 from hubbub_client._integrity.witness import read_witness
@@ -164,7 +164,7 @@ class State(Forkable):
     def _tell_of_mending(self) -> None:
         if self._guard.mended:
             self._guard.mended = 0
-            self._counts.add("state:mended")
+            self._counts.add(Kind.STATE, "mended")
             self._counts.say(
                 "a page of the state file was an older one, and is mended; check the disk, which loses writes"
             )
@@ -243,7 +243,7 @@ class State(Forkable):
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise Busy(*BUSY) from error
             if isinstance(error, NewerVersion):
-                self._counts.add("state:newer-version")
+                self._counts.add(Kind.STATE, "newer-version")
             raise self._said(NoDurableState(*reason_of(error))) from error
         except OSError as error:
             raise self._said(NoDurableState(*reason_of(error))) from error
@@ -283,7 +283,7 @@ class State(Forkable):
         return self._connect(link)
 
     def _quarantine(self) -> None:
-        self._counts.add("state:quarantined")
+        self._counts.add(Kind.STATE, "quarantined")
         self._counts.say("the state file was damaged and is put aside; reporting goes on in the next period and day")
         self._had_file = True
         self.generation += 1

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from hubbub.period import DAY
 from hubbub_client._codebooks.period_codebook_pins import Pins
+from hubbub_client._counters import Event, Kind
 from hubbub_client._integrity.quarantine import IMPLAUSIBLE, keep_closed
 from hubbub_client._state import clock_confirmation
 
@@ -30,9 +31,9 @@ _BEFORE = ("late_since", "ahead_since")
 """Looks as an earlier version noted them, by the wall clock alone: they count for nothing."""
 
 
-def sweep(state: State, ledger: Ledger, moment: Moment) -> Counter[str]:
+def sweep(state: State, ledger: Ledger, moment: Moment) -> Counter[Event]:
     """Delete what is too late for any shuffler, with or without a book to say so; and what a wrong clock left."""
-    swept: Counter[str] = Counter()
+    swept: Counter[Event] = Counter()
     kinds = _kinds(ledger, swept)
     with state.reading() as connection:  # most passes end here
         if not any(_matters(connection, name, moment, finds) for name, (finds, _) in kinds.items()):
@@ -51,7 +52,7 @@ _Deletes = Callable[[sqlite3.Connection, float, float], None]
 """Given the time of the first look and that of this one."""
 
 
-def _kinds(ledger: Ledger, swept: Counter[str]) -> dict[str, tuple[_Finds, _Deletes]]:
+def _kinds(ledger: Ledger, swept: Counter[Event]) -> dict[str, tuple[_Finds, _Deletes]]:
     """What is looked for, each by itself, and what is done about it. `swept`: hears what was lost."""
 
     def is_old(connection: sqlite3.Connection, now: float) -> bool:
@@ -66,7 +67,7 @@ def _kinds(ledger: Ledger, swept: Counter[str]) -> dict[str, tuple[_Finds, _Dele
 
     def delete_early(connection: sqlite3.Connection, _over: float, now: float) -> None:
         if early := connection.execute("DELETE FROM reductions WHERE at > ?", (now + DAY,)).rowcount:
-            swept["lost:clock"] = early
+            swept[Event(Kind.LOST, "clock")] = early
 
     return {
         "look:late": (_is_late, delete_late),
@@ -83,11 +84,11 @@ def _take_back(connection: sqlite3.Connection, seen: float, now: float) -> None:
     keep_closed(connection, seen)
 
 
-def _delete_late(connection: sqlite3.Connection, over: float) -> Counter[str]:
-    deleted: Counter[str] = Counter()
-    for table, name in (("reductions", "lost"), ("outbox", "dropped")):
+def _delete_late(connection: sqlite3.Connection, over: float) -> Counter[Event]:
+    deleted: Counter[Event] = Counter()
+    for table, kind in (("reductions", Kind.LOST), ("outbox", Kind.DROPPED)):
         if late := connection.execute(f"DELETE FROM {table} WHERE closes_at <= ?", (over,)).rowcount:  # noqa: S608  ours
-            deleted[f"{name}:period-closed"] = late
+            deleted[Event(kind, "period-closed")] = late
     return deleted
 
 

@@ -17,7 +17,7 @@ from hubbub_client._codebooks.in_force import CodebooksInForce
 from hubbub_client._integrity import integrity_check
 from hubbub_client._integrity.quarantine import last_seen
 from hubbub_client._integrity.witness import Counted, Witness, read_witness, write_witness
-from hubbub_client._randomizing.randomize import Randomizer
+from hubbub_client._randomizing.randomize import Randomizer, Settled
 from hubbub_client._sending.outbox import Lane
 from hubbub_client._state.errors import NoDurableState
 from hubbub_client._state.schema import upgrade
@@ -698,7 +698,7 @@ def test_a_flush_waits_while_another_process_has_charged_and_not_witnessed_yet(
     client = world.ready()
     settle, away = Randomizer.settle, witness(world).with_name("away")
 
-    def behind(self: Randomizer, book: CodebooksInForce, lane: Lane, now: float) -> Counter[str]:
+    def behind(self: Randomizer, book: CodebooksInForce, lane: Lane, now: float) -> Settled:
         if lane is Lane.OCCASIONAL and not world.time.waits:
             witness(world).rename(away)
         try:

@@ -24,7 +24,8 @@ from hubbub.trust import anchor_of
 from hubbub.wire import BATCH_HEADER_BYTES, REPORTS_TYPE, BatchHeader, ReportHeader, encode_upload
 from hubbub_aggregator.intake.open_reports import Opened, open_slice, slices
 from hubbub_audit.device import fast_folder
-from hubbub_client._randomizing.draw import Draw, seal
+from hubbub_client._randomizing.draw import Draw
+from hubbub_client._sending.dispatch import seal
 from hubbub_shuffler.in_process import in_process
 
 __all__ = ["MOST_BATCHES", "Received", "through_the_shuffler"]

@@ -47,8 +47,8 @@ from hubbub_audit.twin_histories import STORIES
 from hubbub_audit.twins import twins
 from hubbub_client import Client
 from hubbub_client._randomizing import randomize
-from hubbub_client._randomizing.draw import Draw, draw, seal
-from hubbub_client._sending.dispatch import Dispatch
+from hubbub_client._randomizing.draw import Draw, draw
+from hubbub_client._sending.dispatch import Dispatch, seal
 from hubbub_client._sending.outbox import Outbox
 from hubbub_shuffler.batching import ranking
 from hubbub_shuffler.batching.permute import PLACE_BYTES

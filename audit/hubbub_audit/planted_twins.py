@@ -14,7 +14,7 @@ from hubbub_client._budget.device_limits import Limits
 from hubbub_client._budget.ledger import Decision, Ledger
 from hubbub_client._codebooks import period_codebook_pins
 from hubbub_client._codebooks.in_force import CodebooksInForce, Pin, Span
-from hubbub_client._randomizing import randomize
+from hubbub_client._consent.gate import ConsentGate
 from hubbub_client._randomizing.randomize import Randomizer
 from hubbub_client._randomizing.sampling_coins import OneStream
 
@@ -42,7 +42,7 @@ def settles_missing_by_the_newest_page() -> Iterator[None]:
                 pins[span] = replace(pin, page=page)
         return pins
 
-    with patch.object(randomize, "read_pins", by_the_newest):
+    with patch.object(period_codebook_pins, "read_pins", by_the_newest):
         yield
 
 
@@ -109,8 +109,5 @@ def draws_all_from_one_stream() -> Iterator[None]:
 def acts_on_consent_when_recording() -> Iterator[None]:
     """A `record` is the first to hear that consent was withdrawn, and deletes what waits to be sent."""
 
-    def acting(self: Client) -> bool:
-        return self._attend(self._clock())
-
-    with patch.object(Client, "_may_record", acting):
+    with patch.object(ConsentGate, "may_record", ConsentGate.may_send):
         yield

@@ -146,6 +146,7 @@ class _Life:
     def end(self, *, kill: bool) -> None:
         if kill:
             self.app._closing = self.app._closed = True
+            self.app._gate.close()
             self.app._state.close()
         self.app.close()
 

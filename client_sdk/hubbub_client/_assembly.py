@@ -1,4 +1,4 @@
-"""What a client is made of, put together. Loaded when the first client is made, not when the package is imported."""
+"""Assembly of a client from its parts. Loaded when the first client is made, not when the package is imported."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import hubbub_client._budget.account
 import hubbub_client._display.preview  # noqa: F401  as above
 from hubbub.randomness import Randomness, SystemRandomness
-from hubbub_client._budget.device_limits import Limits
 from hubbub_client._budget.ledger import Ledger
 from hubbub_client._codebooks.bundle_cache import BundleCache, trust_anchors
 from hubbub_client._codebooks.in_force import packaged
+from hubbub_client._codebooks.period_codebook_pins import Pins
+from hubbub_client._codebooks.refresh import Codebooks
 from hubbub_client._consent.consent import Consent, is_set
+from hubbub_client._consent.gate import ConsentGate
 from hubbub_client._consent.opt_out import OptOut
 from hubbub_client._consent.participation import Participation
-from hubbub_client._http.transport import check_address
 from hubbub_client._randomizing.randomize import Randomizer
 from hubbub_client._randomizing.sampling_coins import Coins, OneStream, SystemCoins
+from hubbub_client._recording.in_memory_queue import InMemoryQueue
 from hubbub_client._recording.intake import Intake
 from hubbub_client._sending.backoff import Pace
 from hubbub_client._sending.cool_down import CoolDown
@@ -35,22 +37,18 @@ from hubbub_client._state.errors import NoDurableState
 
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook
+    from hubbub_client._budget.device_limits import Limits
     from hubbub_client._counters import Counts
-    from hubbub_client._http.transport import Transport
+    from hubbub_client._http.route import Route
 
 __all__ = ["Parts", "assemble"]
 
 
 class Parts(NamedTuple):
-    """One client's."""
+    """The parts of one client that it calls itself."""
 
-    limits: Limits
-    pace: Pace
-    codebook: Codebook | None
-    """The one that came with the app."""
     optout: OptOut
-    consent: Consent
-    participation: Participation
+    gate: ConsentGate
     state: State
     intake: Intake
     cycle: Cycle
@@ -60,49 +58,49 @@ class Parts(NamedTuple):
 
 
 def assemble(
-    address: str,
+    route: Route,
     *,
     trust: str | Sequence[str] | None,
     consent: bool | Callable[[], bool],
     state_dir: Path | str,
     codebook: Codebook | Path | str | None,
-    limits: tuple[float | None, float | None, str | None, str | Sequence[str] | None],
+    limits: Limits,
     clock: Callable[[], float],
     rng: Randomness | None,
     coins: Coins | None,
     pace: Pace | None,
-    way: tuple[Transport | None, Path | str | None, str | None],
-    attend: Callable[[], bool],
-    start: Callable[[], None],
     counts: Counts,
 ) -> Parts:
     """Everything that is needed to record and send; what an app wrote wrongly is an InvalidParameter here."""
-    check_address(address)
-    anchors = trust_anchors(trust, address)
-    device, shipped = Limits.of(*limits), None
+    anchors, shipped = trust_anchors(trust, route.address), None
     with suppress(NoDurableState):  # a child that cannot read it reports nothing
         shipped = None if codebook is None else packaged(codebook)
     coins = coins or (SystemCoins() if rng is None else OneStream(rng))
-    rng, pace, optout = rng or SystemRandomness(), pace or Pace(), OptOut(state_dir)
-    asked = Consent(consent, os.environ, optout)
-    state, ledger = State(state_dir, clock, counts), Ledger(device)
-    participation = Participation(state, optout)
-    intake = Intake(state, ledger, rng, counts)
+    rng, pace = rng or SystemRandomness(), pace or Pace()
+    state, ledger, queue, optout = State(state_dir, clock, counts), Ledger(limits), InMemoryQueue(), OptOut(state_dir)
+    answer = Consent(consent, os.environ, optout)
+    gate = ConsentGate(answer, Participation(state, optout), state, queue, counts, clock)
+    intake = Intake(state, ledger, rng, counts, queue)
+    codebooks = Codebooks(
+        cache=BundleCache(state, anchors, coins),
+        pins=Pins(state, ledger, limits, coins),
+        limits=limits,
+        counts=counts,
+        shipped=shipped,
+    )
     cycle = Cycle(
         state=state,
-        bundle_cache=BundleCache(state, anchors, coins),
+        ledger=ledger,
+        gate=gate,
+        codebooks=codebooks,
         intake=intake,
-        randomizer=Randomizer(state, ledger, device, rng, coins),
+        randomizer=Randomizer(state, ledger, rng, coins),
         dispatch=Dispatch(state),
         counts=counts,
-        limits=device,
         coins=coins,
         pace=pace,
         cool_downs={lane: CoolDown(state, pace, clock, coins, lane) for lane in Lane},
         clock=clock,
-        attend=attend,
-        doubt=participation.doubt,
     )
-    runner = CycleRunner(address, *way, cycle, pace, counts, start)
-    strict = is_set(os.environ, "HUBBUB_STRICT")
-    return Parts(device, pace, shipped, optout, asked, participation, state, intake, cycle, runner, strict)
+    runner = CycleRunner(route, cycle, pace, counts)
+    return Parts(optout, gate, state, intake, cycle, runner, is_set(os.environ, "HUBBUB_STRICT"))

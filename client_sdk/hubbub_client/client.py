@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from hubbub_client._process.at_exit import close_at_exit
 from hubbub_client._process.fork import Forkable
 from hubbub_client._process.lazy_imports import imported
 from hubbub_client._sending.worker import Worker
-from hubbub_client._state.errors import Busy, NoDurableState
+from hubbub_client._state.errors import NoDurableState
 from hubbub_client.outcome import Outcome, UnknownMetric, WrongValue
 
 if TYPE_CHECKING:
@@ -75,38 +74,34 @@ class Client(Forkable):
     ) -> None:
         imported("hubbub_client._assembly")  # here: an app imports us faster than it starts us
         from hubbub_client._assembly import assemble
+        from hubbub_client._budget.device_limits import Limits
+        from hubbub_client._http.route import Route
 
         self._clock, self._counts = clock, Counts()
+        self._limits = Limits.of(max_epsilon, lifetime_epsilon, min_period, pin)
         parts = assemble(
-            address,
+            Route(address, transport, ca_file, proxy),
             trust=trust,
             consent=consent,
             state_dir=state_dir,
             codebook=codebook,
-            limits=(max_epsilon, lifetime_epsilon, min_period, pin),
+            limits=self._limits,
             clock=clock,
             rng=rng,
             coins=coins,
             pace=pace,
-            way=(transport, ca_file, proxy),
-            attend=lambda: self._attend(self._clock()),
-            start=self._start,
             counts=self._counts,
         )
-        self._limits, self._shipped = parts.limits, parts.codebook
-        self._optout, self._consent, self._participation = parts.optout, parts.consent, parts.participation
-        self._state, self._intake, self._cycle = parts.state, parts.intake, parts.cycle
-        self._runner = parts.runner
+        self._optout, self._gate, self._state, self._intake = parts.optout, parts.gate, parts.state, parts.intake
+        self._cycle, self._runner = parts.cycle, parts.runner
         self._strict = parts.strict if strict is None else strict
-        self._started = self._closing = self._closed = False
-        self._cannot_keep = False
-        """Whether nothing could be written when this client began: then nothing may be recorded."""
+        self._closing = self._closed = False
         self._worker = Worker(self._runner.work) if background else None
         self._survive_forks()
         if background:
             close_at_exit(self)
         with self._counts.guarding():
-            self._start()
+            self._cycle.start()
         if consent is not False:  # else there will never be anything to do
             self._wake()
 
@@ -161,16 +156,18 @@ class Client(Forkable):
         self._closing = True
         deadline = time.monotonic() + max(timeout, 0.0)
         if self._state.exists():
-            self._runner.finish(max(timeout, 0.0), sending=self._worker is not None)
+            finish = self._runner.settle if self._worker is None else self._runner.finish
+            finish(max(timeout, 0.0))
         if self._worker is not None:
             self._worker.stop(max(deadline - time.monotonic(), 0.0))
         self._closed = True
-        if waiting := self._intake.waiting():
+        self._gate.close()
+        if waiting := len(self._intake.queue):
             self._counts.add(Kind.LOST, "closed", waiting)
             self._counts.say(
                 "values were lost at the end, as there was no codebook for them or nothing could be written"
             )
-            self._intake.forget()
+            self._intake.queue.clear()
         with self._counts.guarding():
             self._state.close(max(deadline - time.monotonic(), 0.0))
 
@@ -180,14 +177,9 @@ class Client(Forkable):
         It holds for every client of this state directory, over restarts and upgrades, until `enable`. True: it is on
         disk. False: that was not possible, and it holds for this client only.
         """
-        from hubbub_client._consent.participation import withdraw
-
         written = self._optout.give()
         with self._counts.guarding():
-            if self._closed:
-                withdraw(self._state.path.parent, self._clock())
-            self._participation.doubt()
-            self._attend(self._clock())
+            self._gate.withdrawn()
         return written
 
     def enable(self) -> bool:
@@ -195,7 +187,7 @@ class Client(Forkable):
         switched on now."""
         taken_back = self._optout.take_back()
         with self._counts.guarding():
-            self._start()
+            self._cycle.start()
             self._wake()
         return taken_back
 
@@ -212,8 +204,8 @@ class Client(Forkable):
         """Exactly what will be sent, when, and why nobody can tell from it what was recorded."""
         from hubbub_client._display.preview import preview_of  # loaded with the parts
 
-        taking_part = not self._closing and self._consent.given()
-        return preview_of(self._state, self._cycle.book, taking_part=taking_part)
+        taking_part = not self._closing and self._gate.is_given()
+        return preview_of(self._state, self._cycle.codebooks.in_force, taking_part=taking_part)
 
     def ledger(self) -> Account:
         """What was spent, on what, and what is left."""
@@ -229,55 +221,25 @@ class Client(Forkable):
 
     # -- recording ------------------------------------------------------------------------------
 
-    def _start(self) -> None:
-        """Once there is consent: read what is kept."""
-        if self._started:
-            return
-        try:
-            if self._attend(self._clock()):
-                self._cycle.start(self._shipped)
-                self._started = True
-            self._cannot_keep = False
-        except NoDurableState as error:
-            self._cannot_keep = not isinstance(error, Busy)
-            raise
-
-    def _attend(self, now: float) -> bool:
-        """Whether there is consent now. When the answer changes, what is kept changes with it."""
-        if self._closed:
-            return False
-        given = self._consent.given()
-        if not given:
-            self._intake.forget()
-        with nullcontext() if given else self._counts.guarding():  # without consent there is nothing else to do
-            self._participation.answer(given, now)
-        return given
-
     def _record(self, name: str, value: object, now: float) -> Outcome:
         """Nothing here may show outside: no thread is woken, no period pinned, no coin drawn, and consent is asked for
-        but not acted on. Whatever is to be done about it, the next pass does."""
-        if self._closing or not self._may_record():
+        but not acted on. The next cycle does what is to be done about it."""
+        if self._closing or not self._gate.may_record():
             return Outcome.DISABLED
         if not isfinite(now):
             return Outcome.INVALID
-        if self._cannot_keep:
+        if self._cycle.cannot_keep:
             return Outcome.NO_DURABLE_STATE
-        book = self._cycle.book
-        outcome = self._intake.take(book, name, value, now)
-        if self._intake.waiting():
-            if not self._may_record():  # withdrawn, and the room emptied, while this value was on its way into it
+        codebooks = self._cycle.codebooks.in_force
+        outcome = self._intake.take(codebooks, name, value, now)
+        if len(self._intake.queue):
+            if not self._gate.may_record():  # withdrawn, and the queue emptied, while this value was on its way there
                 return Outcome.DISABLED
-            if book is not None:
-                self._intake.hurry(book, now, self._may_record)
+            if codebooks is not None:
+                self._intake.empty_a_few(codebooks, now, self._gate.may_record)
         return outcome
 
-    def _may_record(self) -> bool:
-        given = self._consent.given()
-        if not given:
-            self._intake.forget()
-        return given
-
-    # -- manners --------------------------------------------------------------------------------
+    # -- threads and forks --------------------------------------------------------------------------------
 
     def _wake(self) -> None:
         """Let the worker begin, if there is one. Only the start of a client and `enable` do this, never `record`."""

@@ -69,7 +69,7 @@ def is_sent(client: Client) -> bool:
     with client._state.reading() as connection:
         counts = "SELECT (SELECT count(*) FROM reductions) + (SELECT count(*) FROM outbox)"
         (waiting,) = connection.execute(counts).fetchone()
-    return not waiting and not client._intake.waiting()
+    return not waiting and not len(client._intake.queue)
 
 
 def take_part(client: Client, number: int, patience: float = PATIENCE) -> None:
@@ -80,7 +80,7 @@ def take_part(client: Client, number: int, patience: float = PATIENCE) -> None:
     client.record("shared", True)
     client.record(f"own{number}", True)
     until = time.monotonic() + patience
-    while (not is_sent(client) and time.monotonic() < until) or client._intake.waiting():
+    while (not is_sent(client) and time.monotonic() < until) or len(client._intake.queue):
         time.sleep(0.02)  # what found the file busy and is in memory would be gone with this process
     sent = int(is_sent(client))
     client._cycle.tick = _NEVER

@@ -25,7 +25,7 @@ from hubbub.metric_types.category import Category
 from hubbub.metric_types.mean import Mean
 from hubbub.problems import CodebookError, HubbubError, InvalidParameter, InvalidValue
 from hubbub_client import Outcome, UnknownMetric, WrongValue
-from hubbub_client._recording.in_memory_queue import Early
+from hubbub_client._recording.in_memory_queue import QueuedValue
 from tests.client.world import DAY, START, TOML, World, no_network, period_of, reduced, rows, signed
 
 NUMBER = Mean(Bounds(Fraction(0), Fraction(5)))
@@ -133,7 +133,7 @@ def test_what_waits_takes_little_memory_and_means_the_same(world: World) -> None
         assert client.record("startup_ms", value) is Outcome.WAITING
     assert client.record("theme", "x" * 1_000_000) is Outcome.WAITING
     assert client.record("y" * 1_000_000, 1) is Outcome.WAITING
-    kept = client._intake._waiting._values
+    kept = client._intake.queue._values
     assert sum(sys.getsizeof(early.name) + sys.getsizeof(early.value) for early in kept) < 10_000
 
     assert client.flush(0)
@@ -333,7 +333,7 @@ def test_nothing_that_is_said_or_raised_names_a_value(world: World, caplog: pyte
             texts += [*traceback.format_exception(error), repr(error)]
     assert len(caplog.records) == 6
     assert {record.name for record in caplog.records} == {"hubbub_client"}
-    assert SECRET not in "".join(texts) + caplog.text + repr(client.stats()) + repr(Early(0.0, "theme", SECRET))
+    assert SECRET not in "".join(texts) + caplog.text + repr(client.stats()) + repr(QueuedValue(0.0, "theme", SECRET))
     assert len(texts) > 3
 
 

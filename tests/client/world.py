@@ -156,11 +156,11 @@ class World:
     def settle(self, client: Client) -> Counter[str]:
         """Pin what is open, as with a fresh bundle, randomize what is due, and send nothing: half a pass."""
         cycle = client._cycle
-        assert cycle.book is not None
-        cycle.book, _ = cycle.randomizer.pin(cycle.book, self.time.now, fresh=True)
+        assert cycle.codebooks.in_force is not None
+        pinned, _ = cycle.codebooks.pin(cycle.codebooks.in_force, self.time.now, fresh=True)
         counts: Counter[str] = Counter()
         for lane in Lane:
-            settled = cycle.randomizer.settle(cycle.book, lane, self.time.now)
+            settled = cycle.randomizer.settle(pinned, lane, self.time.now)
             counts.update({event.name: number for event, number in settled.counts.items()})
         return counts
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import inf
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from hubbub.codebook import Codebook, Metric
     from hubbub.period import Calendar, Period
 
-__all__ = ["CodebooksInForce", "Page", "Pin", "Span", "is_expired", "packaged", "span_of"]
+__all__ = ["PERIODS_TO_CATCH_UP", "CodebooksInForce", "Page", "Pin", "Span", "is_expired", "packaged", "span_of"]
+
+PERIODS_TO_CATCH_UP = 64
+"""Ended periods that a device still reports, whether anything was recorded in them or not: else it could be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,24 @@ class CodebooksInForce:
     def pin(self, period: Period) -> Pin | None:
         """What this device settled on for this period; None: nothing yet."""
         return self.pins.get(span_of(period))
+
+    def open_periods(self, now: float) -> Iterator[Period]:
+        """The current period, and those that have ended and still take reports, newest first, as far back as a device
+        catches up."""
+        if self.calendar is None:
+            return
+        longest = max((page.codebook.collection.grace for page in self.pages if page.codebook), default=0)
+        current = self.calendar.index_at(now)
+        for index in range(current, max(current - 1 - PERIODS_TO_CATCH_UP, -1), -1):
+            period, page = self.calendar.period(index), self.newest_page(index)
+            if now >= period.closes_at(longest):
+                return  # all older ones closed earlier still
+            if (
+                page is not None
+                and page.codebook is not None
+                and now < period.closes_at(page.codebook.collection.grace)
+            ):
+                yield period
 
     def page(self, period: Period) -> Page | None:
         """The page by which values of this period are recorded: the pinned one, or what would be pinned now."""

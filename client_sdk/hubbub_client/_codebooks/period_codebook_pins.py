@@ -12,14 +12,16 @@ remembers.
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hubbub.period import DAY
 from hubbub.problems import HubbubError
 from hubbub_client._codebooks.in_force import CodebooksInForce, Page, Pin, Span, is_expired, span_of
+from hubbub_client._consent.participation import enabled_since
 from hubbub_client._integrity.torn_rows import Torn
 from hubbub_client._randomizing.draw import in_share
+from hubbub_client._sending.outbox import Lane
 
 if TYPE_CHECKING:
     from hubbub.bundle import SealingKey
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from hubbub_client._budget.device_limits import Limits
     from hubbub_client._budget.ledger import Ledger
     from hubbub_client._randomizing.sampling_coins import Coins
+    from hubbub_client._state.database import State
 
 __all__ = ["Pins", "read_pins"]
 
@@ -38,10 +41,33 @@ _KEPT = 7 * DAY
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """Makes them. Every method works inside a transaction of the caller's."""
+    """Reads the pins of this device and makes those that are missing."""
 
+    state: State
     ledger: Ledger
+    limits: Limits
     coins: Coins
+
+    def pin(self, codebooks: CodebooksInForce, now: float, *, fresh: bool) -> tuple[CodebooksInForce, bool]:
+        """The codebooks with all pins that there are, and whether none is missing. A `fresh` bundle makes those that
+        are."""
+        with self.state.reading() as connection:
+            codebooks = replace(codebooks, pins=read_pins(connection, codebooks, self.limits))
+            enabled = enabled_since(connection)
+        if enabled is None or now >= codebooks.expires:
+            return codebooks, False
+        since = min(enabled, now)  # a clock that was ahead when consent was given does not keep out the current period
+        periods = [period for period in codebooks.open_periods(now) if since < period.end]
+        self.state.vouch(Lane.STEADY.value)
+        if self.are_made(codebooks, periods) or not fresh:
+            return codebooks, self.are_made(codebooks, periods)
+        with self.state.transaction() as connection:
+            if enabled_since(connection) is not None:
+                self.state.check(connection, Lane.STEADY.value)
+                self.make(connection, codebooks, periods, now)
+            codebooks = replace(codebooks, pins=read_pins(connection, codebooks, self.limits))
+        self.state.vouch(Lane.STEADY.value)  # at once, and not when something is recorded
+        return codebooks, self.are_made(codebooks, periods)
 
     def make(self, connection: sqlite3.Connection, book: CodebooksInForce, periods: list[Period], now: float) -> None:
         """Pin these periods, as far as they are not yet and the page in force can be used; add keys to those pins that

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from hubbub_client._http.transport import Answer, CannotReach, Transport
+
+if TYPE_CHECKING:
+    from hubbub_client._consent.gate import ConsentGate
 
 __all__ = ["ConsentingTransport"]
 
 
 class ConsentingTransport:
-    """A transport that asks before each request. Without consent nothing leaves, however long the flush has been."""
+    """Without consent nothing leaves, however long a flush has been waiting."""
 
-    def __init__(self, transport: Transport, may_send: Callable[[], bool]) -> None:
-        self._transport, self._may_send = transport, may_send
+    def __init__(self, transport: Transport, gate: ConsentGate) -> None:
+        self._transport, self._gate = transport, gate
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        if not self._may_send():
+        if not self._gate.may_send():
             raise CannotReach("consent was withdrawn")
         return self._transport.request(method, path, headers, body)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.randomness import WORD
-from hubbub.wire import NONCE_BYTES, Plaintext, ReportHeader, encode_report
-from hubbub_client._process.fork import no_fork
+from hubbub.wire import NONCE_BYTES
 
 if TYPE_CHECKING:
     from hubbub.codebook import Metric
     from hubbub.randomness import Randomness
-    from hubbub.sealing import Sealer
 
-__all__ = ["Draw", "draw", "in_share", "seal"]
+__all__ = ["Draw", "draw", "in_share"]
 
 
 class Draw(NamedTuple):
@@ -24,7 +22,7 @@ class Draw(NamedTuple):
 
 
 def draw(metric: Metric, value: object, rng: Randomness, nonces: Randomness | None = None) -> Draw:
-    """Randomize a recorded, reduced or declared value. Every call spends the metric's epsilon anew.
+    """Randomize a recorded, reduced or declared value. Every call spends the metric's epsilon once more.
 
     Reports travel in the order of their nonces, so a device draws these from a stream of their own.
     """
@@ -35,10 +33,3 @@ def draw(metric: Metric, value: object, rng: Randomness, nonces: Randomness | No
 def in_share(metric: Metric, rng: Randomness) -> bool:
     """The private coin that decides whether this device takes part in a period."""
     return rng.coin(metric.share_threshold, WORD)
-
-
-def seal(header: ReportHeader, drawn: Draw, sealer: Sealer) -> bytes:
-    """The report as it is uploaded."""
-    plaintext = Plaintext(header.period, drawn.nonce, drawn.payload).encode()
-    with no_fork():
-        return encode_report(header, sealer.seal(header, plaintext))

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.problems import HubbubError
 from hubbub_client._budget.ledger import Decision, Ledger
-from hubbub_client._codebooks.in_force import CodebooksInForce, Pin
-from hubbub_client._codebooks.period_codebook_pins import Pins, read_pins
+from hubbub_client._codebooks.in_force import PERIODS_TO_CATCH_UP, CodebooksInForce, Pin
 from hubbub_client._consent.participation import enabled_since
 from hubbub_client._counters import Event, Kind
 from hubbub_client._integrity.torn_rows import SOUND
 from hubbub_client._integrity.witness import count
 from hubbub_client._randomizing.draw import draw
 from hubbub_client._sending.outbox import Lane, Outbox, Waiting
-from hubbub_client._state.expiry import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
@@ -26,15 +24,11 @@ if TYPE_CHECKING:
     from hubbub.codebook import Metric
     from hubbub.period import Period
     from hubbub.randomness import Randomness
-    from hubbub_client._budget.device_limits import Limits
     from hubbub_client._randomizing.sampling_coins import Coins
-    from hubbub_client._state.clock_confirmation import Moment
     from hubbub_client._state.database import State
 
 __all__ = ["Randomizer", "Settled", "at_once"]
 
-_PERIODS_TO_CATCH_UP = 64
-"""Whether anything was recorded in them or not: else it could be seen."""
 _LOST = {
     None: "metric-disabled",  # it was not collected when the page was pinned
     Decision.OUT_OF_SHARE: "not-in-share",
@@ -65,29 +59,8 @@ class Settled:
 class Randomizer:
     """The third verb: randomize."""
 
-    def __init__(self, state: State, ledger: Ledger, limits: Limits, rng: Randomness, coins: Coins) -> None:
+    def __init__(self, state: State, ledger: Ledger, rng: Randomness, coins: Coins) -> None:
         self._state, self._ledger, self._rng, self._coins = state, ledger, rng, coins
-        self._limits, self._pins = limits, Pins(ledger, coins)
-
-    def pin(self, book: CodebooksInForce, now: float, *, fresh: bool) -> tuple[CodebooksInForce, bool]:
-        """The book with all pins that there are, and whether none is missing; a `fresh` bundle makes those that are."""
-        with self._state.reading() as connection:
-            book = replace(book, pins=read_pins(connection, book, self._limits))
-            enabled = enabled_since(connection)
-        if enabled is None or now >= book.expires:
-            return book, False
-        since = min(enabled, now)  # a clock that was ahead when consent was given does not keep out the current period
-        periods = [period for period in _open_periods(book, now) if since < period.end]
-        self._state.vouch(Lane.STEADY.value)
-        if self._pins.are_made(book, periods) or not fresh:
-            return book, self._pins.are_made(book, periods)
-        with self._state.transaction() as connection:
-            if enabled_since(connection) is not None:
-                self._state.check(connection, Lane.STEADY.value)
-                self._pins.make(connection, book, periods, now)
-            book = replace(book, pins=read_pins(connection, book, self._limits))
-        self._state.vouch(Lane.STEADY.value)  # at once, and not when something is recorded
-        return book, self._pins.are_made(book, periods)
 
     def settle(self, book: CodebooksInForce, lane: Lane, now: float) -> Settled:
         """Randomize what is due in a lane: what ended periods hold, and the declared `missing` where they hold nothing;
@@ -121,10 +94,6 @@ class Randomizer:
                 counts[Event(Kind.DROPPED, "outbox-full")] = dropped
         return Settled(counts, len(settled))
 
-    def sweep(self, moment: Moment) -> Counter[Event]:
-        """Delete what is over, and what a wrong clock left. What was lost so, by reason."""
-        return sweep(self._state, self._ledger, moment)
-
     def _has_work(self, connection: sqlite3.Connection, book: CodebooksInForce, lane: Lane, now: float) -> bool:
         """Whether an ended period still owes what metrics with `missing` report; of the others, whether anything was
         recorded."""
@@ -142,7 +111,7 @@ class Randomizer:
         against."""
         if book.calendar is None:
             return
-        oldest = book.calendar.index_at(now) - _PERIODS_TO_CATCH_UP
+        oldest = book.calendar.index_at(now) - PERIODS_TO_CATCH_UP
         for name, index in kept:
             period = book.calendar.period(index)
             pin = book.pin(period)
@@ -256,21 +225,6 @@ def _reduced(metric: Metric, found: _Kept) -> tuple[object, str | None]:
     except (HubbubError, ValueError, LookupError, TypeError):
         return metric.missing, "invalid"
     return value, None
-
-
-def _open_periods(book: CodebooksInForce, now: float) -> Iterator[Period]:
-    """The current period, and those that have ended and still take reports, newest first, as far back as a device
-    catches up."""
-    if book.calendar is None:
-        return
-    current = book.calendar.index_at(now)
-    for index in range(current, max(current - 1 - _PERIODS_TO_CATCH_UP, -1), -1):
-        page = book.newest_page(index)
-        if page is None or page.codebook is None:
-            continue
-        period = book.calendar.period(index)
-        if now < period.closes_at(page.codebook.collection.grace):
-            yield period
 
 
 def _pinned(book: CodebooksInForce, now: float) -> Iterator[tuple[Period, Pin]]:

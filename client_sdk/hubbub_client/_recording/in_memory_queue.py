@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from hubbub.reduce import Value
 
-__all__ = ["MOST_VALUES", "Early", "WaitingRoom", "small_copy"]
+__all__ = ["MOST_VALUES", "InMemoryQueue", "QueuedValue", "small_copy"]
 
 MOST_VALUES = 1_000
 _LONGEST_TEXT = 2_000
@@ -25,7 +25,7 @@ Plain: TypeAlias = "Value | dict[str, bool | str | float]"
 """As an app recorded it, one level deep; or as a metric keeps it."""
 
 
-class Early(NamedTuple):
+class QueuedValue(NamedTuple):
     """A value, the name it was recorded under, and when."""
 
     at: float
@@ -33,41 +33,45 @@ class Early(NamedTuple):
     value: Plain
 
     def __repr__(self) -> str:
-        return f"Early(at={self.at}, name={self.name!r})"  # the value is nobody's business
+        return f"QueuedValue(at={self.at}, name={self.name!r})"  # a value is shown nowhere
 
 
-class WaitingRoom:
-    """First in, first out; so many and no more; forgotten with the process."""
+class InMemoryQueue:
+    """First in, first out; at most `MOST_VALUES`; forgotten with the process."""
 
     def __init__(self) -> None:
-        self._values: deque[Early] = deque()
+        self._values: deque[QueuedValue] = deque()
 
     def __len__(self) -> int:
         return len(self._values)
 
-    def put(self, early: Early) -> bool:
+    def put(self, queued: QueuedValue) -> bool:
         """False: no room."""
         if len(self._values) >= MOST_VALUES:
             return False
-        self._values.append(Early(early.at, early.name[:_LONGEST_TEXT], early.value))
+        self._values.append(QueuedValue(queued.at, queued.name[:_LONGEST_TEXT], queued.value))
         return True
 
-    def first(self) -> Early | None:
+    def first(self) -> QueuedValue | None:
         try:
             return self._values[0]
         except IndexError:
             return None
 
-    def done(self, early: Early) -> None:
-        """Take it away, unless a withdrawal has emptied the room meanwhile."""
+    def done(self, queued: QueuedValue) -> None:
+        """Take it away, unless a withdrawal has emptied the queue meanwhile."""
         try:
-            if self._values[0] is early:
+            if self._values[0] is queued:
                 self._values.popleft()
         except IndexError:
             pass
 
     def clear(self) -> None:
         self._values.clear()
+
+    def forked(self) -> None:
+        """In a child: the parent records what was waiting."""
+        self._values = deque()
 
 
 def small_copy(value: object) -> Plain | None:

@@ -14,7 +14,7 @@ from hubbub_client._budget.ledger import Decision, Ledger
 from hubbub_client._codebooks.in_force import CodebooksInForce, Page, is_expired
 from hubbub_client._consent.participation import enabled_since
 from hubbub_client._counters import Kind
-from hubbub_client._recording.in_memory_queue import Early, WaitingRoom, small_copy
+from hubbub_client._recording.in_memory_queue import InMemoryQueue, QueuedValue, small_copy
 from hubbub_client._state.errors import Busy
 from hubbub_client.outcome import Outcome, UnknownMetric, WrongValue
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Intake"]
 
-_AT_MOST = 16
+_A_FEW = 16
 """Waiting values that one `record` writes besides its own; the next pass writes the rest."""
 _LONGEST_WORD = 100
 """Characters of an unknown name that are looked at and shown: someone may have passed a whole text."""
@@ -53,9 +53,10 @@ class _NotOnFile(Busy):
 class Intake:
     """The first two verbs: record and reduce."""
 
-    def __init__(self, state: State, ledger: Ledger, rng: Randomness, counts: Counts) -> None:
+    def __init__(self, state: State, ledger: Ledger, rng: Randomness, counts: Counts, queue: InMemoryQueue) -> None:
         self._state, self._ledger, self._rng, self._counts = state, ledger, rng, counts
-        self._waiting = WaitingRoom()
+        self.queue = queue
+        """Values that wait for a first codebook, or for the file."""
         self._emptying = threading.Lock()
         self._hints: dict[str, str] = {}
 
@@ -63,7 +64,7 @@ class Intake:
         """Take a value, now or into the waiting room. UnknownMetric and WrongValue are for strict clients."""
         if book is None:
             return self._wait(name, value, now, Outcome.WAITING)
-        if len(self._waiting) == 0:
+        if len(self.queue) == 0:
             try:
                 return self._take(book, name, value, at=now, now=now)
             except _NotOnFile:
@@ -73,7 +74,7 @@ class Intake:
         found = self._found(book, name, at=now, now=now)
         if isinstance(found, Outcome):
             return found
-        return self._queue(Early(now, name, self._recorded(found[1], value)), Outcome.RECORDED)
+        return self._queue(QueuedValue(now, name, self._recorded(found[1], value)), Outcome.RECORDED)
 
     def empty(self, book: CodebooksInForce, now: float, may: Callable[[], bool], most: int | None = None) -> None:
         """Write what waits, each value at its own time and in order, as long as one may. One thread at a time."""
@@ -81,33 +82,25 @@ class Intake:
         if not emptying.acquire(blocking=False):
             return
         try:
-            while (early := self._waiting.first()) and may() and most != 0:
+            while (queued := self.queue.first()) and may() and most != 0:
                 try:
-                    outcome = self._take(book, early.name, early.value, at=early.at, now=now)
+                    outcome = self._take(book, queued.name, queued.value, at=queued.at, now=now)
                 except HubbubError:
                     outcome = Outcome.INVALID
                 except Busy:
                     return
-                self._waiting.done(early)  # only now: what could not be written stays
+                self.queue.done(queued)  # only now: what could not be written stays
                 self._counts.add(Kind.LATE, outcome.value)
                 most = most if most is None else most - 1
         finally:
             emptying.release()
 
-    def waiting(self) -> int:
-        return len(self._waiting)
-
-    def hurry(self, book: CodebooksInForce, now: float, may: Callable[[], bool]) -> None:
-        """Write a few of those that wait: what a `record` has time for."""
-        self.empty(book, now, may, _AT_MOST)
-
-    def forget(self) -> None:
-        """Without consent nothing is kept, not even in memory."""
-        self._waiting.clear()
+    def empty_a_few(self, book: CodebooksInForce, now: float, may: Callable[[], bool]) -> None:
+        """As many as a `record` has time for."""
+        self.empty(book, now, may, _A_FEW)
 
     def forked(self) -> None:
-        """In a child: the parent records what was waiting."""
-        self._waiting = WaitingRoom()
+        self.queue.forked()
         self._emptying = threading.Lock()
 
     # -- one value ------------------------------------------------------------------------------
@@ -115,10 +108,10 @@ class Intake:
     def _wait(self, name: str, value: object, now: float, outcome: Outcome) -> Outcome:
         if not isinstance(name, str) or (small := small_copy(value)) is None:
             return Outcome.INVALID
-        return self._queue(Early(now, name, small), outcome)
+        return self._queue(QueuedValue(now, name, small), outcome)
 
-    def _queue(self, early: Early, outcome: Outcome) -> Outcome:
-        if not self._waiting.put(early):
+    def _queue(self, queued: QueuedValue, outcome: Outcome) -> Outcome:
+        if not self.queue.put(queued):
             self._counts.add(Kind.LOST, "no-room")
             return Outcome.EXPIRED
         return outcome

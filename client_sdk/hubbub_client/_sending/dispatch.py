@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.refusals import Action
 from hubbub.sealing import Sealer
-from hubbub.wire import ReportHeader
+from hubbub.wire import Plaintext, ReportHeader, encode_report
 from hubbub_client._counters import Event, Kind
 from hubbub_client._process.fork import no_fork
-from hubbub_client._randomizing.draw import seal
 from hubbub_client._sending.outbox import Lane, Outbox, Waiting
 from hubbub_client._sending.upload import Verdict, chunks, upload
 
@@ -19,9 +18,10 @@ if TYPE_CHECKING:
 
     from hubbub_client._codebooks.in_force import CodebooksInForce
     from hubbub_client._http.transport import Transport
+    from hubbub_client._randomizing.draw import Draw
     from hubbub_client._state.database import State
 
-__all__ = ["Dispatch", "Round"]
+__all__ = ["Dispatch", "Round", "seal"]
 
 MOST_REPORTS = 1_000
 MOST_BYTES = 512 * 1024
@@ -124,6 +124,13 @@ class Dispatch:
                 for report, key, sealed in made:
                     Outbox.seal(connection, report, key, sealed)
         return len(made)
+
+
+def seal(header: ReportHeader, drawn: Draw, sealer: Sealer) -> bytes:
+    """The report as it is uploaded."""
+    plaintext = Plaintext(header.period, drawn.nonce, drawn.payload).encode()
+    with no_fork():
+        return encode_report(header, sealer.seal(header, plaintext))
 
 
 def _keys(book: CodebooksInForce) -> dict[int, tuple[int, bytes]]:

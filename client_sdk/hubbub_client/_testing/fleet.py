@@ -25,8 +25,9 @@ from hubbub.wire import ReportHeader
 from hubbub_client._codebooks.bundle_cache import fetch_bundle, signer_of, trust_anchors
 from hubbub_client._codebooks.in_force import CodebooksInForce
 from hubbub_client._http.transport import CannotReach, HttpTransport, Transport
-from hubbub_client._randomizing.draw import draw, in_share, seal
+from hubbub_client._randomizing.draw import draw, in_share
 from hubbub_client._sending.backoff import Pace
+from hubbub_client._sending.dispatch import seal
 from hubbub_client._sending.upload import upload
 
 __all__ = ["Delivered", "Fleet"]

@@ -17,7 +17,8 @@ from hubbub.wire import ReportHeader
 from hubbub_client import Client, Outcome
 from hubbub_client._budget.device_limits import NO_LIMITS, Limits
 from hubbub_client._budget.ledger import Decision, Ledger
-from hubbub_client._randomizing.draw import draw, seal
+from hubbub_client._randomizing.draw import draw
+from hubbub_client._sending.dispatch import seal
 from hubbub_client._state.database import State
 from hubbub_client._state.schema import VERSION
 from hubbub_client.testing import MemoryTransport

@@ -140,7 +140,7 @@ def test_a_value_that_was_on_its_way_when_someone_switched_off_is_not_kept(world
         return True
 
     client = world.ready(consent=answer)
-    client._participation.doubt()
+    client._gate._participation.doubt()
     switching_off = True
 
     assert client.record("startup_ms", SECRET) is Outcome.DISABLED
@@ -166,10 +166,10 @@ def test_an_answer_that_is_being_written_does_not_undo_a_later_one(
                 switch.start()
                 time.sleep(0.3)  # it is about to withdraw now
 
-    client._participation.doubt()
+    client._gate._participation.doubt()
     with monkeypatch.context() as patched:
         patched.setattr(client._state, "transaction", slow)
-        client._participation.answer(True, world.time.now)
+        client._gate._participation.answer(True, world.time.now)
         switch.join()
 
     assert rows(world, "reductions") == []

@@ -218,7 +218,7 @@ def test_a_value_on_its_way_to_the_disk_does_not_get_there_after_a_withdrawal(wo
     assert rows(world, "reductions") == []
     given = still
     assert client.flush(0) is still
-    assert client._intake.waiting() == 0
+    assert len(client._intake.queue) == 0
     assert reduced(world) == ([{"count": 1, "value": 7.0}] if still else [])
     assert client.record("startup_ms", 7) is (Outcome.RECORDED if still else Outcome.DISABLED)
 

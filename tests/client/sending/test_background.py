@@ -75,7 +75,7 @@ def test_the_thread_starts_with_the_client_and_no_record_starts_or_wakes_one(
         with monkeypatch.context() as patched:
             patched.setattr(client._worker, "wake", woken.append)
             assert client.record("theme", "dark") is Outcome.WAITING
-            wait_for(lambda: client._intake.waiting() == 0)
+            wait_for(lambda: len(client._intake.queue) == 0)
             assert client.record("startup_ms", 3) is Outcome.RECORDED
         assert woken == []
         assert senders() - before == started_with_it

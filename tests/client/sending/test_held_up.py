@@ -177,7 +177,7 @@ def test_what_is_recorded_while_the_client_is_closing_is_refused_and_not_kept(wo
         assert sending.wait(PATIENCE)
         wait_for(lambda: client._closing)  # it may be the background thread that sends
         assert client.record("startup_ms", SECRET) is Outcome.DISABLED
-        assert client._intake.waiting() == 0
+        assert len(client._intake.queue) == 0
     finally:
         go_on.set()
         closing.join()

@@ -63,12 +63,12 @@ def test_of_two_processes_that_seal_one_report_the_first_wins(world: World) -> N
     client = world.ready()
     client.record("theme", "dark")
     assert client.flush(0)
-    assert client._cycle.book is not None
+    assert client._cycle.codebooks.in_force is not None
     with client._state.reading() as connection:
         seen_by_both = Outbox.all(connection, Lane.OCCASIONAL)
     kept = []
     for _ in range(2):
-        assert Dispatch(client._state)._seal(seen_by_both, client._cycle.book) == 1
+        assert Dispatch(client._state)._seal(seen_by_both, client._cycle.codebooks.in_force) == 1
         with client._state.reading() as connection:
             kept += [report.sealed for report in Outbox.all(connection, Lane.OCCASIONAL)]
     assert kept[0] is not None

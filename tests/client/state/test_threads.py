@@ -131,7 +131,7 @@ def test_consent_withdrawn_under_the_feet_of_its_threads_leaves_no_value_behind(
 
     assert set(together(THREADS, act)) <= {Outcome.RECORDED, Outcome.DISABLED}
     assert client.record("startup_ms", 1) is Outcome.DISABLED
-    assert client._intake.waiting() == 0
+    assert len(client._intake.queue) == 0
     assert rows(world, "reductions") == rows(world, "outbox") == []
     client.close()
 

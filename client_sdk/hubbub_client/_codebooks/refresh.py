@@ -1,0 +1,138 @@
+"""Refresh of the codebooks in force: from the cache, or from the shuffler when the bundle is stale.
+
+When a device fetches depends on times, coins and what the shuffler answered. It never depends on what was recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hubbub.problems import BundleError
+from hubbub_client._codebooks.in_force import CodebooksInForce
+from hubbub_client._counters import Kind
+from hubbub_client._http.transport import CannotReach
+
+if TYPE_CHECKING:
+    from hubbub.bundle import Bundle
+    from hubbub.codebook import Codebook
+    from hubbub_client._budget.device_limits import Limits
+    from hubbub_client._codebooks.bundle_cache import BundleCache
+    from hubbub_client._codebooks.period_codebook_pins import Pins
+    from hubbub_client._counters import Counts
+    from hubbub_client._http.transport import Transport
+
+__all__ = ["Codebooks", "Refreshed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """The outcome of a refresh."""
+
+    codebooks: CodebooksInForce | None
+    """What to send by. None: there is no bundle, or the shuffler serves one that is refused, so nothing is sent."""
+    is_fresh: bool = False
+    """Whether the bundle is as new as one can ask for: only then are periods pinned by it."""
+    retry_after: float = 0.0
+    """Seconds that the shuffler asks to be left alone."""
+
+
+@dataclass
+class Codebooks:
+    """The codebooks that one client records and sends by. One cycle at a time changes them."""
+
+    cache: BundleCache
+    pins: Pins
+    limits: Limits
+    counts: Counts
+    shipped: Codebook | None
+    """The one that came with the app: values are recorded by it until there is a bundle."""
+    in_force: CodebooksInForce | None = None
+    fetch_failed: bool = False
+    """Whether the last attempt to get a bundle failed."""
+    _refused: bool = False
+    """Whether the last bundle that was served was refused."""
+    _outdated: bool = False
+    """Whether a shuffler refused a key of the bundle: a newer one may say what became of it."""
+
+    def load(self) -> CodebooksInForce | None:
+        """Begin with the cached bundle, or else with the codebook that came with the app. Returns the cached ones."""
+        if self.shipped is not None:
+            self.cache.package(self.shipped)
+        cached = self._cached()
+        if cached is None and self.shipped is not None:
+            self._use(CodebooksInForce.before_any_bundle(self.shipped, self.limits))
+        return cached
+
+    def held(self, now: float) -> Refreshed:
+        """What this device has, without a request."""
+        current = self._current()
+        if current is None or current.bundle is None or self._outdated:
+            return Refreshed(current)
+        return Refreshed(current, self.cache.is_fresh(current.bundle, now))
+
+    def refresh(self, transport: Transport, now: float, *, spread: bool) -> Refreshed:
+        """What this device has, or a newer bundle when that is stale; with `spread`, by the worker's time."""
+        current = self._current()
+        bundle = current.bundle if current is not None else None
+        if bundle is not None and not self._outdated and self.cache.is_fresh(bundle, now, spread=spread):
+            return Refreshed(current, self.cache.is_fresh(bundle, now))
+        self.fetch_failed = True
+        try:
+            fetched = self.cache.fetch(transport, bundle, now)
+        except CannotReach as error:
+            self.counts.add(Kind.BUNDLE, "CannotReach")
+            return Refreshed(current, retry_after=error.retry_after)
+        except BundleError as error:
+            self._say_refused(error)
+            self._refused = True
+            return Refreshed(None)
+        self._outdated = self.fetch_failed = self._refused = False
+        if bundle is None or fetched.digest != bundle.digest:
+            current = self._use_bundle(fetched)
+        return Refreshed(current, is_fresh=True)
+
+    def refetch(self, transport: Transport, now: float) -> Refreshed:
+        """Fetch, however fresh the bundle is: a shuffler refused one of its keys."""
+        self._outdated = True
+        return self.refresh(transport, now, spread=False)
+
+    def pin(self, codebooks: CodebooksInForce, now: float, *, fresh: bool) -> tuple[CodebooksInForce, bool]:
+        """The codebooks with their pins, and whether none is missing."""
+        self.in_force, complete = self.pins.pin(codebooks, now, fresh=fresh)
+        return self.in_force, complete
+
+    def may_send(self, now: float) -> bool:
+        """Nothing is sent without a bundle, or by one that has expired, or after one that was refused."""
+        current = self.in_force
+        return current is not None and current.bundle is not None and now < current.expires and not self._refused
+
+    def _current(self) -> CodebooksInForce | None:
+        current = self.in_force
+        return current if current is not None and current.bundle is not None else self._cached()
+
+    def _cached(self) -> CodebooksInForce | None:
+        try:
+            bundle = self.cache.cached()
+        except BundleError as error:
+            self._say_refused(error)
+            return None
+        return None if bundle is None else self._use_bundle(bundle)
+
+    def _use_bundle(self, bundle: Bundle) -> CodebooksInForce:
+        pins = self.in_force.pins if self.in_force is not None else {}
+        return self._use(replace(CodebooksInForce.read(bundle, self.limits), pins=pins))
+
+    def _use(self, codebooks: CodebooksInForce) -> CodebooksInForce:
+        self.in_force = codebooks
+        for page in codebooks.pages:
+            if page.codebook is None:
+                self.counts.add(Kind.CODEBOOK, "unreadable")
+            elif page.refusal is not None:
+                self.counts.add(Kind.CODEBOOK, page.refusal)
+                self.counts.say(f"a codebook is not used, as this device does not allow it: {page.refusal}")
+        return codebooks
+
+    def _say_refused(self, error: BundleError) -> None:
+        self.counts.add(Kind.BUNDLE, type(error).__name__)
+        self.counts.say(f"a bundle is refused, so nothing is sent: {type(error).__name__}")

@@ -1,0 +1,82 @@
+"""The consent gate: asked before anything is recorded or sent.
+
+A cycle acts on the answer: it writes down since when there is consent, and deletes what must go without it. A `record`
+only asks. What it did about the answer could be seen from outside.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from hubbub_client._consent.participation import enabled_since, withdraw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hubbub_client._consent.consent import Consent
+    from hubbub_client._consent.participation import Participation
+    from hubbub_client._counters import Counts
+    from hubbub_client._recording.in_memory_queue import InMemoryQueue
+    from hubbub_client._state.database import State
+
+__all__ = ["ConsentGate"]
+
+
+class ConsentGate:
+    """Whether this client may record, and whether it may send. `close` shuts it for good."""
+
+    def __init__(
+        self,
+        consent: Consent,
+        participation: Participation,
+        state: State,
+        queue: InMemoryQueue,
+        counts: Counts,
+        clock: Callable[[], float],
+    ) -> None:
+        self._consent, self._participation, self._state = consent, participation, state
+        self._queue, self._counts, self._clock = queue, counts, clock
+        self._closed = False
+
+    def is_given(self) -> bool:
+        """What the person says now. Nothing is done about it."""
+        return self._consent.given()
+
+    def may_record(self) -> bool:
+        """Without consent, values that wait in memory are forgotten at once. The next cycle does the rest."""
+        return self._given()
+
+    def may_send(self) -> bool:
+        """Whether there is consent now. When the answer changes, what is kept on disk changes with it."""
+        if self._closed:
+            return False
+        given = self._given()
+        with nullcontext() if given else self._counts.guarding():  # without consent there is nothing else to do
+            self._participation.answer(given, self._clock())
+        return given
+
+    def is_on_file(self) -> bool:
+        """Whether the file, too, says that there is consent. Another process may have withdrawn it: then the answer is
+        written down again."""
+        with self._state.reading() as connection:
+            if enabled_since(connection) is not None:
+                return True
+        self._participation.doubt()
+        return self.may_send()
+
+    def withdrawn(self) -> None:
+        """The person switched this client off: act on it now."""
+        if self._closed:
+            withdraw(self._state.path.parent, self._clock())
+        self._participation.doubt()
+        self.may_send()
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _given(self) -> bool:
+        given = self._consent.given()
+        if not given:
+            self._queue.clear()
+        return given

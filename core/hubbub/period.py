@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
@@ -57,6 +57,8 @@ class Calendar:
     """All periods of one length, end to end."""
 
     seconds: int
+    origin: int = field(init=False, repr=False, compare=False)
+    """Start of period 0."""
 
     def __post_init__(self) -> None:
         if isinstance(self.seconds, bool) or not isinstance(self.seconds, int):
@@ -68,6 +70,7 @@ class Calendar:
                 f"a period divides a day evenly, or is whole days or weeks; {duration_text(self.seconds)} does not",
                 f'use "{duration_text(_nearest_length(self.seconds))}"',
             )
+        object.__setattr__(self, "origin", _MONDAY_BEFORE_EPOCH if self.seconds % WEEK == 0 else 0)
 
     @classmethod
     def parse(cls, text: object) -> Self:
@@ -76,11 +79,6 @@ class Calendar:
 
     def __str__(self) -> str:
         return duration_text(self.seconds)
-
-    @property
-    def origin(self) -> int:
-        """Start of period 0."""
-        return _MONDAY_BEFORE_EPOCH if self.seconds % WEEK == 0 else 0
 
     def index_at(self, time: float) -> int:
         """Index of the period that holds this time."""
@@ -134,23 +132,19 @@ class Period:
 
     calendar: Calendar
     index: int
+    start: int = field(init=False, repr=False, compare=False)
+    end: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.index, bool) or not isinstance(self.index, int):
             raise InvalidParameter(f"a period's index is a whole number, got {self.index!r}")
+        object.__setattr__(self, "start", self.calendar.origin + self.index * self.calendar.seconds)
+        object.__setattr__(self, "end", self.start + self.calendar.seconds)
         if not 0 <= self.index <= LARGEST_INDEX or self.end >= _END_OF_TIME:
             raise InvalidParameter(
                 f"the {self.calendar} period of index {self.index} is before 1970, after the year 9999 "
                 "or beyond 32 bits"
             )
-
-    @property
-    def start(self) -> int:
-        return self.calendar.origin + self.index * self.calendar.seconds
-
-    @property
-    def end(self) -> int:
-        return self.start + self.calendar.seconds
 
     @property
     def label(self) -> str:

@@ -37,10 +37,10 @@ from hubbub_client._integrity.witness import (
 from hubbub_client._state.errors import WitnessBehind
 from hubbub_client._state.sqlite import identity, transaction
 
-__all__ = ["Guard"]
+__all__ = ["IntegrityCheck"]
 
 
-class Guard:
+class IntegrityCheck:
     """Of one state file, under whatever inode. `clock` dates the end of a file that is lost."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
@@ -211,4 +211,8 @@ class Guard:
         return latest_charge(connection, self._clock() + IMPLAUSIBLE)
 
     def _inode(self) -> int:
-        return (identity(self._path) or (0, 0))[1]
+        """Of the file that is here now; 0 if there is none."""
+        try:
+            return self._path.stat().st_ino
+        except OSError:
+            return 0

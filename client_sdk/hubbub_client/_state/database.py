@@ -14,14 +14,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hubbub_client._counters import Counts, Kind
-from hubbub_client._integrity.integrity_check import Guard
+from hubbub_client._integrity.integrity_check import IntegrityCheck
 from hubbub_client._integrity.quarantine import Emptied, is_damage
 from hubbub_client._integrity.witness import read_witness
 from hubbub_client._process.fork import Forkable
 from hubbub_client._state.error_messages import BUSY, reason_of
 from hubbub_client._state.errors import FORK_EARLIER, Busy, NoDurableState
 from hubbub_client._state.schema import VERSION, NewerVersion, create, upgrade
-from hubbub_client._state.sqlite import be_patient, connect, identity, transaction, version_of
+from hubbub_client._state.sqlite import connect, identity, transaction, version_of
 
 __all__ = ["FILE_NAME", "Busy", "NoDurableState", "State"]
 
@@ -44,11 +44,20 @@ class _Link:
         self.lock = threading.RLock()
         self.connection: sqlite3.Connection | None = None
         self.file: tuple[int, int] | None = None
+        self.patience = -1.0
+        """Seconds that the connection waits for another process; below 0: not set yet."""
+
+    def waits(self, seconds: float) -> None:
+        """Set how long the connection waits for another process."""
+        if self.connection is not None and self.patience != seconds:
+            self.connection.execute(f"PRAGMA busy_timeout={int(1000 * seconds)}")
+            self.patience = seconds
 
     def close(self) -> None:
         if self.connection is not None:
             self.connection.close()
             self.connection = None
+            self.patience = -1.0
 
 
 class State(Forkable):
@@ -59,7 +68,7 @@ class State(Forkable):
     ) -> None:
         self._path = Path(directory) / FILE_NAME
         self._counts = counts or Counts()
-        self._guard = Guard(self._path, clock)
+        self._integrity = IntegrityCheck(self._path, clock)
         self._durable, self._quick = _Link(durable=True), _Link(durable=False)
         self._closed = self._had_file = self._lost_in_fork = False
         self.generation = 0
@@ -82,7 +91,7 @@ class State(Forkable):
         """A look without a promise; NoDurableState when there is nothing to look at."""
         with self._durable.lock, self._judging():
             connection = self._open(self._durable)
-            be_patient(connection, self._patience)
+            self._durable.waits(self._patience)
             yield connection
 
     @contextmanager
@@ -137,7 +146,7 @@ class State(Forkable):
         Ends with a small write: the first one into an empty log waits for the disk, and no `record` should.
         """
         with suppress(NoDurableState), self.reading() as connection:
-            be_patient(connection, self._patience if patient else 0.0)
+            self._durable.waits(self._patience if patient else 0.0)
             (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self.warm()
             return not busy
@@ -154,16 +163,16 @@ class State(Forkable):
         """Let the witness know of this file and of every charge, before more is charged or drawn for a lane;
         NoDurableState if it does not."""
         with self.reading() as connection:
-            self._guard.vouch(connection, lane)
+            self._integrity.vouch(connection, lane)
 
     def check(self, connection: sqlite3.Connection, lane: str) -> None:
         """Inside a transaction that charges or draws for a lane: nothing is forgotten since the file was opened."""
-        self._guard.check(connection, lane)
+        self._integrity.check(connection, lane)
         self._tell_of_mending()
 
     def _tell_of_mending(self) -> None:
-        if self._guard.mended:
-            self._guard.mended = 0
+        if self._integrity.mended:
+            self._integrity.mended = 0
             self._counts.add(Kind.STATE, "mended")
             self._counts.say(
                 "a page of the state file was an older one, and is mended; check the disk, which loses writes"
@@ -175,7 +184,7 @@ class State(Forkable):
         with self.reading() as connection:
             if self.generation != generation:
                 raise NoDurableState("these reports are of a file that was put aside")
-            self._guard.attest(connection, lane)
+            self._integrity.attest(connection, lane)
 
     def log_pages(self) -> int:
         """How long the log has become, roughly."""
@@ -197,7 +206,7 @@ class State(Forkable):
             try:
                 if link.durable and link.connection is not None:
                     with suppress(sqlite3.Error):  # another process is using it: the last one to close does this
-                        be_patient(link.connection, 0.0)
+                        link.waits(0.0)
                         link.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 link.close()
             finally:
@@ -294,7 +303,7 @@ class State(Forkable):
         if self._durable.file not in (None, identity(self._path)):
             return  # another process was faster
         with suppress(OSError):  # or is, at this moment
-            self._guard.put_aside()
+            self._integrity.put_aside()
 
     def _connect(self, link: _Link) -> sqlite3.Connection:
         for _ in range(_TRIES):
@@ -309,11 +318,10 @@ class State(Forkable):
     def _connect_once(self, link: _Link) -> sqlite3.Connection:
         if not self._path.exists():
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            create(self._path, lambda connection: self._guard.begin(connection, had_file=self._had_file))
-        link.file = identity(
-            self._path
-        )  # before: what is opened is this file or a later one, and who looks again can tell
-        connection = connect(self._path, self._patience)
+            create(self._path, lambda connection: self._integrity.begin(connection, had_file=self._had_file))
+        # Asked first: what is opened next is this file or a later one, and a second look can tell which.
+        link.file = identity(self._path)
+        connection = connect(self._path, self._patience if link.durable else 0.0)
         try:
             version = version_of(connection)
             if version == 0:
@@ -329,10 +337,8 @@ class State(Forkable):
                     if version != VERSION:  # another process may have been faster
                         upgrade(connection, version, read_witness(self._path))
             if link.durable:
-                self._guard.examine(connection, link.file)
+                self._integrity.examine(connection, link.file)
                 self._tell_of_mending()
-            else:
-                be_patient(connection, 0.0)
         except BaseException:
             connection.close()
             raise

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["OURS", "be_patient", "connect", "identity", "transaction", "version_of"]
+__all__ = ["OURS", "connect", "identity", "transaction", "version_of"]
 
 OURS = "hubbub_5"
 """A function that every connection of this version has, and none of an older one. Triggers on the account call it, so
@@ -33,10 +33,6 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-def be_patient(connection: sqlite3.Connection, seconds: float) -> None:
-    connection.execute(f"PRAGMA busy_timeout={int(1000 * seconds)}")
 
 
 def version_of(connection: sqlite3.Connection) -> int:

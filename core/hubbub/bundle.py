@@ -85,6 +85,7 @@ def sign(
     max_age: int,
     last: int | None,
     sequence: int | None = None,
+    off: Collection[bytes] = (),
 ) -> bytes:
     """A new bundle. `last` is the newest sequence ever signed with this key (None: there was none).
 
@@ -105,6 +106,7 @@ def sign(
         max_age=max_age,
         codebooks=tuple(codebooks),
         keys=tuple(keys),
+        off=frozenset(off),
     )
     raw = canonical_bytes(body.document())
     read_body(read_json(raw))  # never sign what a device would refuse
@@ -135,9 +137,13 @@ def verify(raw: bytes, trust: Collection[str], now: float, seen: Seen | None = N
         )
     _check_signature(anchors[signer], signature, raw_body)
     try:
-        body = read_body(read_json(raw_body))
+        document = read_json(raw_body)
+        is_canonical = canonical_bytes(document) == raw_body
     except ValueError as error:
         raise MalformedBundle(f"the signed document is not strict JSON: {error}") from error
+    if not is_canonical:
+        raise MalformedBundle("the signed document is not in canonical form: it was signed by other software")
+    body = read_body(document)
     if now >= body.expires:
         expired = ExpiredBundle(
             f"the bundle expired at {body.expires} (Unix time) and it is {now:.0f}: fetch a new one, "

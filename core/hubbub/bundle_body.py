@@ -45,6 +45,8 @@ class BundledCodebook:
 
     first_period: int
     document: dict[str, Json]
+    off: frozenset[bytes] = frozenset()
+    """Ids of the metrics that the bundle switches off."""
     collection: str = field(init=False)
     calendar: Calendar = field(init=False)
     grace: int = field(init=False)
@@ -59,13 +61,13 @@ class BundledCodebook:
         grace = collection.whole("grace", 1)
         metrics = tuple(
             MetricHeader(
-                id=metric.hexadecimal("id", 16),
+                id=(id_ := metric.hexadecimal("id", 16)),
                 name=metric.text("name"),
                 report_bytes=metric.whole("report_bytes", 1),
                 calendar=calendar,
                 grace=grace,
                 min_batch=metric.whole("min_batch", 2),
-                enabled=metric.flag("enabled"),
+                enabled=metric.flag("enabled") and id_ not in self.off,
             )
             for metric in codebook.members("metrics")
         )
@@ -83,7 +85,8 @@ class BundledCodebook:
 class SealingKey:
     """A public key for the periods from `first_period` to `last_period`, both included.
 
-    `pending` keys are published ahead of their first period; `revoked` ones seal nothing any more.
+    `pending` keys are published ahead of their first period; `revoked` ones seal nothing any more. A key of a suite that
+    this software does not know seals nothing here, and its periods have no other.
     """
 
     id: int
@@ -92,6 +95,11 @@ class SealingKey:
     last_period: int
     state: KeyState = "active"
     suite: str = SUITE
+
+    @property
+    def usable(self) -> bool:
+        """Whether this software can seal with it, and may."""
+        return self.state != "revoked" and self.suite == SUITE
 
     def covers(self, period: int) -> bool:
         return self.first_period <= period <= self.last_period
@@ -119,6 +127,8 @@ class Body:
     """Seconds for which a relay or a device need not ask again."""
     codebooks: tuple[BundledCodebook, ...]
     keys: tuple[SealingKey, ...]
+    off: frozenset[bytes] = frozenset()
+    """Ids of metrics that are switched off: at once, in every period, whatever their codebook says."""
 
     def in_force(self, period: int) -> BundledCodebook | None:
         """The one codebook of this period: where two were, a name could have two ids, and its crowd be split."""
@@ -130,8 +140,8 @@ class Body:
         return next((metric for metric in codebook.metrics if metric.id == id), None) if codebook else None
 
     def key_for(self, period: int) -> SealingKey | None:
-        """The one key that seals this period."""
-        return next((key for key in self.keys if key.state != "revoked" and key.covers(period)), None)
+        """The one key that seals this period, if this software knows how."""
+        return next((key for key in self.keys if key.usable and key.covers(period)), None)
 
     def document(self) -> dict[str, Json]:
         return {
@@ -145,6 +155,7 @@ class Body:
                 {"first_period": codebook.first_period, "codebook": codebook.document} for codebook in self.codebooks
             ],
             "keys": [key.document() for key in self.keys],
+            **({"off": [id_.hex() for id_ in sorted(self.off)]} if self.off else {}),
         }
 
 
@@ -153,6 +164,7 @@ def read_body(document: Json) -> Body:
     body = _Members(document, "bundle")
     if body.text("format") != FORMAT:
         body.refuse("format", f"this software reads {FORMAT!r}; update it")
+    off = frozenset(body.ids("off"))
     read = Body(
         collection=body.text("collection"),
         sequence=body.whole("sequence", 0),
@@ -160,21 +172,22 @@ def read_body(document: Json) -> Body:
         expires=body.whole("expires", body.whole("issued", 0) + 1),
         max_age=body.whole("max_age", 0),
         codebooks=tuple(
-            BundledCodebook(entry.whole("first_period", 0, LARGEST_INDEX), entry.member("codebook").document)
+            BundledCodebook(entry.whole("first_period", 0, LARGEST_INDEX), entry.member("codebook").document, off)
             for entry in body.members("codebooks")
         ),
         keys=tuple(_read_key(key) for key in body.members("keys")),
+        off=off,
     )
     _refuse_contradictions(read)
     return read
 
 
 def _read_key(key: _Members) -> SealingKey:
-    first = key.whole("first_period", 0, LARGEST_INDEX)
+    first, suite = key.whole("first_period", 0, LARGEST_INDEX), key.text("suite")
     return SealingKey(
         id=key.whole("id", 0, 255),
-        suite=key.one_of("suite", (SUITE,)),
-        public_key=key.base64("public_key", 32),
+        suite=suite,
+        public_key=key.base64("public_key", 32 if suite == SUITE else None),
         first_period=first,
         last_period=key.whole("last_period", first, LARGEST_INDEX),
         state=_state(key.one_of("state", get_args(KeyState))),
@@ -202,8 +215,8 @@ def _refuse_contradictions(body: Body) -> None:
     ids = [key.id for key in body.keys]
     if len(set(ids)) != len(ids):
         raise MalformedBundle("bundle.keys: two keys have the same id")
-    usable = sorted((k for k in body.keys if k.state != "revoked"), key=lambda k: k.first_period)
-    for key, after in pairwise(usable):
+    standing = sorted((k for k in body.keys if k.state != "revoked"), key=lambda k: k.first_period)
+    for key, after in pairwise(standing):
         if after.first_period <= key.last_period:
             raise MalformedBundle(f"bundle.keys: keys {key.id} and {after.id} both seal period {after.first_period}")
 
@@ -250,7 +263,16 @@ class _Members:
             data = b""
         return data if len(data) == size and data.hex() == value else self.refuse(name, f"expected {size} bytes in hex")
 
-    def base64(self, name: str, size: int) -> bytes:
+    def ids(self, name: str) -> list[bytes]:
+        """Metric ids in ascending order, each once; none where the member is left out."""
+        if name not in self.document:
+            return []
+        listed = self.document[name]
+        found = listed if isinstance(listed, list) and listed else self.refuse(name, "expected a list of metric ids")
+        ids = [_Members({name: one}, self.path).hexadecimal(name, 16) for one in found]
+        return ids if ids == sorted(set(ids)) else self.refuse(name, "ids must ascend, each once")
+
+    def base64(self, name: str, size: int | None) -> bytes:
         try:
             return read_base64(self.text(name), size)
         except ValueError as error:

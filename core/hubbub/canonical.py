@@ -1,7 +1,8 @@
 """Canonical JSON: one byte string for each document, so that documents can be hashed, signed and compared.
 
 Keys sorted, no spaces, ASCII only. No floats at all (two languages print them differently; decimals travel
-as strings) and no integer beyond 2^53 (JavaScript would round it; big ones travel as strings too).
+as strings) and no integer beyond 2^53 - 1 (in JavaScript 2^53 and 2^53 + 1 are one number; big ones travel as
+strings too).
 Reading is as strict: a key given twice is refused, since two readers could see two documents in one.
 """
 
@@ -15,7 +16,7 @@ __all__ = ["LARGEST_INTEGER", "Json", "canonical_bytes", "digest", "read_json"]
 
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
-LARGEST_INTEGER = 2**53
+LARGEST_INTEGER = 2**53 - 1
 
 
 def canonical_bytes(document: Json) -> bytes:
@@ -62,7 +63,7 @@ def _refuse_uncanonical(document: object) -> None:
             return
         case int():
             if abs(document) > LARGEST_INTEGER:
-                raise ValueError(f"{document} is beyond 2^53; write it as a string")
+                raise ValueError(f"{document} is beyond 2^53 - 1; write it as a string")
         case list():
             for item in document:
                 _refuse_uncanonical(item)

@@ -47,8 +47,8 @@ def base64_text(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
-def read_base64(text: str, size: int) -> bytes:
-    """Exactly `size` bytes, or ValueError.
+def read_base64(text: str, size: int | None) -> bytes:
+    """Exactly `size` bytes (None: one or more), or ValueError.
 
     Each byte string has one spelling: a decoder ignores the spare bits of the last letter, and with them a
     signed document could be changed without its signature noticing.
@@ -57,6 +57,6 @@ def read_base64(text: str, size: int) -> bytes:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
         raise ValueError("it is not base64url") from error
-    if len(data) != size or base64_text(data) != text:
-        raise ValueError(f"it is not {size} bytes in base64url without padding")
+    if len(data) != (size or max(len(data), 1)) or base64_text(data) != text:
+        raise ValueError(f"it is not {size or 'one or more'} bytes in base64url without padding")
     return data

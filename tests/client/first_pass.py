@@ -100,7 +100,7 @@ def main(way: str, address: str, directory: str, ca_file: str, *moments: str) ->
     if "reading" in awaited:
         from hubbub.codebook import Codebook
 
-        Codebook.from_compiled = locked("reading", Codebook.from_compiled)  # type: ignore[method-assign]
+        Codebook.received = locked("reading", Codebook.received)  # type: ignore[method-assign]
     ssl.SSLSocket.do_handshake = locked("handshake", ssl.SSLSocket.do_handshake)  # type: ignore[method-assign]
     began = time.monotonic()
     if way == "sender":

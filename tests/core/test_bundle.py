@@ -71,7 +71,8 @@ def resigned(change: Callable[[dict[str, Any]], object]) -> bytes:
     """A bundle whose body was changed and signed again by the trusted key: only reading can refuse it."""
     body = json.loads(signed().split(b"\n", 2)[2])
     change(body)
-    return enveloped(json.dumps(body).encode())
+    spelled = json.dumps(body, sort_keys=True, separators=(",", ":"))  # also what has no canonical form, such as floats
+    return enveloped(spelled.encode())
 
 
 def enveloped(body: bytes) -> bytes:
@@ -263,7 +264,14 @@ def test_a_bundle_beyond_the_size_limit_is_refused_unread() -> None:
             id="one name, two ids",
         ),
         pytest.param(lambda b: b["keys"][0].update(id=256), id="key id beyond u8"),
-        pytest.param(lambda b: b["keys"][0].update(suite="rot13"), id="unknown suite"),
+        pytest.param(lambda b: b["keys"][0].update(suite=""), id="nameless suite"),
+        pytest.param(lambda b: b["keys"][0].update(suite="rot13", public_key=""), id="no key of an unknown suite"),
+        pytest.param(lambda b: b["keys"].append(dict(b["keys"][0], id=2, suite="rot13")), id="two suites for a period"),
+        pytest.param(lambda b: b.update(off=[]), id="an empty list of what is off"),
+        pytest.param(lambda b: b.update(off=["00"]), id="a short id that is off"),
+        pytest.param(lambda b: b.update(off=["01" * 16, "00" * 16]), id="what is off does not ascend"),
+        pytest.param(lambda b: b.update(off=["00" * 16] * 2), id="the same is off twice"),
+        pytest.param(lambda b: b.update(off={"00" * 16: True}), id="what is off as an object"),
         pytest.param(lambda b: b["keys"][0].update(state="retired"), id="unknown state"),
         pytest.param(lambda b: b["keys"][0].update(public_key="AA"), id="short key"),
         pytest.param(lambda b: b["keys"][0].update(last_period=19_999), id="key ends before it starts"),
@@ -298,6 +306,39 @@ def test_signing_refuses_what_a_device_would_refuse() -> None:
 
 def test_a_member_that_is_not_known_yet_is_ignored() -> None:
     assert verify(resigned(lambda b: b.update(motd="hello")), TRUST, NOW).body.collection == "photo-app"
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_body_in_another_spelling_than_the_canonical_one_is_malformed(indent: int | None) -> None:
+    """A reader without a strict parser writes the body canonically and compares: so it sees what we see."""
+    body = json.loads(signed().split(b"\n", 2)[2])
+    other = json.dumps(body, sort_keys=True, indent=indent).encode().replace(b"\n", b"")
+
+    with pytest.raises(MalformedBundle, match="canonical"):
+        verify(enveloped(other), TRUST, NOW)
+
+
+def test_a_key_of_a_suite_that_is_not_known_seals_nothing_and_the_bundle_is_read() -> None:
+    keys = [sealing_key(1), sealing_key(2, 20_007, 20_013)]
+    newer = resigned(lambda b: b["keys"][0].update(suite="x-wing", public_key=base64_text(bytes(1216))))
+    body = verify(newer, TRUST, NOW).body
+
+    assert body.key_for(20_000) is None
+    assert [key.suite for key in body.keys] == ["x-wing"]
+    assert verify(signed(keys=keys), TRUST, NOW).body.key_for(20_007) == keys[1]
+
+
+def test_a_metric_that_the_bundle_switches_off_is_off_and_its_codebook_stays_what_it_was() -> None:
+    on, off = (verify(signed(off=ids), TRUST, NOW).body for ids in ((), [dark_mode_id()]))
+
+    assert (on.off, off.off) == (frozenset(), {dark_mode_id()})
+    assert [metric.enabled for body in (on, off) for metric in body.codebooks[0].metrics] == [True, False]
+    assert on.codebooks[0].document == off.codebooks[0].document
+    assert b'"off"' not in canonical_bytes(on.document())  # left out, so that older bundles keep their bytes
+
+
+def dark_mode_id() -> bytes:
+    return Codebook.from_toml(TOML).metric("dark_mode").id
 
 
 def test_a_revoked_key_seals_nothing_and_its_successor_does() -> None:

@@ -10,6 +10,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -293,14 +294,14 @@ def test_canonical_bytes_are_ascii_and_read_back(document: Any) -> None:
     assert canonical_bytes(read_json(raw)) == raw
 
 
-@pytest.mark.parametrize("document", [1.5, {"a": [1.0]}, 2**53 + 1, {1: 2}, b"x", {"a": {1, 2}}])
+@pytest.mark.parametrize("document", [1.5, {"a": [1.0]}, 2**53, -(2**53), {1: 2}, b"x", {"a": {1, 2}}])
 def test_what_two_languages_could_read_differently_has_no_canonical_form(document: Any) -> None:
     with pytest.raises(ValueError, match=r"canonical|string"):
         canonical_bytes(document)
 
 
 @pytest.mark.parametrize(
-    "raw", [b'{"a":1,"a":1}', b"1.0", b"1e3", b"NaN", b"-Infinity", b"9007199254740993", b'"\xc3\xbc"', b"1 2"]
+    "raw", [b'{"a":1,"a":1}', b"1.0", b"1e3", b"NaN", b"-Infinity", b"9007199254740992", b'"\xc3\xbc"', b"1 2"]
 )
 def test_json_that_two_readers_could_read_differently_is_refused(raw: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
@@ -309,3 +310,75 @@ def test_json_that_two_readers_could_read_differently_is_refused(raw: bytes) -> 
 
 def test_equal_documents_of_two_kinds_have_two_hashes() -> None:
     assert digest("a", {}) != digest("b", {})
+
+
+def renewed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    """The first vector after a change, under the id that its author would compute for it."""
+    document = json.loads(VECTORS[0]["compiled"])
+    change(document)
+    content = {name: member for name, member in document.items() if name != "id"}
+    return {**content, "id": digest("hubbub-01 codebook", content)[:16].hex()}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda d: d["metrics"][1].update(of_a_later_version=1), id="member"),
+        pytest.param(lambda d: d["metrics"][1].update(type="of a later version"), id="type"),
+        pytest.param(lambda d: d["metrics"][1]["mechanism"].update(name="of a later version"), id="mechanism"),
+        pytest.param(lambda d: d["metrics"][1].update(reduce="of a later version"), id="reducer"),
+        pytest.param(lambda d: d["metrics"][1].update(epsilon="2"), id="epsilon"),
+        pytest.param(lambda d: d["metrics"][1].update(id="00" * 16), id="id"),
+        pytest.param(lambda d: d["metrics"][1].update(notes="text"), id="notes"),
+    ],
+)
+def test_a_device_refuses_a_metric_that_it_does_not_understand_and_no_other(
+    change: Callable[[dict[str, Any]], object],
+) -> None:
+    document = renewed(change)
+    received, whole = Codebook.received(document), Codebook.from_compiled(json.loads(VECTORS[0]["compiled"]))
+
+    refused = whole.metrics[1]
+    assert list(received.refused) == [refused.name]
+    assert received.metrics == tuple(metric for metric in whole.metrics if metric is not refused)
+    assert received.to_bytes() == canonical_bytes(document)
+    with pytest.raises(CodebookError):
+        Codebook.from_compiled(document)
+
+
+@pytest.mark.parametrize("path", [(), ("collection",), ("metrics", 0)], ids=["codebook", "collection", "metric"])
+def test_what_later_versions_note_may_be_ignored_and_is_kept_as_it_came(path: tuple[Any, ...]) -> None:
+    def note(document: dict[str, Any]) -> None:
+        node: Any = document
+        for key in path:
+            node = node[key]
+        node["notes"] = {"colour": ["red", 7]}
+
+    document, whole = renewed(note), Codebook.from_compiled(json.loads(VECTORS[0]["compiled"]))
+    received = Codebook.from_compiled(document)
+
+    assert (received.collection, received.metrics) == (whole.collection, whole.metrics)
+    assert received.to_bytes() == canonical_bytes(document)
+    assert received.id.hex() == document["id"] != whole.id.hex()
+
+
+@pytest.mark.parametrize("place", ["", "collection"])
+def test_a_device_refuses_a_codebook_that_says_more_of_all_metrics_than_it_understands(place: str) -> None:
+    document = renewed(lambda d: (d[place] if place else d).update(of_a_later_version=1))
+
+    with pytest.raises(CodebookError):
+        Codebook.received(document)
+
+
+def test_a_delay_is_no_part_of_a_metric_s_id_and_left_out_where_it_is_not_stated() -> None:
+    toml = VECTORS[1]["toml"]
+    stated = Codebook.from_toml(toml.replace('grace = "6h"', 'grace = "6h"\ndelay = "10m"'))
+    usual = Codebook.from_toml(toml)
+
+    assert (usual.collection.longest_delay, stated.collection.longest_delay) == (3 * 3_600_000, 600_000)
+    assert [m.id for m in stated.metrics] == [m.id for m in usual.metrics]
+    assert '"delay":600' in stated.to_bytes().decode()
+    assert "delay" not in usual.to_bytes().decode()
+    assert Codebook.from_compiled(stated.to_bytes()) == stated
+    with pytest.raises(CodebookError, match="half the grace"):
+        Codebook.from_toml(toml.replace('grace = "6h"', 'grace = "6h"\ndelay = "181m"'))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hubbub.bundle import BundledCodebook, SealingKey, sign, verify
+from hubbub.canonical import canonical_bytes, digest, read_json
 from hubbub.codebook import Codebook
 from hubbub.mechanisms import Bounds, Categories, Mechanism, registered
+from hubbub.problems import MalformedBundle
 from hubbub.refusals import PROBLEM_TYPE, REFUSALS, Action
 from hubbub.sealing import Opener, Sealer, public_key_of
 from hubbub.trust import anchor_of, base64_text, parse_anchor
@@ -73,15 +76,33 @@ def envelope(data: bytes) -> None:
 
 
 def signed_body(data: bytes) -> None:
-    """Any bytes with a good signature: what a device meets when the aggregator itself is broken or hostile."""
+    """Any bytes with a good signature: what a device meets when the aggregator itself is broken or hostile. Documents
+    are signed in their canonical form, as any other is refused before it is read."""
+    with suppress(ValueError):
+        data = canonical_bytes(read_json(data))
     signature = base64_text(IDENTITY.sign(b"hubbub-01 bundle\0" + data))
     body = verify(b"hubbub-bundle 1\n" + f"{TRUST} {signature}\n".encode() + data, [TRUST], NOW).body
     for codebook in body.codebooks:  # as the SDK does next
-        Codebook.from_compiled(codebook.document)
+        Codebook.received(codebook.document)
 
 
 def compiled_codebook(data: bytes) -> None:
     assert Codebook.from_compiled(Codebook.from_compiled(data).to_bytes()).to_bytes()
+
+
+def codebook_with_its_id(data: bytes) -> None:
+    """A compiled codebook whose author computed the id anew: what it says is all there is to refuse it for."""
+    try:
+        document = read_json(data)
+    except ValueError as error:
+        raise MalformedBundle(f"not strict JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise MalformedBundle("not an object")
+    content = {name: member for name, member in document.items() if name != "id"}
+    received = Codebook.received({**content, "id": digest("hubbub-01 codebook", content)[:16].hex()})
+    assert Codebook.received(received.to_bytes()).to_bytes() == received.to_bytes()
+    if received.refused:
+        raise next(iter(received.refused.values()))
 
 
 def codebook_toml(data: bytes) -> None:
@@ -134,6 +155,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         envelope,
         signed_body,
         compiled_codebook,
+        codebook_with_its_id,
         codebook_toml,
         anchor,
         payload,
@@ -186,6 +208,7 @@ def _seeds() -> dict[str, list[bytes]]:
         "envelope": [bundle],
         "signed_body": [bundle.split(b"\n", 2)[2]],
         "compiled_codebook": [CODEBOOK.to_bytes()],
+        "codebook_with_its_id": [CODEBOOK.to_bytes()],
         "codebook_toml": [TOML.encode()],
         "anchor": [TRUST.encode()],
         "payload": [

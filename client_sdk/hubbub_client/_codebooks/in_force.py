@@ -86,7 +86,7 @@ class CodebooksInForce:
 
             with no_fork():
                 try:
-                    codebook = Codebook.from_compiled(bundled.document)
+                    codebook = Codebook.received(bundled.document)
                 except HubbubError:
                     pages.append(Page(bundled.first_period, None))
                     continue
@@ -103,6 +103,10 @@ class CodebooksInForce:
         if self.bundle is None:
             raise RuntimeError("nothing is sent before there is a bundle")
         return self.bundle.body
+
+    def is_off(self, metric: Metric) -> bool:
+        """Whether a metric is switched off: by its codebook, or at once by the bundle."""
+        return not metric.enabled or (self.bundle is not None and metric.id in self.bundle.body.off)
 
     @property
     def expires(self) -> float:

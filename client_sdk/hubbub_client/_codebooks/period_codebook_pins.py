@@ -123,7 +123,7 @@ class Pins:
             ),
         )
         for metric in sorted(codebook.metrics, key=lambda metric: metric.name):
-            if metric.enabled and not is_expired(metric, period.start):
+            if not book.is_off(metric) and not is_expired(metric, period.start):
                 wanted = in_share(metric, self.coins.of("share", metric.name, period.index))
                 self.ledger.decide(
                     connection, metric.name, period, metric.epsilon, rules.device_epsilon, now, in_share=wanted
@@ -154,7 +154,7 @@ def _page(connection: sqlite3.Connection, id_: bytes, limits: Limits) -> Page:
     if row is None or not isinstance(row[0], bytes):
         raise Torn("a page is gone that a period is pinned to")
     try:
-        codebook = Codebook.from_compiled(row[0])
+        codebook = Codebook.received(row[0])
     except HubbubError:
         return Page(0, None)  # of an SDK that knew more: its periods stay pinned, and are not reported
     return Page(0, codebook, limits.refusal(codebook))

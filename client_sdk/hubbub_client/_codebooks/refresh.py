@@ -131,6 +131,9 @@ class Codebooks:
             elif page.refusal is not None:
                 self.counts.add(Kind.CODEBOOK, page.refusal)
                 self.counts.say(f"a codebook is not used, as this device does not allow it: {page.refusal}")
+            for name, error in page.codebook.refused.items() if page.codebook else ():
+                self.counts.add(Kind.CODEBOOK, "metric-refused")
+                self.counts.say(f"metric {name!r} is not collected: this SDK refuses it: {error.findings[0].problem}")
         return codebooks
 
     def _say_refused(self, error: BundleError) -> None:

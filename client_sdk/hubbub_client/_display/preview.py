@@ -174,8 +174,10 @@ def _pending(metric: Metric | None, period: int, state: str, at: float) -> Pendi
 
 
 def _collected(book: CodebooksInForce | None) -> tuple[CollectedMetric, ...]:
-    page = book.pages[-1] if book and book.pages else None
-    metrics = page.codebook.metrics if page and page.codebook else ()
+    if book is None or not book.pages:
+        return ()
+    newest = book.pages[-1].codebook
+    metrics = newest.metrics if newest else ()
     return tuple(
         CollectedMetric(
             name=metric.name,
@@ -187,7 +189,7 @@ def _collected(book: CodebooksInForce | None) -> tuple[CollectedMetric, ...]:
             reduce=metric.reduce,
             share=float(metric.share),
             missing=None if metric.missing is None else str(metric.missing),
-            enabled=metric.enabled,
+            enabled=not book.is_off(metric),
             owner=metric.owner,
             expires=metric.expires.isoformat() if metric.expires else None,
         )

@@ -175,7 +175,7 @@ class Randomizer:
         Nothing but the value depends on which of the two it is.
         """
         header = book.body.metric(metric.id, period.index)
-        if not pin.page.usable:
+        if pin.page.codebook is None or not pin.page.usable:
             return "codebook-refused"
         if header is not None and not header.enabled:
             return "metric-disabled"  # switched off since: that does not wait for a period
@@ -190,9 +190,8 @@ class Randomizer:
         due: float = period.end
         if found is not None and at_once(metric):
             due = min(max(found.at, period.start), now)
-        # Milliseconds up to half the grace, whatever the value.
-        grace = pin.closes_at - period.end
-        delay = self._coins.of("delay", metric.name, period.index).below(500 * grace + 1) / 1000
+        longest = pin.page.codebook.collection.longest_delay
+        delay = self._coins.of("delay", metric.name, period.index).below(longest + 1) / 1000  # whatever the value
         drawn = draw(metric, value, self._rng, self._coins.of("nonce", metric.name, period.index))
         Outbox.put(
             connection, Waiting(lane_of(metric), metric.id, period.index, drawn, pin.closes_at), due=due, delay=delay

@@ -157,11 +157,13 @@ class Intake:
         metric = page.metric(name)
         if metric is None:
             self._unknown(page, name)
-        if not metric.enabled:
+        if book.is_off(metric):
             return Outcome.DISABLED
         return Outcome.EXPIRED if is_expired(metric, now) else (page.codebook, metric, period)
 
     def _unknown(self, page: Page, name: str) -> NoReturn:
+        if page.codebook and name in page.codebook.refused:
+            raise UnknownMetric(f"metric {name!r} is not collected: this SDK refuses it, and a newer one may know it")
         word = name[:_LONGEST_WORD] if isinstance(name, str) else ""
         shown = repr(word) if isinstance(name, str) else f"something of type {type(name).__name__}"
         if word not in self._hints and len(self._hints) < _MOST_HINTS:

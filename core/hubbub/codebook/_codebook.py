@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from hubbub.canonical import Json, canonical_bytes, digest, read_json
 from hubbub.codebook._metric import ID_BYTES, Collection, Metric, total_epsilon
-from hubbub.codebook._read import read, resolve
+from hubbub.codebook._read import check_budget, read, read_collection, read_metric, resolve
 from hubbub.mechanisms import Domain, Mechanism, mechanism
 from hubbub.metric_types import metric_type, names
 from hubbub.period import duration_text
@@ -32,11 +32,15 @@ class Codebook:
 
     collection: Collection
     metrics: tuple[Metric, ...]
+    refused: Mapping[str, CodebookError] = field(default_factory=dict, compare=False)
+    """Metrics of a received codebook that cannot be used here, by name, and why."""
     id: bytes = field(init=False)
     """Sixteen bytes of the hash of everything: any edit, even of a description, changes it."""
+    _received: dict[str, Json] | None = field(init=False, default=None, repr=False, compare=False)
+    """The document that it was read from, where there is one: its bytes are kept as they came."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "id", digest("hubbub-01 codebook", self._content())[:ID_BYTES])
+        object.__setattr__(self, "id", _id(self._content()))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -62,15 +66,46 @@ class Codebook:
 
     @classmethod
     def from_compiled(cls, compiled: bytes | Mapping[str, Json]) -> Self:
-        """Rebuild from the compiled form, checking privacy claims and ids again: a device trusts no codebook."""
+        """Rebuild from the compiled form, checking privacy claims and ids again. CodebookError if any metric of it
+        cannot be used."""
+        codebook = cls.received(compiled)
+        if codebook.refused:
+            raise CodebookError([finding for error in codebook.refused.values() for finding in error.findings])
+        return codebook
+
+    @classmethod
+    def received(cls, compiled: bytes | Mapping[str, Json]) -> Self:
+        """The same for a device, which trusts no codebook: a metric that it does not understand, or that claims what
+        does not hold, is `refused` alone. CodebookError if that is so of the codebook itself."""
         try:
-            raw = canonical_bytes(read_json(compiled) if isinstance(compiled, bytes) else dict(compiled))
-            tables = _tables(read_json(raw))
+            document: Any = read_json(compiled) if isinstance(compiled, bytes) else dict(compiled)
+            content = {name: value for name, value in document.items() if name != "id"}
+            is_whole = document["id"] == _id(content).hex()
+            metrics = _by_name(document["metrics"])
+            head = _without_notes(content)
+            written = _without_notes(document["collection"])
+            tables = {"collection": _collection_table(dict(written))}
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
             raise _tampered(f"is not one: {type(error).__name__}: {error}") from error
-        codebook = cls(*read(tables, _COMPILED, _rebuild))
-        if codebook.to_bytes() != raw:
-            raise _tampered("does not match its own ids: it was changed after it was compiled")
+        if not is_whole:
+            raise _tampered("does not match its own id: it was changed after it was compiled")
+        if head.get("format") != FORMAT:
+            raise _tampered(f"has the format {head.get('format')!r}, this software reads {FORMAT!r}")
+        if unknown := head.keys() - {"format", "collection", "metrics"}:
+            raise _tampered(f"has members that this software does not know: {', '.join(sorted(unknown))}")
+        collection = read_collection(tables, _COMPILED)
+        if canonical_bytes(collection.document()) != canonical_bytes(written):
+            raise _tampered("does not write its collection as compiling it would")
+        kept, refused = [], {}
+        for name, metric in metrics.items():
+            try:
+                kept.append(_rebuilt(name, metric, collection))
+            except CodebookError as error:
+                refused[name] = error
+        check_budget(collection, kept, _COMPILED)
+        codebook = cls(collection, tuple(kept), refused)
+        object.__setattr__(codebook, "_received", content)
+        object.__setattr__(codebook, "id", _id(content))
         return codebook
 
     def compiled(self) -> dict[str, Json]:
@@ -104,6 +139,8 @@ class Codebook:
         )
 
     def _content(self) -> dict[str, Json]:
+        if self._received is not None:
+            return self._received
         return {
             "format": FORMAT,
             "collection": self.collection.document(),
@@ -111,17 +148,47 @@ class Codebook:
         }
 
 
-def _tables(document: Any) -> dict[str, object]:
-    """The compiled form as the TOML tables it came from, so that one reader checks both."""
-    if document["format"] != FORMAT:
-        raise ValueError(f"its format is {document['format']!r}, this software reads {FORMAT!r}")
-    collection = dict(document["collection"])
+def _id(content: dict[str, Json]) -> bytes:
+    return digest("hubbub-01 codebook", content)[:ID_BYTES]
+
+
+def _without_notes(document: Mapping[str, Json]) -> dict[str, Json]:
+    """The members that have a meaning here. What a newer version adds under `notes` may be ignored."""
+    if not isinstance(document.get("notes", {}), dict):
+        raise ValueError("notes: expected an object")
+    return {name: value for name, value in document.items() if name != "notes"}
+
+
+def _by_name(metrics: list[dict[str, Json]]) -> dict[str, dict[str, Json]]:
+    names = [str(metric["name"]) for metric in metrics]
+    if not names or names != sorted(set(names)):
+        raise ValueError("its metrics are not sorted by name")
+    return dict(zip(names, metrics, strict=True))
+
+
+def _collection_table(collection: dict[str, Any]) -> dict[str, object]:
+    """The compiled collection as the TOML table it came from, so that one reader checks both."""
     for name in ("period", "grace", "forward_horizon"):
         collection[name] = duration_text(collection[name])
+    if "delay" in collection:
+        collection["delay"] = duration_text(collection["delay"])
     for name in ("device_epsilon", "honest_fraction"):
         collection[name] = Decimal(collection[name])
     collection["release"] = {name: Decimal(text) for name, text in collection["release"].items()}
-    return {"collection": collection, "metrics": {str(m["name"]): _metric_table(m) for m in document["metrics"]}}
+    return collection
+
+
+def _rebuilt(name: str, document: dict[str, Json], collection: Collection) -> Metric:
+    """One metric of a compiled codebook; CodebookError says why it cannot be used."""
+    try:
+        known = _without_notes(document)
+        table = _metric_table(known)
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        raise _tampered(f"holds no metric {name!r}: {type(error).__name__}: {error}") from error
+    metric = read_metric(name, table, collection, _COMPILED, _rebuild)
+    if canonical_bytes(metric.document()) != canonical_bytes(known):
+        raise _tampered(f"does not write metric {name!r} as compiling it would, or under another id")
+    return metric
 
 
 def _metric_table(metric: Any) -> dict[str, object]:

@@ -29,6 +29,13 @@ COLLECTION = (
     ),
     Key("grace", 'a duration such as "6h" or "1d"', "one period", "How long after its end a period takes reports."),
     Key(
+        "delay",
+        'a duration such as "10m", at most half the grace',
+        "half the grace",
+        "How long a due report may wait at random before it is sent. Apps that run for moments, such as web pages, "
+        "need a long grace and a short delay.",
+    ),
+    Key(
         "forward_horizon",
         'a duration such as "7d"',
         '"7d"',

@@ -42,12 +42,22 @@ class Collection:
     release_delta: Fraction
     honest_fraction: Fraction
     """Share of the distinct valid reports assumed honest: an assumption that nothing enforces."""
+    delay: int | None = None
+    """Seconds that a due report may wait at random before it is sent; None: half the grace."""
+
+    @property
+    def longest_delay(self) -> int:
+        """Milliseconds that a due report may wait."""
+        return 500 * self.grace if self.delay is None else 1_000 * self.delay
 
     def document(self) -> dict[str, Json]:
+        """As compiled. A member that came with a later version is left out at its default, so that ids stay."""
+        delay: dict[str, Json] = {} if self.delay is None else {"delay": self.delay}
         return {
             "name": self.name,
             "period": self.calendar.seconds,
             "grace": self.grace,
+            **delay,
             "forward_horizon": self.forward_horizon,
             "device_epsilon": decimal_text(self.device_epsilon),
             "release": {"epsilon": decimal_text(self.release_epsilon), "delta": decimal_text(self.release_delta)},

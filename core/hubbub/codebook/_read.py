@@ -24,14 +24,14 @@ from hubbub.mechanisms import REPORT_BYTES, Domain, Mechanism, choose, fitting, 
 from hubbub.mechanisms._exact import exact_epsilon
 from hubbub.metric_types import LATER, metric_type, names
 from hubbub.metric_types._numbers import decimal_text, exact
-from hubbub.period import Calendar, duration_seconds
+from hubbub.period import Calendar, duration_seconds, duration_text
 from hubbub.problems import CodebookError, HubbubError, InvalidParameter, did_you_mean
 from hubbub.reduce import REDUCERS
 
 if TYPE_CHECKING:
     from hubbub.metric_types import Declared, MetricType
 
-__all__ = ["Build", "read", "resolve"]
+__all__ = ["Build", "check_budget", "read", "read_collection", "read_metric", "resolve"]
 
 Build: TypeAlias = Callable[[object, Fraction, Domain, int | None], Mechanism[Any]]
 """(the `mechanism` key or None, epsilon, domain, longest report) -> the mechanism."""
@@ -61,6 +61,32 @@ def read(document: Mapping[str, object], file: str, build: Build) -> tuple[Colle
     if findings.found or collection is None:
         raise CodebookError(findings.found)
     return collection, tuple(sorted(metrics, key=lambda metric: metric.name))
+
+
+def read_collection(document: Mapping[str, object], file: str) -> Collection:
+    """The collection alone, or CodebookError with every finding."""
+    findings = Findings(file)
+    collection = _collection(_table(document, "collection", findings), findings)
+    if findings.found or collection is None:
+        raise CodebookError(findings.found)
+    return collection
+
+
+def read_metric(name: str, content: object, collection: Collection, file: str, build: Build) -> Metric:
+    """One metric alone, or CodebookError with every finding."""
+    findings = Findings(file)
+    metric = _metric(name, content, collection, findings, build)
+    if findings.found or metric is None:
+        raise CodebookError(findings.found)
+    return metric
+
+
+def check_budget(collection: Collection, metrics: list[Metric], file: str) -> None:
+    """CodebookError if the metrics together spend more than the collection allows a device."""
+    findings = Findings(file)
+    _check_budget(collection, metrics, findings)
+    if findings.found:
+        raise CodebookError(findings.found)
 
 
 def resolve(written: object, epsilon: Fraction, domain: Domain, report_bytes: int | None) -> Mechanism[Any]:
@@ -97,6 +123,7 @@ def _collection(content: Mapping[str, object], findings: Findings) -> Collection
     name = table.need("name", _name(r"[a-z][a-z0-9_-]{0,63}"))
     calendar = table.need("period", Calendar.parse)
     grace = table.take("grace", duration_seconds, calendar.seconds if calendar else 0)
+    delay = table.take("delay", _delay(grace), None)
     forward_horizon = table.take("forward_horizon", duration_seconds, DEFAULT_FORWARD_HORIZON)
     device_epsilon = table.need("device_epsilon", _above_zero)
     honest = table.take("honest_fraction", _fraction, DEFAULT_HONEST)
@@ -106,7 +133,7 @@ def _collection(content: Mapping[str, object], findings: Findings) -> Collection
     delta = inner.need("delta", _below_one) if release is not None else None
     if name is None or calendar is None or device_epsilon is None or epsilon is None or delta is None:
         return None
-    return Collection(name, calendar, grace, forward_horizon, device_epsilon, epsilon, delta, honest)
+    return Collection(name, calendar, grace, forward_horizon, device_epsilon, epsilon, delta, honest, delay)
 
 
 def _metric(
@@ -220,6 +247,20 @@ def _tame(name: str) -> str:
     """A usable name near to one that is not."""
     tame = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:60]
     return tame if tame[:1].isalpha() else f"m_{tame}".rstrip("_")
+
+
+def _delay(grace: int) -> Callable[[object], int]:
+    def read_delay(value: object) -> int:
+        seconds = duration_seconds(value)
+        if 2 * seconds > grace:
+            raise InvalidParameter(
+                f"a delay of {duration_text(seconds)} is more than half the grace of {duration_text(grace)}: "
+                "a report that is sent late needs the other half to be tried again",
+                f'use "{duration_text(max(grace // 2, 1))}" or less, or a longer grace',
+            )
+        return seconds
+
+    return read_delay
 
 
 def _above_zero(value: object) -> Fraction:

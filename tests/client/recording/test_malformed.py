@@ -76,7 +76,7 @@ def test_what_a_target_is_fed_first_is_taken(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
 def test_a_good_input_cut_off_at_any_byte_is_refused_with_a_typed_error_or_means_what_it_says(name: str) -> None:
-    step = {"signed_body": 17, "envelope": 17, "compiled_codebook": 17, "codebook_toml": 17}.get(name, 1)
+    step = {"signed_body": 17, "envelope": 17, "compiled_codebook": 17, "codebook_with_its_id": 17, "codebook_toml": 17}.get(name, 1)
     for seed in SEEDS[name]:
         for length in range(0, len(seed), step):
             taken(TARGETS[name], seed[:length])
@@ -102,6 +102,7 @@ def check_documents(seed: int) -> None:
     rng = random.Random(seed)
     taken(targets.signed_body, mutated_json(BODY, rng))
     taken(targets.compiled_codebook, mutated_json(COMPILED, rng))
+    taken(targets.codebook_with_its_id, mutated_json(COMPILED, rng))
     taken(targets.codebook_toml, mutated_text(targets.TOML, rng).encode())
 
 
@@ -131,7 +132,7 @@ def test_a_changed_codebook_is_never_taken_for_the_one_it_was(seed: int) -> None
         assert json.loads(raw)["id"] != COMPILED["id"]
 
 
-@pytest.mark.parametrize(("name", "document"), [("signed_body", BODY), ("compiled_codebook", COMPILED)])
+@pytest.mark.parametrize(("name", "document"), [("signed_body", BODY), ("codebook_with_its_id", COMPILED)])
 def test_the_mutations_get_past_the_parser(name: str, document: Any) -> None:
     """A fuzzer that only ever meets 'not JSON' tests the standard library."""
     reasons = set()

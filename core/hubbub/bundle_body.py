@@ -85,8 +85,8 @@ class BundledCodebook:
 class SealingKey:
     """A public key for the periods from `first_period` to `last_period`, both included.
 
-    `pending` keys are published ahead of their first period; `revoked` ones seal nothing any more. A key of a suite that
-    this software does not know seals nothing here, and its periods have no other.
+    `pending` keys are published ahead of their first period; `revoked` ones seal nothing any more. Nor does a key of a
+    suite that this software does not know, and its periods have no other.
     """
 
     id: int

@@ -21,6 +21,8 @@ import httpx2
 import numpy as np
 
 from benchmarks.table import Row, at_most, show
+from hubbub.accounting.batch_sizes import with_batch_sizes
+from hubbub.codebook import Codebook
 from hubbub.mechanisms import Tally
 from hubbub.wire import BatchHeader
 from hubbub_aggregator.analysis.precompute import warm
@@ -93,8 +95,8 @@ def peak(app: Any, path: str) -> int:
 def rows(*, long: bool = False) -> list[Row]:  # noqa: ARG001  one size: it is what the limit is for
     """Answers beside the limit; what is done in the background; memory."""
     with tempfile.TemporaryDirectory() as folder:
-        codebook = Path(folder) / "metrics.toml"
-        codebook.write_text(CODEBOOK)
+        codebook = Path(folder) / "codebook.json"
+        codebook.write_bytes(with_batch_sizes(Codebook.from_toml(CODEBOOK)).to_bytes())
         service = build(Settings(codebook=codebook, state_dir=Path(folder) / "state", processes=1))
         try:
             fill(service)

@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from benchmarks.table import Row, at_least, show
+from hubbub.accounting.batch_sizes import with_batch_sizes
+from hubbub.codebook import Codebook
 from hubbub.randomness import SystemRandomness
 from hubbub.sealing import Sealer
 from hubbub.wire import BatchHeader, Plaintext, ReportHeader
@@ -123,8 +125,8 @@ def rows(*, long: bool = False) -> list[Row]:
     reports = REPORTS if long else REPORTS // 2
     cores = os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder:
-        codebook = Path(folder) / "metrics.toml"
-        codebook.write_text(CODEBOOK)
+        codebook = Path(folder) / "codebook.json"
+        codebook.write_bytes(with_batch_sizes(Codebook.from_toml(CODEBOOK)).to_bytes())
         service = build(Settings(codebook=codebook, state_dir=Path(folder) / "state", processes=cores))
         try:
             found = {name: asyncio.run(measure(service, service.pool, cores, name, reports)) for name in METRICS}

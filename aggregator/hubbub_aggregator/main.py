@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hubbub.codebook import Codebook
+from hubbub.codebook import Codebook, is_compiled, read_file
 from hubbub.problems import InvalidParameter
 from hubbub.trust import anchor_of
 from hubbub_aggregator.app import create_app
@@ -53,7 +53,7 @@ def build(settings: Settings, clock: TrustedClock | None = None) -> Aggregator:
     directory = state_directory(settings.state_dir)
     last_seen = LastSeen(directory, clock)
     last_seen.recall(confirmed=settings.clock_is_right)
-    written = Codebook.load(settings.codebook)
+    written = _compiled(settings.codebook)
     identity, storage = open_state(settings)
     try:
         codebooks = Codebooks(storage, settings.bundle_max_age)
@@ -87,6 +87,18 @@ def build(settings: Settings, clock: TrustedClock | None = None) -> Aggregator:
         storage.close()
         raise
     return service
+
+
+def _compiled(path: Path) -> Codebook:
+    """The compiled codebook in a file. What devices are sent is what was looked at, byte for byte: a service compiles
+    nothing."""
+    raw = read_file(path)
+    if not is_compiled(raw):
+        raise InvalidParameter(
+            f"{path} is not compiled",
+            f"run `hubbub codebook compile {path} --out codebook.json`, and give the aggregator codebook.json",
+        )
+    return Codebook.from_compiled(raw)
 
 
 def open_state(settings: Settings) -> tuple[Ed25519PrivateKey, Storage]:

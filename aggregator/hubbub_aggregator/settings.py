@@ -25,7 +25,9 @@ class Settings(ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="HUBBUB_AGGREGATOR_")
     service = "aggregator"
 
-    codebook: Path = Field(default=Path("metrics.toml"), description="The metrics.toml that says what is collected.")
+    codebook: Path = Field(
+        default=Path("codebook.json"), description="What is collected: a file that `hubbub codebook compile` made."
+    )
     state_dir: Path = Field(
         default=Path("aggregator-state"), description="Where keys, releases and the spool live; made with mode 0700."
     )

@@ -19,6 +19,8 @@ from typing import Any
 
 import httpx2
 
+from hubbub.accounting.batch_sizes import with_batch_sizes
+from hubbub.codebook import Codebook
 from hubbub.randomness import SystemRandomness
 from hubbub.sealing import Sealer
 from hubbub.wire import BATCH_TYPE, BatchHeader, Plaintext, ReportHeader, sealed_bytes
@@ -174,8 +176,8 @@ class _Aggregator:
 @contextmanager
 def _an_aggregator() -> Iterator[_Aggregator]:
     with tempfile.TemporaryDirectory(prefix="hubbub-audit-", dir=fast_folder()) as folder:
-        codebook = Path(folder) / "metrics.toml"
-        codebook.write_text(_CODEBOOK)
+        codebook = Path(folder) / "codebook.json"
+        codebook.write_bytes(with_batch_sizes(Codebook.from_toml(_CODEBOOK)).to_bytes())
         # constructed, not read: no variable of the environment may change an audit
         settings = Settings.model_construct(codebook=codebook, state_dir=Path(folder) / "state")
         clock = _Clock()

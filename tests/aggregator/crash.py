@@ -38,7 +38,7 @@ def main(root: Path, point: str) -> None:
         def remove(self, name: str | None) -> None:  # noqa: ARG002  the signature of what it stands in for
             die()
 
-    settings = Settings(codebook=root / "metrics.toml", state_dir=root / "state", processes=1)
+    settings = Settings(codebook=root / "codebook.json", state_dir=root / "state", processes=1)
     service = build(settings, TrustedClock.set_by(lambda: START + 3600))
     storage = service.storage
     assert isinstance(storage, SqliteStorage)

@@ -30,6 +30,7 @@ from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.storage.redis.backend import RedisStorage
 from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_service_common.redis.calls import command
+from tests.support.compiled import write_compiled
 
 START = 1_800_000_000 // 86_400 * 86_400
 """A midnight; the first period of every test starts here."""
@@ -105,8 +106,8 @@ class Site:
         trusted: Callable[[], TrustedClock] | None = None,
         **settings: Any,
     ) -> Site:
-        codebook = root / "metrics.toml"
-        codebook.write_text(text)
+        codebook = root / "codebook.json"
+        write_compiled(codebook, text)
         chosen = Settings(codebook=codebook, state_dir=root / "state", **settings)
         return cls(root / "state", codebook, clock or Clock(START + 3600), chosen, pool, trusted)
 
@@ -130,7 +131,7 @@ class Site:
         """Stop and start again, perhaps with an edited codebook."""
         self.close()
         if text is not None:
-            self.codebook.write_text(text)
+            write_compiled(self.codebook, text)
         self.start()
 
     # -- HTTP

@@ -18,6 +18,7 @@ from hubbub.wire import BATCH_TYPE, BatchHeader, Plaintext, ReportHeader
 from hubbub_aggregator.app import create_app
 from hubbub_aggregator.main import build
 from hubbub_aggregator.settings import Settings
+from tests.support.compiled import write_compiled
 
 CODEBOOK = """
 [collection]
@@ -48,8 +49,8 @@ def peak(process: int | str) -> float:
 
 
 async def main(root: Path, count: int) -> None:
-    (root / "metrics.toml").write_text(CODEBOOK)
-    service = build(Settings(codebook=root / "metrics.toml", state_dir=root / "state", processes=2))
+    write_compiled(root / "codebook.json", CODEBOOK)
+    service = build(Settings(codebook=root / "codebook.json", state_dir=root / "state", processes=2))
     metric = service.codebooks.newest.metric("flag")
     period = service.codebooks.collection.calendar.index_at(service.clock.now())
     key = next(key for key in service.ring.published(service.clock.now()) if key.covers(period))

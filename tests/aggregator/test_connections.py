@@ -14,6 +14,7 @@ from hubbub_aggregator.settings import Settings
 from tests.aggregator.fleet import CODEBOOK, remember
 from tests.aggregator.served import Served
 from tests.shuffler.edge import answers, closed, connect, get, problem
+from tests.support.compiled import write_compiled
 from tests.support.patience import wait_for
 from tests.support.ports import reserved_port
 
@@ -24,10 +25,10 @@ OPEN_FILES, CONNECTIONS = 300, 500
 @pytest.fixture(scope="module")
 def aggregator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     root = tmp_path_factory.mktemp("connections")
-    (root / "metrics.toml").write_text(CODEBOOK)
+    write_compiled(root / "codebook.json", CODEBOOK)
     remember(Settings(state_dir=root / "state"))
     settings = {
-        "codebook": root / "metrics.toml",
+        "codebook": root / "codebook.json",
         "state_dir": root / "state",
         "port": 0,
         "admin_port": reserved_port(),

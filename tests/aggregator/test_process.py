@@ -20,6 +20,7 @@ from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.main import only_one
 from hubbub_aggregator.settings import Settings
 from tests.aggregator.fleet import CODEBOOK, Clock, Site, remember
+from tests.support.compiled import write_compiled
 from tests.support.patience import PATIENCE, wait_for
 from tests.support.ports import reserved_port
 
@@ -37,13 +38,13 @@ CANARY = "canary-4711"
 
 @contextmanager
 def serving(root: Path) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
-    (root / "metrics.toml").write_text(CODEBOOK)
+    write_compiled(root / "codebook.json", CODEBOOK)
     (root / "run.py").write_text(RUN)
     remember(Settings(state_dir=root / "state"))
     log, port = root / "log", reserved_port()
     with log.open("w") as file:
         process = subprocess.Popen(
-            [sys.executable, str(root / "run.py"), str(root / "metrics.toml"), str(root / "state"), str(port)],
+            [sys.executable, str(root / "run.py"), str(root / "codebook.json"), str(root / "state"), str(port)],
             stdout=file,
             stderr=file,
             text=True,
@@ -129,9 +130,9 @@ def real_batch(root: Path, pool: Pool) -> bytes:
     """A batch of the present period for the process that runs on this directory."""
     site = Site(
         root / "state",
-        root / "metrics.toml",
+        root / "codebook.json",
         Clock(time.time()),
-        Settings(codebook=root / "metrics.toml", state_dir=root / "state"),
+        Settings(codebook=root / "codebook.json", state_dir=root / "state"),
         pool,
     )
     body = site.batch("dark_mode", [True] * 300)

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from hubbub.codebook import Codebook
 from hubbub.problems import InvalidParameter
 from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.publication.keys import new_identity
@@ -20,6 +19,7 @@ from hubbub_aggregator.storage import StorageError
 from tests.aggregator.api.test_batches import problem, spooled
 from tests.aggregator.backends import counted
 from tests.aggregator.fleet import CODEBOOK, DAY, START, WAIT, Site, whole
+from tests.support.compiled import compiled
 from tests.support.redis_server import RedisServer, one_server
 
 Open = Callable[..., Site]
@@ -130,7 +130,7 @@ def test_a_body_that_is_nowhere_is_asked_for_again(opening: Open, server: RedisS
 
 def test_a_codebook_that_one_publishes_the_others_follow(opening: Open) -> None:
     one, two = opening("one"), opening("two")
-    edited = Codebook.from_toml(CODEBOOK.replace("Whether the dark theme is on", "Whether it is dark"))
+    edited = compiled(CODEBOOK.replace("Whether the dark theme is on", "Whether it is dark"))
     one.service.codebooks.publish(edited, one.clock())
     two.service.tick()
     assert two.get("/v1/bundle").content == one.get("/v1/bundle").content

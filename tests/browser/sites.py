@@ -19,6 +19,7 @@ from hubbub_aggregator.settings import Settings
 from hubbub_service_common.clock.trusted_clock import TrustedClock
 from tests.browser.crowd import Crowd
 from tests.browser.serve import TOKEN
+from tests.support.compiled import write_compiled
 
 __all__ = ["DAY", "NOW", "SITES", "TODAY", "empty", "hostile", "many", "populated"]
 
@@ -94,9 +95,9 @@ def _photo_app(themes: list[str]) -> str:
 
 def start(root: Path, text: str, now: float = NOW, **settings: Any) -> Aggregator:
     """The service over this codebook at this moment; the first call makes its state."""
-    codebook = root / "metrics.toml"
+    codebook = root / "codebook.json"
     root.mkdir(parents=True, exist_ok=True)
-    codebook.write_text(text)
+    write_compiled(codebook, text)
     chosen = Settings(codebook=codebook, state_dir=root / "state", processes=1, **settings)
     return build(chosen, TrustedClock.set_by(lambda: now))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from click.testing import CliRunner, Result
 
 from hubbub.codebook import Codebook
 from hubbub_cli.commands.codebook import codebook
+from hubbub_cli.compiled_codebook import freeze
 from hubbub_cli.terminal.table import table
+from tests.support.compiled import compiled
 from tests.support.paths import ROOT
 
 EXAMPLE = ROOT / "examples" / "metrics.toml"
@@ -39,7 +42,7 @@ def test_check_lists_metrics_and_budget_and_warns_on_stderr() -> None:
 
     assert result.exit_code == 0
     metric = Codebook.load(EXAMPLE).metric("startup_ms")
-    assert f"startup_ms  mean      laplace          1             2  {metric.id.hex()[:8]}\n" in result.stdout
+    assert f"startup_ms  mean      laplace          1      2        136  {metric.id.hex()[:8]}\n" in result.stdout
     assert "epsilon 4 of 4 in a period of 1d" in result.stdout
     assert "warning" not in result.stdout
     assert "metrics.startup_ms.missing" in result.stderr
@@ -61,7 +64,7 @@ def test_check_prints_json_alone_to_stdout() -> None:
     document = json.loads(run("check", EXAMPLE, "--json").stdout)
 
     assert document["ok"] is True
-    assert Codebook.from_compiled(document["codebook"]) == Codebook.load(EXAMPLE)
+    assert Codebook.from_compiled(document["codebook"]) == compiled(EXAMPLE.read_text())
     assert [set(warning) for warning in document["warnings"]] == [{"file", "key", "problem", "fix"}]
 
 
@@ -118,10 +121,53 @@ def test_diff_names_the_file_that_is_faulty(faulty: Path) -> None:
 
 
 def test_show_prints_the_compiled_form(faulty: Path) -> None:
-    assert Codebook.from_compiled(json.loads(run("show", EXAMPLE).stdout)) == Codebook.load(EXAMPLE)
+    assert Codebook.from_compiled(json.loads(run("show", EXAMPLE).stdout)) == compiled(EXAMPLE.read_text())
     assert run("show", faulty).exit_code == 1
     assert "error:" in run("show", faulty).stderr
     assert json.loads(run("show", faulty, "--json").stdout)["ok"] is False
+
+
+def test_compile_freezes_what_check_and_show_print(tmp_path: Path) -> None:
+    out = tmp_path / "codebook.json"
+    result = run("compile", EXAMPLE, "--out", out)
+    frozen = Codebook.load(out)
+
+    assert result.exit_code == 0
+    assert result.stdout == f"{out}: codebook {frozen.id.hex()}\n"
+    assert frozen == compiled(EXAMPLE.read_text())
+    for file in (EXAMPLE, out):
+        assert f"codebook {frozen.id.hex()}\n" in run("check", file).stdout
+        assert json.loads(run("show", file).stdout) == frozen.compiled()
+
+    again = run("compile", EXAMPLE, "--out", out)
+    assert again.stderr.endswith("as it was before\n")
+    edited = tmp_path / "metrics.toml"
+    edited.write_text(EXAMPLE.read_text().replace("epsilon = 2.0", "epsilon = 1.5"))
+    changed = run("compile", edited, "--out", out)
+    assert "theme: new id" in changed.stderr
+    document = json.loads(run("compile", EXAMPLE, "--out", out, "--json").stdout)
+    assert (document["file"], document["id"]) == (str(out), frozen.id.hex())
+    assert document["changed"]["metrics"][0]["effect"] == "new id"
+
+
+def test_a_release_target_out_of_reach_is_an_error_of_its_metric(tmp_path: Path) -> None:
+    hopeless = tmp_path / "metrics.toml"
+    hopeless.write_text(re.sub(r"release = .*", "release = { epsilon = 0.0001, delta = 1e-18 }", EXAMPLE.read_text()))
+    result = run("check", hopeless)
+
+    assert result.exit_code == 1
+    assert f"error: {hopeless}: metrics.dark_mode: no batch of up to" in result.stderr
+
+
+def test_only_an_edit_compiles_a_codebook_again(tmp_path: Path) -> None:
+    """Another version of this software could choose another mechanism: what was frozen stays."""
+    file, out = tmp_path / "metrics.toml", tmp_path / "codebook.json"
+    file.write_text(EXAMPLE.read_text())
+    first, was_compiled = freeze(file, out)
+    assert was_compiled
+    assert freeze(file, out) == (first, False)
+    file.write_text(EXAMPLE.read_text() + "\n# a comment\n")
+    assert freeze(file, out) == (first, True)
 
 
 def test_a_table_aligns_numbers_to_the_right_and_words_to_the_left() -> None:

@@ -12,7 +12,6 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from hubbub.codebook import Codebook
 from hubbub_aggregator.app import create_app
 from hubbub_aggregator.settings import Settings as AggregatorSettings
 from hubbub_cli.commands.plan import plan
@@ -25,6 +24,7 @@ from tests.aggregator.fleet import CODEBOOK
 from tests.browser.crowd import Crowd
 from tests.browser.sites import TODAY
 from tests.browser.sites import start as start_aggregator
+from tests.support.compiled import compiled
 from tests.support.ports import reserved_port
 
 
@@ -87,7 +87,7 @@ def test_one_number_says_how_many_are_enough(tmp_path: Path) -> None:
     assert "with epsilon" not in " ".join(made["advice"])
     services = Services(tmp_path, tmp_path / "metrics.toml", shuffler_port=1, aggregator_port=2)
     assert services.floor == 100
-    assert "the 100 that this shuffler waits for" in welcome(Codebook.load(tmp_path / "metrics.toml"), services, 1e9)
+    assert "the 100 that this shuffler waits for" in welcome(compiled(WEAK), services, 1e9)
     few = {"MIN_BATCH_FLOOR": "7"}
     services = Services(tmp_path, Path("m.toml"), shuffler_port=1, aggregator_port=2, shuffler_settings=few)
     assert services.floor == 7

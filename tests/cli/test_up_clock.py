@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from hubbub.codebook import Codebook
 from hubbub_cli.all_commands import hubbub
 from hubbub_cli.commands import up
 from hubbub_cli.services import processes
 from hubbub_cli.services.processes import Services
 from tests.aggregator.fleet import CODEBOOK, START
+from tests.support.compiled import compiled
 
 DOUBT = "this clock was set, or is far from when the service ran last"
 
@@ -39,11 +39,11 @@ def test_it_promises_no_closing_time_without_a_word_of_the_doubt(
     both: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _ready(monkeypatch, {"ok": True, "warnings": [{"name": "clock", "detail": DOUBT}]})
-    said = up.welcome(Codebook.load(both.codebook), both, START + 60)
+    said = up.welcome(compiled(CODEBOOK), both, START + 60)
     assert f"It may be later than that: {DOUBT}." in said
     assert "--clock-is-right" in said
     _ready(monkeypatch, {"ok": True})
-    assert "It may be later" not in up.welcome(Codebook.load(both.codebook), both, START + 60)
+    assert "It may be later" not in up.welcome(compiled(CODEBOOK), both, START + 60)
 
 
 def test_a_service_that_does_not_answer_warns_of_nothing(both: Services) -> None:

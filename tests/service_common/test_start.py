@@ -28,6 +28,7 @@ from hubbub_service_common.storage.wait_for_storage import open_when_reachable
 from hubbub_shuffler.storage import open_storage as open_reports
 from tests.aggregator.fleet import CODEBOOK, remember
 from tests.shuffler.edge import answer_to, get, problem
+from tests.support.compiled import write_compiled
 from tests.support.patience import PATIENCE, wait_for, within
 from tests.support.ports import reserved_port
 from tests.support.redis_server import RedisServer, one_server
@@ -43,8 +44,8 @@ class Started:
         self.admin = f"http://127.0.0.1:{settings.setdefault('admin_port', reserved_port())}"
         settings["state_dir"] = root / "state"
         if service == "aggregator":
-            (root / "metrics.toml").write_text(CODEBOOK)
-            settings |= {"codebook": root / "metrics.toml", "processes": 1}
+            write_compiled(root / "codebook.json", CODEBOOK)
+            settings |= {"codebook": root / "codebook.json", "processes": 1}
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HUBBUB_")}
         environment |= {f"HUBBUB_{service.upper()}_{name.upper()}": str(value) for name, value in settings.items()}
         self._log = root / "log"

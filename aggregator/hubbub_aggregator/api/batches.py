@@ -159,7 +159,7 @@ async def _keep(
     await asyncio.to_thread(_refuse_unfit, service, header)
     if header.kind == "discard":
         digest = await _digest(header, rest, stream)
-        why = await asyncio.to_thread(unwanted, service.ring, service.codebooks, header)
+        why = await asyncio.to_thread(unwanted, service.ring, service.codebooks, header, service.clock.now())
         return await asyncio.to_thread(_admit, service, Batch(name, header, digest, "accepted", reason=why))
     with service.disk_faults(), service.spool.upload(header.body_bytes) as upload:
         await asyncio.to_thread(service.spool.make_sure_of_room, upload)

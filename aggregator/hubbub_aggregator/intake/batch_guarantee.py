@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import hubbub
 from hubbub.codebook import decimal_text
-from hubbub_aggregator.publication.codebooks import Governed, smallest_batch
+from hubbub_aggregator.publication.codebooks import Governed, required_batch
 
 if TYPE_CHECKING:
     from hubbub.accounting import Guarantee
@@ -53,7 +53,7 @@ def promise_of(storage: Storage, governed: Governed, header: BatchHeader, valid:
     metric, collection = governed.metric, governed.collection
     share, delta = collection.honest_fraction, collection.release_delta
     failure = delta * FAILURE_SHARE if header.in_other_batches else None
-    smallest = smallest_batch(storage, metric, collection)
+    smallest = required_batch(storage, metric, collection)
     if failure is None:
         honest, least = honest_reports(valid, share), honest_reports(smallest, share)
     else:

@@ -19,7 +19,7 @@ Unwanted: TypeAlias = Literal["revoked-key", "switched-off"]
 DiscardReason: TypeAlias = Literal["too-few", "revoked-key", "switched-off"]
 
 
-def unwanted(ring: KeyRing, codebooks: Codebooks, header: BatchHeader) -> Unwanted | None:
+def unwanted(ring: KeyRing, codebooks: Codebooks, header: BatchHeader, now: float) -> Unwanted | None:
     """Why no crowd of this bucket would have been enough; None if one would have been.
 
     To be asked when the notice comes: keys are forgotten after their horizon.
@@ -27,14 +27,4 @@ def unwanted(ring: KeyRing, codebooks: Codebooks, header: BatchHeader) -> Unwant
     key = ring.find(header.period, header.key)
     if key is not None and key.revoked:
         return "revoked-key"
-    return "switched-off" if _switched_off(codebooks, header.metric) else None
-
-
-def _switched_off(codebooks: Codebooks, metric: bytes) -> bool:
-    """Whether no codebook has this id switched on; what one switches off is off in all before it, by name."""
-    off: frozenset[str] = frozenset()
-    for version in reversed(list(codebooks)):
-        if any(one.id == metric and one.enabled and one.name not in off for one in version.codebook.metrics):
-            return False
-        off |= version.off
-    return True
+    return "switched-off" if codebooks.is_off(header.metric, now) else None

@@ -139,6 +139,15 @@ def catch_up(storage: Storage, newest: Body) -> None:
     for codebook in newest.codebooks:
         if codebook.first_period > last:
             storage.add_codebook(StoredCodebook(codebook.first_period, canonical_bytes(codebook.document)))
+    _switch_as(storage, newest)
+
+
+def _switch_as(storage: Storage, newest: Body) -> None:
+    """Switch metrics off and on as the newest bundle has them: a copy may be older than the switch."""
+    off = {metric.name for codebook in newest.codebooks for metric in codebook.metrics if metric.id in newest.off}
+    disabled = {metric.name for metric in newest.codebooks[-1].metrics if not metric.enabled} - off
+    for name in storage.switched_off() ^ off - disabled:
+        storage.switch(name, off=name in off)
 
 
 def _revoke_overtaken(storage: Storage, newest: Body) -> None:

@@ -53,7 +53,7 @@ class Publisher:
         for _ in range(_ATTEMPTS):
             newest = self.storage.bundle()
             at, expires = self._dates(newest, now, sure=sure, was_set=was_set)
-            codebooks, keys = self.codebooks.bundled(at), self.ring.published(at)
+            codebooks, keys, off = self.codebooks.bundled(at), self.ring.published(at), self.codebooks.ids_off(at)
             content = digest(
                 "hubbub-01 bundle content",
                 [
@@ -62,6 +62,7 @@ class Publisher:
                     self.max_age,
                     [[codebook.first_period, codebook.document["id"]] for codebook in codebooks],
                     [key.document() for key in keys],
+                    [id_.hex() for id_ in sorted(off)],
                 ],
             )
             if newest is not None and newest.content == content and self._good(newest, at, expires):
@@ -78,6 +79,7 @@ class Publisher:
                 max_age=self.max_age,
                 last=last,
                 sequence=sequence,
+                off=off,
             )
             signed = SignedBundle(sequence, at, content, raw)
             if self.storage.publish(signed, last):

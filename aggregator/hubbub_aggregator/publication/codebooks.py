@@ -1,26 +1,25 @@
-"""Which codebooks are in force: metrics.toml with its batch sizes filled in, and every version before it."""
+"""The codebooks in force: each as it was compiled, byte for byte, and every version before it."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import hubbub
 from hubbub.bundle import BundledCodebook
 from hubbub.codebook import Codebook, Collection, Metric, decimal_text
 from hubbub.period import Period
-from hubbub.problems import InvalidParameter
-from hubbub_aggregator.publication.lead_time import soonest
+from hubbub.problems import InvalidParameter, did_you_mean
+from hubbub_aggregator.publication.lead_time import CACHE_LIFETIMES, soonest
 from hubbub_aggregator.storage import Storage, StoredCodebook
 from hubbub_service_common.clock.trusted_clock import LONGEST_WAIT
 
-__all__ = ["Codebooks", "Governed", "Version", "smallest_batch"]
+__all__ = ["Codebooks", "Governed", "Version", "required_batch"]
 
 _LOG = logging.getLogger("hubbub_aggregator")
 
-_LARGEST_MIN_BATCH = 1_000_000
 _ATTEMPTS = 10
 _HEAD_START = 600.0
 """Seconds by which a shuffler on the same machine may start later, and take longer to forward all it has."""
@@ -38,21 +37,9 @@ class Version:
         return {metric.id: metric for metric in self.codebook.metrics}
 
     @cached_property
-    def off(self) -> frozenset[str]:
-        """Names of the metrics that it switches off."""
-        return frozenset(metric.name for metric in self.codebook.metrics if not metric.enabled)
-
-    @cached_property
-    def _bundled(self) -> dict[frozenset[str], BundledCodebook]:
-        return {}
-
-    def bundled(self, off: frozenset[str]) -> BundledCodebook:
-        """As devices get it, with the metrics of these names switched off."""
-        if off not in self._bundled:
-            metrics = tuple(replace(m, enabled=m.enabled and m.name not in off) for m in self.codebook.metrics)
-            switched = replace(self.codebook, metrics=metrics)
-            self._bundled[off] = BundledCodebook(self.first_period, switched.compiled())
-        return self._bundled[off]
+    def bundled(self) -> BundledCodebook:
+        """As devices get it."""
+        return BundledCodebook(self.first_period, self.codebook.compiled())
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,28 +94,29 @@ class Codebooks:
         return self._versions[0].first_period
 
     def adopt(self, written: Codebook, now: float, backfill: int = 0) -> bool:
-        """Put a codebook in force that is new here, with its batch sizes filled in. Whether it was.
+        """Put a compiled codebook in force that is new here. Whether it was.
 
         The first one starts with the present period (or `backfill` periods before), an edit as `soonest` says. One
         that was in force before stays what it is: a process that starts with an old file must not undo what was
         published.
         """
-        resolved = _with_batch_sizes(self._storage, written)
-        compiled = resolved.to_bytes()
+        compiled = written.to_bytes()
+        if compiled not in self._compiled():
+            self._refuse_small_batches(written)
         for _ in range(_ATTEMPTS):
             self.refresh()
-            known = [version.codebook.to_bytes() for version in self._versions]
+            known = self._compiled()
             if compiled in known:
                 if compiled != known[-1]:
                     _LOG.warning("the codebook given at the start is an older one: what was published stays in force")
                 return False
-            current = resolved.collection.calendar.index_at(now)
+            current = written.collection.calendar.index_at(now)
             edited = bool(self._versions)
-            first = self.soonest(resolved.collection, now) if edited else max(0, current - backfill)
+            first = self.soonest(written.collection, now) if edited else max(0, current - backfill)
             if self._storage.add_codebook(StoredCodebook(first, compiled)):
                 self._read()
                 if edited:
-                    label = resolved.collection.calendar.period(first).label
+                    label = written.collection.calendar.period(first).label
                     _LOG.warning("the codebook was edited: the new one counts from the period %s on", label)
                 return True
         raise InvalidParameter("other processes put codebooks in force at this moment: try again")
@@ -136,7 +124,7 @@ class Codebooks:
     def knows(self, written: Codebook) -> bool:
         """Whether this codebook is in force, or was."""
         self.refresh()
-        return _with_batch_sizes(self._storage, written).to_bytes() in [v.codebook.to_bytes() for v in self._versions]
+        return written.to_bytes() in self._compiled()
 
     def to_come(self, now: float) -> Period | None:
         """The first period of the only codebook, if nothing is collected before that: it was put in force under a clock
@@ -156,20 +144,21 @@ class Codebooks:
         return moved
 
     def publish(self, written: Codebook, now: float, start: int | None = None) -> Version:
-        """Put a codebook in force from period `start` on, or as soon as that can be, also one that was before."""
-        resolved = _with_batch_sizes(self._storage, written)
+        """Put a compiled codebook in force from period `start` on, or as soon as that can be, also one that was
+        before."""
         self.refresh()
-        if self.newest.to_bytes() == resolved.to_bytes():
+        if self.newest.to_bytes() == written.to_bytes():
             raise InvalidParameter("this codebook is the newest one already; nothing was changed")
-        soonest = self.soonest(resolved.collection, now)
+        self._refuse_small_batches(written)
+        soonest = self.soonest(written.collection, now)
         first = soonest if start is None else start
         if first < soonest:
-            label = resolved.collection.calendar.period(soonest).label
+            label = written.collection.calendar.period(soonest).label
             raise InvalidParameter(
                 "a codebook starts with a period that has not begun, two cache lifetimes of the bundle ahead and after "
                 f"the codebook before it: {label} is the first possible"
             )
-        if not self._storage.add_codebook(StoredCodebook(first, resolved.to_bytes())):
+        if not self._storage.add_codebook(StoredCodebook(first, written.to_bytes())):
             raise InvalidParameter("another codebook came in between, and nothing was changed: try again")
         self._read()
         return self._versions[-1]
@@ -230,11 +219,7 @@ class Codebooks:
         return dict(sorted(names.items()))
 
     def bundled(self, now: float) -> list[BundledCodebook]:
-        """The versions that devices and shufflers still need: each until the last period it ruled is over.
-
-        What one switches off is off in all before it, by name: the kill switch does not wait for a period. Nothing
-        else of what was published for a period ever changes.
-        """
+        """The versions that devices and shufflers still need: each until the last period it ruled is over."""
         kept: list[BundledCodebook] = []
         versions = self._versions
         for index, version in enumerate(versions):
@@ -243,12 +228,67 @@ class Codebooks:
                 last = c.calendar.period(versions[index + 1].first_period - 1)
                 if last.horizon(c.grace, c.forward_horizon) <= now:
                     continue
-            kept.append(version.bundled(frozenset().union(*(later.off for later in versions[index + 1 :]))))
+            kept.append(version.bundled)
         return kept
 
+    def off(self, now: float) -> frozenset[str]:
+        """Names of the metrics that are switched off: by a command, or by the codebook in force or one that is still to
+        come, which then does not wait for its first period.
 
-def smallest_batch(storage: Storage, metric: Metric, collection: Collection) -> int:
-    """Fewest reports whose honest part meets the release target. Computed once, then remembered."""
+        One that switches a metric on again counts from two cache lifetimes before its first period on: every device
+        knows by then.
+        """
+        ahead = self.collection.calendar.index_at(now + CACHE_LIFETIMES * self._max_age)
+        first = max((i for i, version in enumerate(self._versions) if version.first_period <= ahead), default=0)
+        metrics = (metric for version in self._versions[first:] for metric in version.codebook.metrics)
+        return self._storage.switched_off() | {metric.name for metric in metrics if not metric.enabled}
+
+    def ids_off(self, now: float) -> frozenset[bytes]:
+        """The ids that a bundle switches off: in every version, by name."""
+        off = self.off(now)
+        metrics = (metric for version in self._versions for metric in version.codebook.metrics)
+        return frozenset(metric.id for metric in metrics if metric.enabled and metric.name in off)
+
+    def is_off(self, metric: bytes, now: float) -> bool:
+        """Whether no codebook collects this id now."""
+        off = self.off(now)
+        known = [version.metrics[metric] for version in self._versions if metric in version.metrics]
+        return all(not one.enabled or one.name in off for one in known)
+
+    def switch(self, name: str, *, off: bool) -> bool:
+        """Switch a metric off or on again by its name, at once. Whether that changed anything."""
+        if name not in (names := self.named()):
+            near = did_you_mean(name, names) or f"the codebook in force has {', '.join(names)}"
+            raise InvalidParameter(f"no metric is named {name!r}", near)
+        if not off and not self.newest.metric(name).enabled:
+            raise InvalidParameter(
+                f"the newest codebook itself switches {name} off", "publish one without enabled = false"
+            )
+        if (name in self._storage.switched_off()) is off:
+            return False
+        self._storage.switch(name, off=off)
+        return True
+
+    def _compiled(self) -> list[bytes]:
+        return [version.codebook.to_bytes() for version in self._versions]
+
+    def _refuse_small_batches(self, codebook: Codebook) -> None:
+        """A codebook that was compiled elsewhere, or by another version, may ask for too small a crowd."""
+        from hubbub.accounting.batch_sizes import with_batch_sizes  # loads numpy
+
+        needed = with_batch_sizes(codebook, "the codebook", partial(required_batch, self._storage))
+        for metric, sized in zip(codebook.metrics, needed.metrics, strict=True):
+            if metric.min_batch != sized.min_batch:
+                raise InvalidParameter(
+                    f"metrics.{metric.name}: min_batch is {metric.min_batch}, and a release on target needs "
+                    f"{sized.min_batch:,} reports: compile it with this version (`hubbub codebook compile`)"
+                )
+
+
+def required_batch(storage: Storage, metric: Metric, collection: Collection) -> int:
+    """The fewest reports of a metric whose honest part meets the release target. Computed once, then remembered."""
+    from hubbub.accounting.batch_sizes import smallest_batch  # loads numpy
+
     question = " ".join(
         [
             "min_batch",
@@ -260,34 +300,10 @@ def smallest_batch(storage: Storage, metric: Metric, collection: Collection) -> 
         ]
     )
     known = storage.remembered(question)
-    if known is not None:
-        return known
-    from hubbub.accounting.plan import min_batch
-
-    computed = replace(metric, min_batch=None)
-    found = min_batch(computed, Codebook(collection, (computed,)))
-    storage.remember(question, found)
-    return found
-
-
-def _with_batch_sizes(storage: Storage, codebook: Codebook) -> Codebook:
-    collection = codebook.collection
-
-    def sized(metric: Metric) -> Metric:
-        try:
-            computed = smallest_batch(storage, metric, collection)
-        except InvalidParameter as error:
-            raise InvalidParameter(f"metrics.{metric.name}: {error}") from error
-        if computed > _LARGEST_MIN_BATCH:
-            raise InvalidParameter(
-                f"metrics.{metric.name}: a release that meets epsilon {decimal_text(collection.release_epsilon)} needs "
-                f"{computed:,} reports, more than the {_LARGEST_MIN_BATCH:,} a batch holds: lower the metric's epsilon "
-                "or raise the release's"
-            )
-        return replace(metric, min_batch=max(computed, metric.min_batch or 0))
-
-    # what the file says may raise the number, never lower it
-    return replace(codebook, metrics=tuple(sized(metric) for metric in codebook.metrics))
+    if known is None:
+        known = smallest_batch(metric, collection)
+        storage.remember(question, known)
+    return known
 
 
 def _refuse_another_collection(old: Collection, new: Collection) -> None:

@@ -255,6 +255,12 @@ class Storage(Protocol):
         another one, or this one starts otherwise.
         """
 
+    def switched_off(self) -> frozenset[str]:
+        """Names of the metrics that a command switched off."""
+
+    def switch(self, name: str, *, off: bool) -> None:
+        """Switch a metric off, or on again, by its name."""
+
     def sealing_keys(self) -> list[StoredKey]:
         """Every key within its horizon, by first period."""
 

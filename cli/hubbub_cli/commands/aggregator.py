@@ -28,7 +28,7 @@ class _WithSettings(click.Group):
 
 
 @click.group(cls=_WithSettings, invoke_without_command=True)
-@click.option("--codebook", type=click.Path(path_type=Path), help="The metrics.toml to collect by.")
+@click.option("--codebook", type=click.Path(path_type=Path), help="The compiled codebook to collect by.")
 @click.option("--state-dir", type=click.Path(path_type=Path), help="Where keys, releases and the spool live.")
 @click.option("--host", help="Address to listen on; loopback unless said otherwise.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 picks a free one.")

@@ -1,10 +1,11 @@
-"""`hubbub codebook`: check what would be collected, say what a change of it means, put it in force."""
+"""`hubbub codebook`: check what would be collected, freeze it, say what a change of it means, put it in force."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -13,10 +14,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from hubbub.codebook import Codebook, decimal_text, diff, lint
+from hubbub.codebook import Codebook, decimal_text, diff, is_compiled, lint, read_file
 from hubbub.period import duration_text
 from hubbub.problems import CodebookError, InvalidParameter
+from hubbub_cli.compiled_codebook import compiled, write_compiled
 from hubbub_cli.services.aggregator_state import STATE, beside, warn_of_clock
+from hubbub_cli.terminal.output_file import refuse_if_nowhere
 from hubbub_cli.terminal.table import table
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to stdo
 
 @click.group()
 def codebook() -> None:
-    """Check metrics.toml, say what a change of it means, and put it in force."""
+    """Check and compile metrics.toml, say what a change of it means, and put it in force."""
 
 
 @codebook.command()
@@ -41,8 +44,11 @@ def codebook() -> None:
 @click.option("--devices", type=click.IntRange(min=1), help="Devices expected per period: is min_batch in reach?")
 @_JSON
 def check(file: str, devices: int | None, as_json: bool) -> None:
-    """Read FILE and list its metrics. Errors end with exit code 1; warnings do not."""
-    checked = _load(file, as_json=as_json)
+    """Read FILE, a metrics.toml or a compiled codebook, and list its metrics as they would be served.
+
+    Errors end with exit code 1; warnings do not. The id at the end is what apps and shufflers pin.
+    """
+    checked = _compiled(file, as_json=as_json)
     warnings = lint(
         checked, today=datetime.now(UTC).date(), file=file, devices=devices, min_batch_of=partial(_min_batch, checked)
     )
@@ -52,7 +58,7 @@ def check(file: str, devices: int | None, as_json: bool) -> None:
     collection = checked.collection
     click.echo(
         table(
-            ["metric", "type", "mechanism", "epsilon", "report bytes", "id"],
+            ["metric", "type", "mechanism", "epsilon", "bytes", "min batch", "id"],
             [
                 [
                     metric.name if metric.enabled else f"{metric.name} (off)",
@@ -60,6 +66,7 @@ def check(file: str, devices: int | None, as_json: bool) -> None:
                     metric.mechanism.name,
                     decimal_text(metric.epsilon),
                     str(metric.mechanism.report_bytes),
+                    f"{metric.min_batch:,}",
                     metric.id.hex()[:8],
                 ]
                 for metric in checked.metrics
@@ -67,8 +74,9 @@ def check(file: str, devices: int | None, as_json: bool) -> None:
         )
     )
     click.echo(
-        f"\n{collection.name}, codebook {checked.id.hex()[:8]}: a device spends epsilon {decimal_text(checked.spent)} "
+        f"\n{collection.name}: a device spends epsilon {decimal_text(checked.spent)} "
         f"of {decimal_text(collection.device_epsilon)} in a period of {collection.calendar}"
+        f"\ncodebook {checked.id.hex()}"
     )
     _say("warning", warnings)
 
@@ -78,7 +86,38 @@ def check(file: str, devices: int | None, as_json: bool) -> None:
 @_JSON
 def show(file: str, as_json: bool) -> None:
     """Print the compiled form of FILE, which is JSON in any case: what devices and services work from."""
-    _print_json(_load(file, as_json=as_json).compiled())
+    _print_json(_compiled(file, as_json=as_json).compiled())
+
+
+@codebook.command("compile")
+@click.argument("file", type=_FILE)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("codebook.json"),
+    show_default=True,
+    help="The file that the aggregator, and apps that ship a codebook, are given.",
+)
+@_JSON
+def compile_command(file: str, out: Path, as_json: bool) -> None:
+    """Freeze FILE: work out mechanisms and batch sizes once, and write what will be served, byte for byte.
+
+    No later version of this software changes what a compiled codebook means. Review and keep it beside metrics.toml.
+    """
+    refuse_if_nowhere(out)
+    frozen = _compiled(file, as_json=as_json)
+    before = _earlier(out)
+    write_compiled(frozen, out)
+    found = None if before is None else diff(before, frozen)
+    if as_json:
+        changed = {} if found is None else {"changed": found.document()}
+        _print_json({"ok": True, "file": str(out), "id": frozen.id.hex(), **changed})
+        return
+    click.echo(f"{out}: codebook {frozen.id.hex()}")
+    for metric in frozen.metrics:
+        click.echo(f"  {metric.name}: {metric.mechanism.name}, released from {metric.min_batch:,} reports on", err=True)
+    if found is not None:
+        click.echo(f"what it held before differs:\n{found.render()}" if found else "as it was before", err=True)
 
 
 @codebook.command()
@@ -121,13 +160,18 @@ def diff_command(old: str, new: str, as_json: bool) -> None:
 def publish(file: str, state_dir: Path, start: str | None, as_json: bool) -> None:
     """Put FILE in force at an aggregator, which may be running and then signs it into its bundle within a second.
 
+    A metrics.toml is compiled first.
+
     It starts with the first period that begins at least two cache lifetimes of the bundle from now, so that every
     device and the shuffler know it by then; until then, and for what is on its way, the versions before it hold. Only a
-    metric that it switches off (enabled = false) stops at once, with the next bundle that devices get.
+    metric that it switches off (enabled = false) stops at once, with the next bundle that devices get. `hubbub codebook
+    off` does that without another codebook.
     """
     from hubbub_aggregator.publication.lead_time import CACHE_LIFETIMES, cache_lifetime
 
-    written = _load(file, as_json=as_json)
+    written = _compiled(file, as_json=as_json)
+    if not as_json and not is_compiled(read_file(file)):
+        click.echo(f"{file} is compiled: codebook {written.id.hex()}", err=True)
     with beside(state_dir) as state:
         before = state.codebooks.newest
         calendar = state.codebooks.collection.calendar
@@ -141,11 +185,48 @@ def publish(file: str, state_dir: Path, start: str | None, as_json: bool) -> Non
         found = {"id": version.codebook.id.hex(), "first_period": label, "begins": period.start, "switched_off": off}
         _print_json({"ok": True, **found, **diff(before, version.codebook).document()})
         return
-    click.echo(f"codebook {version.codebook.id.hex()[:8]} is in force from the period {label} on ({begins})")
+    click.echo(f"codebook {version.codebook.id.hex()} is in force from the period {label} on")
+    click.echo(f"it begins {begins}")
     click.echo(f"an edit starts two cache lifetimes ({ahead}) ahead at least: every device knows it by then", err=True)
     if off:
         click.echo(f"switched off at once: {', '.join(off)}")
     click.echo(diff(before, version.codebook).render(), err=True)
+
+
+@codebook.command()
+@click.argument("name")
+@STATE
+@_JSON
+def off(name: str, state_dir: Path, as_json: bool) -> None:
+    """Switch the metric NAME off, at once: the bundle says so, and the codebook stays what it is.
+
+    Devices stop with the next bundle that they get, the shuffler refuses its reports and discards those that wait.
+    Pinned codebooks need no change.
+    """
+    _switch(name, state_dir, off=True, as_json=as_json)
+
+
+@codebook.command()
+@click.argument("name")
+@STATE
+@_JSON
+def on(name: str, state_dir: Path, as_json: bool) -> None:
+    """Switch the metric NAME on again after `hubbub codebook off`. It goes on with the next period."""
+    _switch(name, state_dir, off=False, as_json=as_json)
+
+
+def _switch(name: str, state_dir: Path, *, off: bool, as_json: bool) -> None:
+    with beside(state_dir) as state:
+        changed, all_off = state.codebooks.switch(name, off=off), sorted(state.codebooks.off(time.time()))
+    if as_json:
+        _print_json({"ok": True, "changed": changed, "switched_off": all_off})
+        return
+    word = "off" if off else "on"
+    click.echo(f"{name} is switched {word}" if changed else f"{name} was switched {word} before; nothing was changed")
+    if changed:
+        click.echo("an aggregator that runs signs it into its bundle within a second", err=True)
+    if all_off:
+        click.echo(f"switched off: {', '.join(all_off)}", err=True)
 
 
 def _min_batch(checked: Codebook, metric: Metric) -> int:
@@ -164,6 +245,21 @@ def _load(file: str, *, as_json: bool) -> Codebook:
         return Codebook.load(file)
     except CodebookError as error:
         _refuse(error.findings, as_json=as_json)
+
+
+def _compiled(file: str, *, as_json: bool) -> Codebook:
+    """The codebook as it would be served."""
+    try:
+        return compiled(file)
+    except CodebookError as error:
+        _refuse(error.findings, as_json=as_json)
+
+
+def _earlier(out: Path) -> Codebook | None:
+    """What a file held that is to be replaced, if it was a codebook."""
+    with suppress(CodebookError):
+        return Codebook.load(out)
+    return None
 
 
 def _refuse(findings: Sequence[Finding], *, as_json: bool) -> NoReturn:

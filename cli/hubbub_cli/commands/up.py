@@ -75,9 +75,8 @@ def up(codebook: Path, state_dir: Path, shuffler_port: int, aggregator_port: int
     """
     if not codebook.exists():
         raise click.ClickException(_NO_CODEBOOK.format(path=codebook))
-    loaded = Codebook.load(codebook)
     stop_on_sigterm()
-    click.echo("starting; the first start works out batch sizes and takes a few seconds ...", err=True)
+    click.echo(f"starting; {codebook} is compiled after each edit, which takes a few seconds ...", err=True)
     confirmed = {"CLOCK_IS_RIGHT": "true"} if clock_is_right else {}
     given = {name: passed_on(name, os.environ) for name in ("shuffler", "aggregator")}
     if ignored := [variable for one in given.values() for variable in one.ignored]:
@@ -90,7 +89,7 @@ def up(codebook: Path, state_dir: Path, shuffler_port: int, aggregator_port: int
         aggregator_settings=given["aggregator"].settings | confirmed,
         shuffler_settings=given["shuffler"].settings | confirmed,
     ) as services:
-        click.echo(welcome(loaded, services, time.time()))
+        click.echo(welcome(services.frozen, services, time.time()))
         services.watch()
 
 
@@ -113,6 +112,7 @@ devices report to   {services.shuffler}
 dashboard           {services.aggregator}/     (open it in a browser)
 analysts ask at     {services.aggregator}     (try: hubbub query --address {services.aggregator})
 trust anchor        {services.anchor}
+codebook            {codebook.id.hex()}     (for pin=; {"compiled" if services.was_compiled else "frozen"})
 
     from hubbub_client import Client
 

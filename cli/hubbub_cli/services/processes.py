@@ -61,8 +61,11 @@ class Services:
         shuffler_settings: Mapping[str, str] | None = None,
         log: IO[str] | None = None,
     ) -> None:
-        """`log` receives what the services print; None leaves it on stderr. Of the environment they get no setting."""
+        """`codebook`: a metrics.toml, which is compiled first, or a compiled one. `log` receives what the services
+        print; None leaves it on stderr. Of the environment they get no setting."""
         self.state_dir, self.codebook, self._log = state_dir, codebook, log
+        self.served = state_dir / "codebook.json"
+        self.was_compiled = False
         self.shuffler = f"http://127.0.0.1:{shuffler_port}"
         self.aggregator = f"http://127.0.0.1:{aggregator_port}"
         self._ports = {"shuffler": shuffler_port, "aggregator": aggregator_port}
@@ -82,15 +85,17 @@ class Services:
     def __enter__(self) -> Self:
         from hubbub.trust import anchor_of
         from hubbub_aggregator.publication.keys import load_identity
+        from hubbub_cli.compiled_codebook import freeze
 
         for name, port in self._ports.items():
             _refuse_taken(name, port)  # before anything is made: another process there would pass for our service
         self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.frozen, self.was_compiled = freeze(self.codebook, self.served)
         self.anchor = anchor_of(load_identity(self.state_dir / "aggregator"))
         token = _token(self.state_dir / "forward.token")
         self._own = {
             "aggregator": {
-                "CODEBOOK": str(self.codebook),
+                "CODEBOOK": str(self.served),
                 "SHUFFLER_TOKEN": token,
                 "SINGLE_OPERATOR": "true",
                 "SHUFFLER_ADDRESS": self.shuffler,

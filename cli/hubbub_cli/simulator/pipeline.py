@@ -20,6 +20,7 @@ import httpx2
 from hubbub_aggregator.app import create_app
 from hubbub_aggregator.main import build as build_aggregator
 from hubbub_aggregator.settings import Settings as AggregatorSettings
+from hubbub_cli.compiled_codebook import compiled, write_compiled
 from hubbub_client.testing import Fleet
 from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_shuffler.in_process import in_process
@@ -70,7 +71,7 @@ class Pipeline:
 
     @property
     def codebook(self) -> Codebook:
-        """As it is in force: with its batch sizes filled in."""
+        """As it is in force."""
         return self._service.codebooks.newest
 
     def period(
@@ -123,8 +124,10 @@ class Pipeline:
     async def _start(self) -> None:
         enter = self._open.enter_async_context
         # constructed, not read: no variable of the environment may change a simulation
+        served = self._home / "codebook.json"
+        write_compiled(compiled(self._codebook), served)
         collecting = AggregatorSettings.model_construct(
-            codebook=self._codebook, state_dir=self._home / "aggregator", single_operator=True
+            codebook=served, state_dir=self._home / "aggregator", single_operator=True
         )
         self._service = build_aggregator(collecting, TrustedClock.set_by(self._clock))
         self._open.callback(self._service.close)

@@ -8,7 +8,7 @@
 `lint` finds what is allowed but unwise, `diff` says what a change means.
 """
 
-from hubbub.codebook._codebook import Codebook
+from hubbub.codebook._codebook import Codebook, is_compiled, read_file
 from hubbub.codebook._diff import Change, Diff, MetricDiff, diff
 from hubbub.codebook._keys import COLLECTION, RELEASE, Key, metric_keys
 from hubbub.codebook._lint import lint
@@ -27,6 +27,8 @@ __all__ = [
     "MetricDiff",
     "decimal_text",
     "diff",
+    "is_compiled",
     "lint",
     "metric_keys",
+    "read_file",
 ]

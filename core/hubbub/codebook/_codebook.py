@@ -19,7 +19,7 @@ from hubbub.metric_types import metric_type, names
 from hubbub.period import duration_text
 from hubbub.problems import CodebookError, Finding, InvalidParameter, did_you_mean
 
-__all__ = ["Codebook"]
+__all__ = ["Codebook", "is_compiled", "read_file"]
 
 FORMAT = "hubbub-codebook 1"
 _COMPILED = "compiled codebook"
@@ -44,13 +44,12 @@ class Codebook:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The codebook in a metrics.toml file."""
+        """The codebook in a file: a metrics.toml, or what `hubbub codebook compile` made of one."""
+        raw = read_file(path)
+        if is_compiled(raw):
+            return cls.from_compiled(raw)
         try:
-            text = Path(path).read_bytes().decode("utf-8")
-        except OSError as error:
-            raise _error(
-                str(path), f"cannot be read: {error.strerror}", "check the path and its permissions"
-            ) from error
+            text = raw.decode("utf-8")
         except UnicodeDecodeError as error:
             raise _error(str(path), f"is not UTF-8: {error}", "save it as UTF-8") from error
         return cls.from_toml(text, file=str(path))
@@ -146,6 +145,19 @@ class Codebook:
             "collection": self.collection.document(),
             "metrics": [metric.document() for metric in self.metrics],
         }
+
+
+def read_file(path: str | Path) -> bytes:
+    """The bytes of a codebook file; CodebookError says why it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise _error(str(path), f"cannot be read: {error.strerror}", "check the path and its permissions") from error
+
+
+def is_compiled(raw: bytes) -> bool:
+    """Whether these bytes are a compiled codebook, or were meant to be. No TOML begins like that."""
+    return raw.lstrip().startswith(b"{")
 
 
 def _id(content: dict[str, Json]) -> bytes:

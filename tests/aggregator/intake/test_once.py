@@ -23,6 +23,7 @@ from hubbub_aggregator.main import open_state
 from hubbub_aggregator.publication.keys import new_identity
 from hubbub_aggregator.settings import Settings
 from tests.aggregator.served import Served
+from tests.support.compiled import write_compiled
 from tests.support.patience import wait_for
 from tests.support.ports import reserved_port
 from tests.support.redis_server import one_server
@@ -143,11 +144,11 @@ def test_every_report_counts_once_while_processes_are_killed(
     tmp_path: Path, storage_url: str | None, kills: int
 ) -> None:
     """On Redis three processes share the work; on SQLite, and in the short run, there is one."""
-    (tmp_path / "metrics.toml").write_text(CODEBOOK)
+    write_compiled(tmp_path / "codebook.json", CODEBOOK)
     codebook = Codebook.from_toml(CODEBOOK)
     anchor = anchor_of(new_identity(tmp_path))
     common: dict[str, object] = {
-        "codebook": tmp_path / "metrics.toml",
+        "codebook": tmp_path / "codebook.json",
         "identity": tmp_path / "identity.key",
         "processes": 1,
         "lease": 1,
@@ -195,11 +196,11 @@ def test_every_report_counts_once_while_processes_are_killed(
 @pytest.mark.full
 @pytest.mark.parametrize("storage_url", ["redis"], indirect=True)
 def test_what_a_dead_process_acknowledged_another_finishes(tmp_path: Path, storage_url: str) -> None:
-    (tmp_path / "metrics.toml").write_text(CODEBOOK)
+    write_compiled(tmp_path / "codebook.json", CODEBOOK)
     codebook = Codebook.from_toml(CODEBOOK)
     anchor = anchor_of(new_identity(tmp_path))
     common = {
-        "codebook": tmp_path / "metrics.toml",
+        "codebook": tmp_path / "codebook.json",
         "identity": tmp_path / "identity.key",
         "storage": storage_url,
         "processes": 1,

@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner, Result
 from pydantic import SecretStr
 
-from hubbub.codebook import Codebook
 from hubbub.problems import InvalidParameter
 from hubbub.trust import anchor_of
 from hubbub_aggregator.intake.open_reports import Pool
@@ -19,6 +18,7 @@ from hubbub_aggregator.publication.keys import load_identity, new_identity
 from hubbub_cli.commands.codebook import codebook
 from hubbub_cli.commands.keys import keys
 from tests.aggregator.fleet import CODEBOOK, DAY, START, Site
+from tests.support.compiled import compiled
 from tests.support.redis_server import RedisServer, one_server
 
 EDITED = CODEBOOK.replace("Whether the dark theme is on", "Whether it is dark")
@@ -70,9 +70,8 @@ def test_it_starts_two_cache_lifetimes_ahead_and_says_when_and_why(site: Site, p
         assert isinstance(early.exception, InvalidParameter)
         assert f"{calendar.period(day + first).label} is the first possible" in str(early.exception)
     done = publish(EDITED)
-    assert f"from the period {calendar.period(day + 1).label} on ({calendar.period(day + 1).label} 00:00:00 UTC)" in (
-        done.output
-    )
+    label = calendar.period(day + 1).label
+    assert f"is in force from the period {label} on\nit begins {label} 00:00:00 UTC\n" in done.output
     assert "two cache lifetimes (2h) ahead" in done.stderr
     site.service.tick()
     assert starts(site) == [0, 1]
@@ -138,10 +137,38 @@ def test_the_kill_switch_works_with_the_next_bundle_and_not_only_in_the_next_per
     assert others.enabled
     assert site.settle(waiting)["state"] == "accepted"  # what devices had sent before still counts
 
-    assert publish(CODEBOOK).exit_code == 0  # on again: with the period that it starts with
+    def enabled() -> list[bool]:
+        states = [site.bundle().body.metric(metric, START // DAY + later) for later in (0, 1, 2)]
+        return [state is not None and state.enabled for state in states]
+
+    assert publish(CODEBOOK).exit_code == 0  # on again: with the period that it starts with, and known by then
     site.service.tick()
-    states = [site.bundle().body.metric(metric, site.period + later) for later in (0, 1, 2)]
-    assert [state is not None and state.enabled for state in states] == [False, False, True]
+    assert enabled() == [False, False, False]
+    site.clock.now = START + 2 * DAY - 2 * 3600
+    site.service.tick()
+    assert enabled()[1:] == [False, True]
+
+
+def test_a_metric_is_switched_off_and_on_by_a_command_and_the_codebook_stays_what_it_is(site: Site) -> None:
+    """A shuffler and apps that pin the codebook's id go along: it does not change."""
+    metric, served = site.metric("dark_mode").id, site.bundle().body.codebooks
+
+    def switch(word: str, *names: str) -> Any:
+        return CliRunner().invoke(codebook, [word, *names, "--state-dir", str(site.state_dir), "--json"])
+
+    off = switch("off", "dark_mode")
+    assert json.loads(off.stdout) == {"ok": True, "changed": True, "switched_off": ["dark_mode"]}
+    assert json.loads(switch("off", "dark_mode").stdout)["changed"] is False
+    site.service.tick()
+    body = site.bundle().body
+    assert body.off == {metric}
+    assert [each.document for each in body.codebooks] == [each.document for each in served]
+
+    assert json.loads(switch("on", "dark_mode").stdout) == {"ok": True, "changed": True, "switched_off": []}
+    site.service.tick()
+    assert site.bundle().body.off == frozenset()
+    with pytest.raises(InvalidParameter, match="dark_mode"):
+        raise switch("off", "darkmode").exception
 
 
 def test_a_metric_that_an_edit_changes_and_switches_off_is_off_at_once_under_its_old_id(
@@ -221,7 +248,7 @@ def test_a_codebook_in_force_is_found_as_it_was_published(site: Site, publish: P
     """What is served is the compiled form with its batch sizes, and its metric ids are those of the file."""
     publish(EDITED)
     site.service.tick()
-    written = Codebook.from_toml(EDITED)
+    written = compiled(EDITED)
     served = site.bundle().body.codebooks[-1]
     assert [metric.id for metric in served.metrics] == [metric.id for metric in written.metrics]
     assert site.clock() < START + DAY

@@ -159,7 +159,7 @@ def test_with_the_newest_bundle_a_restored_aggregator_forgets_nothing_that_was_p
     for _ in range(3):
         filled.clock.now += 24 * 3600
         filled.service.tick()
-    filled.reopen(filled.codebook.read_text().replace("Whether the dark theme is on", "Whether it is dark"))
+    filled.reopen(CODEBOOK.replace("Whether the dark theme is on", "Whether it is dark"))
     newest = filled.bundle()
     relayed.write_bytes(filled.get("/v1/bundle").content)
     state.mkdir()

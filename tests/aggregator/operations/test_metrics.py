@@ -32,6 +32,7 @@ from scripts.reference.settings import settings
 from tests.aggregator.api.test_batches import problem
 from tests.aggregator.fleet import CODEBOOK, DAY, Site, remember, whole
 from tests.aggregator.served import Served
+from tests.support.compiled import write_compiled
 from tests.support.patience import PATIENCE
 from tests.support.ports import reserved_port
 
@@ -253,11 +254,11 @@ def test_unsafe_settings_are_refused_without_showing_a_secret() -> None:
 
 @pytest.mark.full
 def test_the_process_has_an_admin_listener_logs_json_and_ends_in_order(tmp_path: Path) -> None:
-    (tmp_path / "metrics.toml").write_text(CODEBOOK)
+    write_compiled(tmp_path / "codebook.json", CODEBOOK)
     remember(Settings(state_dir=tmp_path / "state"))
     port = reserved_port()
     settings = {
-        "codebook": tmp_path / "metrics.toml",
+        "codebook": tmp_path / "codebook.json",
         "state_dir": tmp_path / "state",
         "port": 0,
         "admin_port": port,

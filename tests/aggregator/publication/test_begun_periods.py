@@ -106,9 +106,9 @@ def test_no_history_of_edits_and_revocations_changes_a_begun_period(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """A shuffler asks within a cache lifetime: what it holds and what it gets then agree on every begun period."""
-    monkeypatch.setattr("hubbub_aggregator.publication.codebooks.smallest_batch", lambda *_: 200)  # it takes seconds
+    monkeypatch.setattr("hubbub.accounting.batch_sizes.smallest_batch", lambda *_: 200)  # it takes seconds
     rng, desk = random.Random(seed), Desk(tmp_path / "state.db", Ed25519PrivateKey.generate())
-    written = [Codebook.from_toml(text) for text in TEXTS]
+    written = [Codebook.from_toml(text).with_min_batch(lambda _: 200) for text in TEXTS]
     desk.codebooks.adopt(written[0], desk.now)
     held, fetched = desk.tick(), desk.now
     codebooks, revoked = 0, set()

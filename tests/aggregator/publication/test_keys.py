@@ -8,6 +8,7 @@ import sqlite3
 import stat
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 from pydantic import SecretStr
 
 from hubbub.bundle import Seen, verify
+from hubbub.canonical import canonical_bytes
 from hubbub.codebook import Codebook
 from hubbub.problems import InvalidParameter, UntrustedBundle
 from hubbub.trust import anchor_of
@@ -33,6 +35,7 @@ from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_service_common.http.tokens import Tokens
 from tests.aggregator.backends import counted
 from tests.aggregator.fleet import CODEBOOK, DAY, START, WAIT, Site
+from tests.support.compiled import compiled, write_compiled
 
 
 def ring(tmp_path: Path, period: str, max_age: int = 3600) -> KeyRing:
@@ -331,19 +334,27 @@ def test_another_collection_or_period_length_needs_another_state_directory(site:
         site.service.storage = SqliteStorage(site.state_dir / DATABASE)
 
 
-def test_batch_sizes_are_worked_out_once_and_remembered(site: Site) -> None:
-    storage = site.service.storage
+def test_what_is_served_is_what_was_compiled_byte_for_byte(site: Site) -> None:
+    assert canonical_bytes(site.bundle().body.codebooks[0].document) == compiled(CODEBOOK).to_bytes()
+    assert [each["id"] for each in site.json("/v1/status")["codebooks"]] == [compiled(CODEBOOK).id.hex()]
+
+
+def test_a_codebook_that_was_compiled_for_smaller_crowds_is_refused(site: Site) -> None:
+    """By another version, or by hand. What the target needs is worked out once, and remembered."""
+    storage, edited = site.service.storage, compiled(CODEBOOK.replace("Whether", "If"))
     assert isinstance(storage, SqliteStorage)
     with storage._transaction():
         storage._connection.execute("UPDATE remembered SET answer = 900")
-    Codebooks(storage).adopt(Codebook.from_toml(CODEBOOK), site.clock())
-    assert {metric.min_batch for metric in Codebooks(storage).newest.metrics} == {900}
+    with pytest.raises(InvalidParameter, match="a release on target needs 900 reports: compile it with this version"):
+        Codebooks(storage).publish(edited, site.clock())
+    larger = replace(edited, metrics=tuple(replace(metric, min_batch=900) for metric in edited.metrics))
+    assert Codebooks(storage).publish(larger, site.clock()).codebook.id == larger.id
 
 
-def test_a_target_out_of_reach_is_refused_with_the_metrics_name(tmp_path: Path, pool: Pool) -> None:
-    hopeless = CODEBOOK.replace("epsilon = 0.5, delta = 1e-6", "epsilon = 0.0001, delta = 1e-18")
-    with pytest.raises(InvalidParameter, match=r"metrics\.dark_mode"):
-        Site.open(tmp_path, pool, hopeless)
+def test_a_service_compiles_nothing(tmp_path: Path) -> None:
+    (tmp_path / "metrics.toml").write_text(CODEBOOK)
+    with pytest.raises(InvalidParameter, match=r"is not compiled: run `hubbub codebook compile .*metrics\.toml"):
+        build(Settings(codebook=tmp_path / "metrics.toml", state_dir=tmp_path / "state"))
 
 
 def test_backfilled_periods_have_a_codebook_and_keys(tmp_path: Path, pool: Pool) -> None:
@@ -412,8 +423,8 @@ def test_keys_are_made_listed_rotated_and_revoked_by_command(tmp_path: Path, mon
     assert isinstance(run.invoke(keys, ["new", *option]).exception, InvalidParameter)
     assert isinstance(run.invoke(keys, ["list", *option]).exception, InvalidParameter)
 
-    (tmp_path / "metrics.toml").write_text(CODEBOOK)
-    service = build(Settings(codebook=tmp_path / "metrics.toml", state_dir=state), TrustedClock.set_by(lambda: now))
+    write_compiled(tmp_path / "codebook.json", CODEBOOK)
+    service = build(Settings(codebook=tmp_path / "codebook.json", state_dir=state), TrustedClock.set_by(lambda: now))
     assert service.anchor == anchor
     listed = json.loads(run.invoke(keys, ["list", "--json", *option]).output)
     assert listed["trust_anchor"] == anchor

@@ -316,6 +316,17 @@ def test_a_bundle_is_replaced_only_by_one_that_knew_it(storage: Storage) -> None
     assert storage.bundle() == SignedBundle(12, 1, b"d", b"other")
 
 
+def test_metrics_are_switched_off_and_on_again_by_name(storage: Storage) -> None:
+    assert storage.switched_off() == frozenset()
+    for _ in range(2):
+        storage.switch("theme", off=True)
+    storage.switch("dark_mode", off=True)
+    storage.switch("never", off=False)
+    assert storage.switched_off() == {"theme", "dark_mode"}
+    storage.switch("theme", off=False)
+    assert storage.switched_off() == {"dark_mode"}
+
+
 def test_codebooks_answers_and_counts_are_kept(storage: Storage) -> None:
     storage.add_codebook(StoredCodebook(5, b"one"))
     storage.add_codebook(StoredCodebook(7, b"two"))

@@ -27,6 +27,7 @@ from tests.aggregator.fleet import CODEBOOK
 from tests.aggregator.served import Served
 from tests.client.servers import Authority
 from tests.shuffler.process import ShufflerProcess
+from tests.support.compiled import write_compiled
 from tests.support.patience import PATIENCE, wait_for
 from tests.support.ports import reserved_port
 
@@ -269,7 +270,7 @@ def metric(admin: str, name: str) -> float:
 @pytest.mark.full
 def test_both_services_change_over_to_another_authority_without_a_restart(tmp_path: Path) -> None:
     """Two processes of a shuffler on one port and an aggregator, as they are run; all look by themselves."""
-    (tmp_path / "metrics.toml").write_text(CODEBOOK)
+    write_compiled(tmp_path / "codebook.json", CODEBOOK)
     old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
     names = ["127.0.0.1"]
     both = tmp_path / "both.pem"
@@ -282,7 +283,7 @@ def test_both_services_change_over_to_another_authority_without_a_restart(tmp_pa
     port, admins = reserved_port(), [reserved_port() for _ in range(3)]
     aggregator = Served(
         tmp_path / "aggregator.log",
-        codebook=tmp_path / "metrics.toml",
+        codebook=tmp_path / "codebook.json",
         state_dir=tmp_path / "aggregator",
         port=0,
         admin_port=admins[0],

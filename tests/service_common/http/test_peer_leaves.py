@@ -21,6 +21,7 @@ from tests.aggregator.fleet import CODEBOOK, remember
 from tests.aggregator.served import Served
 from tests.service_common.leaving import WAYS, leave_often
 from tests.shuffler.edge import body, refused, request, running
+from tests.support.compiled import write_compiled
 from tests.support.patience import PATIENCE
 
 ASK = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -155,8 +156,8 @@ def test_nobody_can_raise_the_internal_errors_of_a_shuffler(tmp_path: Path, roun
 
 @pytest.mark.parametrize("rounds", ROUNDS)
 def test_nor_those_of_an_aggregator(tmp_path: Path, rounds: int) -> None:
-    (tmp_path / "metrics.toml").write_text(CODEBOOK)
-    settings = {"codebook": tmp_path / "metrics.toml", "state_dir": tmp_path / "state", "port": 0, "processes": 1}
+    write_compiled(tmp_path / "codebook.json", CODEBOOK)
+    settings = {"codebook": tmp_path / "codebook.json", "state_dir": tmp_path / "state", "port": 0, "processes": 1}
     remember(Settings(state_dir=tmp_path / "state"))
     put = (
         f"PUT /v1/batches/{'ab' * 16} HTTP/1.1\r\nHost: x\r\nContent-Type: {BATCH_TYPE}\r\nContent-Length: 400\r\n\r\n"

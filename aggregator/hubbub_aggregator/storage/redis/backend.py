@@ -44,6 +44,7 @@ class RedisStorage(RedisReleases):
         registry, eraser = RedisRegistry(self._client, self._keys, secret), Eraser(self._client, self._keys, self)
         self.codebooks, self.starts, self.add_codebook = registry.codebooks, registry.starts, registry.add_codebook
         self.move_codebook = registry.move_codebook
+        self.switched_off, self.switch = registry.switched_off, registry.switch
         self.sealing_keys, self.add_key = registry.sealing_keys, registry.add_key
         self.revoke_key, self.drop_key = registry.revoke_key, registry.drop_key
         self.bundle, self.publish = registry.bundle, registry.publish

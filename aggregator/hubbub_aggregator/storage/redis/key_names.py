@@ -59,6 +59,7 @@ class Keys:
         self._prefix = prefix
         self.pending, self.noted, self.sums = self._control("pending"), self._control("noted"), self._control("counts")
         self.releases, self.codebooks = self._control("releases"), self._control("codebooks")
+        self.switched_off = self._control("switched-off")
         self.keys, self.bundle, self.marks = self._control("keys"), self._control("bundle"), self._control("marks")
         self.remembered, self.probe = self._control("remembered"), self._control("probe")
         self.doomed, self.expired = self._control("doomed"), self._control("expired")

@@ -43,6 +43,13 @@ class RedisRegistry:
     def move_codebook(self, first: int, to: int) -> bool:
         return bool(self._client.one(self._lua["move_codebook"]((self._keys.codebooks,), first, to)) == 1)
 
+    def switched_off(self) -> frozenset[str]:
+        flat = self._client.one(command("HGETALL", self._keys.switched_off), write=False)
+        return frozenset(name.decode() for name, off in zip(flat[::2], flat[1::2], strict=True) if int(off))
+
+    def switch(self, name: str, *, off: bool) -> None:
+        self._client.one(self._lua["put"]((self._keys.switched_off,), name, int(off)))
+
     def sealing_keys(self) -> list[StoredKey]:
         flat = self._client.one(command("HGETALL", self._keys.keys), write=False)
         found = [self._key(int(id), json.loads(raw)) for id, raw in zip(flat[::2], flat[1::2], strict=True)]  # noqa: A001  it is an id

@@ -296,6 +296,16 @@ class SqliteStorage:
             self._connection.execute("UPDATE codebooks SET first_period = ?", (to,))
         return True
 
+    def switched_off(self) -> frozenset[str]:
+        return frozenset(name for (name,) in self._all("SELECT name FROM switched_off"))
+
+    def switch(self, name: str, *, off: bool) -> None:
+        statement = (
+            "INSERT OR IGNORE INTO switched_off VALUES (?)" if off else "DELETE FROM switched_off WHERE name = ?"
+        )
+        with self._transaction():
+            self._connection.execute(statement, (name,))
+
     def sealing_keys(self) -> list[StoredKey]:
         rows = self._all("SELECT * FROM keys ORDER BY first_period, revoked DESC, id")
         return [

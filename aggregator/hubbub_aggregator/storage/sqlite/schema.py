@@ -6,7 +6,7 @@ __all__ = ["OTHERWISE", "SCHEMA", "UPGRADES", "VERSION"]
 
 OTHERWISE = "restore a backup that this one made into an empty state directory"
 """What to do about a file that a newer version wrote."""
-VERSION = 4
+VERSION = 5
 _EXPIRED = """
 CREATE TABLE expired (
     id BLOB PRIMARY KEY, metric BLOB NOT NULL, period INTEGER NOT NULL, record TEXT NOT NULL
@@ -37,7 +37,13 @@ UPDATE batches SET version = place FROM (
 DROP INDEX batches_of;
 DROP TABLE pairs
 """
-UPGRADES = {1: _EXPIRED, 2: f"{_OPENED_AND_REFUSED};{_LONGER_HEADERS}", 3: f"{_NONCES};{_NONCES_BY_PIECE};{_ORDER}"}
+_SWITCHED_OFF = "CREATE TABLE switched_off (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID"
+UPGRADES = {
+    1: _EXPIRED,
+    2: f"{_OPENED_AND_REFUSED};{_LONGER_HEADERS}",
+    3: f"{_NONCES};{_NONCES_BY_PIECE};{_ORDER}",
+    4: _SWITCHED_OFF,
+}
 """What the schema after this one added."""
 SCHEMA = f"""
 CREATE TABLE batches (
@@ -64,4 +70,5 @@ CREATE TABLE bundle (
 CREATE TABLE remembered (question TEXT PRIMARY KEY, answer INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 {_EXPIRED};
 {_OPENED_AND_REFUSED};
+{_SWITCHED_OFF};
 """

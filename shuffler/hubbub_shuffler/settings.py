@@ -1,4 +1,4 @@
-"""Every knob the shuffler has. docs/reference/settings.md is made from it."""
+"""The shuffler's settings. docs/reference/settings.md is made from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SLOWEST_RATE = 1e-6
 
 
 class Settings(ServiceSettings):
-    """The shuffler's own settings, beside those that it has in common with the aggregator. Built in main.py only."""
+    """The shuffler's own settings, beside those that it shares with the aggregator. Built in main.py only."""
 
     model_config = SettingsConfigDict(env_prefix="HUBBUB_SHUFFLER_")
     service = "shuffler"
@@ -43,13 +43,13 @@ class Settings(ServiceSettings):
         None,
         ge=2**20,
         description="Bytes that waiting reports may take, on each primary of a Redis. Unset: its maxmemory, or what "
-        "the disk has. Uploads get 503 and Retry-After a little below it, so that what waits can still leave.",
+        "the disk has. Uploads get 503 and Retry-After a little below it, so that waiting reports can still leave.",
     )
     aggregator: str = Field("http://127.0.0.1:8702", description="Address of the aggregator.")
     forward_token: PresentedToken = Field(
         None,
-        description="Bearer token that the aggregator expects: the token itself, of 16 characters at least. "
-        "Needed unless it is on loopback.",
+        description="Bearer token that the aggregator expects: the token itself, at least 16 characters. "
+        "Needed unless the aggregator is on loopback.",
     )
     ca_file: Path | None = Field(
         None,
@@ -63,7 +63,7 @@ class Settings(ServiceSettings):
     )
     codebooks: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="Ids of the only codebooks that are taken, separated by commas; a bundle with another one is "
+        description="Ids of the only codebooks that are accepted, separated by commas; a bundle with any other is "
         "refused. Unset: all that the aggregator signs.",
     )
     min_batch_floor: int = Field(
@@ -73,52 +73,61 @@ class Settings(ServiceSettings):
     max_body: int = Field(2**20, ge=1_024, description="Largest upload, in bytes.")
     max_reports: int = Field(10_000, ge=1, description="Most reports in one upload.")
     max_pending: int = Field(
-        64 * 2**20, ge=2**20, description="Bytes of uploads in work at once; beyond it uploads get 503 and Retry-After."
+        64 * 2**20,
+        ge=2**20,
+        description="Bytes of uploads in progress at once; beyond it uploads get 503 and Retry-After.",
     )
     max_uploads: int = Field(
         1_000, ge=1, description="Uploads that wait for the storage at once; beyond it uploads get 503 and Retry-After."
     )
     max_connections_per_address: int = Field(
-        200, ge=1, description="Connections of one address; not on loopback, nor behind a proxy."
+        200, ge=1, description="Connections from one address. No limit on loopback or behind a proxy."
     )
     rate: float = Field(
         100.0,
         ge=0,
         le=1e9,
-        description="Requests per second that an address may send for long; each further report in one counts too. "
-        "0: no limit. Never on loopback.",
+        description="Requests per second that an address may send for long; each report after the first in a request "
+        "counts as one more. 0: no limit. Loopback is never limited.",
     )
     burst: float = Field(5_000.0, ge=1, le=1e9, description="Requests and reports that an address may send at once.")
     proxy_hops: int = Field(
-        0, ge=0, le=10, description="Proxies in front whose X-Forwarded-For is believed, counted from the right."
+        0,
+        ge=0,
+        le=10,
+        description="Trusted proxies in front. The client is the X-Forwarded-For entry that many from the right.",
     )
-    body_timeout: float = Field(30.0, gt=0, description="Seconds in which the body of an upload must arrive.")
+    body_timeout: float = Field(30.0, gt=0, description="Seconds within which the body of an upload must arrive.")
     skew: float = Field(
-        60.0, ge=0, description="Seconds by which a device's clock may be ahead; a tenth of a period at most."
+        60.0, ge=0, description="Seconds by which a device's clock may be ahead; at most a tenth of a period is used."
     )
-    tick: float = Field(1.0, gt=0, le=LONGEST_PAUSE, description="Seconds between two looks at which buckets are due.")
+    tick: float = Field(1.0, gt=0, le=LONGEST_PAUSE, description="Seconds between two checks for buckets that are due.")
     lease: float = Field(
         600.0,
         ge=2,
         le=LONGEST_PAUSE,
-        description="Seconds for which a batch is one worker's; extended while it gets on. An attempt in which nothing "
-        "moves for half of it is given up. A quarter of the shortest forward_horizon is the most that is used.",
+        description="Seconds for which a batch belongs to one worker; extended while the worker makes progress. An "
+        "attempt that makes none for half of it is given up. At most a quarter of the shortest forward_horizon is "
+        "used.",
     )
     longest_backoff: float = Field(
-        60.0, ge=1, le=LONGEST_PAUSE, description="Most seconds between two attempts to forward a batch."
+        60.0, ge=1, le=LONGEST_PAUSE, description="Longest pause in seconds between two attempts to forward a batch."
     )
     bundle_refresh: float | None = Field(
         None,
         gt=0,
-        description="Seconds between two fetches of the bundle. Unset: half of its max_age. It is also fetched shortly "
-        "before each period begins.",
+        description="Seconds between two fetches of the bundle. Unset: half of its max_age. The bundle is also fetched "
+        "shortly before each period begins.",
     )
     forget_after: float = Field(
-        30 * 86_400.0, ge=0, description="Seconds for which a closed bucket is remembered as closed, without reports."
+        30 * 86_400.0,
+        ge=0,
+        description="Seconds for which a closed bucket is remembered as closed, without its reports.",
     )
     forwards: int = Field(2, ge=1, le=64, description="Batches forwarded at the same time.")
     reuse_port: bool = Field(
-        False, description="Let several processes listen on the same port (SO_REUSEPORT), each with these settings."
+        False,
+        description="Let several processes with these settings listen on the same port (SO_REUSEPORT).",
     )
 
     @field_validator("trust", "codebooks", mode="before")
@@ -156,14 +165,14 @@ class Settings(ServiceSettings):
         parts = urlsplit(given)
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
             raise ValueError("an address looks like https://aggregator.example.com")
-        _ = parts.port  # ValueError if it is none
+        _ = parts.port  # ValueError if it is not a valid port
         if parts.username is not None or parts.password is not None:
             raise ValueError("an address holds no password: use forward_token")
         return given.rstrip("/")
 
     @property
     def aggregator_on_loopback(self) -> bool:
-        """Whether the aggregator is on the same machine for sure."""
+        """Whether the aggregator is certain to be on the same machine."""
         return is_loopback_host(urlsplit(self.aggregator).hostname or "")
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""The shuffler as one ASGI application: ingest in front, everything else behind it in FastAPI."""
+"""The shuffler as one ASGI application: uploads in front, all other routes behind them in FastAPI."""
 
 from __future__ import annotations
 
@@ -35,31 +35,36 @@ _RETRY_SECONDS = 2
 
 
 class Waiting(BaseModel):
-    """A bucket that waits. Not how many reports: who adds some of their own could count the others'."""
+    """A waiting bucket, without its number of reports: a sender could add some of its own and count the others'."""
 
     metric: str
     state: str
 
 
 class Status(BaseModel):
-    """What anyone may know, since anyone who can report can read it.
+    """The public status: anyone who can send reports can read it.
 
-    Nothing in it depends on how many reports wait, were discarded or were refused, not even rounded: a rounded number
-    that one can add to is an exact one. What is counted exactly is for the operator.
+    Nothing in it depends on how many reports wait, were discarded or were refused, not even rounded: by adding reports
+    to a rounded number, a sender learns the exact one. Exact counts are for the operator.
     """
 
-    accepted: int = Field(description="Reports that the aggregator accepted, which knows their number. In hundreds.")
+    accepted: int = Field(
+        description="Reports that the aggregator accepted, in hundreds. The aggregator knows their number."
+    )
     buckets: list[Waiting]
     batches: dict[str, int] = Field(description="Batches not settled yet, by state.")
     held: dict[str, int] = Field(description="Batches that the aggregator refused and that are held, by reason.")
     settled: dict[str, dict[str, int]] = Field(description="Batches settled, by metric and verdict.")
     discarded: dict[str, int] = Field(description="Buckets discarded as too small, or for a revoked key, by metric.")
     min_batch_floor: int = Field(
-        description="Fewest reports that ever leave together, set by this shuffler's operator."
+        description="Fewest reports that ever leave together, as set by this shuffler's operator."
     )
-    minimum: dict[str, int] = Field(description="Fewest that leave together, by metric: the floor, or the codebook's.")
+    minimum: dict[str, int] = Field(
+        description="Fewest reports that leave together, by metric: the floor, or the codebook's minimum if that is "
+        "higher."
+    )
     bundle: int | None = Field(description="Sequence of the bundle in use.")
-    codebooks: list[str] = Field(description="Ids of the codebooks in it, by which they can be pinned.")
+    codebooks: list[str] = Field(description="Ids of the codebooks in it; a device or shuffler can pin them.")
 
 
 class Failure(BaseModel):
@@ -88,7 +93,7 @@ def create_app(*, ingest: Ingest, bundles: Bundles, storage: AsyncStorage, limit
 
 
 def _limited(api: ASGIApp, limits: Limits | None, ingest: Ingest) -> ASGIApp:
-    """Every request takes a token of its address. Errors end here: what uvicorn logs of one could tell who asked."""
+    """Every request takes a token of its address. Errors end here: uvicorn's log of one could tell who asked."""
 
     async def limited(scope: Scope, receive: Receive, send: Send) -> None:
         source = limits.source(scope) if limits is not None and scope["type"] == "http" else None
@@ -96,14 +101,14 @@ def _limited(api: ASGIApp, limits: Limits | None, ingest: Ingest) -> ASGIApp:
             ingest.refused["rate-limited"] += 1
             await send_problem(send, Refused("rate-limited", "too much came from this address", retry_after=wait))
             return
-        with suppress(Exception):  # answered, and logged by its type and place, before it comes here
+        with suppress(Exception):  # by now it has been answered, and logged by its type and place
             await api(scope, receive, send)
 
     return limited
 
 
 def public_api(ingest: Ingest, bundles: Bundles, storage: AsyncStorage) -> FastAPI:
-    """All routes of the public listener but the upload, which it describes."""
+    """All routes of the public listener except the upload, which is only described."""
     api, asked = create_api("hubbub shuffler", ProblemHandlers(_LOG), FastAPI), Asked(storage)
 
     @api.get(
@@ -114,7 +119,7 @@ def public_api(ingest: Ingest, bundles: Bundles, storage: AsyncStorage) -> FastA
                 "description": "The bundle.",
                 "content": {BUNDLE_TYPE: {"schema": {"type": "string", "format": "binary"}}},
             },
-            304: {"description": "It is the one that If-None-Match names."},
+            304: {"description": "The bundle is the one that If-None-Match names."},
             **problem_answers("rate-limited", "no-bundle"),
         },
     )
@@ -130,7 +135,7 @@ def public_api(ingest: Ingest, bundles: Bundles, storage: AsyncStorage) -> FastA
 
     @api.get("/v1/status", responses=problem_answers("rate-limited", "overloaded"))
     async def status() -> Status:
-        """What waits and what left, in numbers that single out nobody who waits."""
+        """What waits and what has left, in numbers that single out no waiting report."""
         return await status_of(ingest, bundles, asked)
 
     add_health(api, health_of(ingest, bundles, asked), "rate-limited")
@@ -139,14 +144,14 @@ def public_api(ingest: Ingest, bundles: Bundles, storage: AsyncStorage) -> FastA
 
 
 def health_of(ingest: Ingest, bundles: Bundles, storage: Asked) -> Health:
-    """Ready when reports would be taken."""
+    """The health checks: the shuffler is ready when it would take reports."""
 
     async def writable() -> str | None:
         try:
             await storage.check()
             full = await storage.is_full(ingest.high_water)
         except StorageError:
-            return "the storage can't be written: the log of the shuffler says why"
+            return "the storage can't be written: the shuffler's log says why"
         return "the storage has no room until reports have left" if full else None
 
     async def bundle() -> str | None:
@@ -163,7 +168,7 @@ def health_of(ingest: Ingest, bundles: Bundles, storage: Asked) -> Health:
 
 
 def _describe_upload(api: FastAPI) -> None:
-    """The upload in the OpenAPI document, though the framework never sees one."""
+    """Add the upload to the OpenAPI document; the framework itself never sees an upload."""
     made = api.openapi
 
     def openapi() -> dict[str, Any]:
@@ -178,9 +183,9 @@ def _describe_upload(api: FastAPI) -> None:
                     "content": {REPORTS_TYPE: {"schema": {"type": "string", "format": "binary"}}},
                 },
                 "responses": {
-                    "202": {"description": "All are durable."},
+                    "202": {"description": "All reports are durable."},
                     "200": {
-                        "description": "All are durable but those that are listed.",
+                        "description": "All reports are durable except those listed.",
                         "content": {"application/json": {"schema": Failures.model_json_schema()}},
                     },
                     **{

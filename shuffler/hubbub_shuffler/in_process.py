@@ -1,6 +1,6 @@
-"""A whole shuffler inside another process: for the simulator and the audit, which set its clock.
+"""A whole shuffler inside another process, for the simulator and the audit, which set its clock.
 
-It is built as the service builds itself; only listeners and the network are left out.
+It is built like the service. Only listeners and the network are left out.
 """
 
 from __future__ import annotations
@@ -22,24 +22,23 @@ if TYPE_CHECKING:
 __all__ = ["InProcess", "in_process"]
 
 AGGREGATOR, SHUFFLER = "http://aggregator.invalid", "http://shuffler.invalid"
-"""Names only: nothing listens there."""
+"""Placeholder names: nothing listens there."""
 
 
 class InProcess(NamedTuple):
-    """What is built."""
+    """A shuffler, and a client that sends what devices send."""
 
     shuffler: Shuffler
     devices: httpx2.AsyncClient
-    """Sends what devices send."""
 
 
 @asynccontextmanager
 async def in_process(
     aggregator: ASGIApp, *, state_dir: Path, trust: str, clock: Callable[[], float], **settings: Any
 ) -> AsyncIterator[InProcess]:
-    """A shuffler in front of this aggregator, which has the trust anchor `trust`, from entering to leaving.
+    """A shuffler in front of this aggregator, whose trust anchor is `trust`, for the length of the `async with`.
 
-    `settings`: as the service's, already of the right types. No variable of the environment changes any.
+    `settings`: the service's settings, already of the right types. Environment variables do not change them.
     """
     state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     given = Settings.model_construct(state_dir=state_dir, aggregator=AGGREGATOR, trust=(trust,), **settings)

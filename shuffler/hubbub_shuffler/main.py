@@ -1,4 +1,4 @@
-"""The shuffler as a process: settings in, two listeners and one batcher, an orderly end."""
+"""The shuffler as a process: settings, listeners, batcher, and an orderly shutdown."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 __all__ = ["REPORTS", "Shuffler", "build", "doubts", "open_reports", "run"]
 
 REPORTS = "reports.sqlite"
-"""The file in the state directory in which reports wait, unless another storage is set."""
+"""The file in the state directory where reports wait, unless another storage is set."""
 _LOG = logging.getLogger("hubbub_shuffler")
 _TIMEOUT = httpx2.Timeout(60.0, connect=10.0)
 _SHORTEST_POLL = 0.2
 _OTHER_FILES = 100
-"""Descriptors that are no device's connection, those of the admin listener among them."""
+"""File descriptors for everything but device connections; the admin listener is included."""
 
 
 def run(settings: Settings, ready: Callable[[str], None] = lambda _address: None) -> None:
-    """Serve until SIGTERM or SIGINT. `ready` is told the address once uploads are answered."""
+    """Serve until SIGTERM or SIGINT. `ready` is called with the address once uploads are answered."""
     configure(settings.log_format, "hubbub_shuffler")
     for doubt in doubts(settings, os.environ):
         _LOG.warning(doubt)
@@ -78,14 +78,14 @@ def _listening(settings: Settings) -> AbstractContextManager[list[Listener]]:
 
 
 def doubts(settings: Settings, variables: Collection[str]) -> list[str]:
-    """What may be a mistake of the operator, and is no reason not to start."""
+    """Settings that may be a mistake, but do not prevent a start."""
     found = []
     if names := settings.unknown(variables):
         found.append(f"no setting is called {', '.join(names)}: is it misspelt?")
     if settings.aggregator.lower().startswith("http:") and not settings.aggregator_on_loopback:
         found.append(
-            f"{settings.aggregator} is not https: whoever is on the way can read the forward token and use it. "
-            "Right only where that network is yours alone"
+            f"{settings.aggregator} is not https: anyone on the network path can read the forward token and use it. "
+            "Do this only on a network that is yours alone"
         )
     return found
 
@@ -94,7 +94,7 @@ async def _serve(
     settings: Settings, storage: AsyncStorage, listeners: Sequence[Listener], ready: Callable[[str], None]
 ) -> None:
     authorities = None if settings.ca_file is None else Authorities(settings.ca_file, _LOG)
-    # Nothing from the environment: a stray proxy variable must not send batches elsewhere.
+    # Nothing is read from the environment: a stray proxy variable must not send batches elsewhere.
     async with httpx2.AsyncClient(
         timeout=_TIMEOUT,
         trust_env=False,
@@ -155,7 +155,8 @@ def build(
     limits: Limits | None = None,
     watched: AsyncStorage | None = None,
 ) -> Shuffler:
-    """The parts that these settings describe. `watched`: the storage as the batcher sees it, if someone looks on."""
+    """The parts that these settings describe. `watched`: the storage as the batcher uses it, if its work is observed
+    (`Lag.watch`)."""
     token = settings.forward_token
     upstream = Upstream(
         client, address=settings.aggregator, token=token.get_secret_value() if token else None, clock=clock
@@ -178,7 +179,7 @@ def build(
 
 
 def open_reports(settings: Settings, clock: Callable[[], float] = time.time) -> AsyncStorage:
-    """The storage in which reports wait; InvalidParameter if it can't be used."""
+    """The storage where reports wait; InvalidParameter if it can't be used."""
     try:
         return open_storage(
             settings.storage.get_secret_value() if settings.storage else settings.state_dir / REPORTS,

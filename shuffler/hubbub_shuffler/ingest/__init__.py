@@ -1,1 +1,1 @@
-"""Ingest: from an upload to durable reports in a bucket."""
+"""Ingest: from an upload to durable reports in buckets."""

@@ -1,4 +1,4 @@
-"""Which reports may come in: what their clear header says, held against the verified bundle."""
+"""Admission of reports: the clear header of each is checked against the verified bundle."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hubbub_shuffler.storage import Bucket, Terms
 __all__ = ["IN_DOUBT", "Admission", "Admitted"]
 
 IN_DOUBT = {"period-closed": "clock-in-doubt"}
-"""What a report is told, while our clock is in doubt, instead of what would make its device drop it."""
+"""Reasons given while our clock is in doubt, in place of those that would make a device drop its report."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # one object per bucket and bundle: known by identity, hashed fast
 class Admitted:
-    """A bucket that takes reports, and how long each of them is with its header."""
+    """A bucket that takes reports, and the length of each report with its header."""
 
     bucket: Bucket
     terms: Terms
@@ -27,17 +27,17 @@ class Admitted:
 
 
 class Admission:
-    """Decides over reports by one bundle. Only what was admitted is remembered, so no sender can fill memory."""
+    """Judges reports by one bundle. Only admitted headers are remembered, so no sender can fill the memory."""
 
     def __init__(self, bundle: Bundle, *, floor: int, skew: float) -> None:
         self.bundle = bundle
         self.held_through = -1
-        """The newest period that is held to this bundle: no report of a later one is taken."""
+        """The newest period that is held to this bundle. No report of a later period is taken."""
         self._floor, self._skew = floor, skew
         self._known: dict[bytes, Admitted] = {}
 
     def judge(self, report: bytes, now: float) -> Admitted | str:
-        """Where the report belongs, or the reason why it is refused."""
+        """Where the report belongs, or the reason for refusing it."""
         admitted = self._known.get(report[:REPORT_HEADER_BYTES])
         if admitted is not None and len(report) == admitted.length and now < admitted.closes_at:
             return admitted

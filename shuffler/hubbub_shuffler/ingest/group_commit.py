@@ -1,6 +1,6 @@
-"""Group commit: what comes while one commit is under way goes into the next, as one.
+"""Group commit: uploads that arrive during one commit go into the next one together.
 
-Many devices share one write to disk, and the storage can't tell them apart: one blob per bucket and commit.
+Many devices share one write to disk, and the storage can't tell them apart: it gets one blob per bucket and commit.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 __all__ = ["Commits", "Outcome"]
 
 _LONGEST_WAIT = 0.005
-"""Seconds for which a commit waits for more."""
+"""Seconds that a commit waits for more uploads."""
 _LOG = logging.getLogger("hubbub_shuffler")
 
 
 Upload: TypeAlias = "dict[Admitted, list[bytes]]"
 Outcome: TypeAlias = "dict[Bucket, Reason] | Literal['overloaded', 'storage-full', 'too-large']"
-"""The buckets that took nothing, and why; or the refusal for all of an upload, if nothing of it was stored for sure."""
+"""The buckets that took nothing, and why. Or one refusal of the whole upload: nothing of it is certain to be stored."""
 
 
 class _Shared(asyncio.Future["list[Outcome]"]):
-    """What a group came to, awaited by all who are in it; one of them who is cancelled does not cancel the others."""
+    """The outcomes of a group, awaited by all its uploads. Cancelling one upload does not cancel the others."""
 
     def cancel(self, msg: object = None) -> bool:  # noqa: ARG002  the signature is asyncio's
         return False
 
 
 class _Group:
-    """Uploads that are stored together. `outcomes`: one for each, in the same order."""
+    """Uploads that are stored together. `outcomes` has one for each, in the same order."""
 
     __slots__ = ("outcomes", "uploads")
 
@@ -49,7 +49,7 @@ class _Group:
 
 
 class Commits:
-    """Collects what is to be kept, and has one commit under way at a time."""
+    """Collects uploads into groups, and runs one commit at a time."""
 
     def __init__(self, storage: AsyncStorage) -> None:
         self._storage = storage
@@ -59,7 +59,7 @@ class Commits:
         self._episode = Episode(_LOG, "reports are stored again")
 
     async def add(self, upload: Upload) -> Outcome:
-        """Put these into the next commit. They are durable when this returns, unless the outcome says otherwise."""
+        """Put an upload into the next commit. It is durable when this returns, unless the outcome says otherwise."""
         group = self._next
         if group is None:
             group = self._next = _Group()
@@ -80,16 +80,16 @@ class Commits:
                 finally:
                     group.outcomes.set_result(outcomes)
         finally:
-            if self._next is not None:  # cancelled, since the process ends: nobody may wait for it any longer
+            if self._next is not None:  # cancelled because the process ends: no upload may be left waiting
                 self._next.outcomes.set_result(["overloaded"] * len(self._next.uploads))
                 self._next = None
 
     async def _commit(self, uploads: list[Upload], outcomes: list[Outcome]) -> None:
-        """Store them, and put down what each came to; who is not reached is to try again.
+        """Store the uploads, and fill in the outcome of each. One that is not reached is to be sent again.
 
-        Whatever does not fit as one is tried in halves: what one sender asks for must not keep out the others. Nor must
-        a bucket that is damaged: those who have reports for it try again once it is mended.
-        The log is told once of each outage: a line has a time.
+        Uploads that do not fit together are tried in halves, so that one large upload does not keep out the others. A
+        damaged bucket must not keep them out either: uploads with reports for it are to be sent again, once it is
+        repaired. The log says once per outage that reports can't be stored.
         """
         parts: list[Sequence[int]] = [range(len(uploads))]
         damage: BucketDamaged | None = None
@@ -112,29 +112,29 @@ class Commits:
                         outcomes[index] = outcome
             if damage is not None:
                 raise damage
-        except Exception as error:  # noqa: BLE001  whatever it was, each waiting upload must be told to try again
+        except Exception as error:  # noqa: BLE001  whatever went wrong, every waiting upload must get an answer
             what = error if isinstance(error, StorageError) else where(error)
             self._episode.fault(f"reports can't be stored: {what}")
         else:
             self._episode.none()
 
     async def _store(self, uploads: list[Upload]) -> Outcome | None:
-        """What these came to as one commit; None if they don't fit as one, and fewer of them might."""
+        """The outcome of these as one commit; None if they don't fit together, but fewer of them might."""
         arrivals, alone = _merged(uploads), len(uploads) == 1
         if await self.high_water.admit(arrivals, whole=alone):
             return await self._storage.add(arrivals)
-        if self.high_water.stopped:  # no matter what filled it, fewer reports at once would not help
+        if self.high_water.stopped:  # fewer reports at once would not help
             return "storage-full"
         if not alone:
             return None
-        # A single report can't be sent in parts, and its sender would drop it.
+        # A single report can't be sent in parts: told "too-large", its device would drop it.
         splits = sum(len(arrival.sealed) for arrival in arrivals) > 1
         return "too-large" if splits and self.high_water.is_hopeless(arrivals) else "storage-full"
 
     async def _collect(self, group: _Group) -> None:
-        """Let in what is on its way: as long as each turn of the event loop brings more, up to a limit.
+        """Wait for more uploads while each turn of the event loop brings some, up to a limit.
 
-        With one device at a time that is one turn; with many, each commit and what surrounds it is shared by more.
+        With one device at a time that is one turn. With many, more of them share the cost of each commit.
         """
         until, before = monotonic() + _LONGEST_WAIT, -1
         while len(group.uploads) != before and monotonic() < until:
@@ -147,7 +147,7 @@ def _has(upload: Upload, bucket: Bucket | None) -> bool:
 
 
 def _merged(uploads: list[Upload]) -> list[Arrivals]:
-    """One entry per bucket: two bundles may have admitted to the same one."""
+    """One entry per bucket: reports may have been admitted to the same bucket under two bundles."""
     if len(uploads) == 1 and len(uploads[0]) == 1:
         return [Arrivals(place.bucket, place.terms, sealed) for place, sealed in uploads[0].items()]
     reports: dict[Admitted, list[bytes]] = {}

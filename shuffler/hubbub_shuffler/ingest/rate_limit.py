@@ -1,11 +1,12 @@
-"""How much one address may send, without an address being kept.
+"""Rate limits for uploads, per client network. No address is kept.
 
-A token bucket per address, in memory only. What is kept are two rows of numbers; an address picks one number in each
-by a hash under a key that is drawn when the process starts and never leaves it. No table can fill up, so there is
-nothing to evict, and nobody can empty his own bucket by filling it. Two addresses that pick the same number share it;
-only who shares both is held up by another, and nobody can choose with whom he shares.
+Each address has a token bucket, in memory only. The state is two rows of numbers. An address picks one number in each
+row by a hash, under a key that is drawn when the process starts and never leaves it. No table can fill up, so nothing
+is evicted, and a sender cannot get its own bucket forgotten by flooding a table. Two addresses that pick the same
+number share it. An address is held up by others only if both of its numbers are shared, and no sender can choose whom
+it shares with.
 
-A number is the time at which its bucket is full again: what is in the past means nothing, so an address that was quiet
+A number is the time at which its bucket is full again. A time in the past means nothing, so an address that was quiet
 for `burst` / `rate` seconds has left no trace at all.
 """
 
@@ -27,12 +28,12 @@ __all__ = ["KEY_BYTES", "Limits", "Source", "sender_of"]
 
 KEY_BYTES = 32
 _BITS = 16
-"""Two rows of 65,536 numbers: one megabyte. With 1,000 addresses over their limit, one other in 4,000 suffers."""
+"""Two rows of 65,536 numbers: one megabyte. With 1,000 addresses over their limit, one other in 4,000 is held up."""
 _PICK = Struct("<II")
 
 
 class Source(NamedTuple):
-    """Where an address has its two numbers. Says nothing about the address to who does not have the key."""
+    """Where an address has its two numbers. Without the key, this says nothing about the address."""
 
     first: int
     second: int
@@ -65,7 +66,7 @@ class Limits:
         return Source(first >> (32 - _BITS), second >> (32 - _BITS))
 
     def take(self, source: Source) -> int:
-        """Take one token: 0, or the whole seconds after which there will be one."""
+        """Take one token. Returns 0, or the whole seconds until there will be one."""
         now = self._clock()
         full_at = self._full_at(source)
         wait = full_at - now - self._window + self._cost
@@ -75,9 +76,10 @@ class Limits:
         return 0
 
     def charge(self, source: Source, tokens: int) -> int:
-        """Take these tokens, even if not all are there, unless some are owed already: 0, or the whole seconds to wait.
+        """Take these tokens, even if not all are there, unless some are already owed. Returns 0, or whole seconds to
+        wait.
 
-        So one upload may be larger than what is left, but many at the same time can't: nobody ever owes more than one.
+        One upload may be larger than what is left, but many at once may not: an address never owes more than one.
         """
         now = self._clock()
         full_at = self._full_at(source)
@@ -92,15 +94,16 @@ class Limits:
         return first if first < second else second
 
     def _set(self, source: Source, full_at: float) -> None:
-        # never lower: the other one who shares a number would get tokens for nothing
+        # never lower: another address that shares a number would get tokens for nothing
         self._first[source.first] = max(self._first[source.first], full_at)
         self._second[source.second] = max(self._second[source.second], full_at)
 
 
 def sender_of(headers: Iterable[tuple[bytes, bytes]], hops: int) -> str | None:
-    """Who sent a request according to the proxies we trust: `hops` from the right, the rest is the sender's own claim.
+    """The sender of a request according to the trusted proxies: entry `hops` from the right. Entries further left are
+    the sender's own claim.
 
-    None if no proxy said anything. Fewer entries than proxies: it came in behind the first of them, which said so.
+    None if no proxy said anything. Fewer entries than proxies: the request came in behind the first proxy.
     """
     said = [value for name, value in headers if name == b"x-forwarded-for"]
     if not said:

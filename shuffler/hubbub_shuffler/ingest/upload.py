@@ -1,7 +1,7 @@
-"""POST /v1/reports: read, checked, durable, and only then acknowledged.
+"""POST /v1/reports: an upload is read, checked, made durable, and only then acknowledged.
 
-A plain ASGI callable in front of the framework, since this is the one route that every device uses: whatever is done
-here is done for each report, so nothing is done twice and nothing is made that is not needed.
+A plain ASGI callable in front of the framework, because every device uses this route. All work here is done for each
+report, so nothing is done twice and no object is made that is not needed.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _BUSY_SECONDS = 2
 _FULL_SECONDS = 30
 _SMALLEST_REPORT = REPORT_HEADER_BYTES + sealed_bytes(1)
 _FRAGMENTS = 1_000
-"""Pieces too short to be reports that are looked at one by one; a body of nothing else would keep everyone waiting."""
+"""Most fragments too short to be reports that are judged one by one. A body full of them would hold up all others."""
 PASSED_OVER = 4 * 2**20
-"""Bytes of a refused body for which the connection is kept; nothing of them is."""
+"""Largest refused body, in bytes, that is read and dropped so that the connection can stay open."""
 _TYPE = REPORTS_TYPE.encode()
 _TAKEN: dict[str, Any] = {"type": "http.response.start", "status": 202, "headers": [(b"content-length", b"0")]}
 _NOTHING: dict[str, Any] = {"type": "http.response.body", "body": b""}
@@ -64,7 +64,8 @@ class Ingest:
         self.accepted = 0
         """Reports made durable since the start."""
         self.refused: Counter[str] = Counter(dict.fromkeys(REFUSALS, 0))
-        """Uploads and reports refused since the start, by reason; from zero, so that the first is seen as a rise."""
+        """Uploads and reports refused since the start, by reason. All start at zero, so that the first one shows as a
+        rise."""
         self._commits, self._bundles = Commits(storage), bundles
         self._trusted, self._clock = clock, clock.now
         self.high_water = self._commits.high_water
@@ -73,12 +74,12 @@ class Ingest:
         self._max_pending, self._max_uploads = max_pending, max_uploads
         self._limits = limits
         self._pending = self._uploads = 0
-        """Bytes of bodies held, and uploads that wait for the storage."""
+        """Bytes of bodies in memory, and uploads that wait for the storage."""
         self._admission: Admission | None = None
 
     @property
     def admission(self) -> Admission | None:
-        """Who decides by the bundle of the moment; None while there is none."""
+        """Admission under the current bundle; None while there is none."""
         relayed = self._bundles.current
         if relayed is None:
             return None
@@ -88,7 +89,7 @@ class Ingest:
         return self._admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one upload. A body that is cut off commits nothing and is answered by nothing."""
+        """Answer one upload. A body that is cut off commits nothing and gets no answer."""
         try:
             source = self._admit(scope) if self._limits is not None else None
             _check_request(scope, self._max_body)
@@ -110,7 +111,7 @@ class Ingest:
             self.refused[refused.refusal.name] += 1
             await send_problem(send, refused, close=not _goes_on(scope), allow="POST")
             return
-        except Exception as error:  # noqa: BLE001  uvicorn would log its text, which may tell what was sent
+        except Exception as error:  # noqa: BLE001  uvicorn would log its text, which may reveal what was sent
             _LOG.error("internal error: %s", where(error))
             self.refused["internal-error"] += 1
             await send_problem(send, Refused("internal-error", "the shuffler failed here; try again later"))
@@ -124,14 +125,14 @@ class Ingest:
         await _send(send, 200, json.dumps({"failures": listed}).encode(), (b"content-type", b"application/json"))
 
     async def _hold_periods(self) -> None:
-        """Once for each period that begins: from here on no bundle can change it."""
+        """Done once for each period that begins: from here on no bundle can change the period."""
         try:
             await self._bundles.hold()
         except StorageError as error:
             raise Refused("overloaded", "reports can't be stored now", retry_after=_BUSY_SECONDS) from error
 
     def _admit(self, scope: Scope) -> Source | None:
-        assert self._limits is not None  # noqa: S101  asked by who has some
+        assert self._limits is not None  # noqa: S101  called only if there are limits
         source = self._limits.source(scope)
         if source is not None and (wait := self._limits.take(source)):
             raise _rate_limited(wait)
@@ -149,17 +150,17 @@ class Ingest:
         return body
 
     async def _read_on(self, first: bytes, receive: Receive) -> bytes | None:
-        """The rest of a body that comes in pieces. How long that may take is up to the limits on connections."""
+        """The rest of a body that comes in pieces. The limits on connections decide how long that may take."""
         chunks: list[bytes] = []
         chunk, more, held = first, True, 0
         try:
             while True:
                 chunks.append(chunk)
-                # Half of the room only: bodies that are never finished must not keep out those that come whole.
+                # Only half of the room: bodies that never end must not keep out those that come whole.
                 self._hold(len(chunk), held + len(chunk), self._max_pending // 2)
                 held += len(chunk)
                 if not more:
-                    held = 0  # the caller's from here on
+                    held = 0  # the caller counts it from here on
                     return b"".join(chunks)
                 message = await receive()
                 if message["type"] != "http.request":
@@ -169,15 +170,15 @@ class Ingest:
             self._pending -= held
 
     def _hold(self, size: int, whole: int, room: int) -> None:
-        """Count it, or refuse: the one body is too large, or all together are."""
+        """Count these bytes, or refuse: this body is too large, or all bodies together are."""
         if whole > self._max_body:
             raise self._too_large()
         if self._pending + size > room:
-            raise Refused("overloaded", "too many uploads are in work", retry_after=_BUSY_SECONDS)
+            raise Refused("overloaded", "too many uploads are in progress", retry_after=_BUSY_SECONDS)
         self._pending += size
 
     async def _take(self, admission: Admission, body: bytes, source: Source | None) -> dict[int, str]:
-        """Make durable what can be; why the others were refused, by their index in the upload."""
+        """Make durable what may be. Returns why the others were refused, by their index in the upload."""
         reports = _reports(body)
         count = len(reports)
         if count > 1:
@@ -204,8 +205,8 @@ class Ingest:
         return self._in_doubt(failures, now) if failures else failures
 
     def _in_doubt(self, failures: dict[int, str], judged_at: float) -> dict[int, str]:
-        """Nobody drops a report for its time while ours is in doubt, or by a reading that was: the clock may have been
-        set right since.
+        """Keep devices from dropping reports as too late while our clock is in doubt, or was when the reports were
+        judged: it may have been corrected since.
         """
         late = {index: IN_DOUBT[reason] for index, reason in failures.items() if reason in IN_DOUBT}
         if not late or abs(self._trusted.believed(self._bundles.wait) - judged_at) <= TOLERANCE:
@@ -213,7 +214,7 @@ class Ingest:
         return failures | late
 
     async def _keep(self, admitted: dict[Admitted, list[bytes]]) -> dict[Bucket, Reason]:
-        """Durable when this returns, except for the buckets that it returns: those were closed."""
+        """Store reports. They are durable when this returns, except in the buckets that it returns as closed."""
         if self._uploads >= self._max_uploads:
             raise Refused("overloaded", "too many uploads wait for the storage", retry_after=_BUSY_SECONDS)
         self._uploads += 1
@@ -261,7 +262,7 @@ def _full() -> Refused:
 
 
 def _check_request(scope: Scope, max_body: int) -> None:
-    """Refuse by the head alone what needs no body to be refused."""
+    """Refuse what the head of a request alone rules out."""
     if scope["method"] != "POST":
         raise Refused("method-not-allowed", f"{PATH} takes POST")
     content_type, length = b"", b""
@@ -277,9 +278,9 @@ def _check_request(scope: Scope, max_body: int) -> None:
 
 
 def _goes_on(scope: Scope) -> bool:
-    """Whether the rest of a refused body is passed over, so that the connection can go on.
+    """Whether the rest of a refused body is read and dropped, so that the connection can stay open.
 
-    Else it ends, and who is still sending then sees a broken connection instead of our answer.
+    If not, the connection ends, and a client that is still sending sees it break instead of our answer.
     """
     for name, value in scope["headers"]:
         if name == b"expect" or (name == b"content-length" and (len(value) > 9 or int(value) > PASSED_OVER)):

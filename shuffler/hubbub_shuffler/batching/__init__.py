@@ -1,1 +1,1 @@
-"""Batch and permute: from full buckets to batches in random order."""
+"""Batch and permute: from closed buckets to batches in random order."""

@@ -1,9 +1,9 @@
-"""The bytes of a batch, streamed: the same at every attempt, by whichever worker, and never all of them in memory.
+"""The bytes of a batch, streamed: the same at every attempt by any worker, and never all of them in memory.
 
-The part of the order that a batch takes is cut into windows. For each there is one pass over the bucket, which puts
-every report whose place falls into the window where its rank says; then the window is sent. The order of reading and
-repeated reports make no difference. Peak memory: the ranking (16 bytes for each report of the bucket), one window and
-one piece; time: a hash of each report of the bucket for each window.
+The batch's part of the order is cut into windows. For each window, one pass over the bucket puts every report whose
+place falls into the window where its rank says; then the window is sent. The order of reading and repeated reports make
+no difference. Peak memory: the ranking (16 bytes for each report of the bucket), one window and one piece. Time: one
+hash of each report of the bucket for each window.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ async def _window(pieces: AsyncIterator[bytes], members: Places, size: int, seed
         missing[ranks] = False
 
     async for piece, places in placed(pieces, size, seed):
-        await asyncio.to_thread(fill_in, piece, places)  # numpy works without holding the interpreter
+        await asyncio.to_thread(fill_in, piece, places)  # numpy works without holding the interpreter lock
     if missing.any():
         raise StorageError("reports of a planned batch are not in the storage")
     return found
 
 
 async def primed(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same pieces; the first one is ready when this returns, so that no connection waits for it."""
+    """The same pieces. The first one is ready when this returns, so that no connection waits for it."""
     first = await anext(pieces)
 
     async def all_of_them() -> AsyncIterator[bytes]:

@@ -1,7 +1,7 @@
-"""From full buckets to settled batches: close, decide, permute, forward, forget. And those that are held, see `_final`.
+"""From full buckets to settled batches: close, plan, permute, forward, forget. `_final` says which batches are held.
 
-Each step is one change of the storage, and every step can be the last one before a crash: the next process
-finds either the state before it or the state after it. Any number of batchers may work on one storage.
+Each step is one change of the storage, and every step can be the last one before a crash: the next process finds
+either the state before it or the state after it. Any number of batchers may work on one storage.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _LOG = logging.getLogger("hubbub_shuffler")
 
 
 class Batcher:
-    """One worker. `tick` does all that is due now; `run` does it again and again.
+    """One worker. `tick` does all that is due now; `run` repeats it.
 
-    `forwards`: batches forwarded at the same time, so that a slow one does not hold up the others; `window`: bytes of
-    reports that each of them has in memory at most.
+    `forwards`: batches forwarded at the same time, so that a slow one does not hold up the others. `window`: most bytes
+    of reports that each of them has in memory.
     """
 
     def __init__(
@@ -79,23 +79,23 @@ class Batcher:
         self._leases, self._longest_backoff, self._poll = Lease(lease), longest_backoff, poll
         self._forwards, self._window = forwards, window
         self._unplanned: set[Bucket] = set()
-        """Closed ones that could not be planned last time, which was said."""
+        """Closed buckets that could not be planned last time. The log has said so."""
 
     @property
     def _lease(self) -> float:
         return self._leases.seconds(relayed.bundle.body if (relayed := self._bundles.current) else None)
 
     async def run(self, every: float) -> None:
-        """Work until cancelled, and give back at once what is claimed then.
+        """Work until cancelled. Batches that are claimed at that moment are given back at once.
 
-        Closing, planning and deleting wait for no attempt, and no attempt waits for another.
+        Closing, planning and deleting never wait for a forwarding attempt, and attempts never wait for each other.
         """
         async with asyncio.TaskGroup() as jobs:
             for work in (self._tidy, *[self._forward_due] * self._forwards):
                 jobs.create_task(_again_and_again(work, every))
 
     async def tick(self) -> None:
-        """Close, plan and forward what is due, and delete what is left over from that."""
+        """Close, plan and forward what is due, and delete what is then left over."""
         await self._tidy()
         async with asyncio.TaskGroup() as jobs:
             for _ in range(self._forwards):
@@ -103,10 +103,10 @@ class Batcher:
         await self._tidy()
 
     async def _tidy(self) -> None:
-        """Close and plan what is due, delete what is discarded or was settled.
+        """Close and plan due buckets, and delete discarded and settled ones.
 
-        While the clock is in doubt nothing is forgotten for its time, and nothing closed but what was due a whole wait
-        of running time ago.
+        While the clock is in doubt, nothing is forgotten because of its time, and only buckets that were already due a
+        whole wait of running time ago are closed.
         """
         bundle = relayed.bundle if (relayed := self._bundles.current) else None
         due = self._clock.believed(self._bundles.wait)
@@ -115,7 +115,7 @@ class Batcher:
         await asyncio.to_thread(self._bundles.last_seen.note, due)
         due = max(due, self._clock.reached(self._bundles.wait))
         if relayed is not None and relayed.etag != self._offered_under:
-            await self._storage.offer()  # what was refused may be welcome now
+            await self._storage.offer()  # held batches may be accepted now
             self._offered_under = relayed.etag
         revoked = {key.id for key in bundle.body.keys if key.state == "revoked"} if bundle else set()
         off = _switched_off(bundle) if bundle else set()
@@ -124,23 +124,23 @@ class Batcher:
             try:
                 await self._plan(closed, bundle, unwanted=unwanted)
                 self._unplanned.discard(closed.bucket)
-            except StorageError as error:  # one bucket that can't be read must not hold up the others
+            except StorageError as error:  # an unreadable bucket must not hold up the others
                 if closed.bucket not in self._unplanned:
                     _LOG.error("a bucket of %s can't be planned and is tried again: %s", closed.terms.name, error)
                 self._unplanned.add(closed.bucket)
         await self._storage.forget(self._past())
 
     def _past(self) -> float:
-        """A time that is past for sure."""
+        """A time that is certainly past."""
         return self._clock.past(self._bundles.wait)
 
     async def _plan(self, closed: Closed, bundle: Bundle | None, *, unwanted: bool) -> None:
-        """Decide what becomes of a closed bucket. Two workers may decide; the storage keeps one decision."""
+        """Decide what becomes of a closed bucket. If two workers decide, the storage keeps one decision."""
         seed = self._entropy(SEED_BYTES)
         try:
             ranking = await rank(self._storage.read(closed.bucket), closed.terms.size, seed)
         except BucketGone:
-            return  # another worker decided, and is done with it
+            return  # another worker decided, and has finished with it
         parts = number_of_parts(ranking.distinct, self._minimum(closed, bundle), self._max_batch)
         discard = unwanted or parts == 0
         plan = Plan(
@@ -154,30 +154,30 @@ class Batcher:
             await self._compare(closed, ranking.distinct)
 
     async def _compare(self, closed: Closed, reports: int) -> None:
-        """Say so if a crowd has halved. Why is for the operator to find out: nothing is held back for it."""
+        """Log a warning if a crowd has halved. Nothing is held back for it; finding out why is up to the operator."""
         name = closed.terms.name
         if await self._storage.halved(name, closed.bucket.period, reports):
             _LOG.warning("the crowd of %s is below half of its last period's", name)
 
     def _minimum(self, closed: Closed, bundle: Bundle | None) -> int:
-        """The newest codebook's word; never below the floor, nor what held when the bucket was opened."""
+        """The minimum in the newest codebook, but never below the floor or the minimum when the bucket was opened."""
         bucket = closed.bucket
         metric = bundle.body.metric(bucket.metric, bucket.period) if bundle else None
         return max(metric.min_batch if metric else 0, closed.terms.minimum, self._floor)
 
     async def _forward_due(self) -> None:
-        """Forward one batch after the other until none is due."""
+        """Forward one batch after another until none is due."""
         while claim := await self._storage.claim(self._lease):
             await self._forward(claim)
 
     async def _forward(self, claim: Claim) -> None:
-        """One attempt; the batch is settled, or given back to be tried again."""
+        """One attempt: the batch is settled, or given back to be tried again."""
         batch = claim.batch
         try:
             over = batch.held and self._is_over(batch)
             answer = Final(batch.held) if over else await self._attempt(claim)
         except asyncio.CancelledError:
-            with suppress(StorageError):  # the lease runs out by itself, and being stopped comes first
+            with suppress(StorageError):  # the lease will run out by itself, and stopping comes first
                 await asyncio.shield(self._storage.postpone(claim, 0.0, sent=claim.batch.sent))
             raise
         except Lost:
@@ -188,7 +188,7 @@ class Batcher:
             _LOG.warning("batch %s went to another worker meanwhile", claim.batch.id.hex())
 
     async def _act_on(self, answer: Answer, claim: Claim) -> bool:
-        """Settle or postpone; False if the batch is another worker's by now."""
+        """Settle or postpone the batch; False if it belongs to another worker by now."""
         batch = claim.batch
         match answer:
             case Final(verdict):
@@ -202,9 +202,9 @@ class Batcher:
                 return await self._storage.postpone(claim, pause, sent=batch.sent and not lost)
 
     async def _final(self, verdict: str, claim: Claim) -> bool:
-        """Settle it, if our own bundle and clock say the same. Else it is held, and offered again by and by."""
+        """Settle the batch if our own bundle and clock confirm the verdict. If not, hold it, to be offered again."""
         batch, body = claim.batch, relayed.bundle.body if (relayed := self._bundles.current) else None
-        sure = self._clock.believable(self._bundles.wait)  # bundles are made and dropped by a clock
+        sure = self._clock.believable(self._bundles.wait)  # whether a bundle is current depends on the clock
         if self._is_over(batch) or confirmed(verdict, batch, body if sure else None, self._past()):
             settled = await self._storage.settle(claim, verdict)
             if settled and verdict != "accepted" and batch.kind != "discard":
@@ -215,8 +215,8 @@ class Batcher:
             return settled
         if not batch.held:
             _LOG.warning(
-                "batch %s of %s is held, not deleted: the aggregator refuses it (%s), and the bundle and clock here do "
-                "not say so. It is offered again; see hubbub shuffler held list",
+                "batch %s of %s is held, not deleted: the aggregator refuses it (%s), but the bundle and clock here do "
+                "not confirm that. It is offered again; see hubbub shuffler held list",
                 batch.id.hex(),
                 batch.terms.name,
                 verdict,
@@ -226,11 +226,11 @@ class Batcher:
         return await self._storage.hold_back(claim, verdict, since=since, until=self._until(batch), seconds=pause)
 
     def _until(self, batch: Batch) -> int:
-        """Its horizon. A bundle that has expired still says how long the aggregator takes a batch."""
+        """The batch's horizon. Even an expired bundle says for how long the aggregator takes a batch."""
         return horizon(batch, self._bundles.known)
 
     def _is_over(self, batch: Batch) -> bool:
-        """Whether it is past its horizon for sure: nobody takes it any more."""
+        """Whether the batch is certainly past its horizon, after which no aggregator takes it."""
         return 0 < self._until(batch) <= self._past()
 
     async def _attempt(self, claim: Claim) -> Answer:
@@ -248,7 +248,7 @@ class Batcher:
             return Again(str(error))
 
     async def _body(self, batch: Batch, hold: Hold) -> AsyncIterator[bytes]:
-        """The bytes of a batch: the same at every attempt, by whichever worker."""
+        """The bytes of a batch: the same at every attempt, by any worker."""
         bucket, size = batch.bucket, batch.terms.size
         if batch.kind == "discard":
             yield BatchHeader(bucket.metric, bucket.period, bucket.key, kind="discard").encode()
@@ -281,13 +281,13 @@ class Batcher:
 
 
 def _switched_off(bundle: Bundle) -> set[bytes]:
-    """Ids of metrics that no codebook of the bundle wants any more."""
+    """Ids of metrics in the bundle that no codebook enables."""
     metrics = [metric for codebook in bundle.body.codebooks for metric in codebook.metrics]
     return {metric.id for metric in metrics} - {metric.id for metric in metrics if metric.enabled}
 
 
 async def _again_and_again(work: Callable[[], Awaitable[None]], every: float) -> None:
-    """What the storage can't do now is tried again at the next tick."""
+    """Repeat a job. What the storage can't do now is tried again at the next tick."""
     waits = Episode(_LOG, "the batcher goes on: its storage answers again")
     while True:
         try:

@@ -1,7 +1,7 @@
-"""For how long a batch is one worker's, at most: well below the horizon of what is collected.
+"""Length of a lease: how long a batch belongs to one worker, well below the codebooks' forward horizon.
 
-After a kill nobody touches a batch until its lease runs out. With a forward horizon of minutes, a lease of ten minutes
-would be the end of it: a batch past its horizon is refused for good.
+After a worker is killed, its batch is left alone until the lease runs out. With a forward horizon of minutes, a lease
+of ten minutes would cost the batch: past its horizon it is refused for good.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ __all__ = ["SHORTEST", "Lease"]
 
 _LOG = logging.getLogger("hubbub_shuffler")
 _IN_A_HORIZON = 4
-"""Leases that fit into the shortest horizon: a batch whose worker is killed three times still gets there."""
+"""Leases that fit into the shortest horizon: a batch whose worker is killed three times still arrives in time."""
 SHORTEST = 2.0
-"""Seconds; below it a storage that is slow for a moment would give batches to other workers all the time."""
+"""Seconds. With a shorter lease, each short delay of the storage would hand batches to other workers."""
 
 
 class Lease:
-    """The setting, unless the codebooks of the bundle at hand leave less time."""
+    """The lease from the settings, unless the codebooks of the current bundle leave less time."""
 
     def __init__(self, setting: float) -> None:
         self._setting = self._said = setting
 
     def seconds(self, body: Body | None) -> float:
-        """The lease under this bundle. A change is said in the log, once."""
+        """The lease under this bundle. A change is logged once."""
         if body is None:
-            return self._said  # the one before it may have left less time
+            return self._said  # the last bundle may have left less time
         horizon = min(codebook.forward_horizon for codebook in body.codebooks)
         lease = min(self._setting, max(SHORTEST, horizon / _IN_A_HORIZON))
         if lease != self._said:

@@ -1,4 +1,4 @@
-"""Keeping a claim for as long as an attempt gets on, and not longer."""
+"""Lease renewal: a claim is kept for as long as its attempt makes progress, and no longer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Hold", "Lost", "holding"]
 
 
 class Lost(Exception):
-    """The batch is another worker's by now: nothing more may be sent or changed under this claim."""
+    """The batch belongs to another worker by now: nothing more may be sent or changed under this claim."""
 
 
 class Hold:
@@ -23,7 +23,7 @@ class Hold:
         self._extended = asyncio.get_running_loop().time()
 
     async def over(self, pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-        """The same pieces, the lease extended as they move. Lost, and no more of them, once the claim is."""
+        """The same pieces; the lease is extended as they move. Raises Lost once the claim is lost."""
         async for piece in pieces:
             await self._moved()
             yield piece
@@ -40,10 +40,10 @@ class Hold:
 
 @asynccontextmanager
 async def holding(storage: AsyncStorage, claim: Claim, lease: float) -> AsyncIterator[Hold]:
-    """Hold a claim that was just made. TimeoutError when nothing moved for half the lease.
+    """Hold a claim that was just made. TimeoutError when nothing has moved for half the lease.
 
-    While pieces move, the lease is extended whenever a quarter of it is over: it can't run out under a worker that is
-    only slow, and one that was paused for too long finds out before its next piece.
+    While pieces move, the lease is extended whenever a quarter of it is over. It can't run out under a worker that is
+    only slow, and a worker that was paused for too long finds out before its next piece.
     """
     async with asyncio.timeout(lease / 2) as limit:
         yield Hold(storage, claim, lease, limit)

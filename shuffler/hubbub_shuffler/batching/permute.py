@@ -1,12 +1,13 @@
-"""Who belongs to a batch, and in which order: decided by a stored seed, so that a retry sends the same bytes.
+"""Membership and order of a batch: decided by a stored seed, so that a retry sends the same bytes.
 
 Duplicates (identical sealed bytes) are one report. The order is by a keyed hash of each report's digest:
 
     place of a report = BLAKE2b(key = seed, BLAKE2b(sealed))
 
-With a fresh secret seed this is a uniform permutation, whatever the order of arrival was. A bucket too large for
-one batch is cut into equal stretches of that order, so each is a uniformly drawn part of the crowd. How many of a
-part's reports are honest is then a matter of chance, for which the aggregator makes an allowance: it needs room for it.
+With a fresh secret seed this is a uniform permutation, whatever the order of arrival was. A bucket too large for one
+batch is cut into equal stretches of that order, so each part is a uniform draw from the crowd. The number of honest
+reports in a part is then a matter of chance. The aggregator makes an allowance for that, and parts must be large enough
+for it.
 """
 
 from __future__ import annotations
@@ -36,21 +37,22 @@ def shuffled(items: Sequence[T], entropy: Entropy) -> list[T]:
 
 
 def places(reports: bytes, size: int, seed: bytes) -> bytes:
-    """The place of each report of `size` bytes, joined in the order in which the reports are."""
+    """The place of each report of `size` bytes, joined in the order of the reports."""
     keyed = blake2b(key=seed, digest_size=PLACE_BYTES)
     found = []
     for at in range(0, len(reports), size):
-        place = keyed.copy()  # half the time of hashing the key again for every report
+        place = keyed.copy()  # takes half the time of hashing the key again for every report
         place.update(blake2b(reports[at : at + size], digest_size=32).digest())
         found.append(place.digest())
     return b"".join(found)
 
 
 def number_of_parts(reports: int, minimum: int, largest: int) -> int:
-    """Into how many batches a bucket is cut: 0 (too small: discard), 1, or more when it is above `largest`.
+    """Number of batches that a bucket is cut into: 0 (too small: discard), 1, or more when it is above `largest`.
 
-    No part is ever below twice the minimum, so that none is refused where the whole would have been released; where
-    both limits cannot hold, the minimum does (docs/explanation/accounting.md, section 6, has the arithmetic).
+    When a bucket is cut, no part is below twice the minimum, so that none is refused where the whole would have been
+    released. Where both limits cannot hold, the minimum wins (docs/explanation/accounting.md, section 6, has the
+    arithmetic).
     """
     if reports < minimum:
         return 0
@@ -58,5 +60,5 @@ def number_of_parts(reports: int, minimum: int, largest: int) -> int:
 
 
 def stretch(reports: int, part: int, parts: int) -> slice:
-    """One of `parts` stretches of the reports; their lengths differ by one at most."""
+    """One of `parts` stretches of the reports; their lengths differ by at most one."""
     return slice(reports * part // parts, reports * (part + 1) // parts)

@@ -1,10 +1,10 @@
-"""Where every report of a bucket stands in the order that a seed gives, at 16 bytes a report and never the reports.
+"""Ranking: the place of every report of a bucket in the order that a seed gives, at 16 bytes a report.
 
-A bucket is read piece by piece and nothing of it is kept but places. Hashing so short a text holds the interpreter
-in whichever thread it runs, and uploads need it too. So it is done in short slices with a pause after each, in which
-the event loop and the storage's threads get their turn. Measured on two shared cores, uploads waited hardly longer
-than without it, where hashing in a thread made them wait five times as long. A million reports take about eight
-seconds that way, two of them at work; benchmarks/batch.py measures both.
+A bucket is read piece by piece, and only places are kept, never the reports. Hashing such short texts holds Python's
+interpreter lock in any thread, and uploads need that lock too. So hashing runs in short slices, with a pause after each
+for the event loop and the storage's threads. Measured on two shared cores, uploads then waited hardly longer than
+without it; hashing in a thread made them wait five times as long. A million reports take about eight seconds this way,
+two of them at work; benchmarks/batch.py measures both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PLACE = np.dtype(f"S{PLACE_BYTES}")
 _SLICE = 256
 """Reports hashed at once: about a quarter of a millisecond."""
 _PAUSE = 0.001
-"""Seconds. Not zero: a loop that never sleeps would keep the interpreter from the storage's threads."""
+"""Seconds. Not zero: a loop that never sleeps would keep the storage's threads from running."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +48,7 @@ async def rank(pieces: AsyncIterator[bytes], size: int, seed: bytes) -> Ranking:
     found = bytearray()
     async for _, some in placed(pieces, size, seed):
         found += some.data
-    # numpy sorts without holding the interpreter
+    # numpy sorts without holding the interpreter lock
     return await asyncio.to_thread(_sorted, np.frombuffer(found, _PLACE))
 
 

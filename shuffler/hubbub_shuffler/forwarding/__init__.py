@@ -1,1 +1,1 @@
-"""Forward: batches on their way to the aggregator."""
+"""Forwarding: batches on their way to the aggregator."""

@@ -1,4 +1,4 @@
-"""Every request to the aggregator: under the forward token and with our Date, and its Date is taken note of."""
+"""HTTP client for the aggregator: sends the forward token and our Date, and notes the aggregator's Date."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Upstream:
     async def stream(
         self, method: str, path: str, headers: Mapping[str, str], content: AsyncIterator[bytes] | None = None
     ) -> AsyncIterator[httpx2.Response]:
-        """One request; what is wrong with the connection comes out as httpx2.HTTPError."""
+        """One request. Connection trouble is raised as httpx2.HTTPError."""
         sent = {**self._headers, "Date": formatdate(self._clock.now(), usegmt=True), **headers}
         async with self._client.stream(method, self._address + path, content=content, headers=sent) as response:
-            if "Age" not in response.headers:  # with one, a cache has answered, and the Date is an old one
+            if "Age" not in response.headers:  # an Age means that a cache answered, with an old Date
                 self._clock.hear(response.headers.get("Date"))
             yield response

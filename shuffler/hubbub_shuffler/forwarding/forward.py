@@ -1,10 +1,10 @@
 """One attempt to hand a batch to the aggregator, and what the answer means.
 
-Final answers settle the batch: accepted (also when it was there already), or refused for good, if that is confirmed
-here (`verdicts`). Everything else is tried again: no network, a wrong token, an overloaded or broken
-aggregator, anything that is not its own word. A request is made afresh here; nothing that a device sent but its sealed
-reports can be in it. A batch is sent while it is made, under a length that is announced: whatever interrupts it, the
-aggregator never takes a part for the whole.
+Final answers settle the batch: accepted (also if the aggregator had it already), or refused for good, if that is
+confirmed here (`verdicts`). Everything else is tried again: no network, a wrong token, an overloaded or broken
+aggregator, any answer that is not the aggregator's own. The request is built from scratch here, so of what a device
+sent it can contain only the sealed reports. A batch is sent while it is made, under an announced length: if anything
+interrupts it, the aggregator never takes a part for the whole.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hubbub_shuffler.storage import LONGEST_PAUSE
 __all__ = ["Again", "Answer", "Final", "Forwarder", "Taken"]
 
 _STUCK = {"too-large": "raise max_batch_bytes of the aggregator"}
-"""Problems that a retry cures only after an operator did this."""
+"""Problems that a retry can cure only after the operator has done this."""
 
 LARGEST_ANSWER = 2**16
 """Bytes: more than the aggregator ever says about a batch."""
@@ -32,7 +32,7 @@ LARGEST_ANSWER = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Final:
-    """The aggregator's last word: "accepted", or why it refuses."""
+    """The aggregator's final answer: "accepted", or why it refuses the batch."""
 
     verdict: str
 
@@ -44,9 +44,10 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """No word on the batch yet.
+    """No verdict on the batch yet.
 
-    `after`: seconds that the aggregator asked for; `lost`: it does not have the batch; `stuck`: an operator must help.
+    `after`: seconds that the aggregator asked us to wait. `lost`: it does not have the batch. `stuck`: an operator must
+    help.
     """
 
     why: str
@@ -65,9 +66,9 @@ class Forwarder:
         self._upstream = upstream
 
     async def put(self, batch_id: bytes, length: int, body: AsyncIterator[bytes]) -> Answer:
-        """Hand over a batch, or the notice of a discard, under its id; `length` is in bytes.
+        """Hand over a batch, or the notice of a discard, under its id. `length` is in bytes.
 
-        What the body raises comes out of here, and the connection is cut then.
+        An exception from the body is passed on, and the connection is cut.
         """
         left = length
 
@@ -80,11 +81,11 @@ class Forwarder:
         headers = {"Content-Type": BATCH_TYPE, "Content-Length": str(length)}
         answer = await self._ask("PUT", batch_id, counted(), headers)
         if left and answer == Final("malformed-batch"):
-            return Again("cut off")  # of course it was, in the aggregator's eyes; the whole may still be welcome
+            return Again("cut off")  # the aggregator saw a part only; it may still accept the whole
         return answer
 
     async def verdict(self, batch_id: bytes) -> Answer:
-        """Ask about a batch that was taken before."""
+        """Ask about a batch that the aggregator has taken."""
         return await self._ask("GET", batch_id, None, {})
 
     async def _ask(
@@ -116,7 +117,7 @@ def _meaning(method: str, response: httpx2.Response, document: dict[str, object]
 
 
 async def _document(response: httpx2.Response) -> dict[str, object]:
-    """The JSON object in an answer; empty for anything else, such as a proxy's page or more than we want to read."""
+    """The JSON object in an answer; empty for anything else, such as a proxy's page or an answer that is too long."""
     raw = bytearray()
     async for chunk in response.aiter_bytes():
         raw += chunk
@@ -130,6 +131,6 @@ async def _document(response: httpx2.Response) -> dict[str, object]:
 
 
 def _name(urn_or_name: object) -> str | None:
-    """The name of a refusal that this version knows: no other text gets into counters or logs."""
+    """The name of a refusal, if this version knows it: no other text gets into counters or logs."""
     refusal = refusal_named(urn_or_name) if isinstance(urn_or_name, str) else None
     return refusal.name if refusal else None

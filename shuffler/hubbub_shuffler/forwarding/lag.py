@@ -1,6 +1,7 @@
-"""How far forwarding is behind: the age of the oldest bucket that is due or closed and still waits for a verdict.
+"""Forward lag: the age of the oldest bucket that is due or closed and still waits for a verdict.
 
-What is held had its verdict: it is late for a reason that is told elsewhere, and would hide whether the rest gets on.
+Held batches have had their verdict and do not count. Other metrics show why they are late, and here they would hide
+whether the rest makes progress.
 """
 
 from __future__ import annotations
@@ -17,31 +18,32 @@ __all__ = ["Lag"]
 
 
 class Lag:
-    """Looks on while a batcher works on its storage, and changes nothing."""
+    """Observes a batcher at work on its storage, and changes nothing."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._open: dict[bytes, tuple[int, float]] = {}
-        """Of batches without a verdict that this process tried to forward: when they closed, when it tried last."""
+        """By id, for batches without a verdict that this process tried to forward: when the bucket closed, and when it
+        tried last."""
         self._waiting: list[int] = []
-        """When the buckets close that were seen to wait last: also those that can't be closed, or not be read now."""
+        """When each waiting bucket closes, as last seen. Buckets that can't be closed or read now are included."""
 
     def now(self) -> float:
         """Seconds; 0 when nothing waits for a verdict."""
         now = self._clock()
-        # What is open comes back within LONGEST_PAUSE; if not to us, another process has it and knows its age.
+        # An open batch comes back within LONGEST_PAUSE. If it does not, another process has it and knows its age.
         self._open = {id_: tried for id_, tried in self._open.items() if now - tried[1] <= LONGEST_PAUSE}
         closed = [*(at for at, _ in self._open.values()), *(at for at in self._waiting if at <= now)]
         return max((now - at for at in closed), default=0.0)
 
     def waiting(self, overview: Overview) -> None:
-        """What is there. If there is no batch, another process settled what we had tried."""
+        """Take note of the waiting buckets. If there is no batch at all, other processes settled what we had tried."""
         self._waiting = [bucket.closes_at for bucket in overview.waiting if not bucket.held]
         if not any(overview.batches.values()):
             self._open.clear()
 
     def watch(self, storage: AsyncStorage) -> AsyncStorage:
-        """The same storage, seen from here."""
+        """The same storage, observed from here."""
         return cast("AsyncStorage", _Watched(storage, self))
 
     def claimed(self, claim: Claim) -> None:
@@ -53,7 +55,7 @@ class Lag:
 
 
 class _Watched:
-    """Every method of the storage; three of them are noted."""
+    """Every method of the storage. Calls of three of them are noted."""
 
     def __init__(self, storage: AsyncStorage, lag: Lag) -> None:
         self._storage, self._lag = storage, lag

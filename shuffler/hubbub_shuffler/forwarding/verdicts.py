@@ -1,8 +1,8 @@
-"""Which refusals of the aggregator are the last word: those that this shuffler's own bundle and clock confirm.
+"""Which refusals of the aggregator are final: those that this shuffler's own bundle and clock confirm.
 
-Whatever answers at the aggregator's address can refuse: one whose clock is wrong, one restored from an older backup, a
-wrong one in a rolling change. A batch is deleted on its word only if we would say the same; else it is held, sealed,
-until our own horizon.
+The wrong aggregator may answer and refuse: one whose clock is wrong, one restored from an older backup, a wrong one
+during a rolling change. A batch is deleted on its word only if this shuffler would say the same. Otherwise the batch is
+held, sealed, until its horizon by this shuffler's bundle.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ REFUSED_FOR_GOOD = frozenset(
         "revoked-key",
     }
 )
-"""Problems that no retry can cure, if they are what the aggregator says."""
+"""Refusals that no retry can cure, if the aggregator is right."""
 
 VERDICTS = ("accepted", *sorted(REFUSED_FOR_GOOD), "refused")
-"""Every last word that the aggregator has; "refused" is for a reason that this version does not know."""
+"""Every verdict of the aggregator. "refused" stands for a reason that this version does not know."""
 
 
 def confirmed(verdict: str, batch: Batch, body: Body | None, past: float) -> bool:
-    """Whether a verdict is the last word.
+    """Whether a verdict is final.
 
-    `body`: of our bundle, if one is valid now and our clock is not in doubt; `past`: a time that is past for sure. Past
-    the horizon every refusal is: nobody takes the batch any more. "batch-too-small" always is, since only one who has
-    the key of that period gets as far as counting. Of "malformed-batch", "batch-conflict" and reasons unknown here we
-    have no view of our own. Nor of a key or metric that our bundle does not have: an aggregator that was restored from
-    an older copy hands out such a bundle first. A notice of a discard has no reports, and is not held.
+    `body`: of our bundle, if one is valid now and our clock is not in doubt. `past`: a time that is certainly past.
+    Past the horizon every refusal is final: no aggregator takes the batch any more. "batch-too-small" always is, since
+    only an aggregator that has the key of that period gets as far as counting. We cannot judge "malformed-batch",
+    "batch-conflict" and reasons unknown here. Nor can we judge a key or metric that our bundle does not have: an
+    aggregator restored from an older copy hands out such a bundle first. A notice of a discard has no reports, and is
+    not held.
     """
     if verdict in {"accepted", "batch-too-small"} or batch.kind == "discard" or 0 < horizon(batch, body) <= past:
         return True
@@ -62,9 +63,10 @@ def _says(body: Body, verdict: str, batch: Batch) -> bool:
 
 
 def horizon(batch: Batch, body: Body | None) -> int:
-    """Until when the aggregator takes it, by our own bundle; without one what was known when it was held, or 0.
+    """Unix time until which the aggregator takes a batch, by our own bundle. Without a bundle: the time that was known
+    when the batch was held, or 0.
 
-    For a period in which no codebook is in force any more it is the longest of those that are listed.
+    For a period in which no codebook is in force any more, the longest horizon of the listed codebooks counts.
     """
     if body is None:
         return batch.until

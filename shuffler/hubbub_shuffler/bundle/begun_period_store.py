@@ -1,6 +1,6 @@
-"""Begun periods in the storage: all processes hold them to one bundle, that of the first process.
+"""Begun periods in the storage: all processes hold a period to the same bundle, that of the first process.
 
-Each process has a bundle of its own. Without this, an aggregator could serve them different ones, and split a crowd by
+Each process fetches its own bundle. Without this, an aggregator could serve them different ones, and split a crowd by
 the process that a device happens to reach.
 """
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 __all__ = ["HeldPeriods"]
 
 _ATTEMPTS = 100
-"""Each that fails is another process that got on."""
+"""Attempts to write the record. Each one that fails means that another process wrote it first."""
 
 
 class HeldPeriods:
-    """The one record of a storage, for the bundle of this process. `skew`: seconds, as in the settings."""
+    """The one record in a storage, for the bundle of this process. `skew`: seconds, as in the settings."""
 
     def __init__(self, storage: AsyncStorage, skew: float) -> None:
         self._storage, self._skew = storage, skew
         self.through, self.until = -1, -math.inf
-        """The newest period that is held to the bundle that was given last, and when the next one begins."""
+        """The newest period that is held to the bundle given last, and when the next period begins."""
         self.known = False
-        """Whether the storage was asked what is held."""
+        """Whether this process has read from the storage what is held."""
 
     async def hold(
         self,
@@ -41,15 +41,15 @@ class HeldPeriods:
         by_both: float = -math.inf,
         present: float = -math.inf,
     ) -> None:
-        """Hold all periods that have begun to this bundle; ChangedPeriod if one is held to other, StorageError if that
-        can't be known now.
+        """Hold all periods that have begun to this bundle. ChangedPeriod if the bundle would change one; StorageError
+        if that can't be known now.
 
-        `before`: the bundle at hand. If this process held periods to it, what has begun since began under it. `now`:
-        a time that is believed; minus infinity if none is: then none that had begun is let go, and none begins but the
-        one that comes next, if it has begun at the time `by_both`, our clock and the other service's. Neither can begin
-        one alone then, nor choose which: a clock that is a year ahead would hold all periods until then. `present`: the
-        earlier of what the two clocks say, though ours may have been set; periods past their horizon at that time need
-        not be listed.
+        `before`: the current bundle. If this process held periods to it, periods that have begun since began under it.
+        `now`: a time that is believed, or minus infinity. Without a believed time, no begun period is let go, and only
+        the next period can begin: if it has begun at the time `by_both`, which takes both our clock and the other
+        service's. So neither clock can begin a period alone, nor choose which: a clock that is a year ahead would hold
+        all periods of that year. `present`: the earlier of the two clocks' times, though ours may have been set.
+        Periods past their horizon at that time need not be listed.
         """
         sure = now > -math.inf
         known = [codebook for each in (said, before) if each for codebook in each.body.codebooks]
@@ -69,14 +69,14 @@ class HeldPeriods:
         raise StorageError("what begun periods are held to changes faster than it can be read")
 
     def _next(self, said: Said, held: Held, by_both: float) -> int:
-        """The one period behind those that are held, if it has begun by then; else -1."""
+        """The period after those that are held, if it has begun at the time `by_both`; -1 if not."""
         following = max((stretch.last for stretch in held.stretches), default=-1) + 1
         return following if following and said.begins(following, self._skew) <= by_both else -1
 
     def _caught_up(self, before: Said, held: Held, newest: int, now: float, *, sure: bool) -> Held:
-        # nothing begins under a bundle that has expired
+        # no period begins under an expired bundle
         newest = min(newest, before.begun(min(now, before.body.expires - 1), self._skew))
         try:
             return before.held(held, newest, now if sure else 0.0)
         except ChangedPeriod:
-            return held  # other processes have gone on from it
+            return held  # other processes have moved on to another bundle

@@ -1,15 +1,18 @@
-"""A period keeps what it began with: its metrics and its key. What each is held to, and which bundle would change it.
+"""Begun periods: a period keeps the metrics and the key that it began with, and a bundle that would change them is
+refused.
 
-Two ids of one name, or two keys, in one period are two buckets of one crowd: an aggregator that changes either while
-reports come in chooses by the time of fetching who is in which. So from the moment that reports of a period may be
-taken until it is closed, a bundle must say of it what the first one said. Three things may change:
+Two ids of one name, or two keys, in one period make two buckets of one crowd. An aggregator that changes either while
+reports come in chooses which device is in which bucket, by the time at which it fetches. So from the moment that
+reports of a period may be taken until it is closed, every bundle must say of it what the first one said. Three things
+may change:
 
-- a metric is switched off or on (`enabled`): no other bucket comes of it;
+- a metric is switched off or on (`enabled`): that makes no second bucket;
 - a key is revoked: its bucket is discarded, and the period gets no other key;
 - a period that had no codebook, or no key at all, gets one: nothing could be reported in it before.
 
-While the clock is in doubt no period is let go. An aggregator that is in none has erased the keys of those past their
-horizon, and its bundle lists them no more. It may, if they are past it by both clocks: they stay held to the same.
+While the clock is in doubt, no period is let go. An aggregator whose clock is in no doubt has erased the keys of
+periods past their horizon, and its bundle no longer lists them. That is accepted if they are past it by both clocks;
+such periods stay held to the same keys and codebook.
 
 Periods are compared in stretches that have the same codebook and keys, never one by one: there may be many.
 """
@@ -37,9 +40,9 @@ _EARLIEST = 0.1
 
 
 def early(calendar: Calendar, skew: float) -> float:
-    """Seconds before its start from which reports of a period are taken, and it has begun for the rule above.
+    """Seconds before a period's start from which its reports are taken. From then on it has begun for the rule above.
 
-    A tenth of a period at most: what starts with the next period must have a time in which it can be published.
+    At most a tenth of a period: there must be time to publish what starts with the next period.
     """
     return min(skew, calendar.seconds * _EARLIEST)
 
@@ -54,12 +57,12 @@ class HeldKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Periods from `first` to `last`, both included, that are held to the same."""
+    """Periods from `first` to `last`, both included, that are held to the same codebook and keys."""
 
     first: int
     last: int
     codebook: str
-    """Digest of its metrics' headers but for `enabled`."""
+    """Digest of its metrics' headers without `enabled`."""
     grace: int
     keys: tuple[HeldKey, ...]
 
@@ -84,7 +87,7 @@ class Held:
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Held:
-        """What `to_bytes` wrote; nothing is held by no bytes."""
+        """Reads what `to_bytes` wrote. Empty bytes: nothing is held."""
         if not raw:
             return NOTHING_HELD
         document: dict[str, object] = read_json(raw)  # type: ignore[assignment]  # our own
@@ -95,7 +98,7 @@ class Held:
         return cls(document["seconds"], tuple(stretches))  # type: ignore[arg-type]  # our own
 
     def still_open(self, now: float) -> tuple[Stretch, ...]:
-        """Without the periods that are closed."""
+        """The stretches without the periods that are closed."""
         if not self.stretches:
             return ()
         calendar = Calendar(self.seconds)
@@ -107,7 +110,7 @@ NOTHING_HELD = Held(0, ())
 
 
 class Said:
-    """What a bundle says of periods, worked out once."""
+    """What a bundle says about periods, worked out once."""
 
     def __init__(self, body: Body) -> None:
         self.body = body
@@ -120,20 +123,20 @@ class Said:
         ]
 
     def begun(self, now: float, skew: float) -> int:
-        """The newest period of which reports are taken."""
+        """The newest period whose reports are taken."""
         return self.calendar.index_at(now + early(self.calendar, skew))
 
     def begins(self, period: int, skew: float) -> float:
-        """When reports of a period begin to be taken."""
+        """The time from which reports of a period are taken."""
         return self.calendar.period(period).start - early(self.calendar, skew)
 
     def held(
         self, before: Held, newest: int, now: float, explained_by: Said | None = None, over: float = -math.inf
     ) -> Held:
-        """What open periods up to `newest` are held to under this bundle; ChangedPeriod if one was held to other.
+        """What open periods up to `newest` are held to under this bundle; ChangedPeriod if the bundle would change one.
 
-        `explained_by`: the bundle that was in force, which knows the names behind a digest. `over`: a time; of periods
-        that were closed then the bundle need not list codebook and keys.
+        `explained_by`: the bundle that was in force, which knows the names behind a digest. `over`: the bundle need not
+        list the codebook and keys of periods that were closed at this time.
         """
         kept = [part for stretch in before.still_open(now) for part in _cut(stretch, before.seconds, over)]
         if kept and before.seconds != self.calendar.seconds:
@@ -143,7 +146,7 @@ class Said:
         conflicts: list[tuple[Stretch, str]] = []
         for old, new in self._side_by_side(kept, newest):
             if old is None:
-                # an older period that a bundle speaks of for the first time, and that may be closed
+                # an older period that a bundle mentions for the first time; it may be closed already
                 found += Held(self.calendar.seconds, (new,)).still_open(now) if new else ()
                 continue
             says = _completed(old, new) if _is_over(old, before.seconds, over) else new
@@ -156,7 +159,7 @@ class Said:
         return Held(self.calendar.seconds, tuple(_joined(found)))
 
     def _side_by_side(self, kept: Sequence[Stretch], newest: int) -> Iterator[tuple[Stretch | None, Stretch | None]]:
-        """For stretches in which nothing changes: what was held, and what this bundle says. From the oldest on."""
+        """What was held and what this bundle says, for stretches in which neither changes, from the oldest on."""
         cuts = {start for start in self._starts if start <= newest}
         cuts |= {edge for first, last, _ in self._keys for edge in (first, last + 1) if edge <= newest}
         cuts |= {edge for stretch in kept for edge in (stretch.first, stretch.last + 1) if edge <= newest}
@@ -176,12 +179,12 @@ class Said:
         return Stretch(first, last, self._digests[index], self.body.codebooks[index].grace, keys)
 
     def _why(self, held: Stretch, before: Said | None) -> str:
-        """Which metric would change, as far as that is known here: another process may have had another bundle."""
+        """What would change, as far as this process knows: another process may have had another bundle."""
         was = before._stretch(held.first, held.last) if before is not None else None
         old = before.body.in_force(held.first) if before is not None else None
         new = self.body.in_force(held.first)
         if was is None or was.codebook != held.codebook or old is None or new is None:
-            return "its metrics would be others than those that it began with here"
+            return "its metrics would differ from those that it began with here"
         return _difference(old, new)
 
     def _refuse(self, conflicts: Sequence[tuple[Stretch, str]], calendar: Calendar) -> NoReturn:
@@ -189,8 +192,9 @@ class Said:
         over = max(calendar.period(s.last).closes_at(s.grace) for s, _ in conflicts)
         raise ChangedPeriod(
             f"the period {calendar.period(stretch.first).label} has begun, and {why}: that would split its crowd. "
-            "Sign a bundle that leaves begun periods as they are; this one is not taken before "
-            f"{datetime.fromtimestamp(over, UTC):%Y-%m-%dT%H:%M:%SZ}, and only if later periods begin as it says"
+            "Sign a bundle that leaves begun periods as they are; this one is refused until "
+            f"{datetime.fromtimestamp(over, UTC):%Y-%m-%dT%H:%M:%SZ}, and after that too unless later periods begin as "
+            "it says"
         )
 
 
@@ -200,12 +204,12 @@ def _oldest_open(calendar: Calendar, grace: int, now: float) -> int:
 
 
 def _is_over(stretch: Stretch, seconds: int, over: float) -> bool:
-    """Whether all its periods were closed at this time."""
+    """Whether all periods of a stretch were closed at the time `over`."""
     return over > -math.inf and stretch.last < _oldest_open(Calendar(seconds), stretch.grace, over)
 
 
 def _cut(stretch: Stretch, seconds: int, over: float) -> list[Stretch]:
-    """Those of its periods that were closed at this time, and the others."""
+    """A stretch, cut into the periods that were closed at the time `over` and the others."""
     edge = _oldest_open(Calendar(seconds), stretch.grace, over) if over > -math.inf else 0
     if not stretch.first < edge <= stretch.last:
         return [stretch]
@@ -213,7 +217,7 @@ def _cut(stretch: Stretch, seconds: int, over: float) -> list[Stretch]:
 
 
 def _completed(old: Stretch, new: Stretch | None) -> Stretch:
-    """What a bundle says, with what it lists no more."""
+    """What a bundle says, with the codebook or keys that it no longer lists."""
     if new is None:
         return old
     listed = {key.id for key in new.keys}
@@ -222,16 +226,16 @@ def _completed(old: Stretch, new: Stretch | None) -> Stretch:
 
 
 def _digest(codebook: BundledCodebook) -> str:
-    """Of all that must stay as it is; `enabled` is left out, since switching off acts at once."""
+    """Digest of all that must stay as it is. `enabled` is left out, since switching a metric off acts at once."""
     metrics = sorted([m.name, m.id.hex(), m.report_bytes, m.min_batch] for m in codebook.metrics)
     facts = [codebook.collection, codebook.calendar.seconds, codebook.grace, [list(metric) for metric in metrics]]
     return digest("hubbub-01 held codebook", facts)[:_DIGEST_BYTES].hex()  # type: ignore[arg-type]  # it is Json
 
 
 def _change(old: Stretch, new: Stretch | None) -> str | None:
-    """What a bundle would change: None if nothing, no words if that is in the codebook."""
+    """What a bundle would change, in words: None for nothing, an empty string for a change in the codebook."""
     if new is None:
-        return "it would have no codebook any more"
+        return "it would no longer have a codebook"
     if (old.codebook, old.grace) != (new.codebook, new.grace):
         return ""
     return _change_of_keys(old.keys, {key.id: key for key in new.keys}) if old.keys else None
@@ -241,7 +245,7 @@ def _change_of_keys(keys: Sequence[HeldKey], listed: dict[int, HeldKey]) -> str 
     for key in keys:
         now = listed.get(key.id)
         if now is None:
-            return f"its key {key.id} would be listed no more"
+            return f"its key {key.id} would no longer be listed"
         if now.public_key != key.public_key:
             return f"its key {key.id} would be {now.public_key} instead of {key.public_key}"
         if key.revoked and not now.revoked:
@@ -277,7 +281,7 @@ def _difference(old: BundledCodebook, new: BundledCodebook) -> str:
 
 
 def _joined(stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Neighbours that are held to the same as one."""
+    """The stretches, with neighbours that are held to the same joined into one."""
     joined: list[Stretch] = []
     for stretch in stretches:
         last = joined[-1] if joined else None

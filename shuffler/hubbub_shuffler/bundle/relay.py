@@ -1,8 +1,8 @@
 """The signed bundle: fetched from the aggregator, verified, kept on disk, relayed byte for byte.
 
-The shuffler reads of it which buckets there are; devices read the rest. It can't change a byte without devices
-noticing, and when the aggregator is away it goes on with the copy it has until that expires. A bundle that would change
-a period that has begun is refused, like one that is forged: `hubbub_shuffler.bundle.begun_periods` says why.
+The shuffler reads from it which buckets exist; devices read the rest. The shuffler can't change a byte without devices
+noticing. When the aggregator is away, it uses its copy until that expires. A bundle that would change a period that has
+begun is refused like a forged one: `hubbub_shuffler.bundle.begun_periods` says why.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["ID_BYTES", "REASONS", "Bundles", "Relayed"]
 
 ID_BYTES = 16
-"""Of a codebook's id."""
+"""Length of a codebook's id."""
 
 _LOG = logging.getLogger("hubbub_shuffler")
 _FILE = "bundle"
@@ -58,18 +58,18 @@ _ANCHOR_FILE = "bundle.anchor"
 _SOONEST, _LATEST = 1.0, 3_600.0
 """Bounds, in seconds, on the time between two fetches."""
 _LONGEST_BACKOFF = 32.0
-"""Seconds between two fetches while they fail."""
+"""Most seconds between two fetches while they fail."""
 _AHEAD = 5.0
-"""Seconds before a period begins at which the bundle is fetched once more: what comes later, comes too late for it."""
+"""Seconds before a period begins at which the bundle is fetched once more. A later change comes too late for it."""
 _SOON = 10.0
-"""Seconds between two fetches while the clock is in doubt: each brings the aggregator's time."""
+"""Seconds between two fetches while the clock is in doubt: each fetch brings the aggregator's time."""
 REASONS = tuple(sorted(error.__name__ for error in BundleError.__subclasses__()))
 """Why a bundle is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relayed:
-    """A verified bundle and the very bytes that it came in."""
+    """A verified bundle and its exact bytes."""
 
     bundle: Bundle
     raw: bytes
@@ -82,8 +82,8 @@ class Relayed:
 class Bundles:
     """The newest verified bundle.
 
-    `first_use`: without trust anchors, keep the first signer that is seen. `codebooks`: ids of the only codebooks that
-    are taken; a bundle with any other is refused as a whole, since it can only be relayed as a whole.
+    `first_use`: without trust anchors, trust the first signer that is seen. `codebooks`: ids of the only codebooks that
+    are accepted. A bundle with any other is refused as a whole, since it can only be relayed as a whole.
     """
 
     def __init__(
@@ -108,24 +108,24 @@ class Bundles:
         self._newest: Relayed | None = None
         self._offered_etag: str | None = None
         self._their_etag: str | None = None
-        """The aggregator's name for the bundle at hand: known only once it was fetched by this process."""
+        """The aggregator's ETag of the current bundle: known only if this process fetched it."""
         self._trouble = ""
-        """Why the last fetch failed; empty if it did not."""
+        """Why the last fetch failed; empty if it succeeded."""
         self._unsaved: dict[str, bytes] = {}
-        """Files that the disk does not have yet, in the order in which they must get there."""
+        """Files that are not on disk yet, in the order in which they must be written."""
         self.refused: Counter[str] = Counter(dict.fromkeys(REASONS, 0))
         """Bundles refused since the start, by reason."""
         self.held = HeldPeriods(storage, skew)
-        """Which periods are held to the bundle at hand."""
+        """Which periods are held to the current bundle."""
         self._one_at_a_time = asyncio.Lock()
         self._holding: asyncio.Task[None] | None = None
         self._asked = False
-        """Whether the aggregator was asked since the start, whatever came of it."""
+        """Whether the aggregator has been asked since the start, with any result."""
         self._overtaken = False
-        """Begun periods are held to another bundle than the one at hand, by another process."""
+        """Whether another process holds begun periods to another bundle than the one that this process has."""
         self._wanted = asyncio.Event()
         self._fetched = -math.inf
-        """When the aggregator was asked last, by the monotonic clock."""
+        """When the aggregator was last asked, by the monotonic clock."""
         self.last_seen = LastSeen(state_dir, clock)
         self.last_seen.recall(confirmed=clock_is_right)
         self._load()
@@ -133,7 +133,7 @@ class Bundles:
 
     @property
     def known(self) -> Body | None:
-        """What the newest bundle says, also one that has expired."""
+        """The body of the newest bundle, even if that has expired."""
         return None if self._newest is None else self._newest.bundle.body
 
     @property
@@ -146,23 +146,23 @@ class Bundles:
 
     @property
     def wait(self) -> float:
-        """Seconds for which a clock must be right before what can't be undone rests on it alone."""
+        """Seconds for which a clock must have been right before an irreversible step may rest on it alone."""
         if self._newest is None:
             return LONGEST_WAIT
         return min(LONGEST_WAIT, *(codebook.forward_horizon for codebook in self._newest.bundle.body.codebooks))
 
     def _begun(self) -> float:
-        """A time at which a period may begin, one after the other, though the clock is in doubt."""
+        """The time by which the next period may begin, one after another, even while the clock is in doubt."""
         return max(self._clock.by_both(self.wait), self._clock.reached(self.wait))
 
     def ask_the_time(self) -> None:
-        """Fetch soon, since the clock is in doubt: the answer says what time it is for the aggregator."""
+        """Fetch soon, since the clock is in doubt: the answer brings the aggregator's time."""
         if monotonic() - self._fetched >= _SOON:
             self._wanted.set()
 
     async def hold(self) -> None:
-        """Hold the periods that have begun to the bundle at hand, before reports of them are taken; StorageError if
-        that can't be done now. Many may ask at once: the storage is asked once."""
+        """Hold the periods that have begun to the current bundle, before their reports are taken. StorageError if that
+        can't be done now. Concurrent callers share one request to the storage."""
         if self._holding is None or self._holding.done():
             self._holding = asyncio.ensure_future(self._hold())
             self._holding.add_done_callback(_heard)
@@ -170,7 +170,7 @@ class Bundles:
 
     async def _hold(self) -> None:
         if self._newest is not None and not self._asked:
-            # the copy on disk may be old: what began while nobody was here begins with the newest
+            # the copy on disk may be old: periods that began while no process ran begin with the newest bundle
             with suppress(TimeoutError):
                 async with asyncio.timeout(_AHEAD):
                     await self.refresh()
@@ -180,23 +180,24 @@ class Bundles:
                 return
             believed, by_both = self._clock.believed(self.wait), self._begun()
             if believed == -math.inf and self.held.known and by_both < self.held.until:
-                return  # while the clock is in doubt no period begins by one clock alone
+                return  # while the clock is in doubt, no period begins by one clock alone
             try:
                 await asyncio.to_thread(self.last_seen.note, believed)
                 await self.held.hold(relayed.said, believed, by_both=by_both, present=self._clock.earlier_of_both())
             except ChangedPeriod as error:
                 if not self._overtaken:
                     self.refused[type(error).__name__] += 1
-                    _LOG.warning("the bundle at hand is not used any more: %s", error)
+                    _LOG.warning("the current bundle is no longer used: %s", error)
                 self._overtaken = True
                 self._wanted.set()
             else:
                 self._overtaken = False
 
     async def refresh(self) -> bool:
-        """Ask the aggregator once. False, and to be tried again soon, if that or keeping its answer on disk failed.
+        """Ask the aggregator once. False if the fetch failed, or if its answer could not be written to disk: then the
+        caller should try again soon.
 
-        A valid bundle is in use even if the disk can't take it: it may revoke a key.
+        A valid bundle is used even if it can't be written to disk: it may revoke a key.
         """
         try:
             raw = await self._fetch()
@@ -207,7 +208,7 @@ class Bundles:
                 self.refused[type(error).__name__] += 1
             what = error.expires if isinstance(error, ExpiredBundle) else error
             trouble = f"{type(error).__name__}: {what}"
-            if trouble != self._trouble:  # once for each, not once a second
+            if trouble != self._trouble:  # log each trouble once, not once a second
                 _LOG.warning("no new bundle: %s: %s", type(error).__name__, error)
             self._trouble = trouble
             return False
@@ -224,7 +225,7 @@ class Bundles:
         while True:
             self._wanted.clear()
             fetched = await self.refresh()
-            with suppress(StorageError):  # callers that need it ask again, and say so
+            with suppress(StorageError):  # callers that need it ask again, and report the failure
                 await self.hold()
             failures = 0 if fetched and not self._overtaken else failures + 1
             with suppress(TimeoutError):
@@ -239,15 +240,15 @@ class Bundles:
         return min(max(normal, _SOONEST if self._every is None else 0.01), _LATEST, self._until_a_period_begins())
 
     def _until_a_period_begins(self) -> float:
-        """Seconds until the bundle should be looked at for the next period: shortly before it begins, and then."""
+        """Seconds until the next fetch for the next period: shortly before it begins, and again when it begins."""
         left = self.held.until - self._clock.now()
         if self._newest is None or left <= 0:
-            return _LATEST  # it can't be held now
+            return _LATEST  # the period can't be held now
         ahead = min(_AHEAD, self._newest.said.calendar.seconds / 10)
         return max(left - ahead if left > 1.5 * ahead else left, 0.1)
 
     async def _fetch(self) -> bytes | None:
-        """The bytes that the aggregator has; None if they are the ones at hand."""
+        """The aggregator's bundle as bytes; None if it is the current one."""
         headers = {"If-None-Match": self._their_etag} if self._newest and self._their_etag else {}
         self._fetched = monotonic()
         async with self._upstream.stream("GET", "/v1/bundle", headers) as response:
@@ -271,7 +272,7 @@ class Bundles:
                 return
             relayed = self._verified(raw, now, before.bundle.seen if before else None)
             believed, by_both = self._clock.believed(self.wait), self._begun()
-            # before the first report is taken, so that a start that finds reports finds this, too
+            # before the first report is taken, so that a later start that finds reports also finds this note
             await asyncio.to_thread(self.last_seen.note, believed)
             await self.held.hold(
                 relayed.said,
@@ -288,18 +289,18 @@ class Bundles:
         self._unsaved[_FILE] = raw
 
     def _save(self) -> bool:
-        """Bring to the disk what it does not have yet; False if it can't be."""
+        """Write the files that are not on disk yet; False if that fails."""
         try:
             for name, data in list(self._unsaved.items()):
                 atomic_files.write(self._dir / name, data)
                 del self._unsaved[name]
         except OSError as error:
-            _LOG.error("the bundle is in use but can't be kept on disk: %s", error.strerror)
+            _LOG.error("the bundle is in use but can't be written to disk: %s", error.strerror)
             return False
         return True
 
     def _load(self) -> None:
-        """Go on with the copy on disk; it was verified before, and is verified again."""
+        """Load the copy on disk, and verify it again."""
         anchor, file = self._dir / _ANCHOR_FILE, self._dir / _FILE
         if not self._trust and self._first_use and anchor.exists():
             self._trust = (anchor.read_text("ascii"),)
@@ -307,7 +308,7 @@ class Bundles:
             raise InvalidParameter('no trust anchor is configured: set trust to "ed25519:..." of the aggregator')
         if self._trust and file.exists():
             try:
-                # At time 0: an expired copy is not served, but still tells an older bundle from a newer one.
+                # At time 0, so that an expired copy loads: it is not served, but shows whether another one is newer.
                 self._newest = self._verified(file.read_bytes(), 0.0, None)
             except BundleError as error:
                 _LOG.warning("the cached bundle is not used: %s", error)
@@ -324,19 +325,19 @@ class Bundles:
 
 
 def _id_of(codebook: BundledCodebook) -> str:
-    """Made from the content here: what a document says of itself would prove nothing."""
+    """A codebook's id, computed here from its content: the id that the document states would prove nothing."""
     content = {name: value for name, value in codebook.document.items() if name != "id"}
     return digest("hubbub-01 codebook", content)[:ID_BYTES].hex()
 
 
 def _heard(holding: asyncio.Task[None]) -> None:
-    """All who asked may be gone; asyncio would log the text of a failure then."""
+    """Retrieve a failure: if all callers are gone, asyncio would log its text."""
     if not holding.cancelled():
         holding.exception()
 
 
 def _signer_of(raw: bytes) -> str:
-    """The signer that an envelope names; believed on loopback only, and only the first time."""
+    """The signer that an envelope names. It is believed on loopback only, and only the first time."""
     try:
         signer = raw[:200].split(b"\n")[1].split(b" ")[0].decode("ascii")
         parse_anchor(signer)

@@ -118,10 +118,10 @@ CHANGES = {
     "a smaller crowd": (signed(NOW + 5, book=codebook(2)), "min_batch 2 instead of 3"),
     "a longer grace": (signed(NOW + 5, book=codebook(grace="2h")), "grace would be 7200 s instead of 3600 s"),
     "another length": (signed(NOW + 5, book=codebook(period="30m"), keys=()), "periods would get another length"),
-    "no codebook": (signed(NOW + 5, first_period=NEXT), "no codebook any more"),
+    "no codebook": (signed(NOW + 5, first_period=NEXT), "no longer have a codebook"),
     "the key replaced": (
         signed(NOW + 5, keys=(key(4, PERIOD - 100, PERIOD), *KEYS[1:])),
-        "key 1 would be listed no more",
+        "key 1 would no longer be listed",
     ),
     "the key replaced under its id": (
         signed(NOW + 5, keys=(SealingKey(1, bytes(32), PERIOD - 100, PERIOD), *KEYS[1:])),
@@ -139,7 +139,7 @@ CHANGES = {
         signed(NOW + 5, keys=(key(1, PERIOD - 100, PERIOD - 2), KEYS[1], key(3, PERIOD - 1, PERIOD))),
         "has begun, and its key",
     ),
-    "a revoked key that is listed no more": (signed(NOW + 5, keys=KEYS[:2]), "key 3 would be listed no more"),
+    "a revoked key that is listed no more": (signed(NOW + 5, keys=KEYS[:2]), "key 3 would no longer be listed"),
 }
 
 

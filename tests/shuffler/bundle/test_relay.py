@@ -211,7 +211,7 @@ def test_a_storage_that_cannot_be_written_is_not_ready(tmp_path: Path) -> None:
         world.storage.check = locked  # type: ignore[method-assign]  # a file that someone else holds
         assert (answer := await world.client.get("/readyz")).status_code == 503
         assert answer.json()["reasons"] == [
-            {"name": "storage", "detail": "the storage can't be written: the log of the shuffler says why"}
+            {"name": "storage", "detail": "the storage can't be written: the shuffler's log says why"}
         ]
 
     run(World(tmp_path), scenario)

@@ -110,7 +110,7 @@ def test_a_start_waits_for_redis_and_answers_meanwhile(tmp_path: Path, service: 
     said = [
         (line["level"], line["message"])
         for line in lines
-        if "storage" in line["message"] and "no limit" not in line["message"]
+        if "storage" in line["message"] and "no known limit" not in line["message"]
     ]
     assert [level for level, _ in said] == ["warning", "info"]
     assert "127.0.0.1" in said[0][1] or "refused" in said[0][1]

@@ -1,1 +1,1 @@
-"""For operators: admin listener, metrics, probes and periodic checks."""
+"""For operators: admin listener, metrics, storage probes and periodic checks."""

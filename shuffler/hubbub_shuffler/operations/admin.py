@@ -1,4 +1,4 @@
-"""The shuffler's admin listener: metrics, health, and a status that is for the operator only."""
+"""The shuffler's admin listener: metrics, health, and a status for the operator only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOG = logging.getLogger("hubbub_shuffler")
 
 
 class AdminStatus(Status):
-    """The public status, and what this process refused."""
+    """The public status, and what this process has refused."""
 
     refused: dict[str, int] = Field(description="Uploads and reports refused since the start, by reason.")
     connections_cut: dict[str, int] = Field(description="Connections cut since the start, by reason.")
@@ -42,7 +42,7 @@ def create_admin(sources: Sources, storage: AsyncStorage, tokens: Tokens) -> ASG
 
 
 def admin_api(sources: Sources, storage: AsyncStorage, *refusals: str) -> FastAPI:
-    """Its routes. `refusals`: what the listener refuses for before it comes to them."""
+    """The routes of the admin listener. `refusals`: reasons for which it refuses a request before any route runs."""
     asked = Asked(storage)
 
     async def metrics() -> bytes:
@@ -50,7 +50,7 @@ def admin_api(sources: Sources, storage: AsyncStorage, *refusals: str) -> FastAP
         overview = None
         with suppress(StorageError):
             await asked.is_full(sources.ingest.high_water)
-        with suppress(StorageError):  # apart: a storage whose room can't be seen may still be read
+        with suppress(StorageError):  # separate: a storage that can't tell its room may still be readable
             overview = await asked.overview()
         if overview is not None:
             sources.lag.waiting(overview)
@@ -66,7 +66,7 @@ def admin_api(sources: Sources, storage: AsyncStorage, *refusals: str) -> FastAP
 
     @api.get("/v1/status", responses=problem_answers("overloaded", *refusals))
     async def status() -> AdminStatus:
-        """What waits, what left and what was refused."""
+        """What waits, what has left and what was refused."""
         public = await status_of(sources.ingest, sources.bundles, asked)
         cut = dict(+sources.connections.cut) if sources.connections else {}
         return AdminStatus(

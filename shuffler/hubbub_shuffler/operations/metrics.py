@@ -1,7 +1,7 @@
-"""Prometheus metrics, for the operator only, and none from which a small crowd could be counted.
+"""Prometheus metrics for the operator. None of them lets a small crowd be counted.
 
-Someone who may send reports and see numbers can add their own reports and find out how many others sent. So crowds show
-only as smaller than the minimum, large enough or ten times that; reports that were taken show in hundreds.
+Someone who can send reports and see exact numbers can add reports of their own and find out how many others there are.
+So crowds show only as below the minimum, large enough or tenfold, and accepted reports show in hundreds.
 """
 
 from __future__ import annotations
@@ -38,11 +38,15 @@ FAMILIES = Families(
         "forward_lag_seconds": Family(
             "gauge", "Age of the oldest bucket that is due or closed and waits for a verdict."
         ),
-        "storage_used_bytes": Family("gauge", "What the storage has in use, in whole MiB; of the fullest primary."),
-        "storage_limit_bytes": Family(
-            "gauge", "What it may have, in whole MiB: maxmemory, the disk or the quota. Missing: not known."
+        "storage_used_bytes": Family(
+            "gauge", "Bytes that the storage uses, rounded down to whole MiB; of the fullest primary."
         ),
-        "ingest_stopped": Family("gauge", "Whether uploads are refused since the storage is full up to its mark."),
+        "storage_limit_bytes": Family(
+            "gauge",
+            "Bytes that the storage may use, rounded down to whole MiB: maxmemory, the disk or the quota. Missing: not "
+            "known.",
+        ),
+        "ingest_stopped": Family("gauge", "Whether uploads are refused because the storage is full up to its mark."),
         "bundle_valid": Family("gauge", "Whether a valid bundle is at hand."),
         "bundle_age_seconds": Family("gauge", "Time since the bundle was issued."),
         "bundle_expires_seconds": Family("gauge", "Time until the bundle expires."),
@@ -54,19 +58,21 @@ FAMILIES = Families(
         "held_batches": Family(
             "gauge", "Batches that the aggregator refused and that are held, by the reason it gave.", ("reason",)
         ),
-        "held_reports": Family("gauge", "Reports in them. In hundreds.", ("reason",)),
+        "held_reports": Family("gauge", "Reports in held batches. In hundreds.", ("reason",)),
         "settled_batches": Family("counter", "Batches settled, by verdict.", ("metric", "verdict")),
         "discarded_buckets": Family("counter", "Buckets discarded.", ("metric",)),
         "damaged_buckets": Family("counter", "Buckets that lost reports to damage of the storage.", ("metric",)),
         "storage_losses": Family(
-            "counter", "How often the storage came back without acknowledged reports; the log says how many."
+            "counter", "Times that the storage came back without acknowledged reports; the log says how many."
         ),
         "crowds_halved": Family(
-            "counter", "Buckets that closed with fewer than half of the reports of the metric's last one.", ("metric",)
+            "counter",
+            "Buckets that closed with fewer than half of the reports of the metric's last bucket.",
+            ("metric",),
         ),
     },
 )
-"""Every metric there is."""
+"""Every metric of the shuffler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,7 @@ def hundreds(count: int) -> int:
 
 
 def exposition(sources: Sources, overview: Overview | None, storage: AsyncStorage, *, writable: bool) -> bytes:
-    """All metrics as text, from what is known now; without those of the storage if it can't be read."""
+    """All metrics as text. Those of the storage are left out if it can't be read."""
     return prometheus.exposition(snapshot(sources, overview, storage, writable=writable))
 
 
@@ -133,7 +139,7 @@ def _of_the_storage(ingest: Ingest, overview: Overview) -> Iterator[Metric]:
     yield FAMILIES.by("held_batches", {why: count.batches for why, count in held.items()})
     yield FAMILIES.by("held_reports", {why: hundreds(count.reports) for why, count in held.items()})
     counted = {key: count.batches for key, count in overview.counts.items() if count.batches}
-    # Known ones are there before the first event: one that began to exist with it would not be seen to rise.
+    # Known series exist before their first event: a series that began with it would not be seen to rise.
     settled = dict.fromkeys(product(minimum, VERDICTS), 0) | counted
     happened = {"discarded": "discarded_buckets", "halved": "crowds_halved", "damaged": "damaged_buckets"}
     others = {*happened, "lost"}

@@ -1,4 +1,4 @@
-"""What can change under a running service, and is looked at once a minute."""
+"""Periodic checks, once a minute, of what can change under a running service."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ _LOG = logging.getLogger("hubbub_shuffler")
 
 
 async def watch(storage: AsyncStorage, every: float = _EVERY) -> None:
-    """Look whether the storage still keeps what it acknowledges, until cancelled."""
+    """Check whether the storage still keeps what it acknowledges, until cancelled."""
     with suppress(StorageError):
         if await storage.room() is None:
-            _LOG.warning(
-                "the storage has no limit that we know: set maxmemory of the Redis, or HUBBUB_SHUFFLER_STORAGE_QUOTA"
-            )
+            _LOG.warning("the storage has no known limit: set maxmemory of the Redis, or HUBBUB_SHUFFLER_STORAGE_QUOTA")
     while True:
         await asyncio.sleep(every)
-        with suppress(StorageError):  # it does not answer: that shows elsewhere, and says nothing of its settings
+        with suppress(StorageError):  # a storage that does not answer shows elsewhere; its settings stay unknown
             await storage.inspect()

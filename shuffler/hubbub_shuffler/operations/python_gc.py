@@ -1,4 +1,4 @@
-"""When memory that nobody uses any more is looked for."""
+"""Schedule of Python's garbage collector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SWEEP = 60.0
 
 
 def tune() -> None:
-    """Let the collector pass over what was loaded once and for all, and come less often by itself."""
+    """Let the collector skip what was loaded at the start, and run less often by itself."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
@@ -20,8 +20,8 @@ def tune() -> None:
 async def sweep() -> None:
     """Collect once a minute, which takes milliseconds after `tune`.
 
-    Connections leave cycles behind, some of which outlive the collector's first looks; it would not look at those
-    again for hours, and memory crept up meanwhile (`make soak`).
+    Connections leave reference cycles behind, and some outlive the collector's first looks. By itself it would not look
+    at those again for hours, and memory crept up meanwhile (`make soak`).
     """
     while True:
         await asyncio.sleep(_SWEEP)

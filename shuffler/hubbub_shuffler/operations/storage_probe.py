@@ -1,7 +1,7 @@
-"""What outsiders ask the storage: one question of a kind at a time, and no answer is waited for without end.
+"""Storage probes for status, health and metrics: one question of each kind at a time, with a limit on the wait.
 
-Anyone can ask for the status. Without this, many who ask would queue up in front of the uploads, and a supervisor who
-asks whether a storage that hangs is ready would wait as long as it hangs.
+Anyone can ask for the status. Without this, many such requests would queue up in front of uploads, and a readiness
+probe of a storage that hangs would hang as long.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Asked"]
 
 
 class Asked:
-    """A storage for those who only look at it. StorageError also when it takes too long."""
+    """A storage for callers that only look at it. StorageError also when an answer takes too long."""
 
     def __init__(self, storage: AsyncStorage, patience: float = PATIENCE) -> None:
         self._storage = storage
@@ -28,7 +28,7 @@ class Asked:
         self._room: OneQuestion[None] = OneQuestion(patience)
 
     async def check(self) -> None:
-        """As the storage's."""
+        """As `Storage.check`."""
         await self._check.answer(self._storage.check)
 
     async def writable(self) -> bool:
@@ -45,5 +45,5 @@ class Asked:
         return high_water.stopped
 
     async def overview(self) -> Overview:
-        """As the storage's."""
+        """As `Storage.overview`."""
         return await self._overview.answer(self._storage.overview)

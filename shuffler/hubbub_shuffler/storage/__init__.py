@@ -1,4 +1,4 @@
-"""Where reports wait for their crowd: one Protocol, one backend per file."""
+"""Storage of waiting reports: one Protocol, with SQLite and Redis as backends."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def open_storage(
     replicas: int = 0,
     quota: int | None = None,
 ) -> AsyncStorage:
-    """A file's path opens SQLite; `redis://`, `rediss://` and `redis+cluster://` open Redis.
+    """A file's path opens SQLite; a URL with one of Redis's schemes opens Redis.
 
-    `clock`: of this process. `replicas`: how many copies on other Redis servers must have a report before it is
-    acknowledged. `quota`: bytes that it may have, on each primary of a Redis; its own limits hold, too.
-    The driver of the other backend is not loaded.
+    `clock`: of this process. `replicas`: how many replicas on other Redis servers must have a report before it is
+    acknowledged. `quota`: bytes that the storage may use, on each primary of a Redis; the storage's own limits apply
+    too. The driver of the other backend is not loaded.
     """
     if isinstance(where, str) and is_redis(where):
         from hubbub_shuffler.storage.redis.backend import RedisStorage

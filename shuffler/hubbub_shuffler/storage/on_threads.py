@@ -1,7 +1,7 @@
-"""A storage beside the event loop: the same methods, awaited, on two threads.
+"""A storage for the event loop: the same methods, awaited, on two threads.
 
-One thread is for ingest and what it needs, one for everything else, so that reading a large bucket never keeps an
-upload waiting. Each does one thing after the other.
+One thread is for ingest and what it needs, the other for everything else, so that reading a large bucket never keeps
+an upload waiting. Each thread does one thing after another.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ __all__ = ["AsyncStorage"]
 T = TypeVar("T")
 P = ParamSpec("P")
 _PATIENCE, _PAUSE = 0.2, 0.02
-"""Seconds for which `forget` waits for what goes on beside it, and between two looks."""
+"""Seconds that `forget` waits for a deletion that is still going on, and seconds between two looks."""
 
 
 class AsyncStorage:
-    """What a `Storage` promises, without blocking. `blocking` is the storage itself.
+    """The methods of a `Storage` without blocking. `blocking` is the storage itself.
 
-    `errors` counts its failures since the start: one for each call that came to nothing.
+    `errors` counts the calls that failed since the start.
     """
 
     def __init__(self, blocking: Storage) -> None:
@@ -118,7 +118,7 @@ class AsyncStorage:
         return await self._on(self._rest, self.blocking.claim_held, id, lease)
 
     async def forget(self, past: float = -math.inf) -> bool:
-        """False also if it goes on for longer than a moment: others wait for this thread."""
+        """As `Storage.forget`. False also if deletion takes longer than a moment: other calls wait for this thread."""
         for _ in range(int(_PATIENCE / _PAUSE)):
             if (clean := await self._on(self._rest, self.blocking.forget, past)) is not None:
                 return clean
@@ -132,7 +132,7 @@ class AsyncStorage:
         await self._on(self._rest, self.blocking.inspect)
 
     async def aclose(self) -> None:
-        """Finish what was begun, then let go of everything that is held open."""
+        """Finish running calls, then close everything that is open."""
         for thread in (self._ingest, self._rest):
             await self._on(thread, lambda: None)
             thread.shutdown()
@@ -142,7 +142,7 @@ class AsyncStorage:
         try:
             return await asyncio.get_running_loop().run_in_executor(thread, lambda: work(*arguments, **named))
         except BucketGone:
-            raise  # another worker was faster
+            raise  # not a failure: another worker was faster
         except StorageError:
             self.errors += 1
             raise

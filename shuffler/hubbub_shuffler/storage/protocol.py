@@ -1,7 +1,7 @@
-"""What the shuffler needs of a place to keep reports, and what it must not be able to tell.
+"""The Protocol of a storage for waiting reports: what it must do, and what it must not be able to tell.
 
-A backend holds opaque bytes by bucket. It stores no address, no header and no time of arrival, and no order in
-which reports came. Each sentence of `Storage` is held by tests/shuffler/storage/test_storage.py, for every backend.
+A backend holds opaque bytes by bucket. It stores no address, no header, no time of arrival and no order of arrival.
+tests/shuffler/storage/test_storage.py tests each sentence of `Storage` for every backend.
 """
 
 from __future__ import annotations
@@ -42,26 +42,27 @@ __all__ = [
 ]
 
 LONGEST_PAUSE = 3_600.0
-"""Most seconds for which a batch is leased or postponed: what is due later than that was set by a wrong clock."""
+"""Most seconds for which a batch is leased or postponed. A later due time was set by a wrong clock."""
 
 PIECE_BYTES = 2**20
-"""Most bytes of reports that a storage hands out, or keeps under one id, at once."""
+"""Most bytes of reports that a storage hands out at once, or keeps under one id."""
 
 Reason: TypeAlias = Literal["period-closed", "revoked-key", "metric-disabled"]
-"""Why a bucket takes nothing: the device drops what is late or switched off, and seals again under a revoked key."""
+"""Why a bucket takes no report. A device drops a late or switched-off report; after a revoked key it seals again."""
 
 CLOSED_FOR: tuple[Reason, ...] = ("period-closed", "revoked-key", "metric-disabled")
-"""Why it was closed, by the number that is kept of that: 0 in time; the others before it, so nothing of it leaves."""
+"""Why a bucket was closed, by the number that is stored for it. 0 is at its time; the others are before it, so none of
+its reports leave."""
 
 
 class BucketGone(StorageError):
-    """The reports of this bucket are not here to be read (any more): another worker settled or discarded them."""
+    """The reports of this bucket can't be read (any more): another worker settled or discarded them."""
 
 
 class BucketDamaged(StorageError):
-    """Reports of this bucket are not there any more, or can't be read. It holds up no other bucket.
+    """Reports of this bucket are missing or can't be read. Other buckets are not held up.
 
-    `bucket`: which one, where several were asked for.
+    `bucket`: which one, where the call was about several.
     """
 
     def __init__(self, text: str, bucket: Bucket | None = None) -> None:
@@ -78,7 +79,7 @@ class NeedsRoom(StorageError):
 
 
 class Bucket(NamedTuple):
-    """What makes a crowd: reports of one metric, one period and one key wait and leave together."""
+    """The key of a crowd: reports of one metric, one period and one key wait and leave together."""
 
     metric: bytes
     period: int
@@ -87,21 +88,21 @@ class Bucket(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds for a bucket from its first report on; none of it depends on when that came."""
+    """What is fixed for a bucket from its first report on. None of it depends on when that report came."""
 
     name: str
-    """The metric's."""
+    """The metric's name."""
     size: int
     """Bytes of each sealed report."""
     closes_at: int
     """Unix time from which no report is taken."""
     minimum: int
-    """Fewest reports that may leave, as known when the bucket was opened."""
+    """Fewest reports that may leave together, as known when the bucket was opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Reports for one bucket out of one group commit."""
+    """The reports of one group commit for one bucket."""
 
     bucket: Bucket
     terms: Terms
@@ -110,17 +111,17 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """A bucket that takes nothing more and is not planned yet."""
+    """A bucket that takes no more reports and is not planned yet."""
 
     bucket: Bucket
     terms: Terms
     early: bool
-    """Closed before its time, since its key is revoked or its metric switched off: nothing of it may leave."""
+    """Closed before its time because its key is revoked or its metric switched off: none of its reports may leave."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What becomes of a closed bucket: as many batches as there are ids, or with `discard` nothing but a notice."""
+    """What becomes of a closed bucket: as many batches as there are ids, or with `discard` only a notice."""
 
     ids: tuple[bytes, ...]
     seed: bytes
@@ -131,7 +132,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What is to be forwarded under one id, the same at every attempt."""
+    """What is forwarded under one id, the same at every attempt."""
 
     id: bytes
     bucket: Bucket
@@ -140,30 +141,31 @@ class Batch:
     part: int
     parts: int
     reports: int
-    """How many it has, fixed by the plan; none for a notice of a discard."""
+    """Number of reports, fixed by the plan; 0 for the notice of a discard."""
     sent: bool
     """Whether the aggregator has taken it and owes a verdict."""
     attempts: int
     held: str = ""
-    """Why the aggregator refused it, if this shuffler does not take that for the last word; else empty."""
+    """If held: why the aggregator refused it. Empty otherwise."""
     until: int = 0
-    """If held: the Unix time until which it is offered again, 0 if that is not known."""
+    """If held: the Unix time until which it is offered again; 0 if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A batch under a lease. The token fences: once the lease went to another, this claim changes nothing."""
+    """A batch under a lease. The token is a fence: once the lease has gone to another worker, this claim can change
+    nothing."""
 
     batch: Batch
     token: bytes
 
 
 class HeldBatch(NamedTuple):
-    """A batch that was refused and is kept, for the operator."""
+    """A batch that was refused and is kept, as shown to the operator."""
 
     id: bytes
     name: str
-    """The metric's."""
+    """The metric's name."""
     period: int
     reports: int
     why: str
@@ -174,14 +176,14 @@ class HeldBatch(NamedTuple):
 
 
 class Count(NamedTuple):
-    """What happened to reports of a metric, summed up."""
+    """Sums of what happened to reports of a metric."""
 
     reports: int
     batches: int
 
 
 class Waiting(NamedTuple):
-    """A bucket whose reports are still here."""
+    """A bucket whose reports are still in the storage."""
 
     name: str
     state: str
@@ -189,22 +191,22 @@ class Waiting(NamedTuple):
     closes_at: int
     """Unix time from which no report is taken."""
     held: bool
-    """Whether every batch of it that is not settled is held."""
+    """Whether all its unsettled batches are held."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What there is, for the status page and the tests."""
+    """What is in the storage, for the status page and the tests."""
 
     waiting: list[Waiting]
     batches: dict[str, int]
-    """By state: "planned" (not taken by the aggregator yet) or "sent". Not those that are held."""
+    """By state: "planned" (not taken by the aggregator yet) or "sent". Held batches are not included."""
     held: dict[str, Count]
-    """What is held, by why."""
+    """Held batches, by the reason of the refusal."""
     counts: dict[tuple[str, str], Count]
     """By metric name and what happened: "ingested", "duplicate", "discarded", "damaged", "halved" or the aggregator's
-    verdict. Reports ingested = duplicate + discarded + damaged + all verdicts + waiting. Without a metric's name,
-    "lost": reports that were acknowledged, and that the storage knows nothing of any more."""
+    verdict. Reports ingested = duplicate + discarded + damaged + all verdicts + waiting. Under an empty metric name,
+    "lost": reports that were acknowledged, and of which the storage has no trace any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,47 +215,47 @@ class Damage:
 
     bucket: Bucket
     name: str
-    """The metric's."""
+    """The metric's name."""
     state: str
     reports: int
-    """How many it should have."""
+    """How many reports it should have."""
     lost: int
-    """How many of those can't be read; 0 where nobody looked."""
+    """How many of those can't be read; 0 if they were not checked."""
     on_its_way: bool
-    """The aggregator has some of its batches, or may have: it can't be planned again, only discarded."""
+    """The aggregator has, or may have, some of its batches: it can't be planned again, only discarded."""
     lacks: int = 0
-    """Bytes of room that the disk lacks now, without which it can't be mended."""
+    """Bytes that the disk lacks now to mend it."""
 
 
 class Repairs(Protocol):
-    """What can be done about buckets of which reports are missing, or can't be read."""
+    """Repair of buckets whose reports are missing or can't be read."""
 
     def find(self) -> list[Damage]:
-        """All that is wrong now, after a look at every report that waits. Nobody has to wait for it."""
+        """All damage there is now, after a look at every waiting report. No other call has to wait for it."""
         ...
 
     def mend(self, bucket: Bucket) -> Damage | None:
-        """Let what can be read of it go on, and count the rest as "damaged"; what was wrong with it, if anything.
+        """Keep what can be read of a bucket, and count the rest as "damaged". Returns what was wrong, if anything.
 
-        A planned bucket is planned again. One that is on its way has the same reports as ever or stays as it is, and
-        nobody has to wait while it is read. NeedsRoom if it has to wait for room.
+        A planned bucket is planned again. A bucket that is on its way either has all its reports afterwards or stays as
+        it is, and no other call waits while it is read. NeedsRoom if the disk lacks room for a copy.
         """
         ...
 
     def discard(self, bucket: Bucket) -> int:
-        """Give it up, and count it as "damaged"; how many reports that were."""
+        """Give a bucket up, and count its reports as "damaged". Returns how many there were."""
         ...
 
     def remains(self) -> int:
-        """How many places have parts of reports that nobody can delete."""
+        """In how many places parts of reports remain that can't be deleted."""
         ...
 
 
 class Storage(Protocol):
-    """Holds sealed reports by bucket until each bucket is settled, and forgets them then.
+    """Holds sealed reports by bucket until each bucket is settled, then forgets them.
 
-    Every method blocks until it is done, and several threads may call at once. `AsyncStorage` has the same methods
-    beside the event loop.
+    Every method blocks until it is done, and several threads may call at once. `AsyncStorage` has the same methods for
+    the event loop.
     """
 
     kind: StorageKind
@@ -261,27 +263,28 @@ class Storage(Protocol):
 
     @property
     def repair(self) -> Repairs:
-        """For an operator. By itself, `forget` mends what could not be read twice, some time apart."""
+        """Repairs, for the operator. `forget` by itself mends buckets that could not be read twice, some time apart."""
         ...
 
     @property
     def durable(self) -> bool:
-        """Whether what it acknowledges survives a crash, as far as `inspect` or the opening could see last."""
+        """Whether acknowledged reports survive a crash, as last seen by `inspect` or at opening."""
         ...
 
     def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
-        """Keep all of it durably, except for buckets that are closed or due: why, for each of those.
+        """Keep these reports durably, except for buckets that are closed or due. Returns the reason for each of those.
 
-        Whether a bucket is due is decided by the clock of this process, whether it is closed in the one step that
-        keeps what is for it. After a StorageError some of it may be kept: if the same bytes are sent again, they
-        count once. BucketDamaged says which bucket is at fault: without that one, the others can be kept.
+        Whether a bucket is due is decided by this process's clock. Whether it is closed is decided in the same step
+        that keeps its reports. After a StorageError some reports may be kept; if the same bytes are sent again, they
+        count once. BucketDamaged names the bucket at fault: without that one, the others can be kept.
         """
         ...
 
     def close(self, revoked: Collection[int], off: Collection[bytes] = (), *, due: float = -math.inf) -> list[Closed]:
-        """Close for good what is due, has a revoked key or is of a metric that is off; all that is closed, not planned.
+        """Close for good every bucket that is due, has a revoked key or belongs to a metric that is off. Returns all
+        buckets that are closed and not planned.
 
-        `revoked`: ids of keys; `off`: ids of metrics; `due`: the time that it is for sure. No clock is read.
+        `revoked`: ids of keys. `off`: ids of metrics. `due`: a time that has certainly been reached; no clock is read.
         """
         ...
 
@@ -289,9 +292,9 @@ class Storage(Protocol):
         """All reports of a closed or planned bucket, duplicates included, in pieces and in no particular order.
 
         A piece is a whole number of reports, `terms.size` bytes each, and at most PIECE_BYTES long unless one report
-        is longer; memory stays bounded however large the bucket is. A bucket never changes once it is closed: every
-        iteration that comes to its end gave the same reports. BucketGone if it can't come to its end, or if the
-        bucket is neither closed nor planned.
+        is longer. Memory stays bounded however large the bucket is. A bucket never changes once it is closed: every
+        iteration that reaches its end gave the same reports. BucketGone if it can't reach its end, or if the bucket is
+        neither closed nor planned.
         """
         ...
 
@@ -300,34 +303,35 @@ class Storage(Protocol):
         ...
 
     def plan(self, bucket: Bucket, plan: Plan) -> bool:
-        """Fix ids, membership and seed in one step; False if someone else did it before."""
+        """Fix ids, membership and seed in one step; False if another worker did so before."""
         ...
 
     def halved(self, name: str, period: int, reports: int) -> bool:
-        """Note how many reports a closed period had; whether that is below half of the last one's, which it replaces.
+        """Note how many reports a closed period had, in place of the last one's number. True if it is below half of
+        that.
 
-        Counted as "halved" for this metric. A period that is not later than the last one changes nothing.
+        This is counted as "halved" for the metric. A period that is not later than the last one changes nothing.
         """
         ...
 
     def held_periods(self) -> bytes:
-        """What `hold_periods` kept last; nothing if there is none."""
+        """What `hold_periods` kept last; empty if there is none."""
         ...
 
     def hold_periods(self, before: bytes, after: bytes) -> bool:
-        """Keep this instead of `before`, durably and in one step; False if neither of them is what is kept."""
+        """Replace `before` by `after`, durably and in one step; False if what is kept is neither of them."""
         ...
 
     def claim(self, lease: float) -> Claim | None:
-        """A batch that is due and nobody else's for the next `lease` seconds; None if there is none.
+        """A batch that is due, claimed for this caller alone for the next `lease` seconds; None if there is none.
 
-        The one that is due for longest comes first, so none can starve behind others that fail. A clock that was
-        ahead for a while and is right again holds up no batch for more than LONGEST_PAUSE.
+        The batch that has been due for longest comes first, so none can starve behind others that fail. A clock that
+        was ahead for a while and is right again holds up no batch for more than LONGEST_PAUSE.
         """
         ...
 
     def extend(self, claim: Claim, lease: float) -> bool:
-        """Hold the batch for `lease` seconds from now, for an attempt that takes long; False if the claim was lost."""
+        """Extend the lease to `lease` seconds from now, for an attempt that takes long; False if the claim was lost."""
         ...
 
     def postpone(self, claim: Claim, seconds: float, *, sent: bool) -> bool:
@@ -335,53 +339,53 @@ class Storage(Protocol):
         ...
 
     def settle(self, claim: Claim, verdict: str) -> bool:
-        """The batch is done, under this verdict, and never comes back; False if the claim was lost."""
+        """Finish the batch with this verdict: it never comes back. False if the claim was lost."""
         ...
 
     def hold_back(self, claim: Claim, why: str, *, since: int, until: int, seconds: float) -> bool:
         """Give a refused batch back, to be offered again after `seconds`; False if the claim was lost.
 
-        `why`: the reason of the refusal; `since`: now, kept if it was held before; `until`: see `Batch`.
+        `why`: the reason of the refusal. `since`: now; ignored if the batch was held before. `until`: see `Batch`.
         """
         ...
 
     def held_batches(self) -> list[HeldBatch]:
-        """All that are held, the oldest period first."""
+        """All held batches, the oldest period first."""
         ...
 
     def offer(self, ids: Collection[bytes] | None = None) -> int:
-        """Make held batches due now, these or all, except those that are being offered; how many."""
+        """Make held batches due now, these or all, except those that are being offered. Returns how many."""
         ...
 
     def claim_held(self, id: bytes, lease: float) -> Claim | None:  # noqa: A002  it is an id
-        """A held batch, due or not; None if there is none of this id, or it is being offered."""
+        """Claim a held batch, due or not; None if none has this id, or if it is being offered."""
         ...
 
     def forget(self, past: float = -math.inf) -> bool | None:
-        """Really delete what is settled or discarded; False if something must be tried again later.
+        """Really delete settled and discarded reports, including those that another process began to delete.
 
-        That a bucket was closed is forgotten `forget_after` seconds after it. `past`: a time that is past for sure.
-        Also what another process began to delete: True means that no trace is left by any of them. None: it goes on
-        beside us, so ask again in a moment.
+        True: no trace is left, by any process. False: something must be tried again later. None: deletion is still
+        going on, so ask again in a moment. That a bucket was closed is forgotten `forget_after` seconds after its
+        closing time. `past`: a time that is certainly past.
         """
         ...
 
     def overview(self) -> Overview:
-        """What there is."""
+        """What is in the storage now."""
         ...
 
     def inspect(self) -> None:
-        """Check again whether it is `durable`, and log what changed. StorageError if that can't be checked."""
+        """Check again whether the storage is `durable`, and log a change. StorageError if that can't be checked."""
         ...
 
     def room(self) -> Room | None:
-        """How full it is; None if nothing says how much it may hold. What is behind the mark is for all but `add`."""
+        """How full the storage is; None if it has no known limit. Room beyond the mark is for every call but `add`."""
         ...
 
     def check(self) -> None:
-        """StorageError unless it can be written now."""
+        """StorageError unless the storage can be written now."""
         ...
 
     def disconnect(self) -> None:
-        """Let go of everything that is held open. Nothing may be asked any more."""
+        """Close everything that is open. No method may be called after this."""
         ...

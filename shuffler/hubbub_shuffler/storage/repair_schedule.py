@@ -1,4 +1,7 @@
-"""When a damaged bucket is mended: once it could not be read twice, some time apart. The same for every backend."""
+"""Schedule of repairs: a damaged bucket is mended after it could not be read twice, some time apart.
+
+The same for every backend.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,18 @@ __all__ = ["Mender", "Repair"]
 
 _LOG = logging.getLogger("hubbub_shuffler")
 _AGAIN = 10.0
-"""Seconds at most until one that could not be mended is looked at again: it may have to be read for that."""
+"""Most seconds until a bucket that could not be mended is tried again. A try may have to read the whole bucket."""
 
 
 class Mender(Repairs, Protocol):
-    """How a backend does it."""
+    """Repairs as a backend does them."""
 
     def look_at(self, bucket: Bucket) -> Damage | None:
-        """What is wrong with it, after a look at every report of it. Nobody has to wait for it."""
+        """What is wrong with a bucket, after a look at all its reports. No other call has to wait for it."""
         ...
 
     def is_on_its_way(self, bucket: Bucket) -> bool:
-        """As in `Damage`. Costs next to nothing."""
+        """See `Damage.on_its_way`. Costs next to nothing."""
         ...
 
 
@@ -37,19 +40,19 @@ class Repair:
     def __init__(
         self, mender: Mender, after: float, *, is_damage: Callable[[BaseException | None], bool] = lambda _: False
     ) -> None:
-        """`is_damage`: whether this cause of a StorageError means that reports can't be read."""
+        """`is_damage`: whether a cause of a StorageError means that reports can't be read."""
         self._mender, self._after, self._is_damage, self._lock = mender, after, is_damage, Lock()
         self.find, self.mend, self.discard, self.remains = mender.find, mender.mend, mender.discard, mender.remains
         self._suspects: dict[Bucket, float] = {}
-        """When each is due for the look that decides."""
+        """When each suspected bucket is due for the look that decides."""
         self._put_offs: dict[Bucket, type[StorageError]] = {}
-        """Those that could not be mended then, and for what kind of reason, which was said."""
+        """Buckets that could not be mended, and the kind of error. The log has said so."""
         self._hopeless: set[Bucket] = set()
-        """On their way and damaged, which was said. They are not read again and again."""
+        """Buckets that are damaged and on their way. The log has said so, and they are not read again."""
 
     @contextmanager
     def watching(self, buckets: Iterable[Bucket]) -> Iterator[None]:
-        """Note that one of these can't be read, if so."""
+        """Suspect these buckets if one can't be read within."""
         try:
             yield
         except StorageError as error:
@@ -61,9 +64,10 @@ class Repair:
             raise
 
     def salvage(self) -> None:
-        """Look again at what is suspected for long enough: what is readable goes on, the rest is said to be lost.
+        """Look again at buckets that have been suspected for long enough. Readable reports go on, and the rest is
+        logged as lost.
 
-        One that can't be mended now is said, and holds up no other.
+        A bucket that can't be mended now is logged, and holds up no other.
         """
         now = time.monotonic()
         with self._lock:
@@ -73,18 +77,18 @@ class Repair:
             try:
                 self._mend(bucket)
             except StorageAway:
-                raise  # that is no fault of a bucket
+                raise  # not the fault of a bucket
             except StorageError as error:
                 self._put_off(bucket, error)
         for bucket in hopeless:
-            if not self._mender.is_on_its_way(bucket):  # it came back, or it is done with
+            if not self._mender.is_on_its_way(bucket):  # its reports came back, or it is finished
                 with self._lock:
                     self._hopeless.discard(bucket)
 
     def _mend(self, bucket: Bucket) -> None:
         found = self._mender.mend(bucket)
         if found is not None and found.on_its_way:
-            found = self._mender.look_at(bucket)  # it reads all of it, so nobody may have to wait for that
+            found = self._mender.look_at(bucket)  # this reads the whole bucket, and lets no other call wait
         if found is not None:
             self._tell(found)
         with self._lock:
@@ -98,7 +102,7 @@ class Repair:
             self._suspects[bucket] = time.monotonic() + min(self._after, _AGAIN)
             said, self._put_offs[bucket] = self._put_offs.get(bucket), type(error)
         if said is not type(error):
-            _LOG.error("DAMAGED: a bucket can't be mended now, which is tried again: %s", error)
+            _LOG.error("DAMAGED: a bucket can't be mended now, and is tried again: %s", error)
 
     def _tell(self, found: Damage) -> None:
         if not found.on_its_way:
@@ -108,7 +112,7 @@ class Repair:
             )
         else:
             _LOG.error(
-                "DAMAGED: a bucket of %s can't be read, and the aggregator may have a part of it. It holds up no "
-                "other. Give it up with `hubbub shuffler damaged discard`",
+                "DAMAGED: a bucket of %s can't be read, and the aggregator may have a part of it. No other bucket is "
+                "held up. Give it up with `hubbub shuffler damaged discard`",
                 found.name,
             )

@@ -1,6 +1,6 @@
-"""Reports in one SQLite file: the embedded default, durable and atomic without a server.
+"""SQLite backend: reports in one file. The default, durable and atomic without a server.
 
-Every thread that uses it has a connection of its own, and any number of processes may share the file.
+Every thread has its own connection, and any number of processes may share the file.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ __all__ = ["SqliteStorage"]
 
 
 class SqliteStorage:
-    """A `Storage` in one file. `clock`: for leases, and to refuse what is late; nothing is closed or forgotten by it.
+    """A `Storage` in one file. `clock`: for leases, and to refuse late reports; nothing is closed or forgotten by it.
 
-    `forget_after`: seconds for which a closed bucket is remembered as closed. `quota`: bytes that it may have at most;
-    the disk's room without it. `salvage_after`: seconds after which a bucket that can't be read is looked at again, and
-    goes on without what can't be read then.
+    `forget_after`: seconds for which a closed bucket is remembered as closed. `quota`: most bytes that the file may
+    take; without it, the disk sets the limit. `salvage_after`: seconds after which a bucket that can't be read is
+    looked at again; it then goes on without the reports that still can't be read.
     """
 
     kind: StorageKind = "sqlite"
@@ -84,7 +84,7 @@ class SqliteStorage:
     def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
         refused: dict[Bucket, Reason] = {}
         with self.repair.watching([arrival.bucket for arrival in arrivals]), self._transaction(needed=False) as db:
-            now, taken_in_all = self._clock(), 0  # read under the write lock: closing and adding cannot overlap
+            now, taken_in_all = self._clock(), 0  # the clock is read under the write lock: closing can't overlap
             for arrival in arrivals:
                 waiting, filled, reason = self._open(db, arrival, now)
                 if reason is not None:
@@ -104,7 +104,7 @@ class SqliteStorage:
         return refused
 
     def _open(self, db: sqlite3.Connection, arrival: Arrivals, now: float) -> tuple[str, bytes, Reason | None]:
-        """Where reports of this bucket wait, or why none may."""
+        """The table name and filled slots of this bucket, or why it takes nothing."""
         row = db.execute(
             f"SELECT state, closes_at, revoked, waiting, filled FROM buckets WHERE {THIS}",  # noqa: S608  constant
             arrival.bucket,
@@ -126,7 +126,7 @@ class SqliteStorage:
             db.execute("UPDATE buckets SET state = 'closed' WHERE state = 'open' AND closes_at <= ?", (due,))
             for key in revoked:
                 db.execute("UPDATE buckets SET state = 'closed', revoked = 1 WHERE state = 'open' AND key = ?", (key,))
-            if off:  # may be thousands, of which few have buckets
+            if off:  # there may be thousands, and few have buckets
                 here = {row[0] for row in db.execute("SELECT metric FROM buckets WHERE state = 'open'")}
                 db.executemany(
                     "UPDATE buckets SET state = 'closed', revoked = 2 WHERE state = 'open' AND metric = ?",
@@ -153,11 +153,10 @@ class SqliteStorage:
             yield piece
 
     def _page(self, bucket: Bucket, start: tuple[int, int]) -> tuple[tuple[bytes, tuple[int, int]] | None, int]:
-        """The reports of the slots from `start` on, and where the next page starts; None behind the end.
+        """The reports of the slots from `start` on, and where the next page starts; None after the end. Also the number
+        of bytes of all pages together.
 
-        Also how many bytes all pages have together.
-
-        One short look at the file for each page: a reader that stays would keep the log from being cut.
+        Each page is read in its own short transaction: a longer one would keep the log from being cut.
         """
         with self._snapshot() as db:
             row = db.execute(
@@ -189,7 +188,7 @@ class SqliteStorage:
             state = "spent" if plan.discard else "planned"
             db.execute(f"UPDATE buckets SET state = ? WHERE {THIS}", (state, *bucket))  # noqa: S608  constant
             if not plan.discard:
-                # In a table of the bucket's own, so that the seed goes with it.
+                # In a table of its own, so that the seed is deleted with the bucket.
                 db.execute(f"CREATE TABLE {waiting}_seed (seed BLOB NOT NULL)")
                 db.execute(f"INSERT INTO {waiting}_seed VALUES (?)", (plan.seed,))  # noqa: S608  our own name
             leases.insert(db, bucket, plan)
@@ -256,18 +255,18 @@ class SqliteStorage:
             return _overview(db)
 
     def inspect(self) -> None:
-        """Nobody can change how our connections write."""
+        """Nothing to check: no setting outside this process changes how its connections write."""
 
     def room(self) -> Room:
         with self._snapshot() as db:
-            _read_records(db)  # where these are damaged, nothing could leave again
+            _read_records(db)  # if these are damaged, nothing could leave again
         with as_storage_error():
             return room_of(self._connections.of_this_thread(), self._path, self._quota)
 
     def check(self) -> None:
         with self._transaction(needed=False) as db:
             _read_records(db)
-            db.execute("INSERT INTO probe VALUES (zeroblob(65536))")  # a full disk can still be read
+            db.execute("INSERT INTO probe VALUES (zeroblob(65536))")  # reading works on a full disk too
             db.execute("DELETE FROM probe")
 
     def forget(self, past: float = -math.inf) -> bool:
@@ -283,12 +282,12 @@ class SqliteStorage:
 
     def disconnect(self) -> None:
         with self._users.one_at_a_time():
-            self._connections.close()  # the reserve stays: the disk may be full at the next start
+            self._connections.close()  # the reserve is kept: the disk may be full at the next start
             self._witness.end()
 
     @contextmanager
     def _transaction(self, *, needed: bool = True) -> Iterator[sqlite3.Connection]:
-        """`needed`: it makes room in the end, so a full disk gives up its reserve for it."""
+        """`needed`: this step makes room in the end, so on a full disk the reserve is given up for it."""
         if needed:
             self._reserve.give_up_if_needed()
         try:
@@ -296,12 +295,12 @@ class SqliteStorage:
                 yield db
         except StorageError:
             if needed:
-                self._reserve.give_up_if_needed()  # it may have needed more than a step usually does
+                self._reserve.give_up_if_needed()  # this step may have needed more room than most
             raise
 
     @contextmanager
     def _snapshot(self) -> Iterator[sqlite3.Connection]:
-        """The file as it is now, for several reads."""
+        """One view of the file, for several reads."""
         with as_storage_error(), transaction(self._connections.of_this_thread(), "BEGIN") as db:
             yield db
 

@@ -1,4 +1,4 @@
-"""Connections to the SQLite file, one for each thread."""
+"""Connections to the SQLite file, one per thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Connections"]
 
 
 class Connections:
-    """One connection for each thread that asks. `prepare` is told of each new one."""
+    """One connection for each thread that asks. `prepare` is called with each new one."""
 
     def __init__(self, path: Path, prepare: Callable[[sqlite3.Connection], None]) -> None:
         self._path, self._prepare, self._lock, self._local = path, prepare, Lock(), local()

@@ -1,8 +1,8 @@
-"""Damaged pages of the SQLite file: what can still be read goes on, the rest is counted as lost.
+"""Damaged pages of the SQLite file: reports that can still be read go on, the rest are counted as lost.
 
-Every bucket has tables of its own, so a page that can't be read costs one table of one bucket. Such a table is renamed,
-which touches none of its pages, and what can be read is copied into a new one. What is left under the other name stays
-in the file: nobody can delete what can't be read.
+Every bucket has its own tables, so a page that can't be read costs one table of one bucket. Such a table is renamed,
+which touches none of its pages, and its readable reports are copied into a new table. Damaged pages stay in the file
+under the other name: what can't be read can't be deleted.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _UNREADABLE = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
 _ASIDE = "damaged_"
 _LOG = logging.getLogger("hubbub_shuffler")
 Lacks: TypeAlias = Callable[[int], int]
-"""How many bytes the disk lacks for a copy of this size."""
+"""Returns how many bytes the disk lacks for a copy of this size."""
 
 
 def is_broken(error: BaseException | None) -> bool:
-    """Whether what was read is no part of a database."""
+    """Whether the error says that what was read is not part of a database."""
     return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _BROKEN
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Whether the file itself is at fault, or the disk, as far as one look can tell: the next one may read it."""
+    """Whether the file or the disk is at fault, as far as one look can tell: the next read may succeed."""
     return is_broken(error) or (
         isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) in _UNREADABLE
     )
@@ -61,13 +61,13 @@ class _Row:
     waiting: str
     filled: bytes
     mended: int
-    """How often a bucket of its metric was mended or given up: its tables may be others since."""
+    """How often a bucket of this metric was mended or given up. If that has changed, its tables may have too."""
 
     def lost(self, readable: dict[int, list[int]]) -> int:
         return self.reports - sum(len(good) << length for length, good in readable.items())
 
     def copied(self, readable: dict[int, list[int]]) -> int:
-        """Bytes that are copied to mend it, at most: tables that are whole stay where they are."""
+        """Most bytes that are copied to mend the bucket: undamaged tables stay where they are."""
         filled = slots.unpack(self.filled)
         return sum(
             copy_of(filled[length], self.size << length)
@@ -77,17 +77,17 @@ class _Row:
 
 
 def buckets(db: sqlite3.Connection) -> list[Bucket]:
-    """All whose reports are here."""
+    """All buckets whose reports are still here."""
     rows = db.execute("SELECT metric, period, key FROM buckets WHERE state IN ('open', 'closed', 'planned')")
     return [Bucket(*row) for row in rows.fetchall()]
 
 
 def find(db: sqlite3.Connection, bucket: Bucket, lacks: Lacks) -> Damage | None:
-    """What is wrong with it, after a look at every report of it. `lacks`: room that the disk lacks for so much more.
+    """What is wrong with a bucket, after a look at all its reports. `lacks`: bytes that the disk lacks for a copy.
 
-    Outside of a transaction: one that lasts as long as this would keep the log from being cut. So it may be settled,
-    deleted or mended meanwhile, and what was found then says nothing. Reports that come meanwhile do no harm: no slot
-    that is filled becomes empty by that.
+    This runs outside a transaction: one that lasts as long would keep the log from being cut. So the bucket may be
+    settled, deleted or mended meanwhile, and then what was found counts for nothing. Reports that arrive meanwhile do
+    no harm: they never empty a filled slot.
     """
     while (row := _row(db, bucket)) is not None:
         try:
@@ -95,7 +95,7 @@ def find(db: sqlite3.Connection, bucket: Bucket, lacks: Lacks) -> Damage | None:
         except sqlite3.OperationalError:
             if _is_as_it_was(db, bucket, row):
                 raise
-            continue  # a table is not there any more
+            continue  # a table is gone
         if _is_as_it_was(db, bucket, row):
             lost, on_its_way = row.lost(readable), is_on_its_way(db, bucket)
             short = lacks(row.copied(readable)) if lost and not on_its_way else 0
@@ -106,12 +106,13 @@ def find(db: sqlite3.Connection, bucket: Bucket, lacks: Lacks) -> Damage | None:
 def salvage(
     db: sqlite3.Connection, reader: sqlite3.Connection, bucket: Bucket, lacks: Lacks, known: int = 0
 ) -> Damage | None:
-    """Let what can be read go on, and count the rest; None if nothing is wrong. If it is on its way nothing changes.
+    """Keep the readable reports of a bucket, and count the rest as damaged; None if nothing is wrong. A bucket that is
+    on its way is not changed.
 
-    `reader`: another connection, that has not read anything yet. `known`: bytes that had to be copied when there was no
-    room for that: while there is still none, it is not read again. NeedsRoom then.
+    `reader`: another connection that has not read anything yet. `known`: size in bytes of a copy for which there was no
+    room before. While there is still none, NeedsRoom is raised without reading the bucket again.
     """
-    with transaction(db):  # from here on nobody else writes, so what can't be mended is not read here
+    with transaction(db):  # this blocks other writers, so a bucket that can't be mended is not read here
         row = _row(db, bucket)
         if row is None:
             return None
@@ -151,21 +152,21 @@ def salvage(
 def _check_room(row: _Row, copied: int, lacks: Lacks) -> None:
     if copied and (short := lacks(copied)):
         raise NeedsRoom(
-            f"a bucket of {row.name} with {row.reports} reports WAITS FOR ROOM: what can be read of it has to be "
-            f"copied, for which the disk lacks {-(-short // 2**20)} MiB. Make room there, or give it up with `hubbub "
-            "shuffler damaged discard`",
+            f"a bucket of {row.name} with {row.reports} reports WAITS FOR ROOM: its readable reports must be copied, "
+            f"and the disk lacks {-(-short // 2**20)} MiB for that. Make room there, or give the bucket up with "
+            "`hubbub shuffler damaged discard`",
             copied,
         )
 
 
 def discard(db: sqlite3.Connection, bucket: Bucket) -> int:
-    """Give up what is here of a bucket, whatever its state; how many reports are counted as lost for it."""
+    """Give up what is left of a bucket, in any state. Returns how many reports are counted as lost."""
     with transaction(db):
         row = _row(db, bucket)
         if row is None:
             return 0
         lost = row.reports
-        if row.state == "planned":  # the plan has counted those that came twice
+        if row.state == "planned":  # the plan has counted the duplicates
             lost = _planned(db, bucket)
         db.execute(f"DELETE FROM batches WHERE {THIS}", bucket)  # noqa: S608  constant
         db.execute(f"UPDATE buckets SET state = 'spent' WHERE {THIS}", bucket)  # noqa: S608  constant
@@ -174,14 +175,14 @@ def discard(db: sqlite3.Connection, bucket: Bucket) -> int:
 
 
 def set_aside(db: sqlite3.Connection, tables: Iterable[str]) -> None:
-    """Take tables that can't be deleted out of the way; inside a transaction of the caller."""
+    """Rename tables that can't be deleted. Runs inside the caller's transaction."""
     there = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     for table in there.intersection(tables):
         _set_aside(db, table)
 
 
 def _set_aside(db: sqlite3.Connection, table: str) -> str:
-    """The name under which it stays. The same table may be damaged, and mended, any number of times."""
+    """Rename one table; returns its new name. The same table may be damaged and mended any number of times."""
     there = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     old = next(name for number in itertools.count() if (name := f"{_ASIDE}{table}_{number}") not in there)
     db.execute(f"ALTER TABLE {table} RENAME TO {old}")
@@ -189,7 +190,7 @@ def _set_aside(db: sqlite3.Connection, table: str) -> str:
 
 
 def remains(db: sqlite3.Connection) -> int:
-    """How many tables are left that can't be deleted."""
+    """Number of remaining tables that can't be deleted."""
     (found,) = db.execute("SELECT count(*) FROM sqlite_master WHERE name LIKE ?", (f"{_ASIDE}%",)).fetchone()
     return int(found)
 
@@ -205,7 +206,7 @@ def _row(db: sqlite3.Connection, bucket: Bucket) -> _Row | None:
 
 
 def _is_as_it_was(db: sqlite3.Connection, bucket: Bucket, row: _Row) -> bool:
-    """Whether no report of it was taken away since."""
+    """Whether no report of the bucket was removed since."""
     now = _row(db, bucket)
     return now is not None and (now.waiting, now.mended) == (row.waiting, row.mended)
 
@@ -228,7 +229,7 @@ def _readable(db: sqlite3.Connection, row: _Row) -> dict[int, list[int]]:
 
 
 def is_on_its_way(db: sqlite3.Connection, bucket: Bucket) -> bool:
-    """As in `Damage`."""
+    """See `Damage.on_its_way`."""
     rows = db.execute(f"SELECT sent, parts FROM batches WHERE {THIS}", bucket).fetchall()  # noqa: S608  constant
     return bool(rows) and (any(sent for sent, _ in rows) or len(rows) < rows[0][1])
 
@@ -240,7 +241,7 @@ def _planned(db: sqlite3.Connection, bucket: Bucket) -> int:
 
 
 def _plan_again(db: sqlite3.Connection, bucket: Bucket, row: _Row) -> None:
-    """Back to closed: the next plan counts those that came twice."""
+    """Return a bucket to closed: the next plan counts the duplicates."""
     count(db, row.name, "duplicate", reports=_planned(db, bucket) - row.reports)
     db.execute(f"DELETE FROM batches WHERE {THIS}", bucket)  # noqa: S608  constant
     db.execute(f"DROP TABLE IF EXISTS {row.waiting}_seed")
@@ -248,7 +249,7 @@ def _plan_again(db: sqlite3.Connection, bucket: Bucket, row: _Row) -> None:
 
 
 def _drop(db: sqlite3.Connection, aside: Iterable[str]) -> None:
-    """Delete what can be deleted of them. They are overwritten, which needs room in the log."""
+    """Delete the tables that can be deleted. They are overwritten, which needs room in the log."""
     for table in aside:
         try:
             cut_log(db)

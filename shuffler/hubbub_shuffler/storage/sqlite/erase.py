@@ -1,6 +1,6 @@
-"""Real deletion in SQLite: overwritten in the file, and cut from the log.
+"""Real deletion in SQLite: reports are overwritten in the file, and cut from the log.
 
-The log is cut at every call, also where nothing was deleted: until then it shows in which order group commits came.
+The log is cut at every call, even if nothing was deleted: until then it shows the order of group commits.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ REMAINS = "DAMAGED PAGES STAY IN THE FILE: once nothing waits, stop the shuffler
 _LOG = logging.getLogger("hubbub_shuffler")
 
 _AT_ONCE = 2**20
-"""Bytes deleted in one transaction, so that uploads never wait long for the file."""
+"""Bytes deleted in one transaction. Few, so that uploads never wait long for the file."""
 
 
 _SHORT = 8 * _AT_ONCE
-"""With less room than this the log is cut after every step, and steps are smaller."""
+"""With fewer free bytes than this, the log is cut before every step, and steps are smaller."""
 _SMALLEST = 32 * 2**10
 
 
 def erase(db: sqlite3.Connection, forgotten: float, free: Callable[[], int]) -> bool:
-    """Delete what is spent, and what was closed before `forgotten`; False if the log could not be cut.
+    """Delete spent buckets, and the records of buckets that closed before `forgotten`. False if the log could not be
+    cut.
 
-    `free`: bytes that the disk has left.
+    `free`: bytes that are free on the disk.
     """
     failed: sqlite3.DatabaseError | None = None
     for *bucket, size, waiting, filled in db.execute(
@@ -42,8 +43,8 @@ def erase(db: sqlite3.Connection, forgotten: float, free: Callable[[], int]) -> 
             _delete(db, bucket, size, waiting, filled, free)
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
-                raise  # it is no fault of the bucket, and each of them would wait as long
-            failed = error  # the others and the log come first
+                raise  # not the fault of the bucket, and each of the others would wait as long
+            failed = error  # delete the others and cut the log first
     clean = _cut_log(db)
     if db.execute(
         "SELECT 1 FROM buckets WHERE state = 'gone' AND waiting = '' AND closes_at <= ?", (forgotten,)
@@ -63,7 +64,7 @@ def erase(db: sqlite3.Connection, forgotten: float, free: Callable[[], int]) -> 
 def _delete(
     db: sqlite3.Connection, bucket: list[object], size: int, waiting: str, filled: bytes, free: Callable[[], int]
 ) -> None:
-    """Delete the reports of one spent bucket; what can't be read is set aside."""
+    """Delete the reports of one spent bucket. Tables that can't be read are set aside."""
     own = tables(waiting, filled)
     try:
         for length, table in own.items():
@@ -82,7 +83,7 @@ def _delete(
 
 
 def _empty(db: sqlite3.Connection, table: str, each: int, free: Callable[[], int]) -> None:
-    """Delete in steps: one large deletion would keep uploads waiting for the file, and needs room in the log."""
+    """Delete in steps: one large deletion would keep uploads waiting for the file, and would need room in the log."""
     deleted = 1
     while deleted:
         if (room := free()) < _SHORT:
@@ -101,7 +102,7 @@ def _empty(db: sqlite3.Connection, table: str, each: int, free: Callable[[], int
 
 
 def _cut_log(db: sqlite3.Connection) -> bool:
-    """Overwritten in the file is not enough: the log still holds the pages as they were, until it is cut.
+    """Cut the log. Overwriting in the file is not enough: the log holds the old pages until it is cut.
 
     A bucket that is gone keeps the name of its table until then, so that any process can finish this.
     """
@@ -112,7 +113,7 @@ def _cut_log(db: sqlite3.Connection) -> bool:
         return not traces
     if traces:
         with transaction(db):
-            # only those from before the cut: another process may have deleted since
+            # only those from before the cut: another process may have deleted more since
             db.executemany(f"UPDATE buckets SET waiting = '' WHERE {THIS} AND state = 'gone'", traces)  # noqa: S608  constant
     return True
 

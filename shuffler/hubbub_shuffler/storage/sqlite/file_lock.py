@@ -1,7 +1,7 @@
-"""Turns of those who use the SQLite file: services, and commands that an operator runs meanwhile.
+"""Lock for opening and leaving the SQLite file, shared by services and the operator's commands.
 
-A process locks the directory while it opens or leaves the file: what it found out about the files still holds when it
-writes that down.
+A process locks the directory while it opens or leaves the file, so that what it found out about the files is still true
+when it writes that down.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pathlib import Path
 __all__ = ["Users"]
 
 _PATIENCE, _PAUSE = 10.0, 0.01
-"""Seconds to wait for another one that opens or leaves. One that was stopped meanwhile must not stop us, too."""
+"""Seconds to wait for another process that opens or leaves. If that one was suspended, it must not stop us too."""
 
 
 class Users:
-    """The part of one of them. Where directories can't be locked, nobody waits."""
+    """One user of the file. Where directories can't be locked, there is no waiting."""
 
     def __init__(self, database: Path) -> None:
         self._directory = database.parent
 
     @contextmanager
     def one_at_a_time(self) -> Iterator[None]:
-        """Open or leave within."""
+        """Open or leave the file within this."""
         gate: int | None = None
         with suppress(OSError):
             gate = os.open(self._directory, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Batches in SQLite, and whose each is for now. Every function runs inside a transaction of its caller."""
+"""Batches and their leases in SQLite. Every function runs inside its caller's transaction."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hubbub_shuffler.storage.sqlite.schema import THIS, count
 __all__ = ["claim", "claim_held", "extend", "held", "hold_back", "insert", "offer", "postpone", "settle"]
 
 _DUE = "(due <= ? OR due > ?)"
-"""Beside now and now + LONGEST_PAUSE: due, or set by a wrong clock."""
+"""With now and now + LONGEST_PAUSE as parameters: due, or set by a wrong clock."""
 _FREE = f"held != '' AND (lease IS NULL OR {_DUE})"
-"""Held, and nobody offers it now."""
+"""Held, and not being offered now."""
 
 
 def insert(db: sqlite3.Connection, bucket: Bucket, plan: Plan) -> None:
-    """One row per id; the sizes are those into which the order will be cut."""
+    """One row per id, with the size of its stretch of the order."""
     kind, parts, total = "discard" if plan.discard else "batch", len(plan.ids), plan.distinct
     for part, id_ in enumerate(plan.ids):
         reports = 0 if plan.discard else len(range(total)[stretch(total, part, parts)])
@@ -29,7 +29,7 @@ def insert(db: sqlite3.Connection, bucket: Bucket, plan: Plan) -> None:
 
 
 def claim(db: sqlite3.Connection, token: bytes, now: float, lease: float) -> Claim | None:
-    """The batch that is due for longest, leased under this token."""
+    """The batch that has been due for longest, leased under this token."""
     return _claim(db, token, now, lease, f"{_DUE} ORDER BY due LIMIT 1", now, now + LONGEST_PAUSE)
 
 
@@ -90,7 +90,7 @@ def offer(db: sqlite3.Connection, ids: Collection[bytes] | None, now: float) -> 
 
 
 def settle(db: sqlite3.Connection, claim: Claim, verdict: str) -> bool:
-    """Take the batch away, count it, and free the bucket once that was its last one."""
+    """Remove the batch, count it, and mark its bucket as spent if it was the last one."""
     batch = claim.batch
     held = db.execute("SELECT reports FROM batches WHERE id = ? AND lease = ?", (batch.id, claim.token)).fetchone()
     if held is None:

@@ -1,4 +1,4 @@
-"""Repair of the SQLite file, each time over new connections: what one has read before it would not read again."""
+"""Repair of the SQLite file. Each repair uses new connections: an old one would not read cached pages again."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["SqliteMender", "blaming", "missing"]
 
 
 def missing() -> BucketDamaged:
-    return BucketDamaged("THE STORAGE LOST DATA: reports of a closed bucket are not there any more")
+    return BucketDamaged("THE STORAGE LOST DATA: reports of a closed bucket are missing")
 
 
 @contextmanager
 def blaming(bucket: Bucket) -> Iterator[None]:
-    """Damage that is met within is this bucket's, and of none that is in the same transaction."""
+    """Blame this bucket for damage that is met within, and no other bucket of the same transaction."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -37,7 +37,7 @@ class SqliteMender:
     def __init__(self, path: Path, reserve: Reserve) -> None:
         self._path, self._reserve = path, reserve
         self._needed: dict[Bucket, int] = {}
-        """Bytes of the copies for which there was no room."""
+        """Bytes of copies for which there was no room."""
 
     def find(self) -> list[Damage]:
         with self._opened() as db:
@@ -52,7 +52,7 @@ class SqliteMender:
             return damage.is_on_its_way(db, bucket)
 
     def remains(self) -> int:
-        """Tables that can't be deleted, and stay in the file."""
+        """Number of tables that can't be deleted, and stay in the file."""
         with self._opened() as db:
             return damage.remains(db)
 
@@ -66,7 +66,7 @@ class SqliteMender:
                 self._needed[bucket] = error.needed
                 raise
             finally:
-                with suppress(sqlite3.Error):  # what was copied, also in vain, must not stay in the log
+                with suppress(sqlite3.Error):  # the copy, even a failed one, must not stay in the log
                     cut_log(writer)
 
     def discard(self, bucket: Bucket) -> int:

@@ -3,16 +3,16 @@
     buckets            one row per (metric, period, key): its terms, its state, its number of reports, its tables
     waiting_<name>_0   the reports of one bucket that lie singly, in slots; _1: in pairs, _2: in fours, ...
     waiting_<name>_seed
-    batches            what is to be forwarded, under which lease; if held: why, since and until when
+    batches            what is to be forwarded, and its lease; if held: why, since when and until when
     counts             sums by metric name and what happened
     crowds             by metric name: the last closed period, and how many reports it had
-    held               one row: what the periods that have begun are held to
-    probe              always empty: written to and emptied again, to see whether that is possible
+    held               one row: what begun periods are held to
+    probe              always empty: a row is written and deleted, to check that the file can be written
 
-Every bucket has tables of its own, so that no page of the file ever holds reports of two buckets: dropping a
-table frees whole pages, and `secure_delete` overwrites freed pages. In a shared table, copies of a row that
-SQLite moved while balancing could stay behind in pages that live on. Nothing has a time of arrival, and a slot's
-number says nothing of it.
+Every bucket has its own tables, so that no page of the file ever holds reports of two buckets: dropping a table frees
+whole pages, and `secure_delete` overwrites freed pages. In a shared table, copies of a row that SQLite moved while
+balancing could stay behind in pages that live on. No table has a time of arrival, and a slot's number says nothing
+about it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from hubbub_service_common.storage.sqlite import make_tables, transaction
 __all__ = ["OTHERWISE", "THIS", "UPGRADES", "VERSION", "count", "create"]
 
 THIS = "metric = ? AND period = ? AND key = ?"
-"""Of one bucket, whose three fields are the parameters."""
+"""Selects one bucket, whose three fields are the parameters."""
 
 OTHERWISE = "let that one run until no bucket waits, then give this one an empty storage"
-"""What to do about a storage that a newer version wrote, on every backend."""
+"""What the operator should do about a storage that a newer version wrote, on every backend."""
 
 VERSION = 3
 _FIRST = 1
-"""Of a file that was made before versions were written into it."""
+"""The version of a file that was made before versions were written into it."""
 _PERIODS = """
 CREATE TABLE crowds (name TEXT PRIMARY KEY, period INTEGER NOT NULL, reports INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE held (body BLOB NOT NULL);
@@ -44,7 +44,7 @@ ALTER TABLE batches ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE batches ADD COLUMN until INTEGER NOT NULL DEFAULT 0
 """
 UPGRADES: dict[int, str] = {1: _PERIODS, 2: _HELD}
-"""What the version after this one added, as statements."""
+"""By version: the statements that lead to the next one."""
 
 _TABLES = (
     """
@@ -74,12 +74,12 @@ CREATE TABLE probe (body BLOB NOT NULL);
 
 
 def create(db: sqlite3.Connection) -> None:
-    """Make the tables, or bring older ones up to date, all or none; StorageError if they are a newer software's."""
+    """Make the tables, or bring older ones up to date, all or none; StorageError if newer software wrote them."""
     with transaction(db):
         (found,) = db.execute("PRAGMA user_version").fetchone()
         columns = {column[1] for column in db.execute("PRAGMA table_info(buckets)")}
         if not found and columns and "filled" not in columns:
-            raise StorageError("the file is an older version's: let that one settle what is in it, then remove it")
+            raise StorageError("an older version wrote the file: let that version settle what is in it, then remove it")
         there = found or (_FIRST if columns else 0)
         make_tables(db, _TABLES, UPGRADES, VERSION, found=there, otherwise=OTHERWISE)
 

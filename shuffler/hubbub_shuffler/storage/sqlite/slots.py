@@ -1,10 +1,10 @@
-"""Where reports lie in the SQLite file: in slots, whose contents are a random permutation of what came.
+"""Slots: where reports lie in the SQLite file, as a random permutation of the order of arrival.
 
-SQLite fills pages in the order of writing, so rows that only ever were appended would show the order of arrival to
-anyone with the file, whatever their ids. Here a new piece goes to a slot drawn at random, and what was there moves to
-the new slot at the end (the inside-out shuffle): after every commit, each order of arrival is as likely as any other.
-This holds among pieces of one length, since then a slot is overwritten in place and nothing else moves. So what a
-group commit brought is cut into pieces of 1, 2, 4, ... reports, and each length has a table of its own.
+SQLite fills pages in the order of writing. Rows that were only ever appended would show the order of arrival to anyone
+with the file, whatever their ids. Here a new piece goes to a slot drawn at random, and the piece that was there moves
+to the new slot at the end (the inside-out shuffle): after every commit, each order of arrival is as likely as any
+other. This holds among pieces of one length, because then a slot is overwritten in place and nothing else moves. So the
+reports of a group commit are cut into pieces of 1, 2, 4, ... reports, and each length has its own table.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ EMPTY = bytes(_FILLED.size)
 
 
 def pack(numbers: Sequence[int]) -> bytes:
-    """How many slots of each length are filled, as it is kept."""
+    """The number of filled slots of each length, in its stored form."""
     return _FILLED.pack(*numbers)
 
 
 def unpack(filled: bytes) -> tuple[int, ...]:
-    """The same, by the binary logarithm of how many reports a slot has."""
+    """The number of filled slots, by the binary logarithm of how many reports a slot has."""
     return _FILLED.unpack(filled)
 
 
@@ -40,7 +40,7 @@ def create_table(db: sqlite3.Connection, table: str) -> None:
 
 
 def put(db: sqlite3.Connection, waiting: str, filled: bytes, arrivals: Arrivals, entropy: Entropy) -> bytes:
-    """Keep these reports in the tables of a bucket; how many slots are filled then."""
+    """Keep these reports in the tables of a bucket. Returns the new number of filled slots."""
     slots = list(unpack(filled))
     for length, body in _pieces(shuffled(arrivals.sealed, entropy), arrivals.terms.size):
         table, last = f"{waiting}_{length}", slots[length]
@@ -51,8 +51,8 @@ def put(db: sqlite3.Connection, waiting: str, filled: bytes, arrivals: Arrivals,
         if drawn != last:
             found = db.execute(f"SELECT body FROM {table} WHERE slot = ?", (drawn,)).fetchone()  # noqa: S608  our own name
             if found is None or not isinstance(found[0], bytes) or len(found[0]) != len(body):
-                # a page that came back with fewer rows is no error to SQLite
-                raise BucketDamaged("reports of an open bucket are not there any more", arrivals.bucket)
+                # to SQLite, a page that came back with fewer rows is no error
+                raise BucketDamaged("reports of an open bucket are missing", arrivals.bucket)
             (moved,) = found
             db.execute(f"UPDATE {table} SET body = ? WHERE slot = ?", (body, drawn))  # noqa: S608  our own name
         db.execute(f"INSERT INTO {table} VALUES (?, ?)", (last, moved))  # noqa: S608  our own name
@@ -61,7 +61,7 @@ def put(db: sqlite3.Connection, waiting: str, filled: bytes, arrivals: Arrivals,
 
 
 def _pieces(sealed: Sequence[bytes], size: int) -> Iterator[tuple[int, bytes]]:
-    """The reports in as few pieces as may be; each with the binary logarithm of how many it has."""
+    """The reports in as few pieces as possible, each with the binary logarithm of its number of reports."""
     longest = max(1, PIECE_BYTES // size).bit_length() - 1
     at = 0
     while left := len(sealed) - at:
@@ -78,7 +78,7 @@ def tables(waiting: str, filled: bytes) -> dict[int, str]:
 def page(
     db: sqlite3.Connection, waiting: str, filled: bytes, start: tuple[int, int]
 ) -> tuple[bytes, tuple[int, int]] | None:
-    """The reports in the slots from `start` (length, slot) on that fit into one piece, and where the next starts."""
+    """The reports in the slots from `start` (length, slot) on that fit into one piece, and the start of the next."""
     bodies: list[bytes] = []
     size, (first, slot) = 0, start
     for length in range(first, _LENGTHS):

@@ -1,1 +1,1 @@
-"""Reports in Redis."""
+"""Redis backend: reports on one server or on a cluster."""

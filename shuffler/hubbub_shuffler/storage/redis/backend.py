@@ -1,6 +1,6 @@
-"""Reports in Redis, on one server or on a cluster: for when one machine is not enough.
+"""Redis backend: reports on one server or on a cluster, for when one machine is not enough.
 
-docs/design/shuffler-storage.md has the layout and says why every crash between two steps is harmless.
+docs/design/shuffler-storage.md shows the layout, and says why a crash between any two steps is harmless.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _STAKES = Stakes("REPORTS", "IT MAY DELETE REPORTS WHEN MEMORY IS SHORT")
 
 _ID_BYTES = 16
 _BLOB_BYTES = 2**17
-"""Most bytes under one id: what one script handles eight of at once."""
+"""Most bytes under one id. A script handles up to eight such blobs at once."""
 _PAGE = 2_048
 """Most blobs in one piece, so that no other call waits for long."""
 _AT_ONCE = 64
@@ -56,13 +56,13 @@ _AT_ONCE = 64
 
 
 class RedisStorage:
-    """A `Storage` in Redis. `replicas`: on how many a report must be before it is acknowledged.
+    """A `Storage` in Redis. `replicas`: how many replicas must have a report before it is acknowledged.
 
-    `clock`: of this process, to refuse what is late; nothing is closed or forgotten by it. `lease_clock`: None for the
-    server's, the one clock that all processes have; tests pass another. `quota`: bytes that each primary may have in
-    use, where its own `maxmemory` is not less. `tidy_lease`: seconds after which another process has files rewritten if
-    the one that began is gone. `salvage_after`: seconds after which a bucket that lacks reports is looked at again, and
-    goes on without them then; a server that lacks them may be replaced meanwhile by one that has them.
+    `clock`: of this process, to refuse late reports; nothing is closed or forgotten by it. `lease_clock`: None for the
+    server's clock, which all processes share; tests pass another. `quota`: bytes that each primary may use, unless its
+    own `maxmemory` is less. `tidy_lease`: seconds after which another process has files rewritten if the one that began
+    is gone. `salvage_after`: seconds after which a bucket that lacks reports is looked at again; it then goes on
+    without them. In that time, a server that lacks them may be replaced by one that has them.
     """
 
     kind: StorageKind = "redis"
@@ -114,7 +114,7 @@ class RedisStorage:
         return repr(float(self._clock()))
 
     def add(self, arrivals: Sequence[Arrivals]) -> dict[Bucket, Reason]:
-        """One call per bucket, each to one shard drawn at random."""
+        """One call per bucket, each to a shard drawn at random."""
         client, places = self._client, [self._place(arrival) for arrival in arrivals]
         answers = client.run([place.call(self._now(), "", "") for place in places])
         refused: dict[Bucket, Reason] = {}
@@ -131,7 +131,8 @@ class RedisStorage:
         return _Place(self._scripts.add, keys, len(arrival.sealed), bodies)
 
     def _open(self, arrival: Arrivals, place: _Place) -> bytes:
-        """Nothing is in this shard yet: the bucket is listed first, so that whatever gets into it will be closed."""
+        """Add to a shard that has nothing yet. The bucket is listed first, so that anything that gets into it will be
+        closed."""
         client, terms, member = self._client, arrival.terms, member_of(arrival.bucket)
         register = self._scripts.register(
             (self._keys.bucket(member), self._keys.listing("open")),
@@ -186,7 +187,7 @@ class RedisStorage:
         return self._client.run(calls)
 
     def _finish_closing(self, member: str, incarnation: bytes, closes_at: bytes, revoked: bytes) -> None:
-        """Close every shard; only when nothing can get in anywhere is the bucket closed, and may be read."""
+        """Close every shard. Only then can nothing get in anywhere: the bucket is closed, and may be read."""
         client, keys = self._client, self._keys
         close = self._scripts.close_shard
         shards = client.run(
@@ -216,7 +217,7 @@ class RedisStorage:
                 raise _missing()
 
     def _readable(self, member: str) -> tuple[bytes, int]:
-        """Its incarnation, and how many bytes all its reports have."""
+        """The bucket's incarnation, and the number of bytes of all its reports."""
         row = command("HMGET", self._keys.bucket(member), "state", "incarnation", "reports", "size")
         ((state, incarnation, reports, size),) = self._client.run([row], write=False)
         if state not in {b"closed", b"planned"}:
@@ -229,7 +230,7 @@ class RedisStorage:
         call = self._scripts.page(keys, incarnation, start, PIECE_BYTES, _PAGE)
         (found,) = self._client.run([call], write=False)
         if found is None:
-            if self._readable(member)[0] == incarnation:  # reports are deleted only after that has changed
+            if self._readable(member)[0] == incarnation:  # still readable: deletion would have changed that first
                 raise _missing()
             raise BucketGone("the bucket was settled or discarded by another worker")
         if not found:
@@ -244,7 +245,7 @@ class RedisStorage:
         return None if seed is None else bytes(seed)
 
     def halved(self, name: str, period: int, reports: int) -> bool:
-        # sent again after a lost answer it says no, and has counted all the same
+        # sent again after a lost answer, the call says no although it has counted
         call = self._scripts.halved((self._keys.crowds, self._keys.counts), name, period, reports)
         return bool(self._client.one(call) == 1)
 
@@ -270,7 +271,8 @@ class RedisStorage:
         return room_of(self._client, self._keys, self._quota)
 
     def check(self) -> None:
-        """Every server answers and has its place in the cluster; one of them takes writes and has its replicas."""
+        """Check that every server answers and has its place in the cluster, and that one takes a write with its
+        replicas."""
         client = self._client
         for node in client.primaries():
             said = client.ask(node, *(("CLUSTER", "INFO") if client.cluster else ("PING",)))
@@ -280,7 +282,7 @@ class RedisStorage:
 
 
 class _Place:
-    """Where a group commit goes: the same blobs under the same ids at every attempt."""
+    """The shard and blobs of a group commit: the same blobs under the same ids at every attempt."""
 
     def __init__(self, script: Script, keys: tuple[bytes, bytes], reports: int, bodies: list[bytes]) -> None:
         self._script, self._keys, self._reports, self._bodies = script, keys, reports, bodies
@@ -290,7 +292,7 @@ class _Place:
 
 
 def _missing() -> BucketDamaged:
-    return BucketDamaged("REDIS LOST DATA: reports of a closed bucket are not there any more")
+    return BucketDamaged("REDIS LOST DATA: reports of a closed bucket are missing")
 
 
 def _terms(row: Sequence[bytes]) -> Terms:

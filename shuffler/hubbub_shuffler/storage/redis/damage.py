@@ -1,8 +1,8 @@
-"""Buckets of which a Redis has lost reports: what is there goes on, the rest is counted as lost.
+"""Repair of buckets whose reports Redis has lost: the remaining reports go on, the rest are counted as lost.
 
-Closed buckets only: of an open one, a shard that is not there is a shard that was not used yet. A shard may have lost
-its reports, or that it was closed, or both. First all shards are made known again, which changes no number; the step
-after that is one script in the control slot. Between the two a bucket is as damaged as before.
+Only closed buckets are repaired: in an open one, a missing shard may be one that was not used yet. A shard may have
+lost its reports, or the record that it was closed, or both. First the record of every shard is restored, which changes
+no number. The step after that is one script in the control slot. Between the two, a bucket is as damaged as before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["RedisMender"]
 
 _ID_BYTES = 16
 _AT_ONCE = 64
-"""Blobs in one answer: 8 MiB at most."""
+"""Blobs in one answer: at most 8 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class RedisMender:
         if not lost and not unknown:
             return None
         if now is None or (now.incarnation, now.reports) != (row.incarnation, row.reports):
-            return None  # it was settled or mended while we looked
+            return None  # it was settled or mended meanwhile
         return Damage(bucket, row.name, row.state, row.reports, lost, self.is_on_its_way(bucket))
 
     def is_on_its_way(self, bucket: Bucket) -> bool:
@@ -61,7 +61,7 @@ class RedisMender:
         return row is not None and self._is_on_its_way(row, self._batches(bucket))
 
     def remains(self) -> int:
-        """None: what is unlinked is gone."""
+        """None remain: what is unlinked is gone."""
         return 0
 
     def mend(self, bucket: Bucket) -> Damage | None:
@@ -95,7 +95,7 @@ class RedisMender:
         row = self._row(bucket)
         if row is None:
             return 0
-        self._adopt(bucket, row)  # only what is known to be of this bucket is deleted with it
+        self._adopt(bucket, row)  # only shards that are known to belong to this bucket are deleted with it
         keys, member, ids = self._keys, member_of(bucket), list(self._batches(bucket))
         lists = (
             keys.bucket(member),
@@ -110,7 +110,7 @@ class RedisMender:
         return int(lost)
 
     def _row(self, bucket: Bucket) -> _Row | None:
-        """None if its reports are not here to be read."""
+        """The bucket's record; None if its reports can't be read."""
         fields = ("state", "incarnation", "name", "size", "reports", "closes_at", "revoked")
         (found,) = self._client.run([command("HMGET", self._keys.bucket(member_of(bucket)), *fields)], write=False)
         if found[0] not in {b"closed", b"planned"}:
@@ -119,7 +119,7 @@ class RedisMender:
         return _Row(incarnation, state.decode(), name.decode(), int(size), int(reports), closes_at, revoked)
 
     def _batches(self, bucket: Bucket) -> dict[bytes, tuple[bool, int]]:
-        """Those that are left of it, by id: whether it was sent, and how many there were in all."""
+        """The remaining batches of a bucket, by id: whether each was sent, and how many there were in all."""
         (ids,) = self._client.run([command("ZRANGE", self._keys.due, 0, -1)], write=False)
         rows = self._client.run(
             [command("HMGET", self._keys.batch(id_), "bucket", "sent", "parts") for id_ in ids], write=False
@@ -136,7 +136,7 @@ class RedisMender:
         return sum(self._inside(bucket, row, shard) for shard in range(SHARDS))
 
     def _inside(self, bucket: Bucket, row: _Row, shard: int) -> int:
-        """Reports that are there, whether it is known of what they are or not."""
+        """Number of reports in a shard, even if the record that it belongs to this bucket is lost."""
         found, start, blobs = 0, b"[", self._keys.blobs(member_of(bucket), shard)
         while True:
             call = command("ZRANGEBYLEX", blobs, start, "+", "LIMIT", 0, _AT_ONCE)
@@ -147,13 +147,13 @@ class RedisMender:
             start = b"(" + members[-1]
 
     def _unknown(self, bucket: Bucket, row: _Row) -> list[int]:
-        """The shards of which it is not known that they are of this bucket."""
+        """The shards without a record that they belong to this bucket."""
         shards = [self._keys.shard(member_of(bucket), number) for number in range(SHARDS)]
         known = self._client.run([command("HGET", shard, "incarnation") for shard in shards], write=False)
         return [number for number in range(SHARDS) if known[number] != row.incarnation]
 
     def _adopt(self, bucket: Bucket, row: _Row) -> bool:
-        """Make every shard known as a closed one of this bucket; whether one was not."""
+        """Record every shard as a closed one of this bucket. Returns whether a record was missing."""
         member, adopt = member_of(bucket), self._scripts.adopt_shard
         calls = [
             adopt(

@@ -1,7 +1,7 @@
-"""Real deletion in Redis: unlinked in memory, and gone from the files once those were rewritten.
+"""Real deletion in Redis: reports are unlinked in memory, and gone from the files once those are rewritten.
 
-Every server that had reports of a bucket, and every replica of it, must rewrite its append-only file after the
-deletion; where snapshots are on, the snapshot too. Buckets wait for that in the state `erased`, which survives this
+Every server that had reports of a bucket, and each of its replicas, must rewrite its append-only file after the
+deletion, and its snapshot too if snapshots are on. Buckets wait for that in the state `erased`, which survives this
 process. One process at a time asks for rewrites.
 """
 
@@ -22,13 +22,13 @@ _LOG = logging.getLogger("hubbub_shuffler")
 
 
 class Eraser:
-    """Deletes what is spent, and sees to it that no file has it any more."""
+    """Deletes spent buckets, and makes sure that no file still has their reports."""
 
     def __init__(self, client: RedisClient, keys: Keys, scripts: Scripts, token: str, lease: float) -> None:
         self._client, self._keys, self._scripts = client, keys, scripts
         self._token, self._lease = token, lease
         self._waiting: list[tuple[bytes, bytes]] = []
-        """Buckets that are gone once the rewrites under way have ended."""
+        """Buckets that are gone once the current rewrites have ended."""
         self._rewrites = FileRewrites(client, _LOG, "deleted reports")
 
     def erase(self) -> None:
@@ -39,10 +39,10 @@ class Eraser:
                 self._move(member, incarnation, "spent", "erased")
 
     def rewrite(self) -> bool | None:
-        """True if no trace is left anywhere, False if that can't be achieved now, None while it is under way."""
+        """True if no trace is left anywhere, False if that can't be achieved now, None while rewrites are going on."""
         if not self._waiting:
             self._waiting = self._listed("erased")
-            self._rewrites.abandon()  # what is under way began before these were deleted
+            self._rewrites.abandon()  # the current round began before these were deleted
         if not self._waiting:
             return True
         if not self._our_turn():
@@ -54,10 +54,10 @@ class Eraser:
                 self._move(member, incarnation, "erased", "gone")
         if ended is not None:
             self._waiting = []
-        return None if ended else ended  # after the end, look again: more may have been deleted meanwhile
+        return None if ended else ended  # None after the end too, to look again: more may have been deleted meanwhile
 
     def forget(self, before: float) -> None:
-        """Of what is gone, not even the name is kept if it was to close before this time."""
+        """Forget even the names of buckets that are gone, if their closing time is before this time."""
         keys, gone, skip = self._keys, self._keys.listing("gone"), 0
         while True:
             call = self._scripts.due((gone,), repr(before), skip, _AT_ONCE, "")
@@ -72,10 +72,10 @@ class Eraser:
                     self._erase_shards(member, incarnation, known=False)
                     self._client.run([self._scripts.forget((bucket, gone), member)])
                 else:
-                    skip += 1  # a notice of it is still to be sent
+                    skip += 1  # a notice of the discard is still to be sent
 
     def _erase_shards(self, member: bytes, incarnation: bytes, *, known: bool) -> None:
-        """Delete the reports; `known`: that the bucket was closed stays known, for as long as nobody says otherwise."""
+        """Delete the reports of a bucket. `known`: keep the record that it was closed, until it is forgotten."""
         name, keys, erase = member.decode(), self._keys, self._scripts.erase_shard
         shards = [(keys.shard(name, number), keys.blobs(name, number)) for number in range(SHARDS)]
         self._client.run([erase(shard, incarnation, int(known)) for shard in shards])

@@ -1,11 +1,11 @@
-"""The names under which the Redis backend keeps things, and in which slot of a cluster each of them is.
+"""Key names of the Redis backend, and the slot of a cluster that each key is in.
 
     hubbub-shuffler:{control}:...              buckets, batches, leases, sums: one slot, so that each step is one script
     hubbub-shuffler:{<bucket>:<shard>}:shard   whether this shard of a bucket is open, and how many reports it has
-    hubbub-shuffler:{<bucket>:<shard>}:blobs   its reports: one blob per group commit behind a random id
+    hubbub-shuffler:{<bucket>:<shard>}:blobs   its reports: one blob per group commit, after a random id
 
-`<bucket>` is metric:period:key. The shards of a bucket are in different slots, so that a hot bucket is not one
-node's problem; each shard is closed by itself.
+`<bucket>` is metric:period:key. The shards of a bucket are in different slots, so that a busy bucket does not load one
+node alone. Each shard is closed by itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hubbub_shuffler.storage.protocol import Bucket
 __all__ = ["SHARDS", "Keys", "bucket_of", "member_of"]
 
 SHARDS = 8
-"""Part of the layout: all processes on one Redis must agree."""
+"""Part of the layout: all processes on one Redis must agree on it."""
 _STATES = ("open", "closing", "closed", "planned", "spent", "erased", "gone")
 
 
@@ -29,13 +29,13 @@ class Keys:
         self.crowds, self.held = self.control("crowds"), self.control("held")
         self.mark = self.control("mark")
         self.signs = (self.mark, self.due, self.counts, *(self.listing(state) for state in _STATES))
-        """All in one slot; one of them is there once something was stored, the mark first."""
+        """All in one slot. Once something was stored, at least one of them exists. The mark comes first."""
 
     def control(self, name: str) -> bytes:
         return f"{self._prefix}:{{control}}:{name}".encode()
 
     def listing(self, state: str) -> bytes:
-        """The buckets in this state, by the time of their close."""
+        """The buckets in this state, by the time at which they close."""
         return self.control(f"buckets:{state}")
 
     def bucket(self, member: str) -> bytes:
@@ -52,7 +52,7 @@ class Keys:
 
 
 def member_of(bucket: Bucket) -> str:
-    """A bucket as it is called in names and listings."""
+    """A bucket's name in keys and listings."""
     return f"{bucket.metric.hex()}:{bucket.period}:{bucket.key}"
 
 

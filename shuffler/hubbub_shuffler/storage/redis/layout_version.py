@@ -1,4 +1,4 @@
-"""The layout of what is in a Redis: an older one is brought up to date, a newer one is left alone."""
+"""Version of the layout in Redis: an older layout is brought up to date, a newer one is left alone."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["LAYOUT", "UPGRADES", "take_over"]
 
 LAYOUT = 3
 _FIRST = 1
-"""Of a Redis that was written before layouts were numbered."""
+"""The layout of a Redis that was written before layouts were numbered."""
 
 
 def _keep_tombstones(client: RedisClient, keys: Keys) -> None:
-    """That a shard was closed does not lapse any more: the server's clock could make it."""
+    """Remove the expiry from records of closed shards: a wrong clock of the server could end it early."""
     for state in ("spent", "erased", "gone"):
         (members,) = client.run([command("ZRANGE", keys.listing(state), 0, -1)], write=False)
         for member in members:
@@ -28,15 +28,15 @@ def _keep_tombstones(client: RedisClient, keys: Keys) -> None:
 
 
 UPGRADES: dict[int, Callable[[RedisClient, Keys], None]] = {1: lambda _client, _keys: None, 2: _keep_tombstones}
-"""What makes the layout after this one of it. Each bears being done twice, also by two processes at once.
+"""By layout: the step that leads to the next one. Each step may run twice, even in two processes at once.
 
-2 added `crowds` and `held`, which an older software would not heed: there is nothing to do but to keep that one out.
-3 added batches that are held, which an older software would delete.
+2 added `crowds` and `held`, which older software would ignore: there is nothing to do but to keep older software out.
+3 added held batches, which older software would delete.
 """
 
 
 def take_over(client: RedisClient, keys: Keys, scripts: Scripts) -> None:
-    """Make sure that the layout is ours; StorageError if it is a newer software's."""
+    """Make sure that the layout is ours; StorageError if newer software wrote it."""
     # no WAIT: a replica that lacks the layout lacks nothing that was acknowledged
     (found,) = client.run([scripts.layout(keys.signs, _FIRST, LAYOUT)], write=False)
     refuse_newer(int(found), LAYOUT, OTHERWISE)

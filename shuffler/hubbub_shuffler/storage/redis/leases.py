@@ -1,4 +1,4 @@
-"""Batches in Redis, and whose each is for now. Each step is one script in the control slot."""
+"""Batches and their leases in Redis. Each step is one script in the control slot."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LOG = logging.getLogger("hubbub_shuffler")
 
 
 class Leases:
-    """What is planned and not settled. No call of these is sent twice, except for looking.
+    """Batches that are planned and not settled. No call is sent twice, except for those that only read.
 
-    `clock`: None for the server's, which all processes share. Where that is wrong, batches are sent again at worst.
+    `clock`: None for the server's clock, which all processes share. If that is wrong, batches are sent again at worst.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Leases:
         return self._client.run([call], again=False) == [1]
 
     def claim(self, lease: float) -> Claim | None:
-        """Try what is due, the oldest first, until one is ours or nothing is left."""
+        """Try due batches, the oldest first, until one is claimed or none is left."""
         while due := self._due():
             for id_ in due:
                 if (claim := self._claim(id_, lease)) is not None:
@@ -72,7 +72,7 @@ class Leases:
         if row is None:
             return None
         if row == []:
-            _LOG.error("REDIS LOST DATA: batch %s is not there any more", id_.hex())
+            _LOG.error("REDIS LOST DATA: batch %s is missing", id_.hex())
             return None
         member, name, size, closes_at, minimum, kind, *numbers, why, until = row
         terms = Terms(name.decode(), int(size), int(closes_at), int(minimum))
@@ -112,7 +112,7 @@ class Leases:
         return self._hold(claim, seconds, str(int(sent)))
 
     def _hold(self, claim: Claim, seconds: float, sent: str) -> bool:
-        """Longer, with `sent` empty; else back until then."""
+        """With `sent` empty, extend the lease; otherwise give the batch back until then."""
         keys = (self._keys.batch(claim.batch.id), self._keys.due)
         call = self._scripts.hold(keys, self._now(), claim.batch.id, claim.token, seconds, sent)
         return self._client.run([call], again=False) == [1]

@@ -1,4 +1,4 @@
-"""What there is in Redis: buckets by state, and the sums for the status page."""
+"""Overview of what is in Redis: buckets by state, and the sums for the status page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AT_ONCE = 64
 
 
 def listed(client: RedisClient, keys: Keys, state: str, *fields: str) -> Iterator[tuple[str, list[bytes]]]:
-    """The buckets in this state, as they were when we began, with these fields of each."""
+    """The buckets in this state as of the start of the listing, with these fields of each."""
     listing = keys.listing(state)
     (members,) = client.run([command("ZRANGE", listing, 0, -1)], write=False)
     for at in range(0, len(members), _AT_ONCE):
@@ -43,7 +43,7 @@ def overview(client: RedisClient, keys: Keys) -> Overview:
             reports = _inside(client, keys, member) if state in {"open", "closing"} else int(total)
             shown, held = "closed" if state == "closing" else state, batches.all_held.get(member, False)
             waiting.append(Waiting(name, shown, reports, int(closes_at), held))
-            if state != "planned":  # from then on, the plan has counted them
+            if state != "planned":  # the plan has counted them
                 before = counts.get((name, "ingested"), Count(0, 0))
                 counts[name, "ingested"] = Count(before.reports + reports, 0)
     return Overview(sorted(waiting), batches.states, batches.held, counts)
@@ -58,7 +58,7 @@ def _inside(client: RedisClient, keys: Keys, member: str) -> int:
 class _Batches(NamedTuple):
     states: dict[str, int]
     held: dict[str, Count]
-    """By why."""
+    """By the reason of the refusal."""
     all_held: dict[str, bool]
     """By bucket: whether every batch of it is held."""
 

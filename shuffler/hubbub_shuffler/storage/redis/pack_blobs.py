@@ -1,4 +1,4 @@
-"""What one group commit leaves in a bucket of Redis: its reports, shuffled, in as few blobs as may be."""
+"""Blobs: the reports of one group commit for one bucket, shuffled, in as few pieces as possible."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["blobs"]
 
 
 def blobs(arrivals: Arrivals, entropy: Entropy, largest: int) -> Iterator[bytes]:
-    """The reports in random order, joined; no blob is larger than `largest` unless one report is."""
+    """The reports in random order, joined. No blob is larger than `largest` unless a single report is."""
     sealed = shuffled(arrivals.sealed, entropy)
     step = max(1, largest // arrivals.terms.size)
     for at in range(0, len(sealed), step):

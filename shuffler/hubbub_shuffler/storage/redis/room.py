@@ -1,8 +1,8 @@
-"""How much room a Redis has for reports: the fullest primary decides, since each group commit may go to any of them.
+"""Room for reports in Redis. The fullest primary decides, since each group commit may go to any of them.
 
-What is kept free is for what must be written before anything can leave. For a bucket that is eight closed shards, its
-listings and a batch or a few: below 8 KiB, and 1 KiB for each further batch. A part of the whole is kept beside it, for
-batches beyond that and for buffers of connections.
+Room is kept free for what must be written before anything can leave. For a bucket that is eight closed shards, its
+listings and a few batches: below 8 KiB, and 1 KiB for each further batch. A share of the whole is kept in addition, for
+further batches and for buffers of connections.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NOT_GONE = ("open", "closing", "closed", "planned")
 
 
 def room_of(client: RedisClient, keys: Keys, quota: int | None) -> Room | None:
-    """None if no primary has a `maxmemory`, and there is no quota."""
+    """The room of the fullest primary; None if no primary has a `maxmemory` and there is no quota."""
     rooms: list[Room] = []
     waiting: int | None = None
     for (used, maxmemory), base in base_of(client):

@@ -1,6 +1,6 @@
-"""The Lua scripts of the Redis backend, one file each in `lua/`: every step that must be one step is one of them.
+"""Lua scripts of the Redis backend, one file each in `lua/`. Every step that must be atomic is one script.
 
-None works through more than a few thousand items, and each touches only the keys that it is given.
+No script works through more than a few thousand items, and each touches only the keys that it is given.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["Scripts"]
 
 
 class Scripts:
-    """All of them, read once."""
+    """All scripts, read once."""
 
     def __init__(self) -> None:
         before = script_text(__package__, "_clock") + script_text(__package__, "_under_oom")

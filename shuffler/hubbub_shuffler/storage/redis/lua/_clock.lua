@@ -1,4 +1,4 @@
--- Before every script: its time is the one that is given. Without, the server's, for leases only.
+-- Prefix of every script: the time is the given one. Without one it is the server's, for leases only.
 local function clock(given)
   if given ~= '' then return tonumber(given) end
   local time = redis.call('TIME')

@@ -1,6 +1,6 @@
--- One group commit for one bucket, into one shard: kept if the shard is open and not due, or why not.
+-- Add one group commit for one bucket to one shard. Returns 'kept' if the shard is open and not due, or why not.
 -- KEYS shard, blobs   ARGV clock, incarnation, closes_at, reports, blob...
--- Without an incarnation a shard that is not there is 'unknown': the caller must register the bucket first.
+-- Without an incarnation, a missing shard is 'unknown': the caller must register the bucket first.
 local shard = redis.call('HMGET', KEYS[1], 'state', 'closes_at', 'revoked')
 local state, closes_at = shard[1], tonumber(shard[2])
 if not state then
@@ -17,5 +17,5 @@ local new = 0
 for i = 5, #ARGV do
   new = new + redis.call('ZADD', KEYS[2], 0, ARGV[i])
 end
-if new > 0 then redis.call('HINCRBY', KEYS[1], 'reports', ARGV[4]) end -- none: the same call came twice
+if new > 0 then redis.call('HINCRBY', KEYS[1], 'reports', ARGV[4]) end -- 0: the same call came twice
 return 'kept'

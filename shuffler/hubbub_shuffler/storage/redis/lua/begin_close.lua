@@ -1,5 +1,5 @@
--- From open to closing: from here on it will be closed, by this process or another.
--- KEYS bucket, open, closing   ARGV the time that it is for sure, member, revoked
+-- Move a bucket from open to closing. From here on it will be closed, by this process or another.
+-- KEYS bucket, open, closing   ARGV a time that has certainly been reached, member, revoked
 local bucket = redis.call('HMGET', KEYS[1], 'state', 'closes_at')
 if bucket[1] ~= 'open' then return 0 end
 if ARGV[3] == '0' and tonumber(ARGV[1]) < tonumber(bucket[2]) then return 0 end

@@ -1,5 +1,5 @@
--- Lease one batch, if it is due or was set by a wrong clock; nil if it is another's now, nothing if Redis lost it.
--- KEYS batch, due   ARGV clock, id, token, lease, pause, held: '' or not, and then only a held one, due or not
+-- Lease one batch if it is due, or was set by a wrong clock. nil if it is not free; an empty answer if Redis lost it.
+-- KEYS batch, due   ARGV clock, id, token, lease, pause, held: if not '', only a held batch is leased, due or not
 local due = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[2]) or nil)
 local now = clock(ARGV[1])
 if not due then return false end

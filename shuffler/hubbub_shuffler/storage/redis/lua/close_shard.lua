@@ -1,4 +1,4 @@
--- Nothing more gets into this shard, also if nothing ever did; how many reports it has, -1 if it is another's.
+-- Close a shard, even one that was never used. Returns its number of reports, or -1 if it has another incarnation.
 -- KEYS shard   ARGV incarnation, closes_at, revoked
 even_without_room()
 local shard = redis.call('HMGET', KEYS[1], 'state', 'incarnation', 'reports')

@@ -1,4 +1,4 @@
--- The members of a listing whose time has come, the oldest first; with a pause also those set by a wrong clock.
+-- The members of a listing that are due, the oldest first. With a pause, also those set by a wrong clock.
 -- KEYS listing   ARGV clock, skip, most, pause
 local now = clock(ARGV[1])
 local found = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', string.format('%.6f', now), 'LIMIT', ARGV[2], ARGV[3])

@@ -1,4 +1,4 @@
--- Give up a closed or planned bucket with all batches that are left of it, and count it as damaged; how many reports.
+-- Give up a closed or planned bucket with its remaining batches, and count it as damaged. Returns how many reports.
 -- KEYS bucket, planned, closed, spent, due, counts, batch...   ARGV member, incarnation, id of each batch
 local bucket = redis.call('HMGET', KEYS[1], 'state', 'incarnation', 'reports', 'name', 'closes_at')
 if bucket[2] ~= ARGV[2] or (bucket[1] ~= 'planned' and bucket[1] ~= 'closed') then return 0 end
@@ -10,7 +10,7 @@ for i = 7, #KEYS do
   redis.call('ZREM', KEYS[5], ARGV[i - 4])
 end
 local name = bucket[4] .. '\31'
-if bucket[1] == 'closed' then -- the plan would have counted them
+if bucket[1] == 'closed' then -- no plan has counted its reports
   lost = tonumber(bucket[3])
   redis.call('HINCRBY', KEYS[6], name .. 'ingested\31reports', lost)
 end

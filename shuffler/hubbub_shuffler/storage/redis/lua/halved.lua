@@ -1,4 +1,4 @@
--- How many reports the last closed period of a metric had: replaced, and whether this is below half of it.
+-- Replace the number of reports of a metric's last closed period. Returns 1 if the new number is below half of it.
 -- KEYS crowds, counts   ARGV name, period, reports
 local last = redis.call('HGET', KEYS[1], ARGV[1])
 local period, reports

@@ -1,4 +1,4 @@
--- Hold a leased batch for longer, or with sent = 0 or 1 give it back until then; 0 if the lease went to another.
+-- Extend the lease of a batch, or with sent = 0 or 1 give it back until then. Returns 0 if another worker has it now.
 -- KEYS batch, due   ARGV clock, id, token, seconds, sent
 if redis.call('HGET', KEYS[1], 'lease') ~= ARGV[3] then return 0 end
 even_without_room()

@@ -1,4 +1,4 @@
--- Give a refused batch back to be offered again, with why, since and until when; 0 if the lease went to another.
+-- Give a refused batch back to be offered again, with the reason and its times. Returns 0 if another worker has it now.
 -- KEYS batch, due   ARGV clock, id, token, seconds, why, since, until
 local batch = redis.call('HMGET', KEYS[1], 'lease', 'held')
 if batch[1] ~= ARGV[3] then return 0 end

@@ -1,5 +1,5 @@
--- Which layout is stored here. What is older than this mark has the first one; an empty Redis gets the newest.
--- KEYS: the mark, then whatever is there once something was stored. ARGV: the first layout, the newest.
+-- The layout stored here. Data from before this mark existed has the first layout; an empty Redis gets the newest.
+-- KEYS: the mark, then the keys of which one exists once something was stored. ARGV: the first layout, the newest.
 local found = redis.call('HGET', KEYS[1], 'layout')
 if not found then
   found = ARGV[2]

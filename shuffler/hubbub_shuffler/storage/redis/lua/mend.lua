@@ -1,5 +1,5 @@
--- Let a bucket go on with the reports that are there, and count the others as damaged; 0 if it changed meanwhile.
--- A planned one is closed again, unless a batch of it was sent or settled.
+-- Let a bucket go on with its remaining reports, and count the others as damaged. Returns 0 if it changed meanwhile.
+-- A planned bucket becomes closed again, unless one of its batches was sent or settled.
 -- KEYS bucket, planned, closed, due, counts, batch...
 -- ARGV member, incarnation, reports that it should have, reports that are there, id of each batch
 local bucket = redis.call('HMGET', KEYS[1], 'state', 'incarnation', 'reports', 'name', 'closes_at', 'batches')
@@ -20,7 +20,7 @@ local function count(what, by)
   if by ~= 0 then redis.call('HINCRBY', KEYS[5], bucket[4] .. '\31' .. what, by) end
 end
 local reports, there = tonumber(ARGV[3]), tonumber(ARGV[4])
-if planned then -- the next plan counts what it reads, and those that came twice
+if planned then -- the next plan counts the reports that it reads, and the duplicates
   for i = 6, #KEYS do
     redis.call('DEL', KEYS[i])
     redis.call('ZREM', KEYS[4], ARGV[i - 1])

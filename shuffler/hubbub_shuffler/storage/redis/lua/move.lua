@@ -1,4 +1,4 @@
--- One step of a bucket from listing to listing, if it is where the caller thinks.
+-- Move a bucket from one listing to another, if it is where the caller expects it.
 -- KEYS bucket, from, to   ARGV member, incarnation, from, to, field, value, ...
 local bucket = redis.call('HMGET', KEYS[1], 'state', 'incarnation', 'closes_at')
 if bucket[1] ~= ARGV[3] or bucket[2] ~= ARGV[2] then return 0 end

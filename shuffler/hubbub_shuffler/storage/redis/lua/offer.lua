@@ -1,4 +1,4 @@
--- Make a held batch due now, unless it is being offered.
+-- Make a held batch due now, unless it is already being offered.
 -- KEYS batch, due   ARGV clock, id, pause
 local due = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[2]) or nil)
 local batch = redis.call('HMGET', KEYS[1], 'held', 'lease')

@@ -1,4 +1,4 @@
--- The blobs of a closed shard from an id on, as many as fit; nil if the shard is not closed or another's.
+-- The blobs of a closed shard from an id on, as many as fit. nil if it is not closed or has another incarnation.
 -- KEYS shard, blobs   ARGV incarnation, from, bytes, most
 local shard = redis.call('HMGET', KEYS[1], 'state', 'incarnation')
 if shard[1] ~= 'closed' or shard[2] ~= ARGV[1] then return false end
@@ -13,7 +13,7 @@ while #found < most do
   end
   if #blobs < step then return found end
   at = at + step
-  -- larger steps where blobs are small, so that neither a step nor the number of steps is large
+  -- larger steps for smaller blobs, so that neither a step nor the number of steps is large
   step = math.max(1, math.min(256, most - #found, math.floor((bytes - size) * #found / size)))
 end
 return found

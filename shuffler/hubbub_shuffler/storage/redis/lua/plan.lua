@@ -1,4 +1,4 @@
--- Fix what becomes of a closed bucket: batches and a seed, or with no seed a notice.
+-- Fix what becomes of a closed bucket: batches and a seed, or without a seed only a notice.
 -- KEYS bucket, closed, next, due, counts, batch...
 -- ARGV member, seed, distinct, duplicates, (id, reports) for each batch
 local bucket = redis.call('HMGET', KEYS[1], 'state', 'name', 'size', 'closes_at', 'minimum')

@@ -1,4 +1,4 @@
--- Make a bucket known before anything is put into it; what is known of it.
+-- Record a bucket before anything is put into it. Returns its record.
 -- KEYS bucket, open   ARGV clock, member, incarnation, name, size, closes_at, minimum
 if redis.call('EXISTS', KEYS[1]) == 0 then
   if clock(ARGV[1]) >= tonumber(ARGV[6]) then return {'due', '0', '', ''} end

@@ -1,8 +1,8 @@
--- A batch is done. After the last one of its bucket the seed is erased and the reports may be.
+-- Settle a batch. After the last one of its bucket, the seed is erased, and the reports may be.
 -- KEYS batch, due, bucket, planned, spent, counts   ARGV id, token, member, what
 local batch = redis.call('HMGET', KEYS[1], 'lease', 'reports', 'name')
 if batch[1] ~= ARGV[2] then return 0 end
-redis.call('DEL', KEYS[1]) -- also beyond maxmemory, since this comes first
+redis.call('DEL', KEYS[1]) -- works beyond maxmemory, since it comes first
 redis.call('ZREM', KEYS[2], ARGV[1])
 local what = batch[3] .. '\31' .. ARGV[4]
 if batch[2] ~= '0' then redis.call('HINCRBY', KEYS[6], what .. '\31reports', batch[2]) end

@@ -1,5 +1,5 @@
--- The layout is this one now, unless another process has brought it further. Also beyond maxmemory: what is full there
--- can only leave once the new software runs.
+-- Record the new layout, unless another process has already brought it further. This works beyond maxmemory: waiting
+-- reports can only leave once the new software runs.
 -- KEYS the mark   ARGV layout
 if tonumber(redis.call('HGET', KEYS[1], 'layout') or 0) < tonumber(ARGV[1]) then
   even_without_room()

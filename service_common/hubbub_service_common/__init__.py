@@ -1,1 +1,1 @@
-"""What the shuffler and the aggregator share, and no device loads."""
+"""Code that the shuffler and the aggregator share, and that no device loads."""

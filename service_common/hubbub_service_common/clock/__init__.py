@@ -1,1 +1,1 @@
-"""Clocks: whether the time of this machine can be trusted."""
+"""Clocks: whether this machine's time can be trusted."""

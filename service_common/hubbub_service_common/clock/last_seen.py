@@ -1,10 +1,10 @@
-"""When a service last ran under a clock that was believed, in a file: what its clock is held against at the next start.
+"""The last-seen file: when a service last ran under a believed clock. The next start compares its clock with it.
 
-Where both services are on one machine they agree on whatever time it booted with. Until the machine reboots, its
-monotonic clock tells how much later it is now, however long the service was stopped. After a reboot it can be up to an
-hour later. If the clock says more, either it is wrong or the service was away for long, and there is no way to tell.
+Where both services are on one machine, they agree on whatever time it booted with. Until the machine reboots, its
+monotonic clock tells how much later it is now, however long the service was stopped. After a reboot, up to an hour may
+have passed. If the clock says more, either it is wrong or the service was away for long; nothing can tell which.
 
-While a clock is in doubt, the file has behind that how long the service has run under it: short sessions add up.
+While a clock is in doubt, the file also has how long the service has run under it, so that short sessions add up.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["FILE", "LastSeen", "this_boot"]
 
 FILE = "last-seen"
-"""In the state directory: which boot of which machine, its monotonic clock and its wall clock, as it was believed last.
-Behind that a line for each run since then: its seconds, and the clock at its start.
+"""In the state directory. First line: the boot of the machine, its monotonic clock and its wall clock, as last
+believed. Then a line for each run since: its seconds, and the clock at its start.
 """
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _UNKNOWN = "-"
@@ -34,15 +34,15 @@ _EVERY = 60.0
 
 
 def this_boot() -> str:
-    """Names this boot of this machine; containers on it share the name."""
+    """A name for this boot of this machine; containers on it share the name."""
     try:
         return _BOOT.read_text("ascii").strip() or _UNKNOWN
-    except OSError:  # another system than Linux
+    except OSError:  # not Linux
         return _UNKNOWN
 
 
 class LastSeen:
-    """The file of one state directory. For a clock that is set on purpose it does nothing."""
+    """The file in one state directory. For a clock that is set on purpose it does nothing."""
 
     def __init__(self, directory: Path, clock: TrustedClock) -> None:
         self._file, self._clock, self._boot = directory / FILE, clock, this_boot()
@@ -51,9 +51,9 @@ class LastSeen:
         """The first line of the file."""
 
     def recall(self, *, confirmed: bool = False) -> None:
-        """Hold the clock against the file, once, at the start. Without a file nothing is known.
+        """Compare the clock with the file, once, at the start. Without a file nothing is known.
 
-        `confirmed`: the operator says that the clock is right at this start. Then the file is not asked.
+        `confirmed`: the operator says that the clock is right at this start. Then the file is not read.
         """
         if self._clock.is_set_on_purpose:
             return
@@ -75,9 +75,10 @@ class LastSeen:
             self._clock.recall(seen - TOLERANCE, seen + LONGEST_WAIT, runs)
 
     def note(self, believed: float) -> None:
-        """That the service runs; `believed`: as the clock has it, minus infinity if it can't be believed.
+        """Note that the service runs. `believed`: the clock's time, or minus infinity if it is not believed.
 
-        A time that is not believed would vouch for itself at the next start: only for how long it lasted is kept.
+        A time that is not believed is not kept, since it would vouch for itself at the next start. Only how long the
+        service ran under it is kept.
         """
         running = self._clock.monotonic()
         if self._clock.is_set_on_purpose or running - self._noted < _EVERY:
@@ -88,8 +89,8 @@ class LastSeen:
         elif self._believed:
             runs = self._clock.runs()
         else:
-            return  # nothing is known of any other time
+            return  # no believed time is known
         lines = [self._believed, *(f"{int(run.seconds)} {int(run.start)}" for run in runs)]
-        with suppress(OSError):  # a full disk shows elsewhere; an older note is as good within one boot
+        with suppress(OSError):  # a full disk shows elsewhere; within one boot an older note is as good
             atomic_files.write(self._file, "".join(f"{line}\n" for line in lines).encode("ascii"))
             self._noted = running

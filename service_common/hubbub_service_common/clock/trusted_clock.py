@@ -1,21 +1,22 @@
-"""How far this machine's clock can be trusted: what irreversible steps ask before they believe what time it is.
+"""Trust in this machine's clock: irreversible steps ask here before they believe what time it is.
 
-A clock can be wrong for a minute: a machine that boots before it has the time, one that wakes up, a mistyped date. One
-look at it is no reason to erase a key or to call a batch too late. Four things are held against it:
+A clock can be wrong for a minute: after a boot before the time is set, after a wake-up, after a mistyped date. One look
+at it is no reason to erase a key or to call a batch too late. Four things are checked against it:
 
 - its own course: a step of more than `TOLERANCE` against the monotonic clock;
 - the other service's `Date` header, kept as a distance from our monotonic clock, so that a step of our own clock shows
   at once and not only with the next message;
-- when the service ran last (`hubbub_service_common.clock.last_seen`);
-- time: what is erased must have been due for a while, in which the process ran and nothing spoke against the clock.
+- when the service last ran (`hubbub_service_common.clock.last_seen`);
+- time: what is erased must have been due for a while, during which the process ran and nothing spoke against the clock.
 
-Both services may be on one machine, and then they agree on whatever its clock says. So another clock that agrees is no
-answer to a step: that takes a clock which was heard before the step and agrees with the new time, or time.
+Both services may be on one machine, and then they agree on whatever its clock says. So after a step, it is not enough
+that another clock agrees. The step is believed only if a clock that was heard before it agrees with the new time, or
+after a wait.
 
 Another machine's clock can only hold things up. It never says what time it is.
 
-CLOCK_BOOTTIME is not the measure, though a suspended machine makes a step against CLOCK_MONOTONIC: at the end of a
-suspend both it and the wall clock are set by the same battery-backed clock, so that a wrong one would not show.
+CLOCK_BOOTTIME is not the measure, although a suspended machine makes a step against CLOCK_MONOTONIC: at the end of a
+suspend, the same battery-backed clock sets both it and the wall clock, so an error of that clock would not show.
 """
 
 from __future__ import annotations
@@ -32,18 +33,19 @@ from typing import NamedTuple
 __all__ = ["LONGEST_WAIT", "TOLERANCE", "Run", "TrustedClock"]
 
 TOLERANCE = 300.0
-"""Seconds by which two clocks may differ without either being called wrong."""
+"""Seconds by which two clocks may differ before one of them is called wrong."""
 LONGEST_WAIT = 3_600.0
-"""Seconds for which something is due before it is erased, if the horizon is no shorter."""
+"""Seconds for which something must be due before it is erased, unless the horizon is shorter."""
 _REMEMBERED = 86_400.0
-"""Seconds for which a Date counts: longer than the wait, so that one who disagreed and fell silent is not forgotten."""
+"""Seconds for which a Date counts. Longer than the wait, so that a service that disagreed and fell silent still counts.
+"""
 _LONGEST_DATE = 64
 _MOST_RUNS = 100
-"""Stretches that are remembered: more than a minute each are enough for the longest wait."""
+"""Most runs that are remembered. They cover the longest wait if each is longer than a minute."""
 
 
 class _Heard(NamedTuple):
-    """Another clock: whose, its reading minus our monotonic one, and when that was by the latter."""
+    """Another clock: whose it is, its reading minus our monotonic clock, and the monotonic time of the reading."""
 
     whose: str
     ahead: float
@@ -51,8 +53,8 @@ class _Heard(NamedTuple):
 
 
 class _Course(NamedTuple):
-    """Since when, by the monotonic clock, nothing has spoken against the wall clock, and by how much that was ahead of
-    the monotonic one at least and at most since then. One value, so that nobody sees half of a change.
+    """The monotonic time since when nothing has spoken against the wall clock, and the least and most by which that was
+    ahead of the monotonic clock since. One value, so that no thread sees half of a change.
     """
 
     since: float
@@ -61,17 +63,17 @@ class _Course(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A stretch of running time in which the clock made no step: for how long, and the lowest it said at its start."""
+    """A stretch of running time without a step of the clock: its length, and the lowest reading for its start."""
 
     seconds: float
     start: float
 
 
 class TrustedClock:
-    """One process's wall clock, held against itself and against those it talks to. Any thread may ask.
+    """One process's wall clock, checked against itself and against other services' clocks. Any thread may ask.
 
-    `peer`: who sends us a Date, in words for the log; None if nobody does, as where one clock is set for all. `says`:
-    what is held up meanwhile, for the log.
+    `peer`: the service that sends us a Date, in words for the log; None if there is none, as where one clock is set for
+    all. `says`: what is held up while the clock is in doubt, for the log.
     """
 
     def __init__(
@@ -87,44 +89,44 @@ class TrustedClock:
         self._log = log or logging.getLogger(__name__)
         self._lock = RLock()
         self._last: _Heard | None = None
-        """The other service's clock, as it was heard of last."""
+        """The other service's clock, as last heard."""
         self._worst: _Heard | None = None
-        """The one that was furthest away of late: of two other machines one may be wrong, and they take turns."""
+        """The reading that was recently furthest away: of two other machines that take turns, one may be wrong."""
         self._third: _Heard | None = None
-        """A clock that can only disagree, see `compare`."""
+        """A clock that can only disagree; see `compare`."""
         running = monotonic()
         self._course = _Course(running, wall() - running, wall() - running)
         self._before: tuple[float, float] | None = None
-        """Least and most by which the clock was ahead before a step that it has not lived with yet."""
+        """Least and most by which the clock was ahead before a step that is still in doubt; None if there is none."""
         self._vouched = False
-        """Whether the clock was right when the process started, by when it ran last."""
+        """Whether the clock was right when the process started, judged by when the service last ran."""
         self._earlier: tuple[Run, ...] = ()
-        """Before the last step: while the machine was suspended, or off, the clock only went on."""
+        """Runs before the last step. They count if the clock only went forward, as over a suspend or while off."""
         self.wait = LONGEST_WAIT
-        """Seconds for which it is in doubt after a step, as was asked last; for the warning."""
+        """Seconds for which the clock is in doubt after a step, as last asked; for the warning."""
         self._complained = ""
 
     @classmethod
     def set_by(cls, clock: Callable[[], float]) -> TrustedClock:
-        """A clock that is set on purpose, for the simulator and for tests: it is its own measure, and nobody's peer."""
+        """A clock that is set on purpose, for the simulator and tests: it is its own measure and has no peer."""
         return cls(clock, clock)
 
     @property
     def is_set_on_purpose(self) -> bool:
-        """Whether nobody is asked about it."""
+        """Whether the clock is set on purpose, and not checked against any other."""
         return self._peer is None
 
     def now(self) -> float:
-        """What the clock says, believed or not."""
+        """The clock's time, believed or not."""
         return self._wall()
 
     def hear(self, date: str | None) -> None:
-        """Take note of another machine's Date header. What is no date says nothing, nor does who is no peer."""
+        """Take note of another machine's Date header. It is ignored if it is not a date, or if there is no peer."""
         said = _seconds(date)
         if said is None or self._peer is None:
             return
         with self._lock:
-            self.look()  # a step since the last look is held against what was heard before it
+            self.look()  # a step since the last look is compared with what was heard before it
             at = self.monotonic()
             self._last = heard = _Heard(self._peer, said - at, at)
             worst = self._worst
@@ -134,9 +136,9 @@ class TrustedClock:
             self.look()
 
     def compare(self, whose: str, reading: float | None) -> None:
-        """Hold a third clock against this one, until the next call: that of a storage which several processes share.
+        """Compare a third clock with this one, until the next call: that of a storage which several processes share.
 
-        It can disagree, and nothing else: that it agrees makes nothing believable.
+        It can only disagree: its agreement makes nothing believable.
         """
         if reading is None or self._peer is None:
             self._third = None
@@ -148,41 +150,41 @@ class TrustedClock:
             self.look()
 
     def recall(self, earliest: float, latest: float, runs: Sequence[Run] = ()) -> None:
-        """At the start: by when the service ran last, it can be between these times now.
+        """At the start: judged by when the service last ran, the time must be between these two.
 
-        If the clock says so, it is believed without anybody's word. If not, nobody's word is enough, as after a step.
-        `runs`: of earlier processes since the clock was believed last; they count if it only went on since.
+        If the clock agrees, it is believed without another clock. If not, no other clock is enough, as after a step.
+        `runs`: of earlier processes since the clock was last believed; they count if it only went forward since.
         """
         with self._lock:
             running, now = self.monotonic(), self._wall()
             self._vouched = earliest <= now <= latest
-            # so written that `_is_back` holds from the earliest to the latest
+            # written so that `_is_back` holds from the earliest to the latest
             self._before = None if self._vouched else (latest - running - TOLERANCE, earliest - running + TOLERANCE)
             self._earlier = tuple(runs) if not runs or now >= sum(runs[-1]) - TOLERANCE else ()
 
     @property
     def skew(self) -> float | None:
-        """Seconds by which this clock is ahead of the other one as heard of last; None if no Date came for a day."""
+        """Seconds by which this clock is ahead of the other one, as last heard; None if no Date came for a day."""
         with self._lock:
             last = self._recent(self._last, _REMEMBERED)
             return None if last is None else self._skew(last)
 
     @property
     def worst_skew(self) -> float | None:
-        """The same for the clock that was furthest away within the last hour: what operators are shown."""
+        """The skew of the clock that was furthest away within the last hour. This is what operators see."""
         with self._lock:
             worst = self._furthest()
             return None if worst is None else self._skew(worst)
 
     @property
     def disagrees(self) -> bool:
-        """Whether another clock, as it was heard of last, speaks against this one now."""
+        """Whether another clock, as last heard, speaks against this one now."""
         with self._lock:
             heard = [self._recent(self._last, _REMEMBERED), self._recent(self._third, _REMEMBERED)]
             return any(each is not None and abs(self._skew(each)) > TOLERANCE for each in heard)
 
     def was_set(self, wait: float = LONGEST_WAIT) -> bool:
-        """Whether it has made a step, or was far off at the start, and has not run undisputed for `wait` since."""
+        """Whether the clock made a step, or was far off at the start, and has not run undisputed for `wait` since."""
         with self._lock:
             self.wait = wait
             self.look()
@@ -191,15 +193,15 @@ class TrustedClock:
             return self._before is not None
 
     def contradicted(self, wait: float = LONGEST_WAIT) -> bool:
-        """Whether anything speaks against the clock: that it was set, or another one."""
+        """Whether anything speaks against the clock: it was set, or another clock disagrees."""
         with self._lock:
             return self.was_set(wait) or self.disagrees
 
     def believable(self, wait: float = LONGEST_WAIT) -> bool:
-        """Whether what can't be undone may rest on what the clock says now.
+        """Whether an irreversible step may rest on what the clock says now.
 
-        Nothing speaks against it, and something for it: it was right at the start, the other clock agrees, or there
-        was nothing against it for `wait` seconds.
+        Nothing may speak against the clock, and something must speak for it: it was right at the start, the other clock
+        agrees, or nothing was against it for `wait` seconds.
         """
         with self._lock:
             if self._peer is None:
@@ -210,32 +212,32 @@ class TrustedClock:
             return lived or self._vouched or self.skew is not None
 
     def believed(self, wait: float = LONGEST_WAIT) -> float:
-        """What the clock says, if that is believable: one reading, and no other is acted on. Else minus infinity."""
+        """The clock's time if it is believable, otherwise minus infinity. Act on this reading, not on another one."""
         with self._lock:
             now = self._wall()
             return now if self.believable(wait) and abs(self._wall() - now) <= TOLERANCE else -math.inf
 
     def by_both(self, wait: float = LONGEST_WAIT) -> float:
-        """A time that it is by this clock and by the other one; minus infinity if the other was not heard of, or this
-        one has made a step. It says less than `believed`, and something while the two disagree.
+        """A time that has been reached by this clock and by the other one. Minus infinity if the other was not heard,
+        or if this one made a step. Weaker than `believed`, but it also gives an answer while the two disagree.
         """
         with self._lock:
             now, skew = self._wall(), self.skew
             return -math.inf if skew is None or self.was_set(wait) else min(now, now - skew)
 
     def earlier_of_both(self) -> float:
-        """What this clock or the other one says, whichever is earlier; minus infinity if that was not heard of.
+        """The earlier of this clock's time and the other's; minus infinity if the other was not heard.
 
-        For what can be undone only: on one machine both may be wrong.
+        Only for steps that can be undone: on one machine both may be wrong.
         """
         with self._lock:
             now, skew = self._wall(), self.skew
             return -math.inf if skew is None else min(now, now - skew)
 
     def past(self, wait: float = LONGEST_WAIT) -> float:
-        """A time that is past for sure: the clock was beyond it `wait` seconds ago, and at every look since.
+        """A time that is certainly past: the clock was beyond it `wait` seconds ago, and at every look since.
 
-        Minus infinity while anything speaks against the clock, and until `wait` seconds after that.
+        Minus infinity while anything speaks against the clock, and for `wait` seconds after that.
         """
         with self._lock:
             self.look()
@@ -243,10 +245,10 @@ class TrustedClock:
             return -math.inf if elapsed - course.since < wait else elapsed - wait + course.lowest
 
     def reached(self, wait: float = LONGEST_WAIT) -> float:
-        """A time that it was `wait` seconds of running time ago, and later at every look since: minus infinity if the
-        service has not run for that long in total since anything spoke against the clock.
+        """A time that the clock had reached `wait` seconds of running time ago, and at every look since. Minus infinity
+        if the service has not run for that long in total since anything spoke against the clock.
 
-        It holds over suspends and restarts, after which the clock itself is in doubt: so short sessions add up.
+        Suspends and restarts do not end it, although they put the clock in doubt: short sessions add up.
         """
         with self._lock:
             self.look()
@@ -260,19 +262,19 @@ class TrustedClock:
             return -math.inf
 
     def runs(self) -> tuple[Run, ...]:
-        """Stretches of running time, the present one last, over which the clock only went on."""
+        """Stretches of running time, the present one last, over which the clock only went forward."""
         with self._lock:
             course = self._course
             return (*self._earlier, Run(self.monotonic() - course.since, course.since + course.lowest))
 
     def look(self) -> None:
-        """See whether anything speaks against the clock, and say so once."""
+        """Check whether anything speaks against the clock, and log it once."""
         with self._lock:
             running = self.monotonic()
             ahead, course = self._wall() - running, self._course
             stepped = not _is_back(ahead, (course.lowest, course.highest))
             if stepped:
-                # backward: one of the two was wrong; forward, as after a suspend: what was before it is past
+                # backward: one of the two times was wrong. Forward, as after a suspend: earlier runs are still past
                 self._earlier = () if course.highest - ahead > TOLERANCE else self.runs()[-_MOST_RUNS:]
                 self._stepped(ahead)
             if self._before is not None and _is_back(ahead, self._before):
@@ -284,13 +286,13 @@ class TrustedClock:
             self._report()
 
     def _forget_if_far(self, heard: _Heard) -> None:
-        """One that is heard now and disagrees speaks against all that was; what was heard before a step need not."""
+        """Forget earlier runs if a clock that is heard now disagrees. One heard before a step need not end them."""
         if abs(self._skew(heard)) > TOLERANCE:
             self._earlier = ()
 
     def _stepped(self, ahead: float) -> None:
-        """It takes time to believe a clock that was set, unless that was to where the other clock was before: on one
-        machine both would have been set.
+        """Doubt the clock after a step, unless the step was to where the other clock was before it. Agreement after
+        the step would prove nothing: on one machine both clocks were set.
         """
         if self._before is None:
             self._before = (self._course.lowest, self._course.highest)
@@ -300,11 +302,11 @@ class TrustedClock:
         self._worst = None  # it may have been set together with this one
 
     def warning(self) -> str | None:
-        """What is wrong, in words for operators; None while nothing is."""
+        """What is wrong, in words for operators; None if nothing is."""
         return self._wrong()[1] or None
 
     def _wrong(self) -> tuple[str, str]:
-        """In one word, and in words for operators; both empty while nothing is."""
+        """What is wrong: in one word, and in words for operators. Both are empty if nothing is wrong."""
         with self._lock:
             worst = self._furthest()
             skew = 0.0 if worst is None else self._skew(worst)
@@ -323,7 +325,7 @@ class TrustedClock:
             return "", ""
 
     def _report(self) -> None:
-        """Say what is wrong once, and once that it is over."""
+        """Log once what is wrong, and once that it is over."""
         wrong, warning = self._wrong()
         if wrong and wrong != self._complained:
             self._log.warning("%s", warning)
@@ -338,7 +340,7 @@ class TrustedClock:
         return self._wall() - self.monotonic() - heard.ahead
 
     def _furthest(self) -> _Heard | None:
-        """The clock that is furthest away of those that count; a third one only if it disagrees."""
+        """The clock that is furthest away of those that count. The third clock counts only if it disagrees."""
         third = self._recent(self._third, _REMEMBERED)
         found = [self._recent(self._last, _REMEMBERED), self._recent(self._worst, LONGEST_WAIT)]
         if third is not None and abs(self._skew(third)) > TOLERANCE:
@@ -347,7 +349,7 @@ class TrustedClock:
 
 
 def _is_back(ahead: float, before: tuple[float, float]) -> bool:
-    """Whether a clock that was ahead by these, at least and at most, is no further from either now."""
+    """Whether a clock that was ahead by at least and at most these is within the tolerance of both now."""
     lowest, highest = before
     return max(highest - ahead, ahead - lowest) <= TOLERANCE
 
@@ -359,16 +361,16 @@ def _in_words(seconds: float) -> str:
 def _utc(at: float) -> str:
     try:
         return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError, OSError):  # a year that no calendar has
+    except (ValueError, OverflowError, OSError):  # a year beyond the calendar
         return "never"
 
 
 def _seconds(date: str | None) -> float | None:
-    """Unix time of an HTTP date; None for what is none."""
+    """Unix time of an HTTP date; None if it is not one."""
     if not date or len(date) > _LONGEST_DATE:
         return None
     try:
         read = parsedate_to_datetime(date)
         return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):  # also a year that no calendar has
+    except (ValueError, OverflowError):  # also a year beyond the calendar
         return None

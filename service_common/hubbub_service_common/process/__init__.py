@@ -1,1 +1,1 @@
-"""A service as a process: logs, metrics, signals and files."""
+"""A service as a process: logs, metrics, signals, files."""

@@ -1,4 +1,4 @@
-"""A fault that lasts is said once in the log, and its end is, too; not a line at every attempt."""
+"""Fault episodes: the log says once that a lasting fault has begun and once that it is over, not at every attempt."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Episode"]
 
 
 class Episode:
-    """One kind of fault. `over`: what is said when it has ended."""
+    """One kind of fault. `over`: the log line for its end."""
 
     def __init__(self, log: logging.Logger, over: str) -> None:
         self._log, self._over = log, over
@@ -19,13 +19,13 @@ class Episode:
         return self._said is not None
 
     def fault(self, text: str) -> None:
-        """It is there: said now unless these words were the last ones about it."""
+        """The fault is there. It is logged unless the last line about it had the same text."""
         if text != self._said:
             self._log.error(text)
         self._said = text
 
     def none(self) -> None:
-        """It is not there, or no longer."""
+        """There is no fault, or it is over."""
         if self._said is not None:
             self._log.warning(self._over)
         self._said = None

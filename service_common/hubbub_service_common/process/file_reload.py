@@ -1,7 +1,7 @@
-"""Files that are renewed under a running service, such as certificates: read again when they have changed.
+"""Reloading of files that are renewed under a running service, such as certificates.
 
-They are taken when they were the same at two looks, so that nothing is read that is still being written, and if they
-can't be used, what was there before stays in force and the log says so, once for each change.
+Changed files are taken once they were the same at two looks, so that no file is read while it is being written. If they
+can't be used, the old content stays in force, and the log says so once for each change.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ _EVERY = 10.0
 
 
 class Renewal:
-    """Looks at `files`, and has them taken when they have changed: `take` says what it took, or raises OSError."""
+    """Watches `files`, and calls `take` when they have changed. It returns what it took, for the log, or raises
+    OSError."""
 
     def __init__(self, *files: Path, take: Callable[[], str], log: logging.Logger) -> None:
         self._files, self._take, self._log = files, take, log
         self._taken = self._seen = self._state()
 
     def look(self) -> None:
-        """Take what has changed, unless that goes on."""
+        """Take the files if they have changed, unless they are still changing."""
         found, before = self._state(), self._seen
         self._seen = found
         if found == self._taken or found != before:
             return
-        self._taken = found  # also if it is of no use: the same bytes will not be of more
+        self._taken = found  # even if it can't be used: trying the same bytes again would not help
         try:
             taken = self._take()
         except OSError as error:
@@ -41,13 +42,13 @@ class Renewal:
             self._log.info("taken without a restart: %s", taken)
 
     async def watch(self, every: float = _EVERY) -> None:
-        """Look again and again, until cancelled."""
+        """Look repeatedly, until cancelled."""
         while True:
             await asyncio.sleep(every)
             await asyncio.to_thread(self.look)
 
     def _state(self) -> bytes:
-        """What the files hold, as one digest; a file that can't be read differs from any that can."""
+        """One digest of the files' content. A file that can't be read differs from any that can."""
         whole = sha256()
         for file in self._files:
             try:

@@ -1,7 +1,7 @@
-"""What a service says about itself: one line per event, as text or as JSON, never about a request.
+"""Logs of a service: one line per event, as text or as JSON, and never about a request.
 
-A line has a time, so a line about a request would be the time at which someone reported. Errors are named by their type
-and place; their text is left out, since it may repeat what was sent.
+A line has a time, so a line about a request would record when someone reported. Errors are named by their type and
+place. Their text is left out, since it may repeat what was sent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ExcInfo: TypeAlias = "tuple[type[BaseException], BaseException, TracebackType |
 
 
 def configure(kind: LogFormat, service: str, stream: TextIO | None = None) -> None:
-    """Send what this process logs to one stream, in one format. Called once; `service` is the name of its logger."""
+    """Send this process's log to one stream, in one format. Called once. `service` is the name of its logger."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_Json() if kind == "json" else _Text("%(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
@@ -40,12 +40,12 @@ def configure(kind: LogFormat, service: str, stream: TextIO | None = None) -> No
 
 @contextmanager
 def ends_in_format(kind: LogFormat, log: logging.Logger) -> Iterator[None]:
-    """What ends the service, and a caller can mend, is its last line; as JSON where all others are."""
+    """Log an error that ends the service, and that the operator can fix, as its last line: in JSON if the log is."""
     try:
         yield
     except HubbubError as error:
         if kind != "json":
-            raise  # the command says it in one line
+            raise  # the command prints it in one line
         log.critical("%s", error)
         raise SystemExit(1) from None
 

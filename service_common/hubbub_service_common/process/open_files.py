@@ -1,4 +1,4 @@
-"""How many files and connections the operating system lets this process have open."""
+"""The operating system's limit on open files, and the number of connections that it allows."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _FEWEST = 20
 
 
 def connections_within_limit(wanted: int, others: int, log: logging.Logger) -> int:
-    """As many connections as there are descriptors for, if that is less than wanted; the limit is raised if it can be.
+    """The number of connections wanted, or fewer if there are not enough descriptors. The limit is raised if possible.
 
-    `others`: descriptors that are no connection of the public listener.
+    `others`: descriptors for everything but connections to the public listener.
     """
     # -1 means that there is no limit
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""The metrics that a service exposes to Prometheus: what is not in its table can neither be exposed nor documented."""
+"""Metrics that a service exposes to Prometheus. Only metrics in its table can be exposed and documented."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["COMMON", "Families", "Family", "exposition"]
 
 
 class Family(NamedTuple):
-    """One metric as it is exposed and documented; a counter's name gets `_total`."""
+    """One metric as exposed and documented. A counter's name gets `_total`."""
 
     kind: Literal["counter", "gauge"]
     help: str
@@ -28,11 +28,11 @@ COMMON = {
     "connections": Family("gauge", "Connections open to the public listener."),
     "connections_cut": Family("counter", "Connections cut by this process.", ("reason",)),
     "tls_certificate_expires_timestamp_seconds": Family(
-        "gauge", "End of the certificate with which it speaks TLS, or of the first to end in its chain, in Unix time."
+        "gauge", "Unix time at which the service's TLS certificate, or the first one in its chain, expires."
     ),
     "storage_up": Family("gauge", "Whether the storage can be read."),
     "storage_writable": Family(
-        "gauge", "Whether the storage can be written, by the same attempt as for /readyz: a full one can still be read."
+        "gauge", "Whether the storage can be written, by the same check as /readyz: a full one can still be read."
     ),
     "storage_errors": Family("counter", "Failures of the storage that this process met."),
     "storage_durable": Family(
@@ -40,11 +40,11 @@ COMMON = {
     ),
     "clock_skew_seconds": Family(
         "gauge",
-        "How far this clock is ahead of the other service's, by its Date: the worst of the last hour; "
-        "no number if none came for a day.",
+        "How far this clock is ahead of the other service's, by its Date: the worst of the last hour. "
+        "Missing if no Date came for a day.",
     ),
 }
-"""What both services say of themselves."""
+"""Metrics that both services expose."""
 
 
 class Families(dict[str, Family]):
@@ -58,11 +58,11 @@ class Families(dict[str, Family]):
         return self.many(name, [((), value)])
 
     def by(self, name: str, counts: Mapping[str, int]) -> Metric:
-        """One sample for each value of its one label."""
+        """One sample for each value of the metric's only label."""
         return self.many(name, [((key,), count) for key, count in sorted(counts.items())])
 
     def many(self, name: str, samples: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
-        """One sample for each combination of labels; KeyError for a metric that is not in the table."""
+        """One sample for each combination of labels. KeyError for a metric that is not in the table."""
         family = self[name]
         made = (CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily)(
             self.prefix + name, family.help, labels=family.labels
@@ -82,8 +82,8 @@ class Families(dict[str, Family]):
         errors: int,
         skew: float | None = None,
     ) -> Iterator[Metric]:
-        """Those in `COMMON`. `up`, `writable`: the storage can be read, written; `durable`: what it says of itself;
-        `skew`: of the clock.
+        """The metrics in `COMMON`. `up`, `writable`: whether the storage can be read, written. `durable`: as the
+        storage reports it. `skew`: of the clock.
         """
         if connections is not None:
             yield self.one("connections", connections.open)
@@ -98,7 +98,7 @@ class Families(dict[str, Family]):
 
 
 def exposition(metrics: Iterable[Metric]) -> bytes:
-    """These metrics and those of the process itself, such as its memory, as the text that Prometheus reads."""
+    """These metrics and those of the process itself, such as its memory, as text for Prometheus."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     registry.register(_Snapshot(list(metrics)))

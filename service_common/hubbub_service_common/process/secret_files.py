@@ -1,8 +1,8 @@
-"""Settings from the environment: values that stand in files, and names that no setting has.
+"""Settings whose values are in files, and environment variables that no setting has.
 
-A process's environment is inherited by its children and shown by more tools than one thinks of; a file has an owner and
-a mode. So what is secret may stand in a file that a variable names: for the setting FORWARD_TOKEN of a service, the
-variable with `_FILE` behind its name. That is how Docker's secrets and systemd's credentials arrive.
+A process's environment is inherited by its children, and many tools show it; a file has an owner and a mode. So a
+secret may be in a file whose path is in a variable: for the setting FORWARD_TOKEN of a service, the variable with
+`_FILE` appended to its name. Docker's secrets and systemd's credentials arrive this way.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["FILE", "from_files", "unknown"]
 
 FILE = "_FILE"
 _LARGEST = 65_536
-"""Bytes: more than any token, address or list of anchors has."""
+"""Bytes. More than any token, address or list of anchors has."""
 
 
 def from_files(environ: Mapping[str, str], prefix: str, names: Collection[str]) -> dict[str, str]:
-    """The settings of these names whose values stand in files, without the line end that editors leave there."""
-    # in capitals, as pydantic and `unknown` take them: one that they know and this does not would leave no secret set
+    """The settings of these names whose values are in files, without the line end that editors leave there."""
+    # in capitals, as pydantic and `unknown` take them: a name accepted there but missed here would leave a secret unset
     given = {name.upper(): value for name, value in environ.items()}
     return {
         name: _content(variable, Path(given[variable]), given)
@@ -31,15 +31,15 @@ def from_files(environ: Mapping[str, str], prefix: str, names: Collection[str]) 
 
 
 def unknown(variables: Collection[str], prefix: str, names: Collection[str], in_files: Collection[str]) -> list[str]:
-    """Which of these variables look like settings and are none: misspelt, they would leave a default in force."""
+    """The variables among these that look like settings but are none. A misspelt one would leave a default in force."""
     known = {prefix + name.upper() for name in names} | {f"{prefix}{name.upper()}{FILE}" for name in in_files}
     return sorted(name for name in variables if name.upper().startswith(prefix) and name.upper() not in known)
 
 
 def _content(variable: str, path: Path, environ: Mapping[str, str]) -> str:
     plain = variable.removesuffix(FILE)
-    if plain in environ:  # also if it is empty: then it would hold, and what the file protects would be open
-        raise InvalidParameter(f"{plain} and {variable} are both set: which one holds? Remove one")
+    if plain in environ:  # even if it is empty: the empty value would win, and what the file protects would be open
+        raise InvalidParameter(f"{plain} and {variable} are both set: which one is meant? Remove one")
     try:
         with path.open("rb") as file:
             raw = file.read(_LARGEST + 1)
@@ -47,7 +47,7 @@ def _content(variable: str, path: Path, environ: Mapping[str, str]) -> str:
     except OSError as error:
         raise InvalidParameter(f"{variable} names {path}, which can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise InvalidParameter(f"{variable} names {path}, which is no text") from None  # nothing of it is shown
+        raise InvalidParameter(f"{variable} names {path}, which is not text") from None  # none of it is shown
     if not text.strip() or len(raw) > _LARGEST:
         what = "is empty" if not text.strip() else f"has more than {_LARGEST} bytes"
         raise InvalidParameter(f"{variable} names {path}, which {what}: is it the right file?")

@@ -1,4 +1,4 @@
-"""The signals with which a service is asked to end."""
+"""Signals that ask a service to end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["stopping"]
 
 @contextmanager
 def stopping(stop: Callable[[], None]) -> Iterator[None]:
-    """Inside the block, SIGTERM and SIGINT call `stop` in the running loop; after it they end the process at once."""
+    """Inside the block, SIGTERM and SIGINT call `stop` in the running loop. After it, they end the process at once."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)

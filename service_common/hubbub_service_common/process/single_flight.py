@@ -1,7 +1,7 @@
-"""A question that many may ask at once: it is put once, and no answer is waited for without end.
+"""Single flight: a question that many may ask at once is asked once, with a limit on the wait.
 
-Anyone can ask whether a service is ready. Without this, many who ask would queue up in front of others, and a
-supervisor who asks whether a storage that hangs is ready would wait as long as it hangs.
+Anyone can ask whether a service is ready. Without this, many such requests would queue up in front of others, and a
+readiness probe of a storage that hangs would hang as long.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ PATIENCE = 5.0
 
 
 class TookTooLong(StorageError):
-    """No answer came in time."""
+    """The answer did not come in time."""
 
 
 class OneQuestion(Generic[T]):
-    """One question of one kind. TookTooLong, which is a StorageError, when the answer does."""
+    """One question of one kind. TookTooLong, a StorageError, if the answer takes too long."""
 
     def __init__(self, patience: float = PATIENCE) -> None:
         self._patience = patience
         self._open: asyncio.Task[T] | None = None
 
     async def answer(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Callers who ask while an answer is on its way share it. A caller who gives up does not cancel it."""
+        """Concurrent callers share one answer. A caller that gives up cancels nothing."""
         asked = self._open
         if asked is None or asked.done():
             asked = self._open = asyncio.create_task(ask())
@@ -43,6 +43,6 @@ class OneQuestion(Generic[T]):
 
 
 def _heard(asked: asyncio.Task[Any]) -> None:
-    """Nobody may be left to hear of a failure; asyncio would log its text then."""
+    """Retrieve a failure: if all callers are gone, asyncio would log its text."""
     if not asked.cancelled():
         asked.exception()

@@ -74,7 +74,7 @@ def test_an_option_wins_over_a_file(file: Any, monkeypatch: pytest.MonkeyPatch) 
     [
         (b"", "is empty"),
         (b"\n\n", "is empty"),
-        (b"\xff\xfe" + SECRET.encode(), "is no text"),
+        (b"\xff\xfe" + SECRET.encode(), "is not text"),
         (SECRET.encode() * 4_000, "more than 65536 bytes"),
         (None, "No such file"),
     ],

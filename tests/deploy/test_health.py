@@ -173,4 +173,4 @@ def test_a_key_that_does_not_fit_the_certificate_is_said_in_one_line(tmp_path: P
     ended = subprocess.run(
         [sys.executable, "-c", SERVE, str(certificate), str(key), "1"], capture_output=True, text=True, check=False
     )
-    assert f"InvalidParameter: can't speak TLS with {certificate} and {key}" in ended.stderr
+    assert f"InvalidParameter: can't serve TLS with {certificate} and {key}" in ended.stderr

@@ -1,1 +1,1 @@
-"""HTTP for both services: listeners, limits, tokens, health and problem documents."""
+"""HTTP for both services: listeners, connection limits, tokens, health, problem documents."""

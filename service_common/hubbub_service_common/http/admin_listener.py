@@ -1,4 +1,4 @@
-"""The admin listener: what only the operator may see, on an address of its own, never where others ask."""
+"""The admin listener: metrics and health for the operator only, on a separate address."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def create_admin_api(
     metrics: Callable[[], Awaitable[bytes]],
     refusals: tuple[str, ...] = (),
 ) -> FastAPI:
-    """/metrics, /healthz and /readyz. `metrics` makes the text for Prometheus; `refusals`: what the listener refuses
-    for before it comes to a route."""
+    """/metrics, /healthz and /readyz. `metrics` makes the text for Prometheus. `refusals`: reasons for which the
+    listener refuses a request before any route runs."""
     api = create_api(title, handlers, FastAPI)
     add_health(api, health, *refusals)
 
@@ -48,19 +48,19 @@ def create_admin_api(
 
 
 def for_operators(api: ASGIApp, tokens: Tokens) -> ASGIApp:
-    """Require one of the tokens for every request. With no token configured, everyone is let in."""
+    """Require one of the tokens for every request. With no token configured, every caller is let in."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        # all of them, so that two headers are one that is wrong
+        # all headers joined, so that two of them make a wrong one
         given = b"".join(value for name, value in scope["headers"] if name == b"authorization")
         try:
             tokens.require(given.decode("latin-1"))
         except Refused as refused:
             await send_problem(send, refused)
             return
-        if scope["method"] == "HEAD":  # as some probes ask; the server leaves the body out
+        if scope["method"] == "HEAD":  # some probes use it; the server leaves the body out
             scope = {**scope, "method": "GET"}
-        with suppress(Exception):  # answered, and logged by its type and place, before it comes here
+        with suppress(Exception):  # by now it has been answered, and logged by its type and place
             await api(scope, receive, send)
 
     return guarded

@@ -1,8 +1,8 @@
-"""The certificate with which a service speaks TLS: a renewed one is for new connections, and no running one ends.
+"""The TLS certificate of a service: new connections get a renewed one, and running connections stay open.
 
-The context of a server is never changed: a certificate and a key that do not fit would leave it without either. Each
-handshake is pointed to a context with the newest pair instead, in the callback that OpenSSL has for the name that a
-client asks for (and calls without a name, too). Half a pair never makes a context.
+The server's own context is never changed: a certificate and key that do not fit would leave it with neither. Instead,
+each handshake is pointed to a context with the newest pair, in OpenSSL's callback for the server name (which is also
+called if the client gives none). Half a pair never makes a context.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Certificate"]
 
 
 class Loads(Protocol):
-    """What we need to know of a server's configuration."""
+    """The part of a server's configuration that is used here."""
 
     ssl: ssl.SSLContext | None
 
@@ -34,18 +34,18 @@ class Certificate:
         self.chain, self.key = chain, key
         self.renewal = Renewal(chain, key, take=self._take, log=log)
         self.expires = _end(chain)
-        """When the first of the chain ends, in Unix time; None if that can't be read."""
+        """Unix time at which the first certificate of the chain expires; None if that can't be read."""
         self._newest: ssl.SSLContext | None = None
 
     def prepare(self, server: Loads) -> None:
-        """Have a server load the files, and give its handshakes whatever is newest from then on.
+        """Have a server load the files, and use the newest pair for its handshakes from then on.
 
-        InvalidParameter if they can't be used.
+        InvalidParameter if the files can't be used.
         """
         try:
             server.load()
         except OSError as error:
-            raise InvalidParameter(f"can't speak TLS with {self.chain} and {self.key}: {error.strerror}") from None
+            raise InvalidParameter(f"can't serve TLS with {self.chain} and {self.key}: {error.strerror}") from None
         if server.ssl is not None:
             server.ssl.sni_callback = self._point
 
@@ -55,7 +55,7 @@ class Certificate:
 
     def _take(self) -> str:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.chain, self.key, password="")  # it must not ask at a terminal
+        context.load_cert_chain(self.chain, self.key, password="")  # so that it never asks at a terminal
         self._newest, self.expires = context, _end(self.chain)
         until = "" if self.expires is None else f", valid until {datetime.fromtimestamp(self.expires, UTC):%Y-%m-%d}"
         return f"the certificate in {self.chain}{until}"

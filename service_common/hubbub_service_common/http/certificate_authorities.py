@@ -1,4 +1,4 @@
-"""Who may vouch for the aggregator's name."""
+"""Certificate authorities that may vouch for the aggregator's name."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["Authorities"]
 
 
 class Authorities:
-    """Those in a file. What the file gains while the service runs is believed from the next connection on.
+    """The authorities in a file. One that is added while the service runs is trusted from the next connection on.
 
-    What it loses is believed until a restart: OpenSSL can add to whom it believes, and take nobody away.
+    One that is removed is trusted until a restart: OpenSSL can add authorities to a context, but not remove them.
     """
 
     def __init__(self, file: Path, log: logging.Logger) -> None:
@@ -23,7 +23,7 @@ class Authorities:
         self.renewal = Renewal(file, take=self._take, log=log)
         try:
             self.context = ssl.create_default_context(cafile=file)
-        except OSError as error:  # an SSLError too, where the file holds something else
+        except OSError as error:  # including SSLError, where the file holds something else
             why = error.strerror or "it holds no certificate in PEM"
             raise InvalidParameter(f"ca_file {file} can't be used: {why}") from None
 

@@ -1,4 +1,4 @@
-"""What counts as one address where addresses are limited."""
+"""Client networks: what counts as one address where addresses are limited."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from socket import AF_INET, AF_INET6, inet_pton
 __all__ = ["network_of"]
 
 _MAPPED = bytes(10) + b"\xff\xff"
-"""How an IPv6 address begins that is an IPv4 address."""
+"""Prefix of an IPv6 address that stands for an IPv4 address."""
 _LOOPBACK6 = bytes(15) + b"\x01"
 _NOWHERE = b"?"
 
@@ -15,7 +15,7 @@ _NOWHERE = b"?"
 def network_of(host: str) -> bytes | None:
     """An IPv4 address or an IPv6 /64; None for loopback.
 
-    All that is no address counts as one, so that a strange proxy can't be used to get around the limit.
+    Everything that is not an address counts as one network, so that a strange proxy can't be used to evade the limit.
     """
     try:
         packed = inet_pton(AF_INET6, host.partition("%")[0]) if ":" in host else inet_pton(AF_INET, host)

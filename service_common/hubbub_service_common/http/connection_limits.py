@@ -1,10 +1,10 @@
-"""Limits on connections: those that take room and give nothing do not last.
+"""Connection limits: connections that take room and make no progress are cut.
 
-uvicorn waits for the head of a request for as long as the sender likes, and takes a head of any length. Here the head
-has a time and a size, a body a time and a rate, and an address a number of connections. When all room is taken, the
-connection that has kept us waiting for longest makes room for a new one: a sender that makes progress is never
-turned away for those that do not. The log says when that begins and when it is over. All are looked at now and then,
-so that a request pays next to nothing for it.
+uvicorn waits without limit for the head of a request, and takes a head of any length. Here a head has a limit on time
+and size, a body on time and rate, and an address on its number of connections. When all connections are taken, those
+that have kept us waiting longest make room for a new one: a sender that makes progress is never turned away for
+senders that do not. The log says when that begins and when it is over. Connections are checked now and then, so that
+this costs a request next to nothing.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ Cut: TypeAlias = Literal[
 ]
 """Why a connection was cut."""
 _OVERDUE: dict[str, Cut] = {"head": "head-timeout", "body": "body-timeout", "answer": "answer-timeout"}
-"""By what we waited for."""
+"""By what the connection kept us waiting for."""
 
 LARGEST_HEAD = 2**16
-"""Bytes of a request's head, trailers and chunk lengths included; beyond it the connection is cut."""
+"""Most bytes of a request's head, including trailers and chunk lengths. Beyond it the connection is cut."""
 _LONGEST_QUEUE = 100
-"""Requests sent ahead on one connection, before the first of them is answered."""
+"""Most requests sent ahead on one connection, before the first of them is answered."""
 _TOO_SLOW = ProblemDocument.of(Refused("overloaded", "the body took too long to arrive", retry_after=2)).raw()
 _CALM = 0.8
-"""Part of all room that may be taken when it counts as free again."""
+"""Share of all connections below which they count as free again."""
 _FIRST_BYTES = 5.0
-"""Seconds before the rate of a body is looked at."""
+"""Seconds before the rate of a body is checked."""
 
 
 class ConnectionLimits:
-    """The limits of one server, and its connections. `max_body`: bytes of the largest body that is read to its end."""
+    """The limits of one server, and its connections. `max_body`: bytes of the largest body that is read to the end."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ConnectionLimits:
         log: logging.Logger,
     ) -> None:
         self.cut: Counter[str] = Counter(dict.fromkeys(get_args(Cut), 0))
-        """Connections cut since the start, by reason; from zero, so that the first is seen as a rise."""
+        """Connections cut since the start, by reason. All start at zero, so that the first one shows as a rise."""
         self.head_timeout, self.body_timeout, self.body_rate = head_timeout, body_timeout, body_rate
         self.clock, self._log = clock, log
         self.max_bytes = 2 * max_body + LARGEST_HEAD
@@ -72,10 +72,10 @@ class ConnectionLimits:
         self._open: set[Watched] = set()
         self._per_address: Counter[bytes] = Counter()
         self._full = False
-        """Whether all room was taken, and not much has come free since."""
+        """Whether all connections were taken, and few have become free since."""
 
     def protocol(self) -> type[HttpProtocol]:
-        """What uvicorn makes one of for each connection."""
+        """The class of which uvicorn makes one object per connection."""
         limits = self
 
         class Limited(Watched):
@@ -86,17 +86,17 @@ class ConnectionLimits:
 
     @property
     def open(self) -> int:
-        """How many there are now."""
+        """Number of open connections."""
         return len(self._open)
 
     async def run(self) -> None:
-        """Look at all connections, again and again, until cancelled."""
+        """Check all connections repeatedly, until cancelled."""
         while True:
             await asyncio.sleep(min(self.head_timeout, self.body_timeout) / 8)
             self.look()
 
     def look(self) -> None:
-        """Cut what has kept us waiting for too long."""
+        """Cut connections that have kept us waiting for too long."""
         now = self.clock()
         for connection in list(self._open):
             reason = connection.overdue(now)
@@ -107,7 +107,7 @@ class ConnectionLimits:
             self._log.info("connections are well below their limit again: %d of %d", len(self._open), self._max)
 
     def opened(self, connection: Watched) -> None:
-        """A new connection: it stays, or is cut at once, or another one makes room for it."""
+        """Take a new connection: it stays, or is cut at once, or others make room for it."""
         self._open.add(connection)
         network = connection.network
         if network is not None and self._max_per_address is not None:
@@ -129,11 +129,12 @@ class ConnectionLimits:
                 del self._per_address[network]
 
     def _make_room(self, newest: Watched) -> None:
-        """Cut the twentieth that has kept us waiting for longest: looking at all for each new one would be dear."""
+        """Cut the twentieth of all connections that has kept us waiting longest. Sorting all of them for each new one
+        would be expensive."""
         if not self._full:
             self._full = True
             self._log.warning(
-                "all %d connections are taken: those that have kept us waiting for longest are cut. "
+                "all %d connections are taken: those that have kept the service waiting longest are cut. "
                 "If they are honest, raise max_connections, and the limit of open files with it",
                 self._max,
             )
@@ -145,14 +146,14 @@ class ConnectionLimits:
             self.cut_off(newest, "no-room")
 
     def cut_off(self, connection: Watched, reason: Cut) -> None:
-        """Let go of it at once, and of what was to be sent to it."""
+        """Close a connection at once, and drop what was still to be sent to it."""
         self.cut[reason] += 1
         connection.let_go(answer=reason == "body-timeout")
         self.closed(connection)
 
 
 class Watched(HttpProtocol):
-    """uvicorn's connection, with what must be known of it to see that it keeps us waiting."""
+    """uvicorn's connection, with what is needed to see that it keeps us waiting."""
 
     def __init__(self, limits: ConnectionLimits, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -161,7 +162,8 @@ class Watched(HttpProtocol):
         self.since = 0.0
         self._seen: tuple[object, str] = (None, "head")
         self._taken, self._between = 0, True
-        """Bytes of the head or of the rest of a request, and whether we are between two requests."""
+        """Bytes received of the head or of the rest of a request, and whether the connection is between two requests.
+        """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
@@ -194,7 +196,7 @@ class Watched(HttpProtocol):
         super().send_400_response(msg)
 
     def let_go(self, *, answer: bool) -> None:
-        """End it, with an answer if it waits for one."""
+        """End the connection, with an answer if the sender waits for one."""
         if answer and not self.cycle.response_started:
             self.transport.write(_TOO_SLOW)
             self.transport.close()
@@ -203,21 +205,22 @@ class Watched(HttpProtocol):
 
     @property
     def _phase(self) -> str:
-        """What we wait for: the head of the next request, the rest of a body, the reader of an answer; or nothing."""
+        """What the connection keeps us waiting for: the head of the next request, the rest of a body, or that an answer
+        is read. "work" if it does not keep us waiting."""
         cycle = self.cycle
         if _is_over(cycle):
             return "head"
         return "body" if cycle.more_body else "answer" if self.flow.write_paused else "work"
 
     def waits(self, now: float) -> bool:
-        """Whether it keeps us waiting, `since` when as far as we have seen."""
+        """Whether the connection keeps us waiting. `since` is when that was first seen."""
         seen = (self.cycle, self._phase)
         if seen != self._seen:
             self._seen, self.since = seen, now
         return seen[1] != "work"
 
     def overdue(self, now: float) -> Cut | None:
-        """The reason to cut it, if there is one."""
+        """The reason to cut the connection, if there is one."""
         if not self.waits(now):
             return None
         limits, phase = self._limits, self._phase
@@ -228,5 +231,5 @@ class Watched(HttpProtocol):
 
 
 def _is_over(cycle: Any) -> bool:
-    """Whether a request is answered and has arrived whole: one that was refused may still be arriving."""
+    """Whether a request is answered and has arrived completely: a refused one may still be arriving."""
     return cycle is None or (cycle.response_complete and not cycle.more_body)

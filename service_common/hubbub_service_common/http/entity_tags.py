@@ -1,4 +1,4 @@
-"""Entity tags: a short name for an answer's bytes, by which a caller who has them already is told so.
+"""Entity tags: short names for an answer's bytes, so that a caller that has them already need not fetch them again.
 
 The tags are strong: two answers with the same tag have the same bytes.
 """
@@ -23,13 +23,13 @@ def tag_of_bytes(raw: bytes) -> str:
 
 
 def tag_of_basis(*basis: object) -> str:
-    """The tag of whatever follows from `basis` by this version of the software: known before the bytes are made."""
+    """The tag of the answer that this version of the software makes from `basis`: known before the bytes are made."""
     text = json.dumps([hubbub.__version__, *basis], sort_keys=True, separators=(",", ":"))
     return tag_of_bytes(text.encode())
 
 
 def is_known(current: str, if_none_match: str | None) -> bool:
-    """Whether the caller has this answer already, by the weak comparison that If-None-Match asks for (RFC 9110)."""
+    """Whether the caller already has this answer, by the weak comparison that If-None-Match calls for (RFC 9110)."""
     if if_none_match is None:
         return False
     return if_none_match.strip() == "*" or current in _TAG.findall(if_none_match)

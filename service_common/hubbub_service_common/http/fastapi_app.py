@@ -1,4 +1,4 @@
-"""FastAPI as the services use it: every error is a problem document, and nothing tells of requests."""
+"""FastAPI as the services use it: every error is a problem document, and requests leave no traces or logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def create_api(title: str, handlers: ProblemHandlers, made: type[A], **options: 
     """An API of this title and class. `options` are the framework's own."""
     api = made(
         title=title,
-        docs_url=None,  # the pages would load their scripts from elsewhere; /openapi.json is served
+        docs_url=None,  # those pages would load scripts from other sites; /openapi.json is served
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # spans would carry addresses and headers
         **options,

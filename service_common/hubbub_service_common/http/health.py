@@ -1,8 +1,8 @@
-"""/healthz and /readyz: whether the process answers, and whether it could do its work now. Both services answer alike.
+"""/healthz and /readyz: whether the process answers, and whether it can do its work now. The same for both services.
 
-A service is ready when each of its named checks finds nothing wrong. To add one, give it a name in the service's
-`health_of`; the answer, its status and the documents for readers follow from that. A warning is told in the same answer
-and leaves the service ready: all of its processes would be taken out of service at once otherwise.
+A service is ready when each of its named checks finds nothing wrong. To add a check, name it in the service's
+`health_of`; the answer, its status and the documentation follow from that. A warning is in the same answer and leaves
+the service ready: otherwise all of its processes would be taken out of service at once.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from hubbub_service_common.storage.kinds import StorageError
 __all__ = ["READY", "Check", "Health", "Reason", "Warn", "add_health"]
 
 Check: TypeAlias = Callable[[], Coroutine[Any, Any, str | None]]
-"""Finds what is wrong, in words that anyone may read; or None. It is asked once at a time, for some seconds."""
+"""Returns what is wrong, in words that anyone may read, or None. It runs once at a time, with a limit of seconds."""
 Warn: TypeAlias = Callable[[], str | None]
-"""What is wrong and does not keep the service from its work; or None. It waits for nothing."""
+"""Returns what is wrong but does not stop the service from working, or None. It waits for nothing."""
 READY: dict[str, Any] = {"ok": True}
 """The answer when all is well. When it is not, the problem document has `ok` false, and `reasons`."""
 _RETRY_SECONDS = 2
@@ -41,14 +41,14 @@ _SCHEMA = {
 
 
 class Reason(NamedTuple):
-    """What is wrong: the check or the warning that says so, and what it found."""
+    """What is wrong: the name of the check or warning, and what it found."""
 
     name: str
     detail: str
 
 
 class Health:
-    """What a service says of its health. `meaning`: when it is ready, in words."""
+    """The health of a service. `meaning`: what being ready means, in words."""
 
     def __init__(
         self,
@@ -62,12 +62,12 @@ class Health:
         self._asked: dict[str, OneQuestion[str | None]] = {name: OneQuestion(patience) for name in checks}
 
     async def reasons(self) -> list[Reason]:
-        """What is wrong now, in the order of the checks; nothing when it is ready."""
+        """What is wrong now, in the order of the checks; empty if the service is ready."""
         found = await asyncio.gather(*(self._ask(name) for name in self._checks))
         return [Reason(name, detail) for name, detail in zip(self._checks, found, strict=True) if detail]
 
     async def ready(self) -> dict[str, Any]:
-        """The answer, with what is warned of; Refused with all reasons if it is not ready."""
+        """The answer, with all warnings; Refused with all reasons if the service is not ready."""
         told: dict[str, Any] = {}
         if warnings := [Reason(name, detail) for name, warn in self._warnings.items() if (detail := warn())]:
             told["warnings"] = [warning._asdict() for warning in warnings]
@@ -87,14 +87,14 @@ class Health:
             return await self._asked[name].answer(self._checks[name])
         except TookTooLong:
             return f"the check of the {name} takes too long"
-        except StorageError:  # its text is for the log, where the service has put it
+        except StorageError:  # its text is only for the log, where the service has written it
             return "the storage can't be read or written now"
 
 
 def add_health(api: FastAPI, health: Health, *refusals: str, tags: list[str | Enum] | None = None) -> None:
-    """Both routes. `refusals`: what else the listener that they are on refuses for."""
+    """Add both routes. `refusals`: other reasons for which their listener refuses requests."""
     fine: dict[int | str, dict[str, Any]] = {
-        200: {"description": "It is.", "content": {"application/json": {"schema": _SCHEMA, "example": READY}}}
+        200: {"description": "All is well.", "content": {"application/json": {"schema": _SCHEMA, "example": READY}}}
     }
 
     @api.get(
@@ -107,7 +107,7 @@ def add_health(api: FastAPI, health: Health, *refusals: str, tags: list[str | En
         "/readyz",
         tags=tags,
         description=f"{health.meaning} If not, `reasons` in the problem document lists the name and detail of each "
-        "check that failed. `warnings` lists what is wrong and does not keep it from its work, ready or not.",
+        "check that failed. `warnings` lists what is wrong but does not stop the service from working, ready or not.",
         responses={**fine, **problem_answers("not-ready", *refusals)},
     )
     async def readyz() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The sockets that a service listens on, open before anything else is: a port that is taken ends the start at once."""
+"""Listeners: the sockets that a service listens on. They open first, so that a taken port ends the start at once."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _ADMIN_CONNECTIONS = 40
 
 
 class Listener(NamedTuple):
-    """A socket that listens, and how it is served."""
+    """A listening socket, and how it is served."""
 
     socket: socket.socket
     limits: ConnectionLimits
     certificate: Certificate | None = None
     tokens: Tokens | None = None
-    """Who may ask here; None: everyone."""
+    """Callers need one of these; None: every caller is let in."""
 
     def config(self, app: ASGIApp, *, shutdown_timeout: int, lifespan: Literal["on", "off"] = "off") -> uvicorn.Config:
-        """How uvicorn serves an application here."""
+        """uvicorn's configuration for an application here."""
         return server_config(
             app,
             http=self.limits.protocol(),
@@ -56,10 +56,10 @@ def listening(
     max_per_address: int | None = None,
     reuse_port: bool = False,
 ) -> Iterator[list[Listener]]:
-    """The public listener and, where it is set, the admin listener, until the block ends.
+    """The public listener and, if it is set, the admin listener, until the block ends.
 
-    InvalidParameter if one can't be had. `max_body`: bytes of the largest body; `other_files`: descriptors that are no
-    connection of the public listener.
+    InvalidParameter if one can't be opened. `max_body`: bytes of the largest body. `other_files`: descriptors for
+    everything but connections to the public listener.
     """
 
     def limits(most: int, per_address: int | None) -> ConnectionLimits:

@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457): the one place where a refusal becomes an answer, whichever way it leaves."""
+"""Problem documents (RFC 9457): the one place where a refusal becomes an HTTP answer."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["BEARER", "NOT_HTTP", "ProblemDocument", "ProblemHandlers", "problem_answers", "send_problem"]
 
 BEARER = "Bearer"
-"""What a caller without a valid token is asked for."""
+"""The challenge to a caller without a valid token."""
 _BY_STATUS = {404: "not-found", 405: "method-not-allowed", 413: "too-large", 415: "unsupported-media-type"}
 _DETAILS = {
     404: "there is nothing at this address: see /openapi.json for what is here",
-    405: "see Allow for what this address takes",
+    405: "see the Allow header for the methods that this address takes",
 }
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -43,7 +43,7 @@ _SCHEMA: dict[str, Any] = {
 
 
 class ProblemDocument:
-    """A refusal as it is answered: a status, headers and a body. Nobody on the way may keep it."""
+    """A refusal as an HTTP answer: status, headers and body. No cache may keep it."""
 
     def __init__(self, status: int, document: Mapping[str, object], headers: Mapping[str, str]) -> None:
         self.status, self.body = status, json.dumps(document).encode()
@@ -56,7 +56,7 @@ class ProblemDocument:
 
     @classmethod
     def of(cls, refused: Refused, *, challenge: str = BEARER, allow: str | None = None) -> ProblemDocument:
-        """`challenge`: what an unauthorized caller is asked for; `allow`: the methods that the address takes."""
+        """`challenge`: for an unauthorized caller. `allow`: the methods that the address takes."""
         refusal, headers = refused.refusal, dict[str, str]()
         if refused.retry_after is not None:
             headers["retry-after"] = str(refused.retry_after)
@@ -71,13 +71,13 @@ class ProblemDocument:
         return Response(self.body, self.status, self.headers)
 
     async def send(self, send: Send, *, close: bool = False) -> None:
-        """As ASGI messages. `close`: end the connection, since a body may follow that nobody reads."""
+        """Send it as ASGI messages. `close`: end the connection, since a body may follow that is not read."""
         headers = [(name.encode(), value.encode()) for name, value in self._headers(close)]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body})
 
     def raw(self) -> bytes:
-        """As the bytes of an HTTP/1.1 answer after which the connection ends; dated, as every answer is."""
+        """The bytes of an HTTP/1.1 answer that ends the connection. It has a Date, like every answer."""
         lines = [f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}", f"date: {formatdate(usegmt=True)}"]
         lines += [f"{name}: {value}" for name, value in self._headers(close=True)]
         return "\r\n".join([*lines, "", ""]).encode() + self.body
@@ -88,22 +88,22 @@ class ProblemDocument:
 
 NOT_HTTP = ProblemDocument(
     400,
-    {"type": "about:blank", "title": "Bad Request", "status": 400, "detail": "this is not a request of HTTP/1.1"},
+    {"type": "about:blank", "title": "Bad Request", "status": 400, "detail": "this is not an HTTP/1.1 request"},
     {},
 )
-"""For what no request can be made out of."""
+"""For bytes that are not a request."""
 
 
 async def send_problem(send: Send, refused: Refused, *, close: bool = True, allow: str | None = None) -> None:
-    """Answer without the framework. `close` and `allow` are those of `ProblemDocument`."""
+    """Answer without the framework. `close` and `allow`: see `ProblemDocument`."""
     await ProblemDocument.of(refused, allow=allow).send(send, close=close)
 
 
 class ProblemHandlers:
-    """Makes a framework answer every error with a problem document, and repeat nothing of a request in the log.
+    """Makes the framework answer every error with a problem document, and log nothing of a request.
 
-    `challenge`: what an unauthorized caller is asked for; `refused` is told of each refusal; `missing` may have a page
-    for people who look for something that is not there.
+    `challenge`: for an unauthorized caller. `refused`: called with each refusal. `missing`: may return a page for
+    people who look for something that does not exist.
     """
 
     def __init__(
@@ -117,14 +117,14 @@ class ProblemHandlers:
         self._log, self._challenge, self._refused, self._missing = log, challenge, refused, missing
 
     def attach(self, api: FastAPI) -> None:
-        """Handle all that can be raised behind this framework."""
+        """Handle everything that can be raised behind the framework."""
         api.add_exception_handler(Refused, self._on_refused)
         api.add_exception_handler(RequestValidationError, self._on_validation)
         api.add_exception_handler(HTTPException, self._on_framework)
         api.add_exception_handler(Exception, self._on_bug)
 
     def answer(self, refused: Refused, allow: str | None = None) -> Response:
-        """A refusal, counted and answered."""
+        """Count a refusal, and answer it."""
         self._refused(refused)
         return ProblemDocument.of(refused, challenge=self._challenge, allow=allow).response()
 
@@ -134,12 +134,12 @@ class ProblemHandlers:
 
     async def _on_validation(self, _request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # noqa: S101  registered for no other
-        # where and why, never the value that was sent
+        # the field and the reason, never the value that was sent
         found = "; ".join(f"{fault['loc'][-1]}: {fault['msg']}" for fault in error.errors())
         return self.answer(Refused("invalid-query", found))
 
     async def _on_framework(self, request: Request, error: Exception) -> Response:
-        """The framework's own refusals under our names; nothing of the request is repeated."""
+        """Answer the framework's own refusals under our names. Nothing of the request is repeated."""
         assert isinstance(error, HTTPException)  # noqa: S101  registered for no other
         status = error.status_code
         if status == 404 and (page := self._missing(request)) is not None:
@@ -154,7 +154,7 @@ class ProblemHandlers:
 
 
 def problem_answers(*names: str, schema: Mapping[str, Any] = _SCHEMA) -> dict[int | str, dict[str, Any]]:
-    """What a route that refuses under these names answers then, for its OpenAPI description: by status."""
+    """By status: the OpenAPI description of a route's refusals under these names."""
     found: dict[int | str, dict[str, Any]] = {}
     for refusal in (REFUSALS[name] for name in names):
         answer = found.setdefault(

@@ -1,4 +1,4 @@
-"""uvicorn as the services run it: nothing about requests is logged, and it stops when we say so."""
+"""uvicorn as the services run it: it logs nothing about requests, and the service decides when it stops."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ __all__ = ["HttpProtocol", "Server", "listen", "run", "serve_together", "server_
 
 _BACKLOG = 2_048
 _ONLY_TLS = ("strict-transport-security", "max-age=31536000")
-"""An analyst's browser sends a password: after the first visit it never asks this name without TLS, for a year."""
+"""An analyst's browser sends a password: for a year after each visit it uses only TLS for this name."""
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    """Do this work in an event loop of its own."""
-    import uvloop  # here, since tests load this module where there is another loop
+    """Do this work in a new event loop."""
+    import uvloop  # here, since tests load this module under another loop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(work)
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """uvicorn's, but what is not HTTP is answered with a problem document, too, and a peer may leave at any time."""
+    """uvicorn's protocol, except that bytes that are not HTTP also get a problem document, and a peer may leave at any
+    time."""
 
     _in_work: RequestResponseCycle | None = None
 
@@ -47,8 +48,8 @@ class HttpProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """uvicorn tells only the newest request that the peer has left. If that one was sent ahead, the one in work
-        would write to a closed connection, and the error would look like one of ours."""
+        """Tell the request in progress that the peer has left. uvicorn tells only the newest one: if that was sent
+        ahead, the one in progress would write to a closed connection, and the error would look like a bug of ours."""
         cycle = self._in_work
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
@@ -68,7 +69,7 @@ def server_config(
     shutdown_timeout: int = 10,
     certificate: Certificate | None = None,
 ) -> uvicorn.Config:
-    """The options of every server here; the benchmark uses them for the application that does nothing, too."""
+    """The options of every server here. The benchmark also uses them, for an application that does nothing."""
     config = uvicorn.Config(
         app,
         loop="none",
@@ -76,12 +77,12 @@ def server_config(
         ws="none",
         lifespan=lifespan,
         interface="asgi3",
-        # Who asked for what is exactly what must not be written down.
+        # Who asked for what must not be logged.
         access_log=False,
         log_config=None,
         log_level="error",
         server_header=False,
-        # It would let anyone on this machine claim another address.
+        # This would let anyone on this machine claim another address.
         proxy_headers=False,
         timeout_graceful_shutdown=shutdown_timeout,
         ssl_certfile=certificate.chain if certificate else None,
@@ -94,9 +95,9 @@ def server_config(
 
 
 def listen(host: str, port: int, *, reuse_port: bool = False, setting: str = "port") -> socket.socket:
-    """A socket that listens; InvalidParameter when the address can't be had. `setting`: where the port comes from.
+    """A listening socket; InvalidParameter if the address can't be used. `setting`: the setting of the port.
 
-    A name that has several addresses, such as localhost, means the first one of IPv4.
+    For a name with several addresses, such as localhost, the first IPv4 address is used.
     """
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -114,12 +115,12 @@ def listen(host: str, port: int, *, reuse_port: bool = False, setting: str = "po
 
 
 class Server(uvicorn.Server):
-    """uvicorn without its own signal handlers, which end the process before the storage is closed."""
+    """uvicorn without its own signal handlers, which would end the process before the storage is closed."""
 
     def __init__(
         self, config: uvicorn.Config, listener: socket.socket, ready: Callable[[str], None] = lambda _address: None
     ) -> None:
-        """`ready` is told the address once requests are answered."""
+        """`ready` is called with the address once requests are answered."""
         super().__init__(config)
         self._listener, self._ready = listener, ready
 
@@ -133,7 +134,7 @@ class Server(uvicorn.Server):
         await self.serve([self._listener])
 
     def stop(self) -> None:
-        """Finish what is in work. Asked a second time: do not wait for that."""
+        """Finish requests in progress, then stop. On a second call, do not wait for them."""
         self.force_exit = self.should_exit
         self.should_exit = True
 
@@ -148,14 +149,15 @@ class Server(uvicorn.Server):
 
 
 async def serve_together(servers: Sequence[Server], *jobs: Coroutine[None, None, None]) -> None:
-    """Serve until SIGTERM or SIGINT, with the jobs beside it. One that ends ends all, so that a supervisor sees it."""
+    """Serve until SIGTERM or SIGINT, and run the jobs meanwhile. If any server or job ends, all end, so that a
+    supervisor notices."""
 
     def stop() -> None:
         for server in servers:
             server.stop()
 
     def end_all(_ended: object) -> None:
-        """One that ends ends all, and cuts nothing short: only a second signal does."""
+        """End all servers, but cut nothing short: only a second signal does."""
         for server in servers:
             server.should_exit = True
 
@@ -164,7 +166,7 @@ async def serve_together(servers: Sequence[Server], *jobs: Coroutine[None, None,
     for task in [*tasks, *serving]:
         task.add_done_callback(end_all)
     try:
-        with stopping(stop):  # a second signal does not wait for what is in work
+        with stopping(stop):  # a second signal does not wait for requests in progress
             ended: list[BaseException | None] = await asyncio.gather(*serving, return_exceptions=True)
     finally:
         for task in tasks:

@@ -1,4 +1,4 @@
-"""Who may call: tokens kept as hashes and compared in constant time; two of a kind are valid during rotation."""
+"""Bearer tokens: kept as hashes and compared in constant time. Two of a kind are valid during a rotation."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _HASHED = re.compile(f"{_DIGEST}([0-9a-fA-F]{{64}})")
 
 
 class Tokens:
-    """The tokens of one kind of caller. With none configured, everyone is let in."""
+    """The tokens of one kind of caller. With none configured, every caller is let in."""
 
     def __init__(self, tokens: Iterable[str]) -> None:
         self._digests = tuple(_digest(token) for token in tokens)
 
     @classmethod
     def of(cls, *given: SecretStr | None) -> Tokens:
-        """Those of these settings that are set."""
+        """The tokens among these settings that are set."""
         return cls(token.get_secret_value() for token in given if token is not None)
 
     def __bool__(self) -> bool:
@@ -42,7 +42,7 @@ class Tokens:
         if not self._digests:
             return
         presented = hashlib.sha256(_presented(authorization or "", basic=basic)).digest()
-        # every token is compared, so that the time taken does not tell which one was near
+        # every token is compared, so that the time taken does not tell which one matched
         if not sum(hmac.compare_digest(presented, known) for known in self._digests):
             raise Refused("unauthorized", "send `Authorization: Bearer TOKEN` with a token that is valid here")
 
@@ -50,8 +50,8 @@ class Tokens:
 def _digest(token: str) -> bytes:
     if hashed := _HASHED.fullmatch(token):
         return bytes.fromhex(hashed[1])
-    if token.startswith(_DIGEST):  # taken as a token, it would let in only callers who know the digest
-        raise InvalidParameter(f"behind {_DIGEST} stand the 64 hexadecimal digits of the token's digest")
+    if token.startswith(_DIGEST):  # as a plain token, it would let in only callers that send the digest
+        raise InvalidParameter(f"after {_DIGEST} come the 64 hexadecimal digits of the token's digest")
     return hashlib.sha256(_plain(token).encode()).digest()
 
 
@@ -64,7 +64,7 @@ def _plain(token: str) -> str:
 
 
 def _presented(authorization: str, *, basic: bool) -> bytes:
-    """The token in a header: all of a bearer token, or the password of HTTP Basic where that is allowed."""
+    """The token in a header: the bearer token, or the password of HTTP Basic where that is allowed."""
     scheme, _, value = authorization.partition(" ")
     if scheme.lower() == "bearer":
         return value.strip().encode("utf-8", "surrogateescape")
@@ -86,19 +86,19 @@ def _to_present(given: SecretStr | None, info: ValidationInfo) -> SecretStr | No
     if given is not None:
         token = _not_empty(given, info)
         if token.startswith(_DIGEST):
-            raise InvalidParameter("another service wants to see the token, and not its digest: write the token itself")
+            raise InvalidParameter("the other service expects the token, not its digest: write the token itself")
         _plain(token)
     return given
 
 
 def _not_empty(given: SecretStr, info: ValidationInfo) -> str:
-    """An empty one must not mean that everybody may call."""
+    """The token, refused if it is empty: that must not mean that every caller is let in."""
     if not given:
         raise InvalidParameter(f"it is empty: set {info.field_name} to a token, or leave it out")
     return given.get_secret_value()
 
 
 AcceptedToken = Annotated[SecretStr | None, AfterValidator(_accepted)]
-"""A setting: a token that callers show, or `sha256:` and its digest; None where there is none."""
+"""A setting: a token that callers send, or `sha256:` and its digest; None if there is none."""
 PresentedToken = Annotated[SecretStr | None, AfterValidator(_to_present)]
-"""A setting: a token that we show to others; None where there is none."""
+"""A setting: a token that this service sends to the other one; None if there is none."""

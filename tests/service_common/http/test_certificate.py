@@ -190,7 +190,7 @@ def test_a_half_written_pair_is_left_alone_and_said_once_until_it_is_whole(
 
 def test_files_that_cannot_be_used_at_the_start_are_an_error_that_names_them(site: Site) -> None:
     site.key.write_bytes(site.issue()[1].read_bytes())
-    with pytest.raises(InvalidParameter, match=f"can't speak TLS with {site.chain} and {site.key}: .*mismatch"):
+    with pytest.raises(InvalidParameter, match=f"can't serve TLS with {site.chain} and {site.key}: .*mismatch"):
         server_config(app, certificate=Certificate(site.chain, site.key, LOG))
     site.key.unlink()
     with pytest.raises(InvalidParameter, match=f"{site.key}: No such file"):

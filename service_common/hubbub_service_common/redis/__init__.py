@@ -1,1 +1,1 @@
-"""Redis as both services use it: one client, one durability check, one rewrite of files after a deletion."""
+"""Redis for both services: a client, a check of durability, and the rewrite of files after a deletion."""

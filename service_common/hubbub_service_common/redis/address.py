@@ -1,11 +1,12 @@
-"""The address of a Redis: one server or a cluster, with or without TLS, user and password.
+"""Address of a Redis: one server or a cluster, with or without TLS, user and password.
 
     redis://user:password@host:6379/0        one server
     rediss://...                             the same with TLS
     redis+cluster://host:6379                one node of a cluster, which names the others
     rediss+cluster://...                     the same with TLS
 
-Options behind a `?` are those of redis-py's connections for time and TLS, such as `ssl_ca_certs` or `socket_timeout`.
+Options after a `?` are those of redis-py's connections for timeouts and TLS, such as `ssl_ca_certs` or
+`socket_timeout`.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ Node: TypeAlias = tuple[str, int]
 
 _TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
 _TAKEN = {*_TIMEOUTS, "client_name", "db", "password", "socket_keepalive", "socket_read_size", "username"}
-"""Options that may be given, beside those of TLS. Others can't be written in an address, change what an answer looks
-like, or send a command twice behind our back."""
+"""Options that may be given, beside those of TLS. Other options can't be written in an address, change what an answer
+looks like, or send a command twice without our knowledge."""
 _MALFORMED = "the address of Redis is malformed: write redis://user:password@host:port/0"
 
 
 @dataclass(frozen=True)
 class Address:
-    """What connections need to know. Nothing that it shows or raises holds a credential."""
+    """What a connection needs. Neither its repr nor its errors contain a credential."""
 
     first: Node
-    """The server, or the node of a cluster that is asked first."""
+    """The server, or the cluster node that is asked first."""
     cluster: bool
     connection: Any = field(repr=False)
     """The class of its connections."""
@@ -46,7 +47,8 @@ class Address:
 
     @classmethod
     def parse(cls, url: str, timeout: float) -> Address:
-        """StorageError names the option that is wrong. `timeout`: seconds to connect and to answer, if it says none."""
+        """Parse an address; StorageError names a wrong option. `timeout`: seconds to connect and to answer, unless the
+        address gives its own."""
         scheme, _, rest = url.partition("://")
         plain = f"{scheme.removesuffix('+cluster')}://{rest}"
         try:
@@ -70,7 +72,7 @@ class Address:
         return address
 
     def connect(self, node: Node) -> Any:
-        """A connection to one server, made and not opened."""
+        """A connection to one server, not opened yet."""
         return self.connection(host=node[0], port=node[1], **self.options)
 
 
@@ -83,4 +85,4 @@ def _refuse_unknown_options(url: str) -> None:
             raise StorageError(f"the address of Redis has the option {name}, which can't be set: leave it out")
         if name not in known or not name.isidentifier():
             shown = name if name.isidentifier() and len(name) <= 40 else "that has no known name"
-            raise StorageError(f"the address of Redis has an option {shown} behind its ?: redis-py knows none like it")
+            raise StorageError(f"the address of Redis has an option {shown} after its ?: redis-py has no such option")

@@ -1,4 +1,4 @@
-"""Commands and Lua scripts as values: what is sent to Redis, and to whom."""
+"""Redis commands and Lua scripts as values: what is sent, and to which server."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Part: TypeAlias = bytes | str | int | float
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One command for the server that has `key`."""
+    """One command, for the server that has `key`."""
 
     key: bytes
     parts: tuple[Part, ...]
     in_full: tuple[Part, ...] = ()
-    """The same with the script's text, for a server that does not know the script yet."""
+    """The same call with the script's text, for a server that does not know the script yet."""
 
 
 @dataclass(frozen=True)
@@ -45,5 +45,5 @@ def command(name: str, key: bytes, *rest: Part) -> Call:
 
 
 def script_text(package: str, name: str) -> bytes:
-    """The text of a script in the folder `lua` of a package."""
+    """The text of a script in a package's folder `lua`."""
     return (files(package) / "lua" / f"{name}.lua").read_bytes()

@@ -1,9 +1,9 @@
-"""Connections to one Redis server or to the nodes of a cluster, for any number of threads.
+"""Redis client for one server or the nodes of a cluster, for any number of threads.
 
 The calls of one `run` go to their nodes together and are answered together. With `replicas`, a write fails unless that
 many replicas have it (confirmation.py). refusals.py says which refusals are followed, waited out or raised. Errors are
 StorageError, and show neither what was sent nor a credential. docs/design/redis-client.md says why this is not
-redis-py's own client for clusters.
+redis-py's own cluster client.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from hubbub_service_common.storage.kinds import StorageAway, StorageError, Stora
 __all__ = ["Node", "RedisClient"]
 
 _HOPS = 4
-"""How often calls are sent on at once, to another node or with the text of a script. From then on there are pauses:
-while a replica takes over, nodes send us to each other."""
+"""How many times calls are redirected without a pause, to another node or with a script's text. After that there are
+pauses: while a replica takes over, nodes redirect us to each other."""
 _SHORTEST, _LONGEST = 0.02, 0.4
-"""Seconds between two attempts at what may soon be possible, from and to."""
+"""Shortest and longest pause in seconds between two attempts at a call that may soon succeed."""
 _CLUSTER = "write redis+cluster:// (or rediss+cluster://) in its address"
 
 
@@ -42,27 +42,27 @@ class _Item:
     at: int
     call: Call
     node: Node | None = None
-    """Where it must go, whatever the map of slots says."""
+    """The node that it must go to, regardless of the slot map."""
     asking: bool = False
     done: bool = False
 
 
 @dataclass(slots=True)
 class _Round:
-    """What came of sending calls once."""
+    """The result of sending calls once."""
 
     failed: list[StorageError] = field(default_factory=list)
     """Refused for good."""
     broken: list[StorageError] = field(default_factory=list)
-    """No answer: it may have been done."""
+    """No answer: the call may have been done."""
     unsent: list[StorageError] = field(default_factory=list)
-    """A node could not be reached at all: nothing was sent there."""
+    """The node could not be reached: nothing was sent there."""
     later: list[StorageError] = field(default_factory=list)
     """Refused for now."""
 
 
 class RedisClient:
-    """`url` as address.py has it. `patience`: seconds for which a call is tried again that a server refuses for now.
+    """`url`: see address.py. `patience`: seconds for which a call that a server refuses for now is tried again.
 
     `timeout`: seconds to connect, and to wait for an answer.
     """
@@ -71,7 +71,7 @@ class RedisClient:
         self._address = Address.parse(url, timeout)
         self.cluster, self.first = self._address.cluster, self._address.first
         self.replicas, self._patience = replicas, patience
-        self.wait_milliseconds = int(self._address.options["socket_timeout"] * 500)  # an answer comes in time
+        self.wait_milliseconds = int(self._address.options["socket_timeout"] * 500)  # the answer comes in time
         self._lock, self._closed = Lock(), False
         self._idle: dict[Node, list[Any]] = {}
         self._slots = SlotMap(self.first, self.ask)
@@ -80,10 +80,10 @@ class RedisClient:
         return f"{type(self).__name__}({self.first[0]}:{self.first[1]})"
 
     def run(self, calls: Sequence[Call], *, write: bool = True, again: bool = True) -> list[Any]:
-        """The answers, in order; those for one node are worked on in order.
+        """The answers, in order. Calls for one node are executed in order.
 
-        `again`: may be sent a second time where the connection broke before the answer. What a server refused, or a
-        node that could not be reached, was not done and is sent again in any case.
+        `again`: whether calls may be sent a second time if the connection broke before the answer. Calls that a server
+        refused, or whose node could not be reached, were not done and are sent again in any case.
         """
         answers: list[Any] = [None] * len(calls)
         todo = [_Item(at, call) for at, call in enumerate(calls)]
@@ -101,7 +101,7 @@ class RedisClient:
             if todo and not waiting:
                 hops += 1
                 if hops > _HOPS:
-                    waiting = [StorageAway("Redis sends us from node to node without end")]
+                    waiting = [StorageAway("Redis redirects us from node to node without end")]
             if waiting:
                 pause = backoff(pauses, first=_SHORTEST, longest=_LONGEST, entropy=os.urandom)
                 if time.monotonic() + pause > until:
@@ -117,7 +117,7 @@ class RedisClient:
         return self.run([call], write=write, again=again)[0]
 
     def ask(self, node: Node, *parts: Part) -> Any:
-        """One command for one node, whatever its keys, sent once."""
+        """One command for one node, whatever its keys. It is sent once."""
         answers: list[Any] = [None]
         item = _Item(0, Call(b"", parts), node)
         said = self._round([item], answers, write=False, careful=True)
@@ -132,12 +132,12 @@ class RedisClient:
         return self._slots.primaries()
 
     def info(self, node: Node, section: str) -> dict[str, str]:
-        """What a server says of itself."""
+        """A section of a server's INFO."""
         lines = self.ask(node, "INFO", section).decode().splitlines()
         return dict(line.split(":", 1) for line in lines if ":" in line)
 
     def close(self) -> None:
-        """Nothing may be asked any more; calls under way end as they would."""
+        """Close idle connections. No new call may be made; running calls end normally."""
         with self._lock:
             self._closed = True
             idle = [connection for free in self._idle.values() for connection in free]
@@ -146,16 +146,16 @@ class RedisClient:
             connection.disconnect()
 
     def _round(self, items: list[_Item], answers: list[Any], write: bool, *, careful: bool) -> _Round:
-        """Send each to its node, then read every answer: one that is left unread would be taken for the next one's.
+        """Send each call to its node, then read every answer: an unread one would be taken for the next call's.
 
-        `careful`: look first whether a connection was cut while it was idle, since we can't send twice.
+        `careful`: first check whether a connection was cut while it was idle, since the calls can't be sent twice.
         """
         said = _Round()
         by_node: dict[Node, list[_Item]] = {}
         for item in items:
             node = item.node or (self._slots.owner(item.call.key) if self.cluster else self.first)
             if node is None:
-                said.later.append(StorageAway("a part of the Redis cluster is down: nobody has its slots"))
+                said.later.append(StorageAway("a part of the Redis cluster is down: no node has its slots"))
                 self._slots.forget()
             else:
                 by_node.setdefault(node, []).append(item)
@@ -167,12 +167,12 @@ class RedisClient:
             while sent:
                 self._receive(*sent.pop(0), answers, write, said)
         finally:
-            for _, _, connection in sent:  # interrupted: what comes there is nobody's answer
+            for _, _, connection in sent:  # interrupted: these answers will not be read
                 connection.disconnect()
         return said
 
     def _send(self, node: Node, items: list[_Item], write: bool, said: _Round, *, careful: bool) -> Any:
-        """The connection on which the answers will come; None if there is none."""
+        """The connection on which the answers will come; None if sending failed."""
         commands: list[tuple[Part, ...]] = []
         for item in items:
             commands += [("ASKING",), item.call.parts] if item.asking else [item.call.parts]
@@ -180,12 +180,12 @@ class RedisClient:
             commands += questions(self.replicas, self.wait_milliseconds)
         connection = self._take(node, careful=careful)
         try:
-            connection.connect()  # nothing happens where it is connected
+            connection.connect()  # does nothing if it is connected
         except exceptions.AuthenticationError as error:
             said.failed.append(StorageError(describe(error)))
             return None
         except (exceptions.RedisError, OSError) as error:
-            self._slots.distrust(node)  # it may be gone for good
+            self._slots.distrust(node)  # the node may be gone for good
             for item in items:
                 item.node, item.asking = item.node if self._is_pinned(item) else None, False
             said.unsent.append(_failure(error))
@@ -221,7 +221,7 @@ class RedisClient:
             connection.disconnect()
             self._slots.distrust(node)
             if write and self.replicas:
-                for item in items:  # none was confirmed, since that comes last
+                for item in items:  # none was confirmed, since the confirmation comes last
                     item.done = False
             said.broken.append(_failure(error))
             return
@@ -233,10 +233,10 @@ class RedisClient:
             said.failed.append(unconfirmed)
 
     def _refused(self, node: Node, item: _Item, error: Exception, said: _Round) -> bool:
-        """Have the call sent as its refusal asks for; whether the connection is of no more use."""
+        """Prepare the call to be sent again as its refusal asks. Returns whether the connection must be closed."""
         rule = rule_of(error)
         pinned, named = self._is_pinned(item), None
-        if isinstance(error, exceptions.AskError):  # MOVED is one, too
+        if isinstance(error, exceptions.AskError):  # includes MOVED
             named = host_of(error.host, node), int(error.port)
         if rule.action == "in-full" and item.call.in_full:
             item.call = Call(item.call.key, item.call.in_full)
@@ -260,7 +260,7 @@ class RedisClient:
         return item.node is not None and not item.asking
 
     def _take(self, node: Node, *, careful: bool) -> Any:
-        """A connection for us alone."""
+        """A connection for the caller alone."""
         with self._lock:
             if self._closed:
                 raise StorageError("the storage was closed")
@@ -271,7 +271,7 @@ class RedisClient:
         if not careful:
             return connection
         try:
-            stale = connection.can_read(0)  # it was cut, or has an answer that nobody waits for
+            stale = connection.can_read(0)  # it was cut, or has an answer that no call waits for
         except (exceptions.RedisError, OSError):
             stale = True
         if stale:
@@ -279,7 +279,7 @@ class RedisClient:
         return connection
 
     def _give_back(self, node: Node, connection: Any, *, reconnect: bool) -> None:
-        """Of no more use are those to a node that was demoted, and those to nodes that left the cluster."""
+        """Keep a connection for later. Connections to a demoted node, or to nodes that left the cluster, are closed."""
         with self._lock:
             self._idle.setdefault(node, []).append(connection)
             gone = {node} if reconnect or self._closed else set[Node]()
@@ -291,7 +291,7 @@ class RedisClient:
 
 
 def _failure(error: Exception) -> StorageError:
-    """A connection that could not be made, or broke: the server is away, unless it refused us and will again."""
+    """The error for a connection that could not be made or broke: StorageAway, unless the server refused for good."""
     refused = isinstance(error, exceptions.AuthenticationError)
     refused |= isinstance(error, REFUSALS) and not rule_of(error).passes
     return (StorageError if refused else StorageAway)(describe(error))

@@ -1,4 +1,4 @@
-"""Whether replicas have what was written, on the connection that wrote it.
+"""Confirmation that replicas have a write, on the connection that made it.
 
 Up to Redis 7.0, WAIT waits for everything that the server has written. From 7.2 on it waits only for what this
 connection wrote. A repeated call that finds its work done writes nothing, so WAIT would confirm it at once, and a
@@ -20,16 +20,16 @@ __all__ = ["confirm", "questions"]
 
 _INFO = ("INFO", "replication")
 _MORE = ("WAIT", 1_000, 10)
-"""More than there are: every replica is asked how far it has come, and we wait for its answer or for 10 ms."""
+"""WAIT for more replicas than there are: each is asked for its offset, and we wait for all answers or for 10 ms."""
 
 
 def questions(replicas: int, milliseconds: int) -> list[tuple[Part, ...]]:
-    """What is sent behind the calls."""
+    """The commands that are sent after the calls."""
     return [_INFO, ("WAIT", replicas, milliseconds), _INFO]
 
 
 def confirm(connection: Any, replicas: int, milliseconds: int) -> StorageError | None:
-    """Read the answers to `questions`, and ask on where they do not tell; what is wrong, if anything is.
+    """Read the answers to `questions`, and ask again until they are conclusive. Returns what is wrong, if anything.
 
     Errors of the connection are redis-py's.
     """
@@ -58,12 +58,12 @@ def _read(connection: Any) -> Any:
 
 
 def _written(info: bytes) -> int:
-    """Up to where the server has written."""
+    """The offset up to which the server has written."""
     return next(int(line.partition(b":")[2]) for line in info.splitlines() if line.startswith(b"master_repl_offset:"))
 
 
 def _have(info: bytes, goal: int) -> int:
-    """How many replicas have come so far."""
+    """How many replicas have reached this offset."""
     lines = (line for line in info.splitlines() if line.startswith(b"slave") and b"state=online" in line)
     fields = (dict(pair.split(b"=", 1) for pair in line.partition(b":")[2].split(b",")) for line in lines)
     return sum(int(each[b"offset"]) >= goal for each in fields)

@@ -1,4 +1,4 @@
-"""What a Redis must be set to so that what a service acknowledged survives a crash; the same for both services."""
+"""Durability of a Redis: the settings under which acknowledged data survives a crash. The same for both services."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from hubbub_service_common.storage.kinds import StorageError
 __all__ = ["SETTINGS", "Durability", "Servers", "Settings", "Stakes", "faults"]
 
 Settings: TypeAlias = Mapping[str, str] | None
-"""What a server says of SETTINGS; None if it does not let us see them."""
+"""A server's values of SETTINGS; None if it does not let us see them."""
 
 SETTINGS = ("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy", "min-replicas-to-write")
-"""What is to be asked of each server."""
+"""The settings that each server is asked for."""
 
 
 class Stakes(NamedTuple):
-    """What is lost by a wrong setting, in a service's words."""
+    """What a wrong setting puts at risk, in a service's words."""
 
     acknowledged: str
-    """What a crash takes, as in "A CRASH LOSES ACKNOWLEDGED ..."."""
+    """What a crash loses, as in "A CRASH LOSES ACKNOWLEDGED ..."."""
     evicted: str
-    """What becomes of it when Redis deletes keys to make room."""
+    """What happens when Redis deletes keys to make room."""
 
 
 def faults(found: Settings, stakes: Stakes, replicas: int) -> list[str]:
-    """What is wrong with these settings and what to set instead; `replicas`: how many must have what is written."""
+    """What is wrong with these settings, and what to set instead. `replicas`: how many must have a write."""
     if found is None:
         return ["does not let us see its settings: make sure that it has appendonly yes and appendfsync always"]
     loses = f"LOSES ACKNOWLEDGED {stakes.acknowledged}"
@@ -54,11 +54,11 @@ class Servers(Protocol):
         """Every server that takes writes."""
 
     def ask(self, node: Node, *parts: str) -> Any:
-        """What one of them answers to a command."""
+        """One server's answer to a command."""
 
 
 class Durability:
-    """What is wrong with the servers of one storage, as they were last seen. Each change is said once."""
+    """What is wrong with the servers of one storage, as last seen. Each change is logged once."""
 
     def __init__(self, log: logging.Logger, stakes: Stakes, replicas: int) -> None:
         self._log, self._stakes, self._replicas = log, stakes, replicas
@@ -70,18 +70,18 @@ class Durability:
         return not any(self._wrong.values())
 
     def look(self, servers: Servers) -> None:
-        """See how every server is set up now; StorageError, and no change, if one can't be reached."""
+        """Check the settings of every server now. StorageError, and no change, if one can't be reached."""
         self.saw({node: self._settings(servers, node) for node in servers.primaries()})
 
     def _settings(self, servers: Servers, node: Node) -> Settings:
-        for _ in range(2):  # a connection that breaks meanwhile is no server that hides its settings
+        for _ in range(2):  # a broken connection does not mean that the server hides its settings
             servers.ask(node, "PING")
             with suppress(StorageError, IndexError):
                 return {name: servers.ask(node, "CONFIG", "GET", name)[1].decode() for name in SETTINGS}
         return None
 
     def saw(self, servers: Mapping[Node, Settings]) -> None:
-        """What each server that takes writes says now: what is newly wrong is warned of, and its end is said, too."""
+        """Take the current settings of each server that takes writes. Log what is newly wrong, and when it is over."""
         wrong = {node: faults(found, self._stakes, self._replicas) for node, found in servers.items()}
         for node, said in wrong.items():
             before = self._wrong.get(node, [])

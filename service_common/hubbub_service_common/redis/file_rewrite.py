@@ -1,7 +1,7 @@
-"""Rewriting Redis' files without what was deleted: the append-only file and the snapshot of every server.
+"""Rewrites of Redis's files without deleted data: the append-only file and the snapshot of every server.
 
-Deleting a key frees memory, but the files keep it until they are rewritten. A rewrite counts if it began after the
-deletion and ended, on every primary and on every replica that is connected, once it has the deletion too.
+Deleting a key frees memory, but the files keep the data until they are rewritten. A rewrite counts if it began after
+the deletion and has ended, on every primary and on every connected replica that has received the deletion.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from hubbub_service_common.storage.kinds import StorageError
 __all__ = ["FileRewrites"]
 
 _LONGEST = 120.0
-"""Most seconds until a round that failed is begun again. Each may cost a rewrite of all files."""
+"""Most seconds until a failed round is begun again. Each round may cost a rewrite of all files."""
 
 
 class FileRewrites:
-    """Has all servers rewrite their files, one round after the other. `what`: the deleted data, for log lines."""
+    """Has all servers rewrite their files, round after round. `what`: the deleted data, for log lines."""
 
     def __init__(
         self,
@@ -40,15 +40,15 @@ class FileRewrites:
 
     @property
     def under_way(self) -> bool:
-        """Whether a round has begun: it counts for what was deleted before that."""
+        """Whether a round has begun. It covers what was deleted before it began."""
         return self._round is not None
 
     def abandon(self) -> None:
-        """Another process goes on with it."""
+        """Drop the current round, if any; the next step begins a new one."""
         self._round = None
 
     def step(self) -> bool | None:
-        """Begin a round or go on with it: True when it has ended, False if it failed, None while it is under way."""
+        """Begin or continue a round. True when it has ended, False if it failed, None while it is going on."""
         if self._round is None and self._monotonic() < self._not_before:
             return False
         try:
@@ -61,23 +61,23 @@ class FileRewrites:
         if not all(ended):
             return None
         if self._said:
-            self._log.info("Redis rewrote its files: %s can't be in one any more", self._what)
+            self._log.info("Redis rewrote its files: %s can't be in them any more", self._what)
         self._round, self._failures, self._said = None, 0, ""
         return True
 
     def _fail(self, why: str) -> None:
         if why != self._said:
-            self._log.error("%s may still be in a file of Redis; it is tried again: %s", self._what, why)
+            self._log.error("%s may still be in a file of Redis; the rewrite is tried again: %s", self._what, why)
         self._round, self._said = None, why
         self._not_before = self._monotonic() + backoff(self._failures, longest=_LONGEST, entropy=self._entropy)
         self._failures += 1
 
 
 def _servers(client: RedisClient) -> list[_Server]:
-    """Every replica that is connected, with how far it must have come, and every primary.
+    """Every connected replica, with the offset that it must have reached, and every primary.
 
-    All are asked something first: a round that must fail should cost no rewrite. For the same reason replicas come
-    first, which are the ones that may have other credentials.
+    All of them are asked something first, so that a round that must fail costs no rewrite. For the same reason replicas
+    come first: they may have other credentials.
     """
     found: list[_Server] = []
     for primary in client.primaries():
@@ -91,7 +91,7 @@ def _servers(client: RedisClient) -> list[_Server]:
 
 
 class _Server:
-    """One server: asked for one rewrite of the append-only file, then of the snapshot, as far as it has them."""
+    """One server. It is asked to rewrite the append-only file, then the snapshot, if it has them."""
 
     def __init__(self, node: Node, primary: Node | None = None, offset: int = 0) -> None:
         self._node, self._primary, self._offset = node, primary, offset
@@ -99,7 +99,7 @@ class _Server:
         self._life = ""
 
     def step(self, client: RedisClient) -> bool:
-        """Do what can be done now; whether all is done."""
+        """Do what can be done now. Returns whether all is done."""
         while self._next(client):
             pass
         return self._next == self._end
@@ -138,13 +138,13 @@ class _Server:
         self, client: RedisClient, now: dict[str, str], command: str, then: Callable[[RedisClient], bool]
     ) -> bool:
         if _busy(now):
-            return False  # it may have begun before the deletion
+            return False  # a running rewrite may have begun before the deletion
         self._life = client.info(self._node, "server")["run_id"]
         try:
             client.ask(self._node, command)
         except StorageError:
             if _busy(client.info(self._node, "persistence")):
-                return False  # someone else was faster
+                return False  # another caller was faster
             raise
         self._next = then
         return True
@@ -154,7 +154,7 @@ class _Server:
         if _busy(now):
             return False
         if client.info(self._node, "server")["run_id"] != self._life:
-            # it says that all is well, since it knows of nothing that it was asked for before
+            # its status is "ok" because it knows nothing of requests from before the restart
             raise StorageError(f"{self._node[0]}:{self._node[1]} was restarted before it had rewritten its files")
         if now[status] != "ok":
             raise StorageError(f"{what} failed on {self._node[0]}:{self._node[1]}: look at its log and its disk")
@@ -171,27 +171,27 @@ def _busy(persistence: dict[str, str]) -> bool:
 
 
 def _has_snapshots(client: RedisClient, node: Node) -> bool:
-    """Whether there may be a snapshot: from save points, from replication, or because someone asked for one.
+    """Whether there may be a snapshot: from save points, from replication, or on someone's request.
 
-    One that is older than the server's last start can't be seen; docs/design/redis-client.md says so.
+    A snapshot from before the server's last start can't be detected; docs/design/redis-client.md says so.
     """
     try:
         _, points = client.ask(node, "CONFIG", "GET", "save")
     except (StorageError, ValueError):
-        return True  # not ours to know: then better one too many
+        return True  # the server does not tell: better one snapshot too many
     replication = client.info(node, "replication")
     if points or replication["role"] != "master" or replication["connected_slaves"] != "0":
         return True
-    # what was a replica before has what it got when it joined; it forgets after an hour that it was one
+    # a former replica has the snapshot that it got when it joined; after an hour it forgets that it was one
     if client.cluster or client.replicas or replication.get("master_replid2", "").strip("0"):
         return True
     server = client.info(node, "server")
     started = int(server["server_time_usec"]) // 1_000_000 - int(server["uptime_in_seconds"])
-    return int(client.info(node, "persistence")["rdb_last_save_time"]) > started + 1  # at the start it is set, too
+    return int(client.info(node, "persistence")["rdb_last_save_time"]) > started + 1  # the start sets it too
 
 
 def _replicas(replication: dict[str, str]) -> dict[Node, int]:
-    """Each connected replica, and how far it has come."""
+    """Each connected replica, and its replication offset."""
     found = {}
     for name, value in replication.items():
         if name.startswith("slave") and name[5:].isdigit():

@@ -1,4 +1,4 @@
-"""How much memory a Redis has in use, and how much it may have: on each primary, as the server itself counts."""
+"""Memory of a Redis: how much each primary uses and may use, as the server itself counts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["Memory", "base_of", "memory_of"]
 
 
 class Memory(NamedTuple):
-    """Bytes of one server."""
+    """Memory of one server, in bytes."""
 
     used: int
-    """What counts against `maxmemory`."""
+    """What counts towards `maxmemory`."""
     limit: int
-    """`maxmemory`; 0: none is set."""
+    """`maxmemory`; 0 if it is not set."""
 
 
 class Servers(Protocol):
@@ -26,7 +26,7 @@ class Servers(Protocol):
         """Every server that takes writes."""
 
     def info(self, node: Node, section: str) -> dict[str, str]:
-        """What one of them says of itself."""
+        """A section of one server's INFO."""
 
 
 def memory_of(servers: Servers) -> list[Memory]:
@@ -35,9 +35,9 @@ def memory_of(servers: Servers) -> list[Memory]:
 
 
 def base_of(servers: Servers) -> list[tuple[Memory, int]]:
-    """The same, each with what of `used` is no data: the server itself, its connections, tables of keys.
+    """The same, each with the part of `used` that is not data: the server itself, its connections, tables of keys.
 
-    It stays when all data has left, so who waits for room must not wait for this.
+    This part stays when all data has left, so a caller that waits for room must not wait for it.
     """
     try:
         return [_measured(servers.info(node, "memory")) for node in servers.primaries()]

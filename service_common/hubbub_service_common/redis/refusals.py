@@ -1,6 +1,6 @@
-"""What a Redis server says when it does not do what it was asked, and what the client does then.
+"""Refusals of a Redis server: its error codes, and what the client does about each.
 
-docs/design/redis-client.md shows this table, and a test holds the two together.
+docs/design/redis-client.md shows this table; a test compares the two.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from redis import exceptions
 __all__ = ["REFUSALS", "RULES", "Rule", "describe", "rule_of"]
 
 REFUSALS = (exceptions.ResponseError, exceptions.BusyLoadingError)
-"""What is an answer. Other errors of redis-py mean that there is none."""
+"""The errors of redis-py that are an answer of the server. Its other errors mean that there was no answer."""
 
 Action: TypeAlias = Literal["in-full", "elsewhere", "ask", "later", "fail"]
 
 
 class Rule(NamedTuple):
-    """What follows from one error code."""
+    """What the client does about one error code."""
 
     action: Action
-    """in-full: send the text of the script. elsewhere: send it at once to the node that has the slot now. ask: send it
+    """in-full: send the script's text. elsewhere: send the call at once to the node that has the slot now. ask: send it
     once to the node that the error names. later: try again after a pause. fail: raise StorageError."""
     meaning: str
     advice: str = ""
-    """What to do about it, behind the error."""
+    """What the operator should do; appended to the error."""
     reconnect: bool = False
-    """Whether the connection is closed: the same name may lead to another server by now."""
+    """Whether the connection is closed, since the same name may lead to another server by now."""
 
     @property
     def passes(self) -> bool:
-        """Whether it is a matter of time, as far as anyone can tell from the code."""
+        """Whether the refusal may pass with time, as far as the code tells."""
         return self.action == "later" or self in (RULES["OOM"], RULES["NOREPLICAS"], RULES["MISCONF"])
 
 
@@ -54,16 +54,16 @@ RULES = {
     "WRONGPASS": Rule("fail", "the password is wrong", "correct it in the address"),
     "NOPERM": Rule("fail", "the account may not use this command or key", "see docs/how-to/redis.md for what it needs"),
 }
-"""By error code. All but OOM say that nothing was done: a script that runs out of memory may have done a part of its
-work, so it is not sent again by itself. Any other code is a failure without advice."""
+"""By error code. All except OOM mean that nothing was done. A script that runs out of memory may have done a part of
+its work, so it is not sent again automatically. Any other code is a failure without advice."""
 
 _OTHER = Rule("fail", "")
 _WRAPPED = re.compile(r"[:,] -?([A-Z]{3,}) ")
-"""How Redis 6 shows the error of a command inside a script."""
+"""How Redis 6 reports the error of a command inside a script."""
 
 
 def code_of(error: Exception) -> str:
-    """The word with which a server's error begins."""
+    """The first word of a server's error."""
     text = str(error)
     code = getattr(error, "status_code", None) or text.partition(" ")[0]
     if code == "ERR" and (inside := _WRAPPED.search(text)) and inside[1] in RULES:
@@ -77,7 +77,7 @@ def rule_of(error: Exception) -> Rule:
 
 
 def describe(error: Exception) -> str:
-    """What went wrong, in words that hold nothing of what was sent, and what to do about it."""
+    """What went wrong and what to do about it, in words that repeat nothing of what was sent."""
     code = code_of(error)
     if code in RULES:
         rule = RULES[code]
@@ -85,6 +85,6 @@ def describe(error: Exception) -> str:
     if isinstance(error, exceptions.AuthenticationError):
         return "Redis does not take these credentials: correct user and password in the address"
     text = str(error)
-    if "with args" in text or "arguments" in text:  # it may repeat them
+    if "with args" in text or "arguments" in text:  # the text may repeat the arguments
         text = text.partition(" ")[0]
     return f"{type(error).__name__}: {text[:200]}"

@@ -1,4 +1,4 @@
-"""How the address of a Redis begins. Nothing here loads the driver."""
+"""URL schemes of a Redis address. Nothing here loads the driver."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["FORMS", "SCHEMES", "is_redis"]
 
 SCHEMES = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
 FORMS = "redis://user:password@host:port/0, rediss://..., redis+cluster://... or rediss+cluster://..."
-"""For messages."""
+"""The forms of an address, for messages."""
 
 
 def is_redis(where: str) -> bool:

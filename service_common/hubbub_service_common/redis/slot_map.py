@@ -1,4 +1,4 @@
-"""Which node of a cluster has which slots, as far as we have heard."""
+"""Slot map of a Redis cluster: which node has which slots, as last heard."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ _Slots: TypeAlias = list[tuple[int, int, Node]]
 
 
 class SlotMap:
-    """Learned when it is needed. `first`: the node that is in the address; `ask`: one command for one node."""
+    """A slot map that is learned when it is needed. `first`: the node in the address. `ask`: sends one command to one
+    node."""
 
     def __init__(self, first: Node, ask: Callable[..., Any]) -> None:
         self._first, self._ask = first, ask
         self._slots: _Slots = []
         self._known: list[Node] = []
-        """Every node that we have heard of, replicas too, in the order in which they are asked."""
+        """Every known node, including replicas, in the order in which they are asked."""
 
     @property
     def nodes(self) -> set[Node]:
-        """Those that are part of the cluster, and the one in the address."""
+        """The nodes of the cluster, and the one in the address."""
         return {*self._known, self._first}
 
     def owner(self, key: bytes) -> Node | None:
@@ -36,7 +37,7 @@ class SlotMap:
         return next((node for low, high, node in slots if low <= slot <= high), None)
 
     def primaries(self) -> list[Node]:
-        """Every node that has slots, asked for now."""
+        """Every node that has slots, by a fresh map."""
         return sorted({node for _, _, node in self.learn()})
 
     def learn(self) -> _Slots:
@@ -59,15 +60,15 @@ class SlotMap:
         raise failure
 
     def forget(self) -> None:
-        """What we know is old."""
+        """Drop the map: it is out of date."""
         self._slots = []
 
     def distrust(self, node: Node, better: Node | None = None) -> None:
-        """What we know is old: ask whom we were sent to first, and this node last. It may be cut off."""
+        """Drop the map. Next time, ask the node that we were redirected to first, and the distrusted node last."""
         others = [each for each in self._known if each not in (node, better)]
         self._slots, self._known = [], [*([better] if better else []), *others, node]
 
 
 def host_of(said: str, node: Node) -> str:
-    """Where a node is, in the words of another: one that says nothing means the host at which it was asked."""
+    """A node's host as another node names it. An empty name means the host of the node that was asked."""
     return node[0] if said in ("", "?") else said

@@ -1,1 +1,1 @@
-"""What the storages of both services share."""
+"""Code that the storages of both services share."""

@@ -1,4 +1,4 @@
-"""What every storage of both services has: one error, a kind, and a version that an older software leaves alone."""
+"""Kinds and errors of every storage, and the refusal of data that newer software wrote."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Literal, TypeAlias
 __all__ = ["StorageAway", "StorageError", "StorageKind", "StorageStuck", "refuse_newer"]
 
 StorageKind: TypeAlias = Literal["sqlite", "redis"]
-"""The backends, as a storage says itself and as a status shows it."""
+"""The backends, as a storage names itself and as a status shows it."""
 
 
 class StorageError(Exception):
-    """The storage can't do what it was asked now: full, locked, unreachable. Asking again later is safe.
+    """The storage can't do this now: it is full, locked or unreachable. Asking again later is safe.
 
-    Where a connection broke, it may have been done all the same. The text holds nothing of what was sent.
+    If a connection broke, the work may have been done all the same. The text repeats nothing of what was sent.
     """
 
 
 class StorageAway(StorageError):
-    """It can't be reached, or is not ready yet: it is down, starts, or another server takes over. That passes."""
+    """The storage can't be reached or is not ready: it is down, starts, or another server takes over. That passes."""
 
 
 class StorageStuck(StorageAway):
-    """It answers, and takes no writes until somebody does something about it: the text says what."""
+    """The storage answers, but takes no writes until the operator does something. The text says what."""
 
 
 def refuse_newer(found: int, known: int, otherwise: str) -> None:
-    """StorageError if a newer software wrote it: what it means there is not known here.
+    """StorageError if newer software wrote the storage: this version does not know what its data means.
 
     `otherwise`: what to do without the newer version.
     """

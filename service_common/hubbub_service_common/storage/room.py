@@ -1,7 +1,7 @@
-"""How much room a storage has, and the mark below its end at which a service takes nothing new.
+"""Room of a storage, and the mark below its limit at which a service takes no new data.
 
-What is there already must be able to leave: that needs room too, for closing, planning, settling and deleting. So new
-data stops at a mark, and what lies behind the mark is for that work alone.
+Stored data must be able to leave, and that needs room too, for closing, planning, settling and deleting. So new data
+stops at a mark, and the room beyond the mark is for that work alone.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ _LARGEST = 64 * 2**20
 
 
 class Room(NamedTuple):
-    """Bytes of one storage; of a cluster, those of its fullest primary."""
+    """The room of one storage in bytes; of a cluster, that of its fullest primary."""
 
     used: int
     limit: int
-    """What there is in all: Redis' `maxmemory`, the disk, or the quota that was set."""
+    """The total: Redis's `maxmemory`, the disk, or the quota that was set."""
     left: int
-    """What may come before the mark; none or less: nothing new."""
+    """How much new data may come before the mark. At zero or below, none is taken."""
     again: int
-    """What must be left before new data is taken again, once it was not: so that it does not come and go."""
+    """What must be left before new data is taken again after a stop, so that intake does not stop and start rapidly."""
     most: int
-    """About what would be left if no data were there: no wish beyond this is ever met."""
+    """About what would be left if there were no data: a larger request can never be met."""
 
 
 class Disk(NamedTuple):
-    """Bytes of the file system that has a directory."""
+    """The file system of a directory, in bytes."""
 
     free: int
-    """What we may still write."""
+    """What this process may still write."""
     total: int
 
 
 def disk_of(directory: Path) -> Disk:
-    """OSError if it can't be seen."""
+    """The disk of a directory; OSError if it can't be read."""
     found = os.statvfs(directory)
     return Disk(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
 
 
 def headroom(limit: int, share: int = 16) -> int:
-    """What is kept for the work on what is there: a part of it all, and no more than 64 MiB."""
+    """Bytes that are kept for work on stored data: a share of the total, at most 64 MiB."""
     return min(limit // share, _LARGEST)

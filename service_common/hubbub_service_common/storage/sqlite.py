@@ -13,7 +13,7 @@ from hubbub_service_common.storage.kinds import StorageError, refuse_newer
 __all__ = ["as_storage_error", "connect", "cut_log", "make_tables", "transaction"]
 
 BUSY_SECONDS = 30.0
-"""How long a write waits for another process."""
+"""Seconds that a write waits for another process."""
 _DAMAGED = "The file is damaged: docs/how-to/monitor.md, HubbubStorageDamaged, says what to do"
 _ADVICE = {
     sqlite3.SQLITE_FULL: "The disk is full: free some of it, and work goes on by itself",
@@ -21,18 +21,19 @@ _ADVICE = {
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
     sqlite3.SQLITE_NOTADB: _DAMAGED,
 }
-"""What to do about what SQLite says, by the first byte of its code."""
+"""What to do about an SQLite error, by its primary error code."""
 _CUT_SECONDS = 0.2
-"""How long a cut of the log waits for others: everything else waits for it meanwhile, and it is tried again soon."""
+"""Seconds that a cut of the log waits for other users of the file. Few: all other work waits meanwhile, and the cut is
+tried again soon."""
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection on which a commit is durable and a deletion overwrites, to files that only their owner can read.
+    """A connection on which commits are durable and deletions overwrite, to files that only their owner can read.
 
     Any thread may use it, one at a time.
     """
-    # SQLite gives new -wal and -shm files the mode of the database, so it must have it from the start. One that is
-    # there is not opened here: closing it would cancel the locks that this process holds on it.
+    # SQLite gives new -wal and -shm files the mode of the database, so that must be right from the start. An existing
+    # database is not opened here: closing it would cancel the locks that this process holds on it.
     with suppress(FileExistsError):
         path.touch(0o600, exist_ok=False)
     for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
@@ -45,7 +46,7 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA secure_delete = ON")
-        connection.execute("PRAGMA temp_store = MEMORY")  # a spill to a temporary file would be a copy nobody deletes
+        connection.execute("PRAGMA temp_store = MEMORY")  # a temporary file would be a copy that is never deleted
     except BaseException:
         connection.close()
         raise
@@ -54,7 +55,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def transaction(db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[sqlite3.Connection]:
-    """All of it or nothing, under the write lock from the start. `begin="BEGIN"`: one view of the file, for reading."""
+    """All or nothing, under the write lock from the start. `begin="BEGIN"`: one view of the file, for reading."""
     db.execute(begin)
     try:
         yield db
@@ -68,10 +69,10 @@ def transaction(db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Itera
 def make_tables(
     db: sqlite3.Connection, schema: str, upgrades: Mapping[int, str], version: int, *, found: int, otherwise: str
 ) -> None:
-    """Make the tables, or bring older ones up to date, inside a transaction of the caller.
+    """Make the tables, or bring older ones up to date, inside the caller's transaction.
 
-    `upgrades`: by version, the statements that lead to the next one. `found`: the version that is there, 0 for an empty
-    file. StorageError if it is newer than `version`, with `otherwise` for what to do.
+    `upgrades`: by version, the statements that lead to the next one. `found`: the version in the file, 0 for an empty
+    one. StorageError if it is newer than `version`; `otherwise` is then the advice.
     """
     refuse_newer(found, version, otherwise)
     steps = [schema] if found == 0 else [upgrades[old] for old in range(found, version)]
@@ -81,9 +82,9 @@ def make_tables(
 
 
 def cut_log(db: sqlite3.Connection) -> bool:
-    """Cut the write-ahead log to nothing: until then it has pages as they were before they were overwritten.
+    """Cut the write-ahead log to nothing: until then it holds pages as they were before they were overwritten.
 
-    False if another reader or writer stands in the way.
+    False if another reader or writer is in the way.
     """
     db.execute(f"PRAGMA busy_timeout = {int(_CUT_SECONDS * 1_000)}")
     try:
@@ -95,7 +96,7 @@ def cut_log(db: sqlite3.Connection) -> bool:
 
 @contextmanager
 def as_storage_error() -> Iterator[None]:
-    """What SQLite, the disk or another process does to us, under the one name that storages have for it."""
+    """Turn errors of SQLite and the operating system into StorageError."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:

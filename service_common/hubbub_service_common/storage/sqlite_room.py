@@ -1,8 +1,8 @@
-"""How much room the SQLite file has, and a reserve on the disk for the time when others have filled it.
+"""Room of the SQLite file, and a reserve on the disk for when other programs have filled it.
 
-A disk has three parts. New data may use all but two of them: room for the log, which every write needs before it is in
-the file, and room for closing, planning, settling and deleting. Beside that stands a reserve: a file of zeros that is
-given up for this work when the disk is full to the last byte, and made again when there is room.
+Two parts of the disk are not for new data: room for the log, which every write needs before it is in the file, and room
+for closing, planning, settling and deleting. In addition there is a reserve: a file of zeros that is given up for this
+work when the disk is full to the last byte, and made again when there is room.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ __all__ = ["Reserve", "bound_log", "free_of", "room_of"]
 _NEEDED = 256 * 2**10
 """Bytes of the log that one step of closing, planning, claiming or settling may need: some sixty pages."""
 _RESERVE = 8 * 2**20
-"""Twice as much as SQLite leaves in its log before it brings that into the file, which grows then (`bound_log`)."""
+"""Twice what SQLite leaves in its log before it moves that into the file, which then grows (`bound_log`)."""
 
 
 class Reserve:
-    """The file beside the database, at most this many bytes long. Any number of processes share it."""
+    """The reserve file beside the database, at most `largest` bytes long. Any number of processes share it."""
 
     def __init__(self, database: Path, largest: int = _RESERVE) -> None:
         self._path, self._largest = database.with_name(f"{database.name}-reserve"), largest
 
     @property
     def size(self) -> int:
-        """OSError if the disk can't be seen."""
+        """Bytes of the reserve; OSError if the disk can't be read."""
         return min(self._largest, headroom(disk_of(self._path.parent).total))
 
     def keep(self) -> None:
-        """Make it where the disk has room for it and all else; leave it alone if it is there."""
-        with suppress(OSError):  # without room, or without a right: the work goes on without it
+        """Make the reserve if the disk has room for it and everything else. An existing one is left alone."""
+        with suppress(OSError):  # without room or permission, the work goes on without a reserve
             disk, size = disk_of(self._path.parent), self.size
             if self._path.exists():
                 self._path.chmod(0o600)
@@ -52,7 +52,7 @@ class Reserve:
             part.replace(self._path)
 
     def give_up_if_needed(self) -> None:
-        """Before work that must get on: nothing happens while the disk has room for it."""
+        """Call before work that must not fail. Nothing happens while the disk has room for it."""
         with suppress(OSError):
             disk = disk_of(self._path.parent)
             if disk.free < min(_NEEDED, headroom(disk.total)):
@@ -64,7 +64,7 @@ class Reserve:
 
 
 def bound_log(db: sqlite3.Connection, reserve: Reserve) -> None:
-    """Let the log be brought into the file before that would need more than half of the reserve."""
+    """Have the log moved into the file before that would need more than half of the reserve."""
     (page,) = db.execute("PRAGMA page_size").fetchone()
     db.execute(f"PRAGMA wal_autocheckpoint = {max(8, min(reserve.size, _RESERVE) // 2 // page)}")
 
@@ -80,15 +80,15 @@ class _Pages(NamedTuple):
 
     @property
     def growth(self) -> int:
-        """Bytes by which the database grows when the log is brought into it."""
+        """Bytes by which the database grows when the log is moved into it."""
         return max(0, self.size * self.there - self.file)
 
 
 def room_of(db: sqlite3.Connection, database: Path, quota: int | None) -> Room:
-    """What there is now. Where the log is large beside what is left, it is cut first."""
+    """The room now. If the log is large compared with what is left, it is cut first."""
     found = _room(db, database, quota)
     if 4 * _size(_log_of(database)) > max(0, found.left):
-        # A full disk may refuse the cut. What was found says that there is no room, which is the answer.
+        # A full disk may refuse the cut. Then the first answer stands: there is no room.
         with suppress(sqlite3.OperationalError):
             if cut_log(db):
                 return _room(db, database, quota)
@@ -101,7 +101,7 @@ def _room(db: sqlite3.Connection, database: Path, quota: int | None) -> Room:
     live, spare = pages.size * (pages.there - pages.free), pages.size * pages.free
     used = live + pages.log
     limit = used + max(0, disk.free - pages.growth) + spare
-    # The log grows on the disk itself: free pages of the database are of no use to it.
+    # The log grows on the disk itself: it can't use free pages of the database.
     inside, beside = disk.free - pages.growth + spare - 2 * margin, disk.free - pages.growth - margin
     left, most = min(inside, beside), min(inside + used, beside + pages.log)
     if quota is not None:

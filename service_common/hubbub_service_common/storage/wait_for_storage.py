@@ -1,8 +1,8 @@
-"""A start that waits for its storage: a Redis that is down, still loading, or a cluster that is not formed yet.
+"""Waiting for the storage at the start: for a Redis that is down or still loading, or a cluster that is not formed yet.
 
 The process stays and tries again. Meanwhile it answers on its listeners: /healthz is 200, /readyz is 503 with the
-reason, everything else is `overloaded`, so that senders come back. A signal ends it at once. What no waiting mends,
-such as a wrong password or an address that is none, still ends the start.
+reason, everything else is `overloaded`, so that senders come back. A signal ends it at once. Errors that waiting does
+not mend, such as a wrong password or a malformed address, still end the start.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _RETRY_SECONDS = 5
 def open_when_reachable(
     open_: Callable[[], T], close: Callable[[T], None], listeners: Sequence[Listener], log: logging.Logger
 ) -> T | None:
-    """What `open_` makes, as soon as its storage can be reached; None if a signal came first.
+    """What `open_` returns, as soon as its storage can be reached; None if a signal came first.
 
-    While it waits, `open_` is tried on a thread, and what comes of that is closed again: what a service opens belongs
-    to the thread that called us.
+    During the wait, `open_` is tried on another thread and its result closed again: a service's storage must be opened
+    on the thread that called this.
     """
     waited = False
     while True:
@@ -59,7 +59,7 @@ def open_when_reachable(
             if not waited:
                 stuck = isinstance(away, StorageStuck)
                 advice = "" if stuck else ". Start it, or correct its address in the setting storage"
-                until = "it takes writes" if stuck else "it is there"
+                until = "it takes writes" if stuck else "it can be reached"
                 log.warning("the service waits for its storage, and tries again until %s: %s%s", until, away, advice)
             waited = True
             attempt = _Attempts(lambda: close(open_()))
@@ -68,18 +68,18 @@ def open_when_reachable(
                 return None
         else:
             if waited:
-                log.info("the storage is there: the service goes on with its start")
+                log.info("the storage can be reached: the service continues its start")
             return opened
 
 
 def _away(error: BaseException) -> StorageAway | None:
-    """The storage that is not there, if that is what is wrong."""
+    """The StorageAway behind an error; None if the error is another one."""
     found = error if isinstance(error, StorageAway) else error.__cause__
     return found if isinstance(found, StorageAway) else None
 
 
 class _Attempts:
-    """Tries until it works, or fails for another reason, which the next attempt of the caller then meets too."""
+    """Tries until it works, or until it fails for another reason, which the caller's next attempt then meets too."""
 
     def __init__(self, attempt: Callable[[], None]) -> None:
         self._attempt, self.over = attempt, False
@@ -92,16 +92,16 @@ class _Attempts:
             self.over = await self._once()
 
     async def _once(self) -> bool:
-        """On a thread that nobody waits for, since a signal ends the process at once."""
+        """Try once, on a thread that is not waited for, since a signal must end the process at once."""
         loop, done = asyncio.get_running_loop(), asyncio.Event()
         failed: list[BaseException] = []
 
         def go() -> None:
             try:
                 self._attempt()
-            except Exception as error:  # noqa: BLE001  it is looked at below
+            except Exception as error:  # noqa: BLE001  examined below
                 failed.append(error)
-            with suppress(RuntimeError):  # a signal came first: there is no loop any more
+            with suppress(RuntimeError):  # a signal came first: the loop is gone
                 loop.call_soon_threadsafe(done.set)
 
         threading.Thread(target=go, name="hubbub-storage-attempt", daemon=True).start()
@@ -110,7 +110,7 @@ class _Attempts:
 
 
 async def _wait(attempts: _Attempts, listeners: Sequence[Listener], log: logging.Logger) -> None:
-    """Answer until the attempts are over or a signal comes. The sockets stay open: what is served are copies."""
+    """Answer until the attempts are over or a signal comes. Copies of the sockets are served, so they stay open."""
     servers = [server.Server(each.config(_app(each, log), shutdown_timeout=1), each.socket.dup()) for each in listeners]
     await server.serve_together(servers, attempts.run(), *(each.limits.run() for each in listeners))
 
@@ -120,7 +120,7 @@ def _app(listener: Listener, log: logging.Logger) -> ASGIApp:
         return "the service waits for its storage; the log says why"
 
     api = create_api("hubbub, starting", ProblemHandlers(log), FastAPI)
-    add_health(api, Health("It never is, before its storage is there.", {"storage": storage}))
+    add_health(api, Health("The service is never ready before its storage can be reached.", {"storage": storage}))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in ("/healthz", "/readyz"):

@@ -210,13 +210,13 @@ def test_a_rewrite_that_fails_is_said_once_and_begun_again_after_growing_pauses(
                 clock.now += pause * 0.01 + 1e-6
             assert _rewrites_of(primary) == len(pauses)  # the one that is well begins again with the other
             assert [record.getMessage() for record in caplog.records] == [
-                "a secret may still be in a file of Redis; it is tried again: a snapshot failed on "
+                "a secret may still be in a file of Redis; the rewrite is tried again: a snapshot failed on "
                 f"127.0.0.1:{ill.port}: look at its log and its disk"
             ]
             (ill.directory / "dump.rdb" / "in the way").rmdir()
             (ill.directory / "dump.rdb").rmdir()
             assert stepping(rewrites)
-            assert "can't be in one any more" in caplog.records[-1].getMessage()
+            assert "can't be in them any more" in caplog.records[-1].getMessage()
             primary.stop()
             for _ in range(2):
                 assert not stepping(rewrites)  # another cause is said, too, once; and pauses are short again

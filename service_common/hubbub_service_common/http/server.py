@@ -49,7 +49,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the request in progress that the peer has left. uvicorn tells only the newest one: if that was sent
-        ahead, the one in progress would write to a closed connection, and the error would look like a bug of ours."""
+        ahead, the one in progress would write to a closed connection, and the error would look like a bug here."""
         cycle = self._in_work
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True

@@ -41,7 +41,7 @@ RULES = {
     "MOVED": Rule("elsewhere", "the slot is another node's: after a failover or a move of slots"),
     "ASK": Rule("ask", "the slot is on its way to another node, and this key is there already"),
     "TRYAGAIN": Rule("later", "the keys of one call are on two nodes while their slot moves"),
-    "CLUSTERDOWN": Rule("later", "the cluster has no majority, or nobody has the slot: a failover may be under way"),
+    "CLUSTERDOWN": Rule("later", "the cluster has no majority, or no node has the slot: a failover may be under way"),
     "MASTERDOWN": Rule("later", "a replica has lost its primary", reconnect=True),
     "READONLY": Rule("later", "the server is a replica by now: a failover demoted it", reconnect=True),
     "LOADING": Rule("later", "the server was started a moment ago and reads its file"),

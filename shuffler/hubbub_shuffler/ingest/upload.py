@@ -45,7 +45,7 @@ _NOTHING: dict[str, Any] = {"type": "http.response.body", "body": b""}
 
 
 class Ingest:
-    """The route, as an ASGI application of its own."""
+    """The route, as a separate ASGI application."""
 
     def __init__(
         self,

@@ -56,7 +56,7 @@ its reports leave."""
 
 
 class BucketGone(StorageError):
-    """The reports of this bucket can't be read (any more): another worker settled or discarded them."""
+    """The reports of this bucket can't be read, or no longer: another worker settled or discarded them."""
 
 
 class BucketDamaged(StorageError):

@@ -188,7 +188,7 @@ class SqliteStorage:
             state = "spent" if plan.discard else "planned"
             db.execute(f"UPDATE buckets SET state = ? WHERE {THIS}", (state, *bucket))  # noqa: S608  constant
             if not plan.discard:
-                # In a table of its own, so that the seed is deleted with the bucket.
+                # In a table of this bucket, so that the seed is deleted with the bucket.
                 db.execute(f"CREATE TABLE {waiting}_seed (seed BLOB NOT NULL)")
                 db.execute(f"INSERT INTO {waiting}_seed VALUES (?)", (plan.seed,))  # noqa: S608  our own name
             leases.insert(db, bucket, plan)

@@ -66,7 +66,7 @@ class Witness:
         self._last = total
 
     def rest(self) -> None:
-        """Record that nothing of ours is in the log. If there is a log, another process is using it."""
+        """Record that this process has nothing in the log. If there is a log, another process is using it."""
         running = self._log.exists()
         self._write(running=running)
         if not running and self._log.exists():  # another process has just begun, and may have recorded it before us

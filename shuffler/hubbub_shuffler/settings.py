@@ -23,7 +23,7 @@ _SLOWEST_RATE = 1e-6
 
 
 class Settings(ServiceSettings):
-    """The shuffler's own settings, beside those that it shares with the aggregator. Built in main.py only."""
+    """The shuffler's own settings, beside those that it shares with the aggregator."""
 
     model_config = SettingsConfigDict(env_prefix="HUBBUB_SHUFFLER_")
     service = "shuffler"

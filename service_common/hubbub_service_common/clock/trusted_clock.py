@@ -37,8 +37,7 @@ TOLERANCE = 300.0
 LONGEST_WAIT = 3_600.0
 """Seconds for which something must be due before it is erased, unless the horizon is shorter."""
 _REMEMBERED = 86_400.0
-"""Seconds for which a Date counts. Longer than the wait, so that a service that disagreed and fell silent still counts.
-"""
+"""Seconds for which a Date counts: longer than the wait, so that a service that disagreed and fell silent counts."""
 _LONGEST_DATE = 64
 _MOST_RUNS = 100
 """Most runs that are remembered. They cover the longest wait if each is longer than a minute."""
@@ -245,7 +244,7 @@ class TrustedClock:
             return -math.inf if elapsed - course.since < wait else elapsed - wait + course.lowest
 
     def reached(self, wait: float = LONGEST_WAIT) -> float:
-        """A time that the clock had reached `wait` seconds of running time ago, and at every look since. Minus infinity
+        """A time that it was `wait` seconds of running time ago; every look since has shown a later one. Minus infinity
         if the service has not run for that long in total since anything spoke against the clock.
 
         Suspends and restarts do not end it, although they put the clock in doubt: short sessions add up.

@@ -1,10 +1,9 @@
-"""Begun periods: a period keeps the metrics and the key that it began with, and a bundle that would change them is
-refused.
+"""Begun periods: each keeps the metrics and the key that it began with. A bundle that would change them is refused.
 
 Two ids of one name, or two keys, in one period make two buckets of one crowd. An aggregator that changes either while
-reports come in chooses which device is in which bucket, by the time at which it fetches. So from the moment that
-reports of a period may be taken until it is closed, every bundle must say of it what the first one said. Three things
-may change:
+reports come in sorts devices into buckets by the time at which they fetch the bundle. So from the moment that reports
+of a period may be taken until it is closed, every bundle must say of it what the first one said. Three things may
+change:
 
 - a metric is switched off or on (`enabled`): that makes no second bucket;
 - a key is revoked: its bucket is discarded, and the period gets no other key;

@@ -103,7 +103,8 @@ def sender_of(headers: Iterable[tuple[bytes, bytes]], hops: int) -> str | None:
     """The sender of a request according to the trusted proxies: entry `hops` from the right. Entries further left are
     the sender's own claim.
 
-    None if no proxy said anything. Fewer entries than proxies: the request came in behind the first proxy.
+    None if no proxy added an entry. Fewer entries than proxies: the request came in behind the first proxy, and the
+    leftmost entry says from where.
     """
     said = [value for name, value in headers if name == b"x-forwarded-for"]
     if not said:

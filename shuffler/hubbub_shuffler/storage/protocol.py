@@ -293,8 +293,8 @@ class Storage(Protocol):
 
         A piece is a whole number of reports, `terms.size` bytes each, and at most PIECE_BYTES long unless one report
         is longer. Memory stays bounded however large the bucket is. A bucket never changes once it is closed: every
-        iteration that reaches its end gave the same reports. BucketGone if it can't reach its end, or if the bucket is
-        neither closed nor planned.
+        iteration that reaches its end gave the same reports. BucketGone if the iteration can't reach its end, or if the
+        bucket is neither closed nor planned.
         """
         ...
 

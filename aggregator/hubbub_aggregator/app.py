@@ -1,4 +1,4 @@
-"""The HTTP face: routes over one service object; every error leaves as an RFC 9457 problem."""
+"""The HTTP app: routes over one service object. Every error leaves as an RFC 9457 problem."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CHALLENGE = f'{BEARER}, Basic realm="hubbub"'
 
 
 def create_app(service: Aggregator) -> FastAPI:
-    """The app of a service. With a lifespan it also does the service's background work."""
+    """The app of a service. While its lifespan runs, it also does the service's background work."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

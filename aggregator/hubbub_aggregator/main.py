@@ -1,4 +1,4 @@
-"""Starting the aggregator from its settings; the only place where they are read."""
+"""Startup of the aggregator from its settings, which are read nowhere else."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ __all__ = ["DATABASE", "build", "only_one", "open_state", "run"]
 
 DATABASE = "aggregator.db"
 _OTHER_FILES = 200
-"""Descriptors that are no connection of the public listener: of the admin listener, the storage, workers, the spool."""
+"""Descriptors that the admin listener, the storage, the workers and the spool need beside the public connections."""
 _LOG = logging.getLogger("hubbub_aggregator")
-_HELD_UP = "no key, nonce or release is erased, and no batch is called too late or of an unknown key or metric"
+_HELD_UP = "no key, nonce or release is erased, and no batch is refused as too late or for an unknown key or metric"
 
 
 def build(settings: Settings, clock: TrustedClock | None = None) -> Aggregator:
     """The service that these settings describe, with its codebook in force and its bundle signed.
 
-    `clock`: one that is set on purpose; else it is this machine's, and shufflers are asked what they think of it.
+    `clock`: used instead of this machine's clock, which is compared with the shufflers' clocks.
     """
     clock = clock or TrustedClock(peer="a shuffler's", says=_HELD_UP, log=_LOG)
     directory = state_directory(settings.state_dir)
@@ -102,12 +102,12 @@ def _compiled(path: Path) -> Codebook:
 
 
 def open_state(settings: Settings) -> tuple[Ed25519PrivateKey, Storage]:
-    """The identity and the storage; also for commands beside a running service."""
+    """The identity key and the storage. Commands that run beside the service open them here too."""
     directory = state_directory(settings.state_dir)
     embedded = settings.storage is None and settings.identity is None
     if embedded and (directory / DATABASE).exists() and not (directory / IDENTITY).exists():
         raise InvalidParameter(
-            f"{directory / IDENTITY} is gone, and a new one would silence every device: put the copy of it back"
+            f"{directory / IDENTITY} is missing, and a new one would silence every device: restore it from your copy"
         )
     identity = load_identity(directory, settings.identity)
     where = directory / DATABASE if settings.storage is None else settings.storage.get_secret_value()
@@ -124,8 +124,8 @@ def open_state(settings: Settings) -> tuple[Ed25519PrivateKey, Storage]:
 
 
 def run(settings: Settings) -> None:
-    """Serve until SIGTERM or Ctrl-C; says on stderr where, and which trust anchor devices need."""
-    # the commands beside a running service need none of these
+    """Serve until SIGTERM or Ctrl-C. Prints the address and the trust anchor that devices need to stderr."""
+    # imported here because commands that run beside the service do not need them
     from hubbub_service_common.http import server
     from hubbub_service_common.http.listeners import listening
     from hubbub_service_common.storage.wait_for_storage import open_when_reachable
@@ -147,7 +147,7 @@ def run(settings: Settings) -> None:
 
 
 async def _serve(settings: Settings, service: Aggregator, listeners: Sequence[Listener]) -> None:
-    """At the signal no connection is taken any more, requests in work get some seconds, then the app's work ends."""
+    """At the signal: take no more connections, give running requests some seconds, then end the background work."""
     from hubbub_service_common.http.server import Server, serve_together
 
     public, timeout = listeners[0], settings.shutdown_timeout
@@ -164,7 +164,7 @@ async def _serve(settings: Settings, service: Aggregator, listeners: Sequence[Li
 def _announce(settings: Settings, address: str, anchor: str) -> None:
     for said in (f"aggregator ready at {address}", f"trust anchor {anchor}"):
         if settings.log_format == "json":
-            _LOG.info(said)  # so that every line is an object
+            _LOG.info(said)  # every line must be a JSON object
         else:
             sys.stderr.write(f"{said}\n")
     sys.stderr.flush()
@@ -172,13 +172,15 @@ def _announce(settings: Settings, address: str, anchor: str) -> None:
 
 @contextmanager
 def only_one(directory: Path) -> Iterator[None]:
-    """A state directory belongs to one process, whatever the storage; the lock ends with it, however it ends."""
+    """Lock the state directory for one process, whatever the storage. The lock ends when the process does."""
     descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise InvalidParameter(f"another aggregator runs on {directory}: stop it, or use another one") from error
+            raise InvalidParameter(
+                f"another aggregator is running on {directory}: stop it, or use another directory"
+            ) from error
         yield
     finally:
         os.close(descriptor)

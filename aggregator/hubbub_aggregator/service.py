@@ -36,10 +36,10 @@ _LOG = logging.getLogger("hubbub_aggregator")
 
 _TICK = 1.0
 _PATIENCE = 5.0
-"""Seconds after which a batch that could not be worked on, or that another process left, is looked at again."""
+"""Seconds until a batch that failed, or that another process left behind, is looked at again."""
 _SWEEP = 60.0
 _INSPECT = 60.0
-"""Seconds between two checks whether the storage is durable."""
+"""Seconds between two checks of whether the storage is durable."""
 _RETRY, _RETRY_DISK = 5, 60
 _UNUSABLE = "the storage can't be read or written now: the log of the aggregator says why"
 
@@ -61,30 +61,30 @@ class Aggregator:
     anchor: str
     max_batch_bytes: int
     written: Codebook | None = None
-    """The codebook of the settings, until it was seen whether it is an edit."""
+    """The codebook that the settings name, until it is clear whether it is an edit."""
     backfill: int = 0
-    """Periods before the present one that the first codebook starts with."""
+    """How many periods before the present one the first codebook starts."""
     single_operator: bool = False
     shuffler_address: str | None = None
-    """Where devices report to, as the operator says; shown, never used."""
+    """Where devices report to, according to the operator. Shown, never used."""
     shuffler_floor: int | None = None
-    """Fewest reports that the shuffler lets leave together, as the operator says; shown, never used."""
+    """Fewest reports in a batch that the shuffler forwards, according to the operator. Shown, never used."""
     lease: float = 30.0
     retention: int | None = None
-    """Seconds after the end of its period for which a release is kept; None: for ever."""
+    """Seconds for which a release is kept after the end of its period; None: forever."""
     certificate: Certificate | None = None
-    """What it speaks TLS with; None where it does not."""
+    """The TLS certificate of the public listener; None without TLS."""
     connections: ConnectionLimits | None = None
-    """The limits of its public listener; None where it has none."""
+    """The connection limits of the public listener; None if there is no listener."""
     refused: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(REFUSALS, 0)))
-    """Refused requests by problem, since the start; from zero, so that the first is seen as a rise."""
+    """Refused requests since the start, by problem. Every count starts at zero, so that the first refusal is a rise."""
     storage_errors: int = 0
-    """How often the storage failed, since the start."""
+    """How often the storage failed since the start."""
     healthy: bool = False
     accumulator: Accumulator = field(init=False)
     _failing: Episode = field(default_factory=lambda: Episode(_LOG, "the storage answers again"))
     _spooling: Episode = field(default_factory=lambda: Episode(_LOG, "batches are written to disk again"))
-    _housekeeping: Episode = field(default_factory=lambda: Episode(_LOG, "housekeeping is done again"))
+    _housekeeping: Episode = field(default_factory=lambda: Episode(_LOG, "housekeeping works again"))
     collecting: Collecting = field(
         default_factory=lambda: Collecting(Episode(_LOG, "the present period has a live key again"))
     )
@@ -106,12 +106,12 @@ class Aggregator:
         self.storage_errors += 1
 
     def start(self) -> None:
-        """Clear what a crash left behind and publish what must be published."""
+        """Clean up after a crash, and do the first round of housekeeping."""
         self._sweep()
         self.tick()
 
     def tick(self) -> None:
-        """What time brings: keys that must be published, a bundle that aged, secrets and releases to be erased."""
+        """Housekeeping, about once a second: publish keys, renew the bundle, erase expired secrets and releases."""
         if self.codebooks.refresh():
             _LOG.info("a codebook was added: %s", self.codebooks.newest.id.hex())
         self.clock.compare("the storage's", self.storage.time())
@@ -134,7 +134,10 @@ class Aggregator:
         self.healthy = True
 
     def _adopt(self) -> None:
-        """Put an edited codebook in force. A wrong clock would let it start in a year, and no other one before it."""
+        """Put an edited codebook in force, once the clock is plausible.
+
+        Under a clock that is a year ahead it would start in a year, and no other edit could start before it.
+        """
         if self.written is None:
             return
         now = self.clock.now()
@@ -143,40 +146,40 @@ class Aggregator:
             self.codebooks.adopt(self.written, now)
             self.written = None
         elif not self._hesitates:
-            _LOG.warning("this clock can't be believed yet: an edited codebook waits until it can")
+            _LOG.warning("the edited codebook waits until this clock can be trusted")
             self._hesitates = True
 
     def _start_now(self) -> None:
-        """Mend a first start under a clock that was ahead: nothing would be collected until then."""
+        """Repair a first start under a clock that was ahead: nothing would be collected until that later period."""
         now = self.clock.now()
         late = self.codebooks.to_come(now)
         if late is not None and self.sure and self.codebooks.start_now(now, self.backfill):
-            _LOG.warning("the codebook starts now and not with the period %s: the clock was ahead then", late.label)
+            _LOG.warning("the codebook starts now and not with the period %s: the clock had been ahead", late.label)
 
     def late_start(self) -> str | None:
-        """In words, if nothing is collected now since the first codebook starts with a period to come."""
+        """A warning if nothing is collected yet because the first codebook starts with a later period, or None."""
         late = self.codebooks.to_come(self.clock.now())
         if late is None:
             return None
         return (
-            f"nothing is collected before the period {late.label}, with which the first codebook starts: the clock was "
-            "ahead when it was put in force, or is behind now. It starts at once when this clock can be believed, "
-            "unless batches have come for it"
+            f"nothing is collected before the period {late.label}, when the first codebook starts: the clock was ahead "
+            "when the codebook was put in force, or is behind now. It starts as soon as this clock can be trusted, "
+            "unless batches have already arrived"
         )
 
     @property
     def past(self) -> float:
-        """A time that is past for sure: what can't be undone rests on it, and not on what the clock says."""
+        """A time that has certainly passed. Steps that can't be undone rest on it, not on what the clock says."""
         return self.clock.past(self.codebooks.erase_after)
 
     @property
     def in_doubt(self) -> bool:
-        """Whether anything speaks against the clock."""
+        """Whether anything contradicts the clock."""
         return self.clock.contradicted(self.codebooks.wait)
 
     @property
     def sure(self) -> bool:
-        """Whether the clock can be believed."""
+        """Whether the clock can be trusted."""
         return self.clock.believable(self.codebooks.wait)
 
     def bundle(self) -> SignedBundle:
@@ -189,7 +192,7 @@ class Aggregator:
         self.spool.sweep(lambda: {batch.spool for batch in self.storage.pending()})
 
     def _expire(self, past: float) -> None:
-        """Delete releases past their retention, none before its horizon: until then its nonces keep others out."""
+        """Delete releases past their retention, but none before its horizon: until then its nonces stop duplicates."""
         if self.retention is None:
             return
         kept = max(self.retention, self.codebooks.longest)
@@ -200,7 +203,7 @@ class Aggregator:
 
     @contextmanager
     def storage_faults(self) -> Iterator[None]:
-        """A storage that fails is no fault of the caller, who is told to come back."""
+        """Answer a failure of the storage with "overloaded", so that the caller tries again later."""
         try:
             yield
         except StorageError as error:
@@ -210,7 +213,7 @@ class Aggregator:
             raise Refused("overloaded", _UNUSABLE, retry_after=_RETRY) from error
 
     def storage_fault(self) -> str | None:
-        """What is wrong, unless the storage could be written a moment ago: asking must not make it write all day."""
+        """What is wrong with the storage, or None. A test write counts for a second, so that polling writes little."""
         if 0 <= (now := self.clock.now()) - self._checked < _TICK:
             return None
         self._checked = float("-inf")
@@ -218,26 +221,26 @@ class Aggregator:
             self.storage.check()
         except StorageError as error:
             self.storage_errors += 1
-            if not self._failing.lasts:  # what failed first has been said, and may be in other words
+            if not self._failing.lasts:  # otherwise the first failure is in the log, perhaps in other words
                 self._failing.fault(f"the storage failed: {error}")
             return _UNUSABLE
         self._checked = now
-        self._failing.none()  # a read that goes well says nothing about a disk that is full
+        self._failing.none()  # only here: a read that succeeds says nothing about a full disk
         return None
 
     @contextmanager
     def disk_faults(self) -> Iterator[None]:
-        """A disk that can't take a batch is no fault of the shuffler, which is told to come back."""
+        """Answer a failed write of a batch with "overloaded", so that the shuffler tries again later."""
         try:
             yield
             self._spooling.none()
         except OSError as error:
             self.storage_errors += 1
-            self._spooling.fault(f"a batch could not be written to disk, and is asked for again: {error}")
+            self._spooling.fault(f"a batch could not be written to disk, and must be sent again: {error}")
             raise Refused("overloaded", "the batch could not be written to disk", retry_after=_RETRY_DISK) from error
 
     def wake(self) -> None:
-        """There is a batch to work on."""
+        """Tell the background work that there is a batch."""
         self._wake.set()
 
     @asynccontextmanager
@@ -261,9 +264,9 @@ class Aggregator:
             try:
                 await asyncio.to_thread(self.tick)
                 self._housekeeping.none()
-                if self._failing.lasts:  # nobody may ask whether it is over
+                if self._failing.lasts:  # perhaps no caller asks whether it is over
                     await asyncio.to_thread(self.storage_fault)
-            except Exception as error:  # noqa: BLE001  a full disk may be emptied; until then /readyz says no
+            except Exception as error:  # noqa: BLE001  a full disk may get room again; until then /readyz fails
                 self.healthy = False
                 self.storage_errors += isinstance(error, StorageError)
                 self._housekeeping.fault(f"housekeeping failed and is tried again: {type(error).__name__}: {error}")

@@ -97,7 +97,7 @@ def test_it_serves_survives_kill_9_and_stops_on_sigterm(tmp_path: Path, pool: Po
 
 
 def test_two_processes_never_share_a_state_directory(tmp_path: Path) -> None:
-    with only_one(tmp_path), pytest.raises(InvalidParameter, match="another aggregator runs on"), only_one(tmp_path):
+    with only_one(tmp_path), pytest.raises(InvalidParameter, match="another aggregator is running"), only_one(tmp_path):
         pass
     with only_one(tmp_path):
         pass

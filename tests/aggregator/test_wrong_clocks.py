@@ -460,7 +460,7 @@ def test_an_edited_codebook_waits_for_a_clock_that_can_be_believed(
     place.reopen(edited)
     look(place, machine)
     assert len(list(place.service.codebooks)) == 1
-    assert caplog.text.count("an edited codebook waits") == 1
+    assert caplog.text.count("the edited codebook waits") == 1
     place.get("/v1/bundle", headers=machine.date())
     machine.offset = 0.0
     place.get("/v1/bundle", headers=machine.date())

@@ -1,4 +1,4 @@
-"""What the aggregator remembers: one Protocol, and the backends that keep its promises."""
+"""What the aggregator remembers: one protocol, and the backends that implement it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def open_storage(where: str | Path, *, anchor: str, secret: bytes, replicas: int
     """A file's path opens SQLite; `redis://`, `rediss://` and `redis+cluster://` open Redis.
 
     A Redis belongs to one identity: `anchor` names it, and `secret` encrypts its sealing keys there. `replicas`: how
-    many copies on other Redis servers must have what is acknowledged. The driver of Redis is loaded only for Redis.
+    many other Redis servers must have a change before it is acknowledged. The Redis driver is loaded only for Redis.
     """
     if isinstance(where, str) and is_redis(where):
         from hubbub_aggregator.storage.redis.backend import RedisStorage

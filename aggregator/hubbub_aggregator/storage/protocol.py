@@ -1,4 +1,4 @@
-"""The storage Protocol: what must be remembered, and what must happen at once or not at all."""
+"""The storage protocol: what a backend must remember, and which changes must be atomic."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ __all__ = [
 
 State: TypeAlias = Literal["pending", "accepted", "refused"]
 Outcome: TypeAlias = Literal["accepted", "settled", "outdated"]
-"""What came of accepting a batch: it is done, by this call; another gave the verdict before, or the batch is gone; or
-others were accepted for its pair since that was read."""
+"""What came of accepting a batch. `accepted`: this call did it. `settled`: the batch has a verdict already, or is gone.
+`outdated`: other batches were accepted for its pair since the pair was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch or discard by its id, with its verdict once there is one."""
+    """One batch or discard, with its verdict once there is one."""
 
     id: bytes
     header: BatchHeader
@@ -43,7 +43,7 @@ class Batch:
     spool: str | None = None
     """Name of the file that holds the body, while it is pending."""
     reason: str | None = None
-    """Why it was refused; of a discard, why the shuffler did not want it, None if its crowd was too small."""
+    """Why it was refused. For a discard: why the shuffler dropped it, None if its crowd was too small."""
     valid: int | None = None
     invalid: Mapping[str, int] = field(default_factory=dict)
 
@@ -73,7 +73,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """A sealing key for the periods from first to last. A revoked one has no private part any more."""
+    """A sealing key for the periods from first to last. A revoked key has no private part."""
 
     id: int
     first_period: int
@@ -101,28 +101,28 @@ class SignedBundle:
     sequence: int
     issued: int
     content: bytes
-    """Digest of what was signed, apart from times and sequence: says whether it is still true."""
+    """Digest of what was signed, apart from times and sequence. It tells whether the bundle is still current."""
     raw: bytes
 
 
 class KeyTaken(InvalidParameter):
-    """The id of a new key, or one of its periods, has a live key by now: read again what there is."""
+    """The id of a new key, or one of its periods, has got a live key meanwhile. Read the keys again."""
 
 
 class Bodies(Protocol):
-    """Spooled bodies where every process finds them. They are copies: each process works on a file of its own."""
+    """Spooled bodies, where every process finds them. They are copies: each process works on its own file."""
 
     def make_sure_of_room(self, coming: int) -> None:
-        """StorageError if there is no room to work on bodies of `coming` bytes, the sum of all that are arriving."""
+        """Raise StorageError if there is no room to work on the arriving bodies, which are `coming` bytes in all."""
 
     def keep(self, name: str, pieces: Iterable[bytes]) -> None:
-        """Keep a body durably. It is forgotten after a month, or after a day unless `hold` was called.
+        """Keep a body durably: for a day, or for a month once `hold` was called.
 
-        If it fails, nothing of the body stays, as far as that can still be seen to.
+        If it fails, it removes what it wrote of the body, as far as it still can.
         """
 
     def hold(self, name: str) -> None:
-        """A batch names this body now."""
+        """Say that a batch names this body now."""
 
     def read(self, name: str) -> Iterator[bytes] | None:
         """The whole body in pieces; None if it is not here."""
@@ -132,7 +132,7 @@ class Bodies(Protocol):
 
 
 class Storage(Protocol):
-    """Everything durable when a method returns, or StorageError; each method happens at once or not at all.
+    """Durable storage. Each method is atomic: when it returns, its changes are durable; if it fails, StorageError.
 
     A batch is settled once: from pending to accepted or refused, and never again. Accepting writes verdict,
     tally, nonces and record together, and only if nothing was accepted for the pair since it was read.
@@ -143,16 +143,16 @@ class Storage(Protocol):
 
     @property
     def durable(self) -> bool:
-        """Whether what it acknowledges survives a crash, as far as `inspect` or the opening could see last."""
+        """Whether acknowledged changes survive a crash, as far as the last `inspect` (or the opening) could see."""
         ...
 
     bodies: Bodies | None
-    """Where bodies are kept for all processes; None where there can be one process only."""
+    """Bodies that all processes share; None if only one process can use the storage."""
 
     # -- batches
 
     def admit(self, batch: Batch) -> Batch:
-        """Keep a new batch. If the id is known already nothing changes, and what is kept is returned."""
+        """Keep a new batch and return it. If its id is known already, change nothing and return the kept batch."""
 
     def batch(self, id: bytes) -> Batch | None:  # noqa: A002  it is an id
         """The batch of this id."""
@@ -161,17 +161,17 @@ class Storage(Protocol):
         """Batches without a verdict."""
 
     def accepted(self, metric: bytes, period: int, start: int = 0) -> list[bytes]:
-        """A mark of each batch that was accepted for a pair of metric and period, in order, from the start-th on.
+        """The marks of the batches accepted for a pair of metric and period, in order, from number `start` on.
 
-        Their number from 0 on is the pair's version. A mark begins with the batch's id, and names this one acceptance:
-        where a failover lost it and the batch is accepted again, it may be another.
+        Their number from 0 on is the pair's version. A mark begins with the batch's id and names one acceptance: if a
+        failover loses it and the batch is accepted again, the mark may be different.
         """
 
     def nonces(self, metric: bytes, period: int, mark: bytes) -> bytes:
-        """What was counted then: 16 bytes each, sorted. None of them when they were forgotten."""
+        """The nonces of one acceptance: 16 bytes each, sorted. Empty once they are forgotten."""
 
     def among(self, metric: bytes, period: int, mark: bytes, nonces: bytes) -> bytes:
-        """Those of these few nonces, sorted, that were counted then, without reading all that were."""
+        """Those of a few sorted nonces that belong to one acceptance, without reading all of that acceptance."""
 
     def accept(
         self,
@@ -180,10 +180,10 @@ class Storage(Protocol):
         accepted: Accepted,
         last: bytes | None = None,
     ) -> Outcome:
-        """Settle a pending batch as released. No change if the pair's version is another by now.
+        """Settle a pending batch as accepted. No change if the pair has another version by now.
 
-        `last`: the mark of the last one at that version, empty if there was none. No change if it is another by now:
-        after a failover, others may have been accepted in the place of those that it lost. None: whichever it was.
+        `last`: the mark of the last acceptance at that version, empty if there was none. No change if it differs by
+        now: after a failover, other batches may have been accepted in place of the lost ones. None: any mark will do.
         """
 
     def refuse(
@@ -194,50 +194,51 @@ class Storage(Protocol):
         invalid: Mapping[str, int],
         record: str | None = None,
     ) -> bool:
-        """Settle a pending batch as never to be released. False, and no change, if it is not pending any more.
+        """Settle a pending batch as never to be released. False, and no change, if it is no longer pending.
 
-        `record`: what it cost to have opened it, as JSON, if it was; kept with the verdict, and as long as that.
+        `record`: the cost of having opened it, as JSON, if it was opened. It is kept as long as the verdict.
         """
 
     def drop(self, id: bytes, spool: str) -> bool:  # noqa: A002  it is an id
-        """Forget a pending batch, as if it had never been sent: its body, of this name, is gone.
+        """Forget a pending batch, as if it had never been sent, because its body of this name is gone.
 
-        False, and no change, if it has its verdict, or was sent again since and has another body.
+        False, and no change, if it has a verdict, or if it was sent again since and has another body.
         """
 
     def lease(self, id: bytes, holder: str, seconds: float) -> bool:  # noqa: A002  it is an id
-        """Whether this holder may work on a pending batch for this many seconds. Another call makes it longer.
+        """Whether this holder may work on a pending batch for this many seconds. Another call extends the lease.
 
-        It saves work and decides nothing: two that work on one batch still settle it once.
+        A lease only saves work: if two processes work on one batch, it is still settled once.
         """
 
     # -- releases
 
     def releases(self, metric: bytes | None = None, first: int = 0, last: int | None = None) -> list[Release]:
-        """Releases by (period, id), of all metrics or of one, in periods first to last."""
+        """Releases in order of (period, id), of all metrics or of one, in periods first to last."""
 
     def spans(self) -> dict[bytes, tuple[int, int, int]]:
-        """Of each metric with releases: how many periods have one, the first and the last."""
+        """For each metric with releases: how many periods have one, and the first and last of these periods."""
 
     def page(self, metric: bytes | None, after: tuple[int, bytes] | None, limit: int) -> list[Release]:
-        """At most `limit` releases by (period, id), after a given one."""
+        """At most `limit` releases in order of (period, id), after a given one."""
 
     def release(self, id: bytes) -> Release | None:  # noqa: A002  it is an id
         """The release of this id."""
 
     def expire(self, before: int) -> int:
-        """Delete the releases of periods before this one, really; how many. The ids of their batches stay known,
-        and so do their records: what a release has cost is not undone by deleting it.
+        """Delete the releases of periods before this one for good, and return how many.
+
+        The ids of their batches stay known, and so do their records: deleting a release does not undo its cost.
         """
 
     def expired(self) -> list[Release]:
-        """What `expire` has deleted, by (period, id): records with empty tallies, for the ledger."""
+        """What `expire` has deleted, in order of (period, id): records with empty tallies, for the ledger."""
 
     def opened_and_refused(self) -> list[Release]:
-        """The batches that were refused with a record, by (period, id), with empty tallies: for the ledger, too."""
+        """The batches that were refused with a record, in order of (period, id), with empty tallies, for the ledger."""
 
     def discarded(self, metric: bytes, first: int, last: int) -> dict[int, str | None]:
-        """The periods, first to last, of which a shuffler reported a discard for this metric, each with its reason."""
+        """The periods, first to last, for which a shuffler reported a discard of this metric, each with its reason."""
 
     # -- codebooks, keys and the bundle
 
@@ -245,14 +246,15 @@ class Storage(Protocol):
         """Every codebook that was ever in force, oldest first."""
 
     def starts(self) -> list[int]:
-        """The first period of each codebook, oldest first: tells cheaply whether one was added."""
+        """The first period of each codebook, oldest first: a cheap way to see whether one was added."""
 
     def add_codebook(self, codebook: StoredCodebook) -> bool:
-        """Keep a codebook. False, and no change, if there is one that starts as late."""
+        """Keep a codebook. False, and no change, if another one starts with the same period or a later one."""
 
     def move_codebook(self, first: int, to: int) -> bool:
-        """Let the only codebook, which starts with period `first`, start with `to`. False, and no change, if there is
-        another one, or this one starts otherwise.
+        """Move the start of the only codebook from period `first` to period `to`.
+
+        False, and no change, if there is another codebook, or if this one does not start with `first`.
         """
 
     def switched_off(self) -> frozenset[str]:
@@ -262,62 +264,61 @@ class Storage(Protocol):
         """Switch a metric off, or on again, by its name."""
 
     def sealing_keys(self) -> list[StoredKey]:
-        """Every key within its horizon, by first period."""
+        """Every key within its horizon, in order of its first period."""
 
     def add_key(self, key: StoredKey, *, instead_of: int | None = None) -> None:
-        """Keep a key; `instead_of` revokes that one at the same moment and erases its private part.
+        """Keep a key. In the same step, the key `instead_of` is revoked and its private part erased.
 
-        KeyTaken, and no change, if the id is in use, or the key is not revoked and any of its periods still has a live
-        one.
+        KeyTaken, and no change, if the id is in use, or if the key is live and one of its periods still has a live key.
         """
 
     def revoke_key(self, id: int) -> None:  # noqa: A002  it is an id
-        """Revoke a key and erase its private part, without another in its place; no change if it is not there."""
+        """Revoke a key and erase its private part, without replacing it. No change if it does not exist."""
 
     def drop_key(self, id: int) -> None:  # noqa: A002  it is an id
-        """Erase a key that nobody needs, so that its id is free; no change if it is not there."""
+        """Erase a key that is not needed, which frees its id. No change if it does not exist."""
 
     def forget(self, through: int) -> bool:
-        """Erase the keys that end at or before this period and the nonces of their periods, together.
+        """Erase the keys that end at or before this period, together with the nonces of their periods.
 
-        Whether there was any. Periods with a pending batch stay.
+        Returns whether there was any. Periods with a pending batch stay.
         """
 
     def scrub(self) -> bool:
-        """Wipe the traces of what was erased, also by another process or before a crash. Whether none is left.
+        """Wipe the traces of erased data, also of what another process erased, or this one before a crash.
 
-        `add_key`, `revoke_key`, `drop_key` and `forget` do it too; what stands in the way, such as a long reader, makes
-        another call necessary.
+        Returns whether no trace is left. `add_key`, `revoke_key`, `drop_key` and `forget` do this too. If something is
+        in the way, such as a long read, another call is needed.
         """
 
     def bundle(self) -> SignedBundle | None:
         """The newest bundle."""
 
     def publish(self, bundle: SignedBundle, last: int | None) -> bool:
-        """Keep a newer bundle. False, and no change, if `last` is not the newest sequence any more."""
+        """Keep a newer bundle. False, and no change, if `last` is no longer the newest sequence."""
 
     # -- the rest
 
     def tallied(self) -> dict[str, int]:
-        """Batches by state, discards, refused batches and invalid reports by reason, as `kind:name`."""
+        """Counts as `kind:name`: batches by state, discards, and refused batches and invalid reports by reason."""
 
     def remembered(self, question: str) -> int | None:
-        """An answer that took long to compute."""
+        """An answer that took long to compute; None if it is not known."""
 
     def remember(self, question: str, answer: int) -> None:
         """Keep such an answer."""
 
     def time(self) -> float | None:
-        """What the storage's own clock says; None if it has none, or does not tell."""
+        """The time by the storage's own clock; None if it has none, or does not answer."""
 
     def size(self) -> int | None:
-        """Bytes that it takes, on disk or in the memory of all Redis servers; None if that can't be asked."""
+        """Bytes that the storage takes, on disk or in the memory of all Redis servers; None if it can't be asked."""
 
     def inspect(self) -> None:
-        """Check again whether it is `durable`, and log what changed. StorageError if that can't be checked."""
+        """Check again whether the storage is `durable`, and log a change. StorageError if it can't be checked."""
 
     def check(self) -> None:
-        """StorageError unless something could be written now."""
+        """Raise StorageError unless the storage can be written now."""
 
     def close(self) -> None:
-        """Nothing may be asked any more."""
+        """Close the storage. No method may be called after this."""

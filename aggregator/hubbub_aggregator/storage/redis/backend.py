@@ -63,7 +63,7 @@ class RedisStorage(RedisReleases):
         try:
             seconds, micros = self._client.one(Call(self._keys.codebooks, ("TIME",)), write=False)
         except StorageError:
-            return None  # it may be forbidden; callers that need the storage for more say that it is away
+            return None  # TIME may be forbidden; if the storage is away, other calls say so
         return int(seconds) + int(micros) / 1e6
 
     def size(self) -> int | None:

@@ -1,8 +1,8 @@
 """Batches and their verdicts in Redis: one pair of metric and period in one slot, the lists in another.
 
 A batch is placed (its id says which pair), listed as pending, then entered in its pair. The verdict is one script on
-the pair. Lists are noted after it; a crash in between leaves the batch in `pending`, and the next reader of that
-list notes what the pair says. Blobs are written before the verdict, with an expiry that the verdict takes off.
+the pair. It is noted in the lists afterwards; a crash in between leaves the batch in `pending`, and the next reader of
+that list notes what the pair says. Blobs are written before the verdict, with an expiry that the verdict removes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["RedisBatches", "lua"]
 
 _STATES: dict[str, State] = {"p": "pending", "a": "accepted", "r": "refused"}
 _UNCOMMITTED = 86_400
-"""Seconds after which blobs are gone that no verdict named."""
+"""Seconds after which blobs expire if no verdict has named them."""
 _ID, _TOKEN = 16, 8
-"""Bytes of a batch's id, and of what names its blobs. A mark is the one and then the other, in hexadecimal."""
+"""Bytes of a batch's id, and of the token that names its blobs. A mark is the id, then the token in hexadecimal."""
 _SCRIPTS = ("place", "admit", "accepted", "blobs", "commit", "refuse", "drop", "unplace", "note", "lease", "put", "set")
 
 
@@ -59,7 +59,7 @@ class RedisBatches:
         self._client.one(listed)
         pair = self._keys.pair(header.metric, header.period)
         entry = self._client.one(self._lua["admit"]((pair.batches,), batch.id, _encode(batch)))
-        # once more: neither a `drop` nor a `forget` that began before it was entered can undo this
+        # again: a `drop` or a `forget` that began before the batch was entered can't undo this
         self._place(batch.id, content)
         self._client.one(listed)
         kept = _decode(batch.id, entry)
@@ -76,9 +76,9 @@ class RedisBatches:
         return None if placed is None else self._entered(BatchHeader.decode(placed), id)
 
     def _entered(self, header: BatchHeader, id: bytes) -> Batch | None:  # noqa: A002  it is an id
-        """What the pair says, and what replicas have if any were asked for: a caller may take it for an answer.
+        """What the pair says. If replicas are required they have it too, so that a caller may rely on it.
 
-        The write is there for the WAIT behind it, which says that all before it on this server is replicated too.
+        The write is there only for the WAIT after it, which says that all before it on this server is replicated too.
         """
         pair = self._keys.pair(header.metric, header.period)
         calls = [command("HGET", pair.batches, id), self._lua["set"]((pair.seen,), 1)]
@@ -91,7 +91,7 @@ class RedisBatches:
         return sorted(waiting, key=lambda batch: (batch.header.period, batch.id))
 
     def _listed(self) -> list[tuple[Member, Batch | None]]:
-        """The pending list against what the pairs say; what has its verdict is noted and left out."""
+        """The pending list, checked against the pairs. Batches that have a verdict are noted and left out."""
         raw = self._client.one(command("ZRANGE", self._keys.pending, 0, -1), write=False)
         members = [Member.decode(one) for one in raw]
         calls = [command("HGET", self._keys.pair(one.metric, one.period).batches, one.id) for one in members]
@@ -137,8 +137,8 @@ class RedisBatches:
         try:
             self._client.one(self._lua["blobs"]((names.batches, counts, nonces), *blobs, _UNCOMMITTED))
         except StorageError:
-            # It is tried again under other names, and again: these would stand for a day beside those. From here on
-            # they may stand behind a verdict, so that a failure of what follows removes nothing.
+            # Every new attempt uses other names, and these blobs would stay beside those for a day. After this call
+            # they may belong to a verdict, so that a later failure removes nothing.
             with suppress(StorageError):
                 self._client.one(command("UNLINK", counts, nonces), write=False)
             raise
@@ -168,7 +168,7 @@ class RedisBatches:
             return False
         pair = self._keys.pair(batch.header.metric, batch.header.period)
         settled = Batch(id, batch.header, batch.digest, "refused", None, reason, valid, invalid)
-        # the record stands in the entry too: who finds the verdict and no note of it can make the note
+        # the entry has the record too: a process that finds the verdict without its note can make the note
         entry = _encode(settled, record=record, call=os.urandom(_TOKEN))
         said = self._client.one(self._lua["refuse"]((pair.batches,), id, entry))
         self._note_entered(batch)
@@ -180,8 +180,7 @@ class RedisBatches:
             return False
         header = BatchHeader.decode(placed)
         pair = self._keys.pair(header.metric, header.period)
-        # it stays in the pending list, where only its next verdict or its horizon may take it off: it may be sent
-        # again at this very moment
+        # it stays in the pending list until its next verdict or its horizon: it may be sent again at this very moment
         dropped = bool(self._client.one(self._lua["drop"]((pair.batches,), id, spool)))
         if dropped:
             self._client.one(self._lua["unplace"]((self._keys.place(id),), placed))
@@ -228,7 +227,7 @@ def _member(batch: Batch) -> Member:
 def _encode(batch: Batch, token: bytes = b"", record: str | None = None, call: bytes = b"") -> bytes:
     """An entry: the first letter of its state, which scripts look at, then everything else.
 
-    `call`: tells an entry from one that says the same, so that a script that is sent twice knows its own work.
+    `call`: makes the entry unique, so that a script that is sent twice recognizes its own work.
     """
     rest: dict[str, Any] = {
         "header": batch.header.encode().hex(),

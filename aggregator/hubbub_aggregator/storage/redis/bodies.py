@@ -1,4 +1,4 @@
-"""Spooled bodies in Redis: one hash of pieces each, so that any process can finish what another acknowledged."""
+"""Spooled bodies in Redis: one hash of pieces each, so that any process can finish what another one acknowledged."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hubbub_service_common.storage.room import headroom
 __all__ = ["RedisBodies"]
 
 _UNNAMED, _NAMED = 86_400, 30 * 86_400
-"""Seconds until a body is forgotten that no batch names, or that a dead process did not remove."""
+"""Seconds until a body expires that no batch names, and one that a dead process did not remove."""
 
 
 class RedisBodies:
-    """Holds `Bodies` of one storage."""
+    """The `Bodies` of one storage."""
 
     def __init__(self, client: RedisClient, keys: Keys) -> None:
         self._client, self._keys = client, keys
@@ -37,7 +37,7 @@ class RedisBodies:
                 self._client.run([command("HSET", key, number, piece), command("EXPIRE", key, _UNNAMED)])
             self._client.run([command("HSET", key, "pieces", number), command("EXPIRE", key, _UNNAMED)])
         except Exception:
-            with suppress(StorageError):  # it is away: what was kept goes by itself
+            with suppress(StorageError):  # Redis is away: the pieces expire by themselves
                 self.remove(name)
             raise
 

@@ -1,8 +1,9 @@
-"""Erasing what is past its horizon from Redis and from its files.
+"""Erasure of data past its horizon, from Redis and from its files.
 
 Keys go first, in one script that also notes up to which period; then the nonces of those periods, wherever their pairs
-are. If we die in between, the note says what is left to do, and the next `scrub` of any process does it. Spooled bodies
-are removed when their batch has its verdict. `clean` and `cleared` count the erasures that no file holds any more.
+are. If the process dies in between, the note says what is left to do, and the next `scrub` of any process does it.
+Spooled bodies are removed when their batch has its verdict. `clean` and `cleared` count the erasures of which no file
+holds a trace any more.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ __all__ = ["Eraser"]
 
 _LOG = logging.getLogger("hubbub_aggregator")
 _BODIES = 60_000
-"""Milliseconds between two rewrites that only spooled bodies need. They are sealed, and there is one for each batch."""
+"""Milliseconds between two rewrites that only spooled bodies need. They are sealed, and every batch has one."""
 _TURN = 10_000
 """Milliseconds after which another process may take over rewriting from one that died."""
 
 
 class _Marks(NamedTuple):
-    """How far erasing has come, as all processes see it."""
+    """How far erasure has come. All processes share these numbers."""
 
     forgotten: int
     """The last period whose keys were erased, and the last one whose nonces were."""
@@ -55,10 +56,10 @@ class Eraser:
         self._holder = os.urandom(16).hex()
         self._rewrites = FileRewrites(client, _LOG, "erased keys, nonces or reports")
         self._covered = _Marks(*_UNMARKED)
-        """What the rewrites under way cover."""
+        """The marks that the current rewrites cover."""
 
     def forget(self, through: int) -> bool:
-        # past the horizon nothing is admitted any more: what is listed as pending and is nowhere never will be
+        # past the horizon nothing is admitted: a batch that is listed as pending and not entered yet never will be
         for member, batch in self._releases._listed():
             if batch is None and member.period <= through:
                 self._client.one(command("ZREM", self._keys.pending, member.encode()))
@@ -87,12 +88,12 @@ class Eraser:
         if not self._rewrites.under_way:
             if (marks.erased, marks.removed) == (marks.clean, marks.cleared):
                 return True
-            # a mark that lasts longer than any does was set under another clock of the server
+            # a mark that lasts longer than it ever should was set under another clock of the server
             left = self._client.one(command("PTTL", self._keys.rewritten), write=False)
             if marks.erased == marks.clean and 0 < left <= _BODIES:
                 return False
             self._covered = marks
-        # one process at a time: a lease that ends early costs another rewrite, and nothing else
+        # one process at a time: a lease that ends early only costs another rewrite
         if not self._client.one(self._lease((self._keys.rewriting,), self._holder, _TURN), write=False):
             self._rewrites.abandon()
             return False

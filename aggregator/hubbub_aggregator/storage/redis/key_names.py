@@ -1,11 +1,11 @@
-"""The names under which the Redis backend keeps things, and in which slot of a cluster each of them is.
+"""Key names of the Redis backend, and the slot of a cluster that each is in.
 
     hubbub-aggregator:{control}:...               lists, counts, codebooks, keys, bundle: one slot
     hubbub-aggregator:{<batch id>}:place          which pair a batch belongs to, and its digest
     hubbub-aggregator:{<metric>:<period>}:...     a pair: its version, its batches with their verdicts, their blobs
     hubbub-aggregator:{body:<name>}               a spooled body in pieces
 
-The pair decides: a batch has the verdict that stands there. Lists follow it; each reader corrects them.
+The pair decides: a batch has the verdict that is entered there. Lists follow, and each reader corrects them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _MEMBER = struct.Struct(">I16s16s")
 
 
 class Member(NamedTuple):
-    """A batch as it stands in a list; as bytes they sort by period and id."""
+    """A batch as a member of a list. Encoded members sort by period and id."""
 
     period: int
     id: bytes
     metric: bytes
     token: bytes = b""
-    """Behind which its blobs are, in the list of releases."""
+    """Names its blobs, in the list of releases."""
 
     def encode(self) -> bytes:
         return _MEMBER.pack(self.period, self.id, self.metric) + self.token
@@ -37,7 +37,7 @@ class Member(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """The names of one pair of metric and period."""
+    """The key names of one pair of metric and period."""
 
     batches: bytes
     version: bytes

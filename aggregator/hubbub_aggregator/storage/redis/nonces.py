@@ -1,4 +1,4 @@
-"""The nonces of accepted batches in Redis: one sorted string for each batch, of which any part can be read."""
+"""The nonces of accepted batches in Redis: one sorted string for each batch, which can be read in parts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read(client: RedisClient, key: bytes) -> bytes:
 
 
 class Lengths:
-    """How many nonces a batch has. That never changes, but for none at all when they are forgotten."""
+    """How many nonces each batch has. That never changes, except to none when they are forgotten."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, int] = {}
@@ -42,7 +42,7 @@ class Lengths:
 
 
 def among(client: RedisClient, key: bytes, nonces: bytes, lengths: Lengths) -> bytes:
-    """Those of these sorted nonces that the batch has, found where they should be, or by bisection."""
+    """Those of these sorted nonces that the batch has, found near their likely place, or by bisection."""
     stored, wanted = lengths.of(client, key), each(nonces)
     found = list[bytes]()
     for at in range(0, len(wanted) if stored else 0, _AT_ONCE):
@@ -56,9 +56,9 @@ def among(client: RedisClient, key: bytes, nonces: bytes, lengths: Lengths) -> b
 
 
 def _near(client: RedisClient, key: bytes, stored: int, wanted: list[bytes]) -> list[bytes]:
-    """What is stored around each nonce, if it is where it would be among evenly spread ones; else nothing.
+    """What is stored around the place that each nonce would have among evenly spread ones; nothing if it is not there.
 
-    Honest nonces are random: of a million, nine in ten are less than 800 places away.
+    Honest nonces are random: of a million, nine in ten are less than 800 places away from that.
     """
     width = min(stored, max(_WINDOW, 2 * isqrt(stored)))
     guesses = [int.from_bytes(nonce) * stored >> 8 * NONCE_BYTES for nonce in wanted]
@@ -72,7 +72,7 @@ def _near(client: RedisClient, key: bytes, stored: int, wanted: list[bytes]) -> 
 
 
 def _search(client: RedisClient, key: bytes, stored: int, wanted: list[bytes]) -> list[bytes]:
-    """All searches take the same number of steps, one round of calls each: they begin with the same number."""
+    """Bisect for all nonces together: they start with the same width, so that one round of calls is a step for all."""
     starts, width = [0] * len(wanted), stored
     while width > _WINDOW:
         width = (width + 1) // 2

@@ -1,6 +1,6 @@
 """Codebooks, sealing keys, the bundle and remembered answers in Redis, all in one slot: each step is one script.
 
-The private half of a sealing key is here only encrypted (AES-128-GCM), under a key that is derived from the identity
+The private half of a sealing key is stored only encrypted (AES-128-GCM), under a key that is derived from the identity
 key: this Redis, or a copy of it, is not enough to open a report.
 """
 
@@ -22,7 +22,7 @@ _SCRIPTS = ("add_codebook", "add_key", "drop_key", "move_codebook", "publish", "
 
 
 class RedisRegistry:
-    """The part of the storage that is about what is published. `secret`: 16 bytes that encrypt private keys."""
+    """The part of the storage that holds what is published. `secret`: 16 bytes that encrypt private keys."""
 
     def __init__(self, client: RedisClient, keys: Keys, secret: bytes) -> None:
         self._client, self._keys, self._secret = client, keys, secret
@@ -70,7 +70,7 @@ class RedisRegistry:
             *(key.id, key.first_period, key.last_period, json.dumps(entry), old),
         )
         if self._client.one(call) != 1:
-            raise KeyTaken("those periods, or this id, have a key already and nothing was changed: try again")
+            raise KeyTaken("these periods, or this id, have a key already and nothing was changed: try again")
 
     def revoke_key(self, id: int) -> None:  # noqa: A002  it is an id
         self._client.one(self._lua["revoke_key"]((self._keys.keys, self._keys.marks), id))

@@ -34,7 +34,7 @@ class RedisReleases(RedisBatches):
         return {metric: (len(found), min(found), max(found)) for metric, found in periods.items()}
 
     def page(self, metric: bytes | None, after: tuple[int, bytes] | None, limit: int) -> list[Release]:
-        self.pending()  # lists what has its verdict and is not listed yet
+        self.pending()  # lists the batches that have a verdict and are not listed yet
         start = b"-" if after is None else b"(" + Member(*after, b"\xff" * 16, b"\xff" * 16).encode()
         key = self._keys.releases if metric is None else self._keys.releases_of(metric)
         raw = self._client.one(command("ZRANGEBYLEX", key, start, "+", "LIMIT", 0, limit), write=False)
@@ -57,7 +57,7 @@ class RedisReleases(RedisBatches):
         return deleted
 
     def expired(self) -> list[Release]:
-        self._delete_doomed()  # a crash may have left what is on no list
+        self._delete_doomed()  # a crash may have left releases that are on no list
         return self._records(self._keys.expired)
 
     def opened_and_refused(self) -> list[Release]:
@@ -89,7 +89,7 @@ class RedisReleases(RedisBatches):
             self._client.one(command("ZREM", self._keys.doomed, raw))
 
     def _members(self, metric: bytes | None, first: int, last: int) -> list[Member]:
-        """What is listed for the periods first to last; there may be none."""
+        """The releases that are listed for the periods first to last; there may be none."""
         self.pending()  # as above
         if first > last:
             return []
@@ -104,7 +104,7 @@ class RedisReleases(RedisBatches):
             part = members[at : at + _AT_ONCE]
             calls = [command("GET", self._keys.pair(one.metric, one.period).counts(one.token)) for one in part]
             for member, blob in zip(part, self._client.run(calls, write=False), strict=True):
-                if blob is not None:  # else it was deleted a moment ago
+                if blob is not None:  # None: it was deleted a moment ago
                     record, tally = blob[4 : 4 + int.from_bytes(blob[:4])], blob[4 + int.from_bytes(blob[:4]) :]
                     found.append(Release(member.id, member.metric, member.period, tally, record.decode()))
         return found

@@ -1,4 +1,4 @@
-"""Whose Redis it is, and what is at stake if it is set up badly."""
+"""Startup check of a Redis: whose it is, and what is at stake if it is set up badly."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["OTHERWISE", "STAKES", "claim"]
 
 _LAYOUT = 2
 """2: headers say how many reports of the bucket are in other batches; opened and refused batches have records."""
-OTHERWISE = "restore a backup that this one made into an empty Redis"
+OTHERWISE = "restore a backup made by this version into an empty Redis"
 """What to do about a storage that a newer version wrote."""
 STAKES = Stakes("BATCHES", "IT MAY DELETE NONCES, AND REPORTS WOULD COUNT TWICE")
 
 
 def claim(client: RedisClient, keys: Keys, anchor: str) -> None:
-    """This Redis belongs to one identity, for good: two would sign against each other and open nothing."""
+    """Claim this Redis for one identity, for good. Two would sign against each other and open nothing."""
     fields: dict[str, str | int] = {"layout": _LAYOUT, "identity": anchor}
     asked = command("HMGET", keys.marks, *fields)
     found = client.one(asked, write=False)
-    # a Redis that is full could not be started on if there were something to write each time
+    # write only what is missing: an aggregator must be able to start on a full Redis
     missing = [name for name, value in zip(fields, found, strict=True) if value is None]
     if missing:
         client.run([command("HSETNX", keys.marks, name, fields[name]) for name in missing])
@@ -34,10 +34,10 @@ def claim(client: RedisClient, keys: Keys, anchor: str) -> None:
     if int(layout) < _LAYOUT:
         raise InvalidParameter(
             f"this Redis was written by another version of this software (layout {int(layout)}; this one knows "
-            f"{_LAYOUT}): install that version again, or restore a backup of this one's into an empty Redis"
+            f"{_LAYOUT}): install that version again, or restore a backup made by this version into an empty Redis"
         )
     if identity.decode() != anchor:
         raise InvalidParameter(
-            f"this Redis belongs to the aggregator with the trust anchor {identity.decode()}, and the identity key "
+            f"this Redis belongs to the aggregator with the trust anchor {identity.decode()}, but the identity key "
             f"here is that of {anchor}: copy identity.key from there, or use another Redis"
         )

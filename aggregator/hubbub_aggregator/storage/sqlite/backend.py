@@ -34,7 +34,7 @@ __all__ = ["SqliteStorage"]
 _BATCH = "id, header, digest, state, spool, reason, valid, invalid"
 _RELEASE = "id, metric, period, tally, record"
 _RESERVE = 32 * 2**20
-"""Bytes of the reserve at most: the verdict on a batch of 64 MiB may need them all, for the log and for the file."""
+"""Most bytes of the reserve: the verdict on a batch of 64 MiB may need them all, for the log and for the file."""
 _PROBE = 64 * 2**10
 _REVOKE = "UPDATE keys SET revoked = 1, private_key = NULL WHERE id = ?"
 
@@ -70,7 +70,7 @@ class SqliteStorage:
 
     @contextmanager
     def _transaction(self, *, needed: bool = True) -> Iterator[None]:
-        """`needed`: it makes room in the end or must get on, so a full disk gives up its reserve for it."""
+        """`needed`: it makes room in the end or can't wait, so on a full disk it may use the reserve."""
         if needed:
             self._reserve.give_up_if_needed()
         try:
@@ -78,7 +78,7 @@ class SqliteStorage:
                 yield
         except StorageError:
             if needed:
-                self._reserve.give_up_if_needed()  # it needed more than was left, and is tried again
+                self._reserve.give_up_if_needed()  # it needed more room than was left, and will be tried again
             raise
 
     def _all(self, sql: str, *values: object) -> list[Any]:
@@ -266,7 +266,7 @@ class SqliteStorage:
 
     def discarded(self, metric: bytes, first: int, last: int) -> dict[int, str | None]:
         rows = self._all(
-            "SELECT period, max(reason) FROM batches "  # the maximum passes over those without a reason
+            "SELECT period, max(reason) FROM batches "  # the maximum ignores those without a reason
             "WHERE metric = ? AND period BETWEEN ? AND ? AND kind = 'discard' GROUP BY period",
             metric,
             first,
@@ -324,7 +324,7 @@ class SqliteStorage:
                 key.first_period,
             )
             if taken:
-                raise KeyTaken("those periods, or this id, have a key already and nothing was changed: try again")
+                raise KeyTaken("these periods, or this id, have a key already and nothing was changed: try again")
             self._connection.execute(
                 "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?)",
                 (key.id, key.first_period, key.last_period, key.public_key, key.private_key, key.revoked),
@@ -357,7 +357,7 @@ class SqliteStorage:
         return last is not None
 
     def scrub(self) -> bool:
-        """What was erased must not live on in the log, which a reader elsewhere may keep from being truncated."""
+        """Cut the log, where erased data would live on. A reader elsewhere may keep it from being cut."""
         with self._lock:
             (others,) = self._one("PRAGMA data_version")  # changes when another process has written
             if self._traces or others != self._others:
@@ -404,22 +404,22 @@ class SqliteStorage:
             self._connection.execute("INSERT OR REPLACE INTO remembered VALUES (?, ?)", (question, answer))
 
     def time(self) -> float | None:
-        return None  # this process's clock is all there is
+        return None  # SQLite has no clock but this process's
 
     def size(self) -> int | None:
         (pages,), (each,) = self._one("PRAGMA page_count"), self._one("PRAGMA page_size")
         return int(pages) * int(each)
 
     def inspect(self) -> None:
-        """Nobody can change how our connection writes. The reserve is made where there is room for it."""
+        """Only make the reserve, if there is room for it: nothing can change how this connection writes."""
         self._reserve.keep()
 
     def check(self) -> None:
-        with self._transaction(needed=False):  # a full disk can still be read
+        with self._transaction(needed=False):  # a probe is not worth the reserve: a full disk can still be read
             self._connection.execute("INSERT INTO nonces VALUES (-1, x'', x'', zeroblob(?))", (_PROBE,))
             self._connection.execute("DELETE FROM nonces WHERE period = -1")
         with as_storage_error():
-            if free_of(self._path) < _PROBE:  # it went into room that the log has already
+            if free_of(self._path) < _PROBE:  # the probe went into room that the log already had
                 raise StorageError("the disk is full")
 
 

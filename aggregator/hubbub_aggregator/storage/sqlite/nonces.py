@@ -1,7 +1,6 @@
-"""The nonces of accepted batches in SQLite: sorted pieces, found by the first nonce in them.
+"""The nonces of accepted batches in SQLite: sorted pieces, indexed by their first nonce.
 
-A piece is read whole, and an index of all nonces is not kept: a batch of random nonces would write to nearly every page
-of it.
+A piece is read whole. There is no index of all nonces: a batch of random nonces would write to nearly every page of it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _PIECE = 1024 * NONCE_BYTES
 
 
 def write(db: Connection, period: int, batch: bytes, nonces: bytes) -> None:
-    """Keep the sorted nonces of a batch, inside a transaction of the caller."""
+    """Keep the sorted nonces of a batch, inside the caller's transaction."""
     pieces = (nonces[at : at + _PIECE] for at in range(0, len(nonces), _PIECE))
     rows = ((period, batch, piece[:NONCE_BYTES], piece) for piece in pieces)
     db.executemany("INSERT INTO nonces VALUES (?, ?, ?, ?)", rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["OTHERWISE", "SCHEMA", "UPGRADES", "VERSION"]
 
-OTHERWISE = "restore a backup that this one made into an empty state directory"
+OTHERWISE = "restore a backup made by this version into an empty state directory"
 """What to do about a file that a newer version wrote."""
 VERSION = 5
 _EXPIRED = """
@@ -17,15 +17,15 @@ CREATE TABLE opened_and_refused (
     id BLOB PRIMARY KEY, metric BLOB NOT NULL, period INTEGER NOT NULL, record TEXT NOT NULL
 ) STRICT, WITHOUT ROWID
 """
-# headers say since then how many reports of the bucket are in other batches; before, nobody knew of any
+# since then, headers say how many reports of the bucket are in other batches; for older ones that is 0
 _LONGER_HEADERS = "UPDATE batches SET header = CAST(header || zeroblob(8) AS BLOB)"
 _NONCES = """
 CREATE TABLE nonces (period INTEGER NOT NULL, batch BLOB NOT NULL, first BLOB NOT NULL, nonces BLOB NOT NULL) STRICT;
 CREATE UNIQUE INDEX nonces_of ON nonces (period, batch, first)
 """
 _ORDER = "CREATE UNIQUE INDEX batches_accepted ON batches (metric, period, version)"
-# What was accepted had its nonces in one piece, which is a piece like others, and an order that nobody knew: any will
-# do, since each pair has as many as its version said.
+# Accepted batches had their nonces in one piece, which stays a piece like any other. Their order was not kept: any will
+# do, since each pair has as many of them as its version said.
 _NONCES_BY_PIECE = """
 INSERT INTO nonces SELECT period, id, substr(nonces, 1, 16), nonces FROM releases WHERE length(nonces) > 0;
 ALTER TABLE releases DROP COLUMN nonces;
@@ -44,7 +44,7 @@ UPGRADES = {
     3: f"{_NONCES};{_NONCES_BY_PIECE};{_ORDER}",
     4: _SWITCHED_OFF,
 }
-"""What the schema after this one added."""
+"""By version: what the next one added."""
 SCHEMA = f"""
 CREATE TABLE batches (
     id BLOB PRIMARY KEY, header BLOB NOT NULL, digest BLOB NOT NULL, metric BLOB NOT NULL, period INTEGER NOT NULL,

@@ -1,4 +1,4 @@
--- The marks of what was accepted, in order. Versions before this one kept none: what they accepted is entered here first.
+-- The marks of accepted batches, in order. Earlier versions kept no marks: what they accepted is entered here first.
 -- KEYS accepted, version, batches   ARGV start
 local count = tonumber(redis.call('GET', KEYS[2]) or '0')
 if redis.call('LLEN', KEYS[1]) ~= count then
@@ -13,7 +13,7 @@ if redis.call('LLEN', KEYS[1]) ~= count then
     end
   end
   table.sort(missing)
-  redis.call('LREM', KEYS[1], 0, '') -- a script whose first write needs no memory is done beyond maxmemory, too
+  redis.call('LREM', KEYS[1], 0, '') -- Redis runs a script beyond maxmemory if its first write needs no memory
   for _, mark in ipairs(missing) do redis.call('RPUSH', KEYS[1], mark) end
 end
 return redis.call('LRANGE', KEYS[1], ARGV[1], -1)

@@ -1,5 +1,5 @@
--- Keep a key, and revoke another at the same moment; no change if its id is in use, or it is live and one of its
--- periods has a live key.
+-- Keep a key, and revoke another in the same step. No change if the new key's id is in use, or if it is live and one of
+-- its periods has a live key.
 -- KEYS keys, marks   ARGV id, first, last, key, id of the revoked one or ''
 if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[4] then return 1 end -- the same call came twice
 local first, last, revoked = tonumber(ARGV[2]), tonumber(ARGV[3]), nil
@@ -13,7 +13,7 @@ for i = 1, #all, 2 do
     return 0
   end
 end
-redis.call('HDEL', KEYS[1], '') -- a script whose first write needs no memory is done beyond maxmemory, too
+redis.call('HDEL', KEYS[1], '') -- Redis runs a script beyond maxmemory if its first write needs no memory
 if revoked then
   revoked.revoked = true
   revoked.private = nil

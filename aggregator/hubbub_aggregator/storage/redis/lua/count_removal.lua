@@ -1,5 +1,5 @@
--- Count that something was removed, which the files of Redis still have. Beyond maxmemory, too, since it makes room: a
--- script whose first write needs no memory is done.
+-- Count the removal of something that the files of Redis still hold. This is allowed beyond maxmemory, since it makes
+-- room: Redis runs a script whose first write needs no memory.
 -- KEYS marks
 redis.call('HDEL', KEYS[1], '')
 return redis.call('HINCRBY', KEYS[1], 'removed', 1)

@@ -1,4 +1,4 @@
--- Erase a key that nobody needs.
+-- Erase a key that is not needed.
 -- KEYS keys, marks   ARGV id
 local found = redis.call('HDEL', KEYS[1], ARGV[1])
 if found == 1 then redis.call('HINCRBY', KEYS[2], 'erased', 1) end

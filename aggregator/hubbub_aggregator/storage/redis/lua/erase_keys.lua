@@ -1,4 +1,4 @@
--- Erase the keys that end at or before a period and before every pending batch; the last period of them, or -1.
+-- Erase the keys that end at or before a period and before every pending batch. Returns their last period, or -1.
 -- KEYS keys, marks, pending   ARGV period
 local limit, erased = tonumber(ARGV[1]), -1
 local first = redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')

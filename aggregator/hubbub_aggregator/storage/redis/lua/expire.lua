@@ -1,4 +1,4 @@
--- Take a release off the lists; until its blobs are gone it stands among what is doomed.
+-- Take a release off the lists. Until its blobs are gone, it is listed as doomed.
 -- KEYS releases, releases of the metric, doomed, marks   ARGV member
 redis.call('ZREM', KEYS[2], ARGV[1])
 local found = redis.call('ZREM', KEYS[1], ARGV[1])

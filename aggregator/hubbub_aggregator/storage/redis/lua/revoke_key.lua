@@ -5,7 +5,7 @@ if not kept then return 0 end
 local key = cjson.decode(kept)
 key.revoked = true
 key.private = nil
-redis.call('HDEL', KEYS[1], '') -- a script whose first write needs no memory is done beyond maxmemory, too
+redis.call('HDEL', KEYS[1], '') -- Redis runs a script beyond maxmemory if its first write needs no memory
 redis.call('HSET', KEYS[1], ARGV[1], cjson.encode(key))
 redis.call('HINCRBY', KEYS[2], 'erased', 1)
 return 1

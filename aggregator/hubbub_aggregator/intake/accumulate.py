@@ -1,8 +1,8 @@
-"""From a spooled batch to a verdict: open, drop what is invalid or counted already, release or refuse, once.
+"""Verdicts on spooled batches: open a batch, drop invalid and duplicate reports, then release or refuse it, once.
 
-Nothing is read from the batch when its size alone says that it can't be released. Duplicates are known by nonce,
-inside the batch and against all that was accepted for the same metric and period; the verdict is written only if
-that is still all. What was opened and is refused has been read by us: its record says what that cost.
+If its size alone rules out a release, the batch is not opened. Duplicates are recognized by nonce, inside the batch
+and against everything accepted for the same metric and period; the verdict is written only if nothing was accepted
+since. A batch that was opened and then refused has been read by the aggregator: its record says what that cost.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ _LOG = logging.getLogger("hubbub_aggregator")
 
 Reason: TypeAlias = Literal["batch-too-late", "batch-too-small", "revoked-key", "unknown-key", "unknown-metric"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
-"""Why a batch that was taken can be refused for good. Counted from zero, as RESULTS are."""
+"""Why a batch that was taken can be refused for good. Counted from zero, like RESULTS."""
 RESULTS = ("valid", "duplicate", "cannot-open", "wrong-period", "malformed")
-"""What can come of a report in a batch. All are counted from zero: a counter that begins to exist with its first
-event has not risen then, as Prometheus sees it, and a first day of junk would alarm nobody."""
+"""What can come of a report in a batch. All are counted from zero: to Prometheus, a counter that appears with its
+first event has not risen, so a first day of junk would raise no alarm."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """What this process has done since it started; for its operator."""
+    """What this process has done since it started, for its operator."""
 
     batches: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(("accepted", *REASONS), 0)))
-    """By verdict: accepted, or the reason of a refusal."""
+    """By verdict: accepted, or the reason for the refusal."""
     reports: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(RESULTS, 0)))
-    """Of the batches it opened: valid, or why not."""
+    """Reports of the batches that it opened: valid, or why not."""
     failures: int = 0
-    """Batches that could not be worked on for a reason of ours, each time."""
+    """How often work on a batch failed through no fault of the batch."""
     last: float | None = None
     """When it gave the last verdict."""
 
 
 @dataclass(slots=True)
 class Accumulator:
-    """Works on pending batches until there are none. Of several processes one works on a batch at a time."""
+    """Settles pending batches until there are none. Only one process works on a batch at a time."""
 
     storage: Storage
     spool: Spool
@@ -72,9 +72,9 @@ class Accumulator:
     clock: TrustedClock
     at_once: int = field(default_factory=lambda: os.cpu_count() or 1)
     lease: float = 30.0
-    """Seconds after which another process goes on with what this one began, if it is gone."""
+    """Seconds after which another process takes over a batch, if this process is gone."""
     storage_failed: Callable[[], None] = lambda: None
-    """Told each time that a batch can't be worked on because of the storage."""
+    """Called each time the storage keeps a batch from being settled."""
     progress: Progress = field(default_factory=Progress)
     _holder: str = field(default_factory=lambda: secrets.token_hex(8))
     _busy: set[bytes] = field(default_factory=set)
@@ -86,7 +86,7 @@ class Accumulator:
         self.duplicates = Duplicates(self.storage)
 
     async def drain(self) -> int:
-        """Settle every batch that waits; how many could not be, for a reason of ours. Those stay pending."""
+        """Settle every waiting batch, and return how many attempts failed. Those batches stay pending."""
         self.duplicates.trim()
         waiting = [batch for batch in await asyncio.to_thread(self.storage.pending) if batch.id not in self._busy]
         room = asyncio.Semaphore(self.at_once)
@@ -120,7 +120,7 @@ class Accumulator:
 
     @asynccontextmanager
     async def _leased(self, id: bytes) -> AsyncIterator[bool]:  # noqa: A002  it is an id
-        """Whether the batch is ours until the block ends. It is never more than work that is saved."""
+        """Whether this process holds the lease of a batch until the block ends. A lease only saves work."""
         if not await asyncio.to_thread(self.storage.lease, id, self._holder, self.lease):
             yield False
             return
@@ -133,11 +133,11 @@ class Accumulator:
     async def _renew(self, id: bytes) -> None:  # noqa: A002  it is an id
         while True:
             await asyncio.sleep(self.lease / 3)
-            with suppress(StorageError):  # it may be back in time; if not, another does the same work
+            with suppress(StorageError):  # it may recover in time; if not, another process repeats the work
                 await asyncio.to_thread(self.storage.lease, id, self._holder, self.lease)
 
     async def _settle_in_time(self, batch: Batch) -> None:
-        """Past the horizon a failure is final: a batch that waits keeps keys and nonces from being erased."""
+        """Settle a batch. Past its horizon a failure is final: while it is pending, keys and nonces can't be erased."""
         try:
             await self.settle(batch)
         except Exception:
@@ -150,14 +150,14 @@ class Accumulator:
         """Give one pending batch its verdict."""
         header = batch.header
         if batch.spool is not None and not await asyncio.to_thread(self.spool.fetch, batch.spool, header.body_bytes):
-            # the shuffler is told that nothing is here, and sends it again
+            # the shuffler learns that the batch is unknown, and sends it again
             if await asyncio.to_thread(self.storage.drop, batch.id, batch.spool):
                 _LOG.error("batch %s is dropped: its file is gone", batch.id.hex())
             return
         governed = await asyncio.to_thread(self.codebooks.governing, header.metric, header.period)
         key = await asyncio.to_thread(self.ring.find, header.period, header.key)
         if (governed is None or key is None) and self.clock.contradicted(self.codebooks.wait):
-            return  # that is final, and keys and codebooks follow a clock: it waits until nothing speaks against ours
+            return  # a refusal is final, and keys and codebooks follow the clock: wait until nothing contradicts it
         if governed is None or batch.spool is None:
             await self._refuse(batch, "unknown-metric")
         elif key is None or key.private_key is None:
@@ -188,7 +188,7 @@ class Accumulator:
             accepted = Accepted(valid, invalid, tally, fresh, release_record(batch, governed, promise, invalid))
             outcome = await asyncio.to_thread(self.storage.accept, batch.id, version, accepted, last)
             if outcome == "outdated":
-                continue  # another batch of this metric and period came in between: its nonces count too
+                continue  # another batch of this metric and period was accepted meanwhile: its nonces count too
             self._read.pop(batch.id, None)
             if outcome == "accepted":
                 self._count("accepted", valid, invalid)
@@ -216,12 +216,12 @@ class Accumulator:
         record: str | None = None,
     ) -> None:
         if record is None and (governed := self._read.get(batch.id)) is not None:
-            # an attempt that failed may have read it, nobody knows how far: as if a device had been alone in it
+            # a failed attempt may have read any part of it: record the cost as if a device had been alone in it
             promise = await asyncio.to_thread(promise_of, self.storage, governed, batch.header, 1)
             record = refusal_record(batch, governed, promise, None, {}, reason)
         refused = await asyncio.to_thread(self.storage.refuse, batch.id, reason, valid, invalid or {}, record)
         self._read.pop(batch.id, None)
-        if refused:  # else another process gave its verdict while this one stood still, and has counted it
+        if refused:  # if not, another process settled it while this one stood still, and has counted it
             self._count(reason, valid or 0, invalid or {})
             _LOG.info("batch %s refused: %s", batch.id.hex(), reason)
 

@@ -1,8 +1,8 @@
-"""What a batch promises: how many of its valid reports are counted on, the guarantee, and whether that is enough.
+"""The promise of a batch: how many of its valid reports count as honest, the guarantee, and whether that is enough.
 
-Of `valid` distinct valid reports of a whole bucket floor(h * valid) are honest, by the codebook's assumption. A part of
-a cut bucket is a random sample of it: there the count is what holds but for a failure probability of δ/10, and ε is
-certified at the other nine tenths, so that the stated δ has both (docs/explanation/accounting.md, section 6).
+Of `valid` distinct valid reports of a whole bucket, floor(h * valid) are honest, by the codebook's assumption. A part
+of a cut bucket is a random sample of it: its count holds except with a failure probability of δ/10, and ε is certified
+at the other nine tenths, so that the stated δ covers both (docs/explanation/accounting.md, section 6).
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ __all__ = ["Promise", "promise_of"]
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What a batch hides a report among, and how well."""
+    """How many reports hide each report of a batch, and how well."""
 
     valid: int
     honest: int
     pessimistic: int
-    """If the fraction were of all reports, and honest ones could be invalid."""
+    """The honest reports if the fraction applied to all reports, and honest ones could be invalid."""
     guarantee: Guarantee
-    """For the honest reports; for one report where none is counted on, since a device can count on itself."""
+    """For the honest reports; for one report if none counts as honest, since a device can count on itself."""
     delta: Fraction
     """Of the whole promise."""
     failure: Fraction | None
-    """The part of `delta` that pays for a part with fewer honest reports than that; None for a whole bucket."""
+    """The share of `delta` for the chance that a part has fewer honest reports; None for a whole bucket."""
     enough: bool
 
 
 def promise_of(storage: Storage, governed: Governed, header: BatchHeader, valid: int) -> Promise:
-    """The promise of `valid` distinct valid reports. Junk and copies in the batch raise nothing in it."""
+    """The promise of `valid` distinct valid reports. Junk and copies in the batch do not improve it."""
     from hubbub.accounting import (
         FAILURE_SHARE,
         guarantee,

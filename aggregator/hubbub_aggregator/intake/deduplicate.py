@@ -1,9 +1,9 @@
-"""Which nonces of a batch were counted before: inside the batch, and by any batch accepted for its metric and period.
+"""Duplicate nonces of a batch: repeated inside the batch, or counted by a batch accepted for its metric and period.
 
-What was accepted is in the storage, batch by batch. For the pairs of metric and period at work this process has filters
-of it in memory, and reads each accepted batch once for them: what a nonce costs does not depend on how many there are.
-A filter may be wrong about a new nonce, never about an old one; what it holds back is looked up in the storage itself.
-docs/design/deduplication.md compares the ways to do this.
+The storage has what was accepted, batch by batch. For the pairs of metric and period in use, this process keeps filters
+in memory and reads each accepted batch once to fill them, so that the cost of a nonce does not depend on how many there
+are. A filter may be wrong about a new nonce, never about an old one; a nonce that it does not rule out is looked up in
+the storage. docs/design/deduplication.md compares the ways to do this.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ if TYPE_CHECKING:
 __all__ = ["LIMIT", "Counted", "Duplicates", "Fresh", "as_nonces", "distinct", "masks"]
 
 LIMIT = 640 * 2**20
-"""Bytes of filters that one process holds, of all pairs together. Two fifths are for the filter of a whole pair, the
-others for those of its batches, which is enough for 100 million nonces. With more of them in one pair its filter is
-wrong more often, later batches have none of their own, and the storage is asked more often."""
+"""Bytes of all filters that one process holds. Two fifths are for the filter of a whole pair, the rest for the filters
+of its batches, which is enough for 100 million nonces. If one pair has more, its filter is wrong more often, later
+batches get no filter, and the storage is asked more often."""
 _PAIR_BITS, _RUN_BITS = 16, 24
-"""Bits for each nonce in the filter of a pair, when it is full, and in those of its batches."""
+"""Bits per nonce in the filter of a pair, when it is full, and in the filters of its batches."""
 _RUN_WORDS = 4
-"""Words in a block of the filters of batches. Whatever one of them holds back is looked up in the storage."""
+"""Words in a block of the filters of batches. A nonce that none of them rules out must be looked up in the storage."""
 _SECRETS = [int.from_bytes(os.urandom(8)) | 1 for _ in range(2)]
 _SMALLEST = 2**16
 """Nonces that the smallest filter has room for."""
 _GROWTH = 4
-"""By how much the filter of a pair grows when it is full. All that the pair has is read again then: a third of a time
-for each nonce on average."""
+"""Factor by which the filter of a pair grows when it is full. The whole pair is read again then: on average a third of
+a read per nonce."""
 _FEW = 512
-"""Nonces that are looked up one by one. For more it is less work to read all that a batch has."""
+"""Nonces that are looked up one by one. For more of them it is less work to read the whole batch."""
 _TABLE = 18
-"""Bits of a hash that are looked at first to find the few of many."""
+"""Leading bits of a hash that are compared first, to find a few hashes among many."""
 _IDLE = 600.0
-"""Seconds after which the filters of a pair are given up that nobody asked about."""
+"""Seconds without a question after which the filters of a pair are dropped."""
 
 
 def as_nonces(raw: bytes) -> NDArray[Any]:
-    """One item for each nonce. All are 16 bytes long, so that the zeros that numpy drops at the end make none equal."""
+    """One item per nonce. numpy drops trailing zeros, but all nonces are 16 bytes long, so that makes no two equal."""
     import numpy as np
 
     return np.frombuffer(raw, f"S{NONCE_BYTES}")
 
 
 def distinct(parts: Sequence[bytes]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Every nonce once, sorted; and where each is for the first time in all parts together."""
+    """Every nonce once, sorted, and the position of its first occurrence in the joined parts."""
     import numpy as np
 
     found, first = np.unique(as_nonces(b"".join(parts)), return_index=True)
@@ -67,7 +67,7 @@ def distinct(parts: Sequence[bytes]) -> tuple[NDArray[Any], NDArray[np.intp]]:
 
 
 def masks(parts: Sequence[bytes], chosen: NDArray[np.intp]) -> list[NDArray[np.bool_]]:
-    """Part by part, which of its nonces are at one of these places."""
+    """For each part, which of its nonces are at one of these positions."""
     import numpy as np
 
     sizes = [len(part) // NONCE_BYTES for part in parts]
@@ -77,10 +77,10 @@ def masks(parts: Sequence[bytes], chosen: NDArray[np.intp]) -> list[NDArray[np.b
 
 
 def _places(hashed: Hashes, few: Hashes) -> NDArray[np.intp]:
-    """Where the hashes are that are among these few, which are sorted."""
+    """The positions of the hashes that are among these few, which are sorted."""
     import numpy as np
 
-    # A table of the first bits of the few, small enough for a cache, leaves out nearly all others at little cost.
+    # A table of the leading bits of the few, small enough for a cache, cheaply rules out nearly all others.
     table, drop = np.zeros(2**_TABLE, np.bool_), np.uint64(64 - _TABLE)
     table[few >> drop] = True
     near = np.flatnonzero(table[hashed >> drop])
@@ -98,25 +98,25 @@ def _of_a_run(capacity: int) -> NonceFilter:
 
 @dataclass(slots=True)
 class _Run:
-    """Accepted batches that follow each other and share a filter: a large one, or several small ones."""
+    """Consecutive accepted batches that share a filter: a large one, or several small ones."""
 
     capacity: int
     filter: NonceFilter | None
-    """None: there was no memory left, and every nonce in question is looked up."""
+    """None if there was no memory left: every nonce in question is looked up then."""
     marks: list[bytes] = field(default_factory=list)
     held: int = 0
 
 
 @dataclass(slots=True)
 class _Pair:
-    """What this process knows of one metric and period."""
+    """What this process knows about one metric and period."""
 
     all: NonceFilter = field(default_factory=lambda: _of_a_pair(_SMALLEST))
     marks: list[bytes] = field(default_factory=list)
     runs: list[_Run] = field(default_factory=list)
     held: int = 0
     expected: int = 0
-    """How many there will be, as far as anyone said."""
+    """How many nonces there will be, as far as shufflers said."""
     used: float = 0.0
 
     @property
@@ -126,9 +126,9 @@ class _Pair:
     def in_question(
         self, maybe: NDArray[np.intp], hashed: Hashes, found: NDArray[np.bool_]
     ) -> Iterator[tuple[bytes, NDArray[np.intp]]]:
-        """Accepted batches, and which of these they may have. There may be many batches: little is done for each.
+        """Accepted batches, each with the nonces that it may have. There may be many batches, so each must cost little.
 
-        `found` is the caller's: what was found in one batch is not asked for in the next.
+        The caller sets `found`: a nonce that was found in one batch is not looked up in the next.
         """
         for run in self.runs:
             if not len(maybe):
@@ -152,7 +152,7 @@ class _Pair:
         return bool(self.runs) and self.runs[-1].held + count <= self.runs[-1].capacity
 
     def _room_for(self, count: int) -> int:
-        # larger in a larger pair: what every nonce in question is asked in must not be many
+        # larger in a larger pair, to keep filters few: every nonce in question is looked up in each of them
         return max(_SMALLEST, count, (self.held + count) // 64)
 
     def add(self, mark: bytes, fresh: Fresh, *, room: int) -> None:
@@ -175,40 +175,40 @@ class _Pair:
 
 
 class Fresh(NamedTuple):
-    """Nonces that were not counted before, as a filter takes them."""
+    """Nonces that were not counted before, in the form that filters take."""
 
     hashes: Hashes
     """Sorted."""
     asked: Asked | None = None
-    """What the filter of their pair said of just these; good as long as nothing else was added to it."""
+    """What the filter of their pair said about exactly these; valid until something else is added to it."""
 
 
 class Counted(NamedTuple):
-    """What a pair has counted of some nonces, and up to where it was looked at."""
+    """Which of some nonces a pair has counted, and up to which version."""
 
     version: int
     repeated: NDArray[np.bool_]
-    """Which of them."""
+    """Which of the nonces it has counted."""
     last: bytes
-    """The mark of the batch that was accepted last up to then; empty if there was none."""
+    """The mark of the last batch accepted up to that version; empty if there was none."""
     fresh: Fresh
-    """Those that it has not counted: what `Duplicates.add` takes if they are accepted."""
+    """The nonces that it has not counted, for `Duplicates.add` once they are accepted."""
 
 
 class Duplicates:
-    """What was counted before, as far as the storage says. Any thread may ask."""
+    """Finds the nonces that the storage says were counted before. Any thread may ask."""
 
     def __init__(self, storage: Storage, limit: int = LIMIT) -> None:
         self._storage, self._limit = storage, limit
         self._largest = limit * 2 // 5 * 8 // _PAIR_BITS
         self._lock = threading.Lock()
         self._pairs: OrderedDict[tuple[bytes, int], _Pair] = OrderedDict()
-        """The one that was used last is the last."""
+        """The most recently used pair is the last."""
 
     def counted(self, metric: bytes, period: int, nonces: NDArray[Any], others: int = 0) -> Counted:
-        """The version of a pair, and which of these nonces, sorted and each there once, it has counted up to that.
+        """The version of a pair, and which of these nonces, sorted and distinct, it has counted up to that version.
 
-        `others`: how many reports are to come in other batches, if the shuffler said so. Room is made for them at once.
+        `others`: how many reports will come in other batches, if the shuffler said so. Room is made for them at once.
         """
         import numpy as np
 
@@ -227,7 +227,7 @@ class Duplicates:
         return Counted(version, found, last, fresh)
 
     def _are_in(self, metric: bytes, period: int, mark: bytes, nonces: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of these nonces one accepted batch has: this is the exact answer."""
+        """Which of these nonces one accepted batch has. This is the exact answer."""
         import numpy as np
 
         if len(nonces) <= _FEW:
@@ -241,24 +241,24 @@ class Duplicates:
         return found
 
     def add(self, metric: bytes, period: int, version: int, batch: bytes, fresh: Fresh) -> None:
-        """These nonces were counted for a batch at this version: it need not be read for that.
+        """Add the nonces of a batch that was accepted at this version, which saves reading it.
 
-        Another thread may have asked about the pair since, and has read the batch then. What does not follow on what
-        is known is left to who asks next.
+        If another thread has asked about the pair since, it has read the batch already. A batch that does not directly
+        follow the known ones is left for the next question to read.
         """
-        with self._lock, suppress(StorageError):  # then it is read, when the pair is asked for again
+        with self._lock, suppress(StorageError):  # if this fails, the next question about the pair reads the batch
             pair = self._pairs.get((metric, period))
             if pair is None or len(pair.marks) != version:
                 return
             marks = self._storage.accepted(metric, period, max(0, version - 1))
             before, new = (marks[:1], marks[1:2]) if version else ([], marks[:1])
             if before == pair.marks[-1:] and new and new[0].startswith(batch):
-                del self._pairs[metric, period]  # until it is whole again
+                del self._pairs[metric, period]  # until it is complete again
                 self._take_in(metric, period, pair, new[0], fresh, len(fresh.hashes))
                 self._keep(metric, period, pair)
 
     def trim(self) -> None:
-        """Give up what nobody has asked about for a while: its nonces may have been erased since."""
+        """Drop the pairs that were not asked about for a while: their nonces may have been erased since."""
         with self._lock:
             now = time.monotonic()
             for key in [key for key, pair in self._pairs.items() if now - pair.used > _IDLE]:
@@ -266,16 +266,16 @@ class Duplicates:
 
     @property
     def size(self) -> int:
-        """What the filters take."""
+        """Bytes that the filters take."""
         return sum(pair.size for pair in self._pairs.values())
 
     def _up_to_date(self, metric: bytes, period: int, expected: int) -> _Pair:
-        """The filters of a pair with all that was accepted for it in them. If reading it fails, nothing is known."""
+        """The filters of a pair, with everything that was accepted for it. If a read fails, the pair is forgotten."""
         pair = self._pairs.get((metric, period)) or _Pair()
         known = len(pair.marks)
         marks = self._storage.accepted(metric, period, max(0, known - 1))
-        self._pairs.pop((metric, period), None)  # until it is whole again
-        if known and marks[:1] != pair.marks[-1:]:  # a failover lost what was accepted: nothing known is certain
+        self._pairs.pop((metric, period), None)  # until it is complete again
+        if known and marks[:1] != pair.marks[-1:]:  # a failover lost an acceptance: nothing known here is certain
             pair, known = _Pair(), 0
             marks = self._storage.accepted(metric, period)
         pair.expected = max(pair.expected, expected)
@@ -287,11 +287,11 @@ class Duplicates:
         return pair
 
     def _take_in(self, metric: bytes, period: int, pair: _Pair, mark: bytes, fresh: Fresh, expected: int) -> None:
-        """Add one batch to the filters of its pair, which get room for as many nonces as are expected, and more."""
+        """Add one batch to the filters of its pair, which get room for all expected nonces and more."""
         needed = max(pair.held + expected, pair.expected)
         if needed > pair.all.capacity < self._largest:
             capacity = min(self._largest, max(2 * needed, _GROWTH * pair.all.capacity))
-            pair.all = _of_a_pair(0)  # the old one goes before the new one comes
+            pair.all = _of_a_pair(0)  # the old filter is freed before the new one is made
             self._make_room(pair.size + NonceFilter.size_of(capacity, _PAIR_BITS))
             pair.all = _of_a_pair(capacity)
             for earlier in pair.marks:
@@ -314,7 +314,7 @@ class Duplicates:
         return np.sort(hashes(self._read(metric, period, mark)))
 
     def _keep(self, metric: bytes, period: int, pair: _Pair) -> None:
-        """It was used last; others go if there is no room for all."""
+        """Keep this pair as the most recently used; others are dropped if there is no room for all."""
         self._make_room(pair.size)
         pair.used = time.monotonic()
         self._pairs[metric, period] = pair

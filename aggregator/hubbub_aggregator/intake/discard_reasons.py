@@ -1,7 +1,7 @@
-"""Why a shuffler discarded a bucket. Its notice does not say; what is published here does.
+"""Why a shuffler discarded a bucket. Its notice does not say; the published bundle does.
 
-A shuffler discards what nobody wants any more, by the same bundle: reports for a revoked key, or of a metric that is
-switched off. Whatever else it discards has too small a crowd.
+By that bundle, a shuffler discards reports that are unwanted: for a revoked key, or of a metric that is switched off.
+Any other bucket that it discards has too small a crowd.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ DiscardReason: TypeAlias = Literal["too-few", "revoked-key", "switched-off"]
 
 
 def unwanted(ring: KeyRing, codebooks: Codebooks, header: BatchHeader, now: float) -> Unwanted | None:
-    """Why no crowd of this bucket would have been enough; None if one would have been.
+    """Why this bucket was unwanted whatever its crowd; None if a larger crowd would have been forwarded.
 
-    To be asked when the notice comes: keys are forgotten after their horizon.
+    Ask when the notice arrives: keys are forgotten after their horizon.
     """
     key = ring.find(header.period, header.key)
     if key is not None and key.revoked:

@@ -1,10 +1,10 @@
-"""A filter of nonces in memory: says of most that they were never added, without looking anywhere else.
+"""In-memory filter of nonces, which rules out most nonces that were never added without any other lookup.
 
-A Bloom filter whose bits for one nonce are all in one block of few words (Putze, Sanders, Singler, "Cache-, Hash- and
-Space-Efficient Bloom Filters", 2007, section 3), so that asking costs one access to memory whatever it holds. It never
-misses what was added, and is wrong about some others: with blocks of one word about 41 in 10,000 at 16 bits for each
-nonce, with four words about 1.5 in 10,000 at 24 bits. Where a nonce goes depends on random numbers of this process, so
-that nobody outside can choose nonces that fall together.
+A Bloom filter that keeps all bits of a nonce in one block of few words (Putze, Sanders, Singler, "Cache-, Hash- and
+Space-Efficient Bloom Filters", 2007, section 3), so that a lookup costs one memory access, however full it is. It never
+misses an added nonce, and is wrong about some others: with blocks of one word about 41 in 10,000 at 16 bits per nonce,
+with four words about 1.5 in 10,000 at 24 bits. The place of a nonce depends on random numbers of this process, so that
+an outsider cannot choose nonces that collide.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 __all__ = ["Asked", "NonceFilter", "hashes"]
 
 _SET = {1: 5, 4: 2}
-"""Words in a block, and bits that one nonce sets in each of them: the best numbers at 16 and at 24 bits a nonce."""
+"""Words in a block, and bits that one nonce sets in each word: the best numbers at 16 and at 24 bits per nonce."""
 _WORD = 64
 _PIECE = 2**14
-"""Nonces that are worked on at once: what the arithmetic takes for itself then stays in the cache of a core."""
+"""Nonces that are processed at once. Intermediate results then stay in the cache of a core."""
 _SECRETS = [int.from_bytes(os.urandom(8)) | 1 for _ in range(5)]
 
 
 def hashes(nonces: NDArray[Any]) -> Hashes:
-    """64 bits of each nonce of 16 bytes, the same in all filters of this process and of no other."""
+    """A 64-bit hash of each 16-byte nonce. It is the same for all filters of this process, and of no other."""
     import numpy as np
 
     halves = nonces.view(np.uint64).reshape(-1, 2)
@@ -45,10 +45,10 @@ def hashes(nonces: NDArray[Any]) -> Hashes:
 
 
 class NonceFilter:
-    """Room for a number of nonces, at a number of bits each. More may be added; then it is wrong more often.
+    """Room for `capacity` nonces, at `bits` bits each. More may be added; then it is wrong more often.
 
-    Blocks of more words are wrong less often, and take longer to add to. Filters with unlike `secret`s, odd numbers,
-    are wrong about unlike nonces.
+    Blocks of more words are wrong less often, and take longer to add to. Filters with different `secret`s, which are
+    odd numbers, are wrong about different nonces.
     """
 
     def __init__(self, capacity: int, bits: int, secret: int, words: int = 1) -> None:
@@ -70,7 +70,7 @@ class NonceFilter:
         return sum(int(words.nbytes) for words in self._words)
 
     def add(self, ordered: Hashes) -> None:
-        """Never be wrong about these. They are sorted, so that memory is written from its begin to its end."""
+        """Add these hashes. They are sorted, so that memory is written from start to end."""
         import numpy as np
 
         for piece in _pieces(ordered):
@@ -81,9 +81,9 @@ class NonceFilter:
                 words[at] |= np.bitwise_or.reduceat(self._bits(piece, number), begins)
 
     def ask(self, ordered: Hashes) -> Asked:
-        """Which of these sorted ones may have been added, and what it takes to add all of them soon after.
+        """Which of these sorted hashes may have been added, and what is needed to add all of them soon after.
 
-        For a large filter with blocks of one word: its memory is in no cache, and is read once for both.
+        For a large filter with blocks of one word: its memory is in no cache, and one read serves both.
         """
         import numpy as np
 
@@ -98,12 +98,12 @@ class NonceFilter:
         return Asked(self.name, np.concatenate(maybe) if maybe else np.zeros(0, np.intp), writes)
 
     def add_asked(self, asked: Asked) -> None:
-        """Add all that was asked about. Nothing was added to this filter since then."""
+        """Add all hashes that were asked about. Nothing may have been added to this filter since then."""
         for at, found in asked.writes:
             self._words[0][at] = found
 
     def may_hold(self, hashed: Hashes) -> NDArray[np.intp]:
-        """Which of them may have been added, by their positions. The others were not."""
+        """The positions of the hashes that may have been added. The others were not."""
         import numpy as np
 
         found, start = list[Any](), 0
@@ -116,20 +116,20 @@ class NonceFilter:
         return np.concatenate(found) if found else np.zeros(0, np.intp)
 
     def _may_hold(self, hashed: Hashes, number: int) -> NDArray[np.intp]:
-        """The same by one word of each block."""
+        """The same, judged by one word of each block."""
         import numpy as np
 
         bits = self._bits(hashed, number)
         return np.flatnonzero((self._words[number][self._at(hashed)] & bits) == bits)
 
     def _at(self, hashed: Hashes) -> NDArray[np.intp]:
-        """The block of each, in the order of the hashes."""
+        """The block of each hash. Sorted hashes have sorted blocks."""
         import numpy as np
 
         return ((hashed >> np.uint64(32)) * np.uint64(self._blocks) >> np.uint64(32)).astype(np.intp)
 
     def _bits(self, hashed: Hashes, number: int) -> Hashes:
-        """The bits of each in this word of its block."""
+        """The bits of each hash in this word of its block."""
         import numpy as np
 
         one, low = np.uint64(1), np.uint64(_WORD - 1)
@@ -141,18 +141,18 @@ class NonceFilter:
 
 
 class Asked(NamedTuple):
-    """What a filter knows of some hashes, and the words that it would have with them in it."""
+    """What a filter knows of some hashes, and the words that it would have after adding them."""
 
     name: object
-    """Of the filter. Not the filter itself: it goes before a larger one comes, also while this waits."""
+    """Identifies the filter. It is not the filter itself, which must be freed before a larger one replaces it."""
     maybe: NDArray[np.intp]
-    """Which of them it may hold, by their positions."""
+    """The positions of the hashes that it may hold."""
     writes: list[tuple[NDArray[np.intp], Hashes]]
     """Places and words, piece by piece."""
 
 
 def _begins(at: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Where another block begins."""
+    """The positions where another block begins."""
     import numpy as np
 
     return np.flatnonzero(np.concatenate(([True], at[1:] != at[:-1])))

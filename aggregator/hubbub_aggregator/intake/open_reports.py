@@ -1,7 +1,7 @@
-"""Opening reports on all cores: one HPKE open each, in processes, since two threads are slower than one.
+"""Opening of reports on all cores: one HPKE open each, in processes, because two threads are slower than one.
 
-A process gets a slice of a spooled batch and returns what is valid in it, nonce by nonce. Whatever a slice
-holds, it costs its own reports only.
+A process gets a slice of a spooled batch and returns the nonces and payloads that are valid in it. Whatever a slice
+holds can spoil only its own reports.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ __all__ = ["Opened", "Pool", "Slice", "open_slice", "slices", "tally_parts", "ta
 T = TypeVar("T")
 
 SLICE = 2_000
-"""Reports per task: about a seventh of a second, so that cores end together and few bytes travel at once."""
+"""Reports per task: about a seventh of a second, so that cores finish together and few bytes travel at once."""
 TALLIED = 20_000
-"""Reports per task that are counted together, or more."""
+"""Fewest reports that one task counts together, if there are that many."""
 _ATTEMPTS = 3
 PERIOD_BYTES = 4
 """A plaintext starts with its period, big-endian; see `hubbub.wire`."""
@@ -59,7 +59,7 @@ class Opened:
 
 
 def slices(path: Path, header: BatchHeader, mechanism: Mechanism[Any], private_key: bytes) -> list[Slice]:
-    """The sealed reports in a file, in parts."""
+    """The sealed reports in a file, as slices."""
     return [
         Slice(path, first * header.size, min(SLICE, header.count - first), header, mechanism, private_key)
         for first in range(0, header.count, SLICE)
@@ -67,9 +67,9 @@ def slices(path: Path, header: BatchHeader, mechanism: Mechanism[Any], private_k
 
 
 def open_slice(part: Slice) -> Opened:
-    """Open every report of a slice; one that is damaged, of another period or impossible is counted and left out.
+    """Open every report of a slice. Damaged or impossible ones, and those of other periods, are counted and left out.
 
-    Between two opens as little as possible is done: what follows is done for all at once.
+    The loop does as little as possible between two opens; everything else is done for all reports at once.
     """
     with part.path.open("rb") as file:
         file.seek(part.start)
@@ -85,12 +85,12 @@ def open_slice(part: Slice) -> Opened:
 
 
 def _sorted_out(opened: list[bytes], part: Slice, count: int) -> Opened:
-    """The valid ones among plaintexts of one length, as `Plaintext.decode` and the mechanism see them."""
+    """The valid ones among plaintexts of one length, by the rules of `Plaintext.decode` and of the mechanism."""
     import numpy as np
 
     invalid = Counter({"cannot-open": count - len(opened)})
     length = PERIOD_BYTES + NONCE_BYTES + part.mechanism.report_bytes
-    if not opened or len(opened[0]) != length:  # sealed reports of one size are plaintexts of one size
+    if not opened or len(opened[0]) != length:  # sealed reports of one size have plaintexts of one size
         invalid["malformed"] = len(opened)
         return Opened(b"", b"", dict(+invalid))
     table = np.frombuffer(b"".join(opened), np.uint8).reshape(-1, length)
@@ -104,9 +104,9 @@ def _sorted_out(opened: list[bytes], part: Slice, count: int) -> Opened:
 
 
 def tally_parts(mechanism: Mechanism[Any], payloads: Sequence[bytes]) -> list[tuple[Mechanism[Any], bytes]]:
-    """Payloads put together to tasks for `tally_payloads`.
+    """Payloads grouped into tasks for `tally_payloads`.
 
-    Each has at least as many reports as a tally has counts, so that what comes back is no more than what was opened.
+    Each has at least as many reports as a tally has counts, so that the tallies are not larger than what was opened.
     """
     least = mechanism.report_bytes * max(TALLIED, mechanism.cells)
     parts, waiting, size = list[tuple[Mechanism[Any], bytes]](), list[bytes](), 0
@@ -131,14 +131,14 @@ def tally_payloads(part: tuple[Mechanism[Any], bytes]) -> bytes:
 
 
 class Pool:
-    """Worker processes, started when first needed and again when one of them died."""
+    """Worker processes, started when first needed, and again after one of them died."""
 
     def __init__(self, processes: int | None = None) -> None:
         self._processes = processes or os.cpu_count() or 1
         self._executor: ProcessPoolExecutor | None = None
 
     async def map(self, work: Callable[[T], Any], parts: Sequence[T]) -> list[Any]:
-        """The work done on every part, in order. A process that died is replaced, and the work is done again."""
+        """The result for every part, in order. A process that died is replaced, and the work is done again."""
         for attempt in range(_ATTEMPTS):
             executor, futures = self._running(), []
             try:
@@ -154,7 +154,7 @@ class Pool:
         raise AssertionError("unreachable")
 
     def close(self) -> None:
-        """End the processes; what they were doing is lost, and done again from the spool."""
+        """End the processes. Their unfinished work is lost, and done again from the spool."""
         if self._executor is not None:
             self._drop(self._executor)
 
@@ -172,7 +172,7 @@ class Pool:
 
 
 def _start_worker() -> None:
-    """A worker leaves Ctrl-C to its parent, and ends when the parent is gone, however it went."""
+    """Let a worker leave Ctrl-C to its parent, and end when the parent does, however that ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     if parent is not None:

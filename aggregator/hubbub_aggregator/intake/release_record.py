@@ -1,4 +1,4 @@
-"""Records: what was released, of whom, under which guarantee; and what reading a batch cost that was refused then.
+"""Records: what was released, about whom, under which guarantee; and the cost of reading a batch that was refused.
 
 They are written once, with the verdict.
 """
@@ -30,9 +30,9 @@ def release_record(batch: Batch, governed: Governed, promise: Promise, invalid: 
 def refusal_record(
     batch: Batch, governed: Governed, promise: Promise, valid: int | None, invalid: Mapping[str, int], reason: str
 ) -> str:
-    """The record of a batch that was opened, and so read by us, and refused then. `valid`: None if it is not known.
+    """The record of a batch that the aggregator opened, and so read, and then refused. `valid`: None if unknown.
 
-    Without a valid report nothing was read that was not counted elsewhere.
+    If no report was valid, nothing was read that was not counted elsewhere.
     """
     record = _record(batch, governed, promise, valid, invalid)
     nothing = {"epsilon": 0.0, "delta": 0.0, "method": "nothing new"} if valid == 0 else {}

@@ -1,7 +1,7 @@
-"""The spool: bodies of batches that were acknowledged and wait to be opened.
+"""The spool: bodies of acknowledged batches that wait to be opened.
 
-Each process has files of its own. Where several processes share a storage, a body is also kept there before the batch
-is acknowledged, so that any of them can finish it.
+Each process has its own files. If several processes share a storage, a body is also kept there before the batch is
+acknowledged, so that any of them can finish it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 __all__ = ["Spool", "Upload"]
 
 _PIECE = 2**20
-"""Bytes of a body that travel to the shared storage, or back, at once."""
+"""Bytes of a body that are sent to the shared storage at once."""
 
 
 class Upload:
-    """A body on its way in. Unless it is marked as `kept`, nothing of it stays."""
+    """A body that is arriving. It is removed at the end unless it is marked as `kept`."""
 
     def __init__(self, file: BinaryIO, path: Path, size: int) -> None:
         self._file, self._path = file, path
         self.unwritten = self.unshared = size
-        """Bytes of it that are to come: to the file, and to the shared storage."""
+        """Bytes still to be written: to the file, and to the shared storage."""
         self.kept = False
 
     @property
@@ -45,14 +45,14 @@ class Upload:
         self.unwritten -= len(chunk)
 
     def pieces(self) -> Iterator[bytes]:
-        """All that was written, for the shared storage: what was asked for before has arrived there."""
+        """All that was written, for the shared storage. Asking for a piece says that the one before it has arrived."""
         with self._path.open("rb") as file:
             while piece := file.read(_PIECE):
                 yield piece
                 self.unshared -= len(piece)
 
     def sync(self) -> None:
-        """Make the bytes durable; the file's name is so when the directory is."""
+        """Make the bytes durable, and the file's name in its directory."""
         self._file.flush()
         os.fsync(self._file.fileno())
         sync(self._path.parent)
@@ -66,31 +66,32 @@ class Spool:
         self._directory, self._shared = directory, shared
         self._incoming: set[str] = set()
         self._lock, self._uploads = Lock(), list[Upload]()
-        """Those under way, in the order in which they began."""
+        """Uploads in progress, in the order in which they began."""
 
     def make_sure_of_room(self, upload: Upload) -> None:
-        """OSError or StorageError unless this body leaves room for the work on all that wait and all that come.
+        """OSError or StorageError unless this body leaves room to work on all waiting and arriving bodies.
 
-        What stays of a batch is less than half of its body, also while it is in a log and in the file behind that. A
-        disk full of bodies could not settle one of them, and would never be empty again. What others have announced
-        and not sent counts as if it were there. Of two that come at once the second one sees the first.
+        What stays of a batch takes less than half the size of its body, even while it is both in a log and in the file
+        behind it. On a disk full of bodies none could be settled, and the disk would stay full. Bytes that other
+        uploads have announced and not sent count as if they were there. Of two simultaneous uploads, the second one
+        sees the first.
         """
         with self._lock:
             until = self._uploads.index(upload) + 1
             coming = [(one.unwritten, one.unshared) for one in self._uploads[:until]]
-        # looked at after that: what arrives in between counts twice, and nothing counts never
+        # look at the disk afterwards: bytes that arrive in between count twice, and none are missed
         if self._shared is not None:
             self._shared.make_sure_of_room(sum(unshared for _, unshared in coming))
         unwritten, disk, waiting = sum(unwritten for unwritten, _ in coming), disk_of(self._directory), 0
         for path in self._directory.iterdir():
-            with suppress(FileNotFoundError):  # worked on meanwhile
+            with suppress(FileNotFoundError):  # settled meanwhile
                 waiting += path.stat().st_size
         if disk.free - unwritten < headroom(disk.total) + (waiting + unwritten) // 2:
             raise OSError(ENOSPC, "too little room for the body and for the work on it")
 
     @contextmanager
     def upload(self, size: int) -> Iterator[Upload]:
-        """One body of this size, which counts as coming from here on; removed at the end unless it was kept."""
+        """Take one body of this size, which counts as arriving from here on. It is removed at the end unless kept."""
         path = self.path(secrets.token_hex(16))
         self._incoming.add(path.name)
         try:
@@ -124,7 +125,7 @@ class Spool:
         return self._directory / name
 
     def fetch(self, name: str, size: int) -> bool:
-        """Have a body in a file here. False if it is nowhere, or not whole."""
+        """Make sure that a body is in a file here. False if it is nowhere, or not whole."""
         path = self.path(name)
         if path.exists() and path.stat().st_size == size:  # a power cut may have left less of it
             return True
@@ -153,9 +154,9 @@ class Spool:
                 self._shared.remove(name)
 
     def sweep(self, waiting: Callable[[], Collection[str | None]]) -> int:
-        """Remove what no pending batch names: uploads that were cut off, bodies that were settled elsewhere.
+        """Remove files that no pending batch names: interrupted uploads, and bodies that were settled elsewhere.
 
-        Files are listed before `waiting` is asked: what is acknowledged in between is not touched.
+        Files are listed before `waiting` is called, so that a body that is acknowledged in between is not touched.
         """
         found = [path for path in self._directory.iterdir() if path.name not in self._incoming]
         named = waiting() if found else ()

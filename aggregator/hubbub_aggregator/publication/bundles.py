@@ -1,13 +1,14 @@
-"""The bundle that devices trust: signed again whenever what it says has changed, or it has aged by half.
+"""The bundle that devices trust: signed again whenever its content changes, or half of its lifetime is over.
 
-Under a wrong clock a bundle would have expired when it is signed, or be valid for a year, with a sequence that keeps
-out all of the next ones after a restore. The last bundle says what time it was: a clock that can't be believed and is
-before it, or after its end, does not date another, nor does one that was set a moment ago. What must be told at once,
-such as a revoked key, is signed with the date of the last one.
+Under a wrong clock, a bundle would be expired when it is signed, or be valid for a year, with a sequence that after a
+restore keeps out all later bundles. The last bundle tells what time it was. A clock that can't be trusted does not date
+a new bundle if it is before that time, or after the last bundle's end, or was set a moment ago. News that can't wait,
+such as a revoked key, is then signed with the date of the last bundle.
 
-Where the last one has expired by such a clock, as after a week without power, it is signed again for a day: else nobody
-could report until the clock is believed. Only its expiry goes by that clock, not its date, its sequence, nor what it
-says of periods. If the clock was ahead, who withholds the next ones can keep devices on this one for as long as it was.
+If the last bundle has expired by such a clock, for example after a week without power, it is signed again for a day:
+otherwise no device could report until the clock is trusted. Only the expiry follows that clock, not the date, the
+sequence, or what the bundle says about periods. If the clock was ahead, an attacker who withholds later bundles can
+keep devices on this one for as long as the clock was ahead.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ __all__ = ["Publisher"]
 
 _ATTEMPTS = 10
 _IN_DOUBT = 86_400
-"""Seconds for which a bundle is valid at most whose expiry goes by a clock that is not believed."""
+"""The most seconds for which a bundle is valid if its expiry follows a clock that is not trusted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """Signs with the identity key; the sequence is kept with the bundle and only ever rises."""
+    """Signs bundles with the identity key. The sequence is kept with the bundle and only ever rises."""
 
     storage: Storage
     identity: Ed25519PrivateKey
@@ -46,10 +47,10 @@ class Publisher:
     lifetime: int
     max_age: int
     _ends: dict[int, int] = field(default_factory=dict, init=False)
-    """When the newest bundle expires, by its sequence: it takes long to read."""
+    """When the newest bundle expires, by its sequence, because reading it takes long."""
 
     def current(self, now: float, *, sure: bool = True, was_set: bool = False) -> SignedBundle:
-        """The bundle to serve now. `sure`: the clock can be believed; `was_set`: it made a step, and may be wrong."""
+        """The bundle to serve now. `sure`: the clock can be trusted. `was_set`: it made a step, and may be wrong."""
         for _ in range(_ATTEMPTS):
             newest = self.storage.bundle()
             at, expires = self._dates(newest, now, sure=sure, was_set=was_set)
@@ -87,25 +88,25 @@ class Publisher:
         raise RuntimeError("the bundle changes faster than it can be signed")
 
     def plausible(self, now: float) -> bool:
-        """Whether it can be this time, as far as the last bundle knows."""
+        """Whether the time can be right, judging by the last bundle."""
         newest = self.storage.bundle()
         return newest is None or newest.issued - TOLERANCE <= now < newest.issued + self.lifetime
 
     def _dates(self, newest: SignedBundle | None, now: float, *, sure: bool, was_set: bool) -> tuple[int, int]:
-        """What a bundle that is signed now is dated, and when it expires."""
+        """The date of a bundle that is signed now, and when it expires."""
         if sure or newest is None or (not was_set and newest.issued <= now < newest.issued + self.lifetime):
             return int(now), int(now) + self.lifetime
         usual, short = newest.issued + self.lifetime, min(self.lifetime, _IN_DOUBT)
         if now < usual - short // 2:
             return newest.issued, usual
-        known = self._expires(newest)  # one that was signed for a day lasts for half of it
+        known = self._expires(newest)  # a bundle that was signed for a day is used for half of it
         return newest.issued, known if now + short // 2 < known <= now + short + TOLERANCE else int(now) + short
 
     def _good(self, newest: SignedBundle, at: int, expires: int) -> bool:
-        """Whether it can stay, if it says what is to be said.
+        """Whether the newest bundle can stay, provided that its content is current.
 
-        Not one from a time to come: a clock was wrong then, and it would be valid for too long. Nor one whose expiry
-        went by a clock in doubt, once that is over or the clock says otherwise.
+        One with a date in the future can't: a clock was wrong, and the bundle would be valid for too long. Nor can one
+        whose expiry followed a clock in doubt, once the doubt is over or the clock says otherwise.
         """
         due = expires if at == newest.issued else newest.issued + self.lifetime
         aged = not newest.issued - TOLERANCE <= at < newest.issued + self.lifetime // 2

@@ -22,7 +22,7 @@ _LOG = logging.getLogger("hubbub_aggregator")
 
 _ATTEMPTS = 10
 _HEAD_START = 600.0
-"""Seconds by which a shuffler on the same machine may start later, and take longer to forward all it has."""
+"""Seconds by which a shuffler on the same machine may start later, and need longer to forward all it has."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Version:
 
     @cached_property
     def bundled(self) -> BundledCodebook:
-        """As devices get it."""
+        """The codebook as devices get it."""
         return BundledCodebook(self.first_period, self.codebook.compiled())
 
 
@@ -53,7 +53,7 @@ class Governed:
 class Codebooks:
     """Every version that was ever in force, oldest first. `refresh` reads what a command or another process added.
 
-    `max_age`: seconds for which a bundle is cached; an edit is published two of them ahead.
+    `max_age`: seconds for which a bundle is cached; an edit is published twice that time ahead.
     """
 
     def __init__(self, storage: Storage, max_age: int = 0) -> None:
@@ -68,7 +68,7 @@ class Codebooks:
         ]
 
     def refresh(self) -> bool:
-        """Read again if there is a codebook that is not known here; whether there was."""
+        """Read the codebooks again if one is not known here. Returns whether there was one."""
         if self._storage.starts() == [version.first_period for version in self._versions]:
             return False
         self._read()
@@ -96,8 +96,8 @@ class Codebooks:
     def adopt(self, written: Codebook, now: float, backfill: int = 0) -> bool:
         """Put a compiled codebook in force that is new here. Whether it was.
 
-        The first one starts with the present period (or `backfill` periods before), an edit as `soonest` says. One
-        that was in force before stays what it is: a process that starts with an old file must not undo what was
+        The first codebook starts with the present period (or `backfill` periods before), an edit as `soonest` says. If
+        this one was in force before, nothing changes: a process that starts with an old file must not undo what was
         published.
         """
         compiled = written.to_bytes()
@@ -117,9 +117,9 @@ class Codebooks:
                 self._read()
                 if edited:
                     label = written.collection.calendar.period(first).label
-                    _LOG.warning("the codebook was edited: the new one counts from the period %s on", label)
+                    _LOG.warning("the codebook was edited: the new one is in force from the period %s on", label)
                 return True
-        raise InvalidParameter("other processes put codebooks in force at this moment: try again")
+        raise InvalidParameter("other processes are putting codebooks in force right now: try again")
 
     def knows(self, written: Codebook) -> bool:
         """Whether this codebook is in force, or was."""
@@ -127,15 +127,16 @@ class Codebooks:
         return written.to_bytes() in self._compiled()
 
     def to_come(self, now: float) -> Period | None:
-        """The first period of the only codebook, if nothing is collected before that: it was put in force under a clock
-        that was ahead, or this one is behind.
+        """The first period of the only codebook, if it is still to come. Nothing is collected before it.
+
+        Either the codebook was put in force under a clock that was ahead, or this clock is behind.
         """
         calendar = self.collection.calendar
         late = len(self._versions) == 1 and self.first_period > calendar.index_at(now)
         return calendar.period(self.first_period) if late else None
 
     def start_now(self, now: float, backfill: int = 0) -> bool:
-        """Let the only codebook start as if it were put in force now. False if a batch speaks for when it starts."""
+        """Let the only codebook start as if it were put in force now. False if a batch confirms the start it has."""
         if self._storage.tallied():
             return False
         first = max(0, self.collection.calendar.index_at(now) - backfill)
@@ -155,8 +156,8 @@ class Codebooks:
         if first < soonest:
             label = written.collection.calendar.period(soonest).label
             raise InvalidParameter(
-                "a codebook starts with a period that has not begun, two cache lifetimes of the bundle ahead and after "
-                f"the codebook before it: {label} is the first possible"
+                "a codebook must start with a period that has not begun, two cache lifetimes of the bundle ahead and "
+                f"after the codebook before it: {label} is the first possible"
             )
         if not self._storage.add_codebook(StoredCodebook(first, written.to_bytes())):
             raise InvalidParameter("another codebook came in between, and nothing was changed: try again")
@@ -179,35 +180,36 @@ class Codebooks:
         return None
 
     def ruling(self, period: int) -> list[Collection]:
-        """The collections whose rules may hold in a period: what a newer codebook dropped keeps an older one's."""
+        """The collections whose rules may hold in a period: a metric that a newer codebook drops keeps the old ones."""
         return [v.codebook.collection for v in self._versions if v.first_period <= period] or [self.collection]
 
     @property
     def wait(self) -> float:
-        """Seconds for which a clock must run undisputed before it is believed: an hour, or the shortest horizon."""
+        """Seconds for which a clock must run undisputed before it is trusted: an hour, or the shortest horizon."""
         return min([LONGEST_WAIT, *(float(version.codebook.collection.forward_horizon) for version in self)])
 
     @property
     def erase_after(self) -> float:
-        """Seconds for which something must have been due before it is erased, or called too late.
+        """Seconds for which something must have been due before it is erased, or refused as too late.
 
-        Longer than the wait: a shuffler that was off together with us closes nothing before its own wait is over, and
-        what it forwards then was acknowledged. It has as long again for that, and some minutes.
+        Longer than the wait: a shuffler that was off together with the aggregator closes no bucket before its own wait
+        is over, and the reports that it forwards then were acknowledged. It gets the same time again for that, and some
+        minutes.
         """
         return 2 * self.wait + min(self.wait, _HEAD_START)
 
     @property
     def longest(self) -> int:
-        """Seconds from the end of a period to its horizon, by the longest rule that ever held."""
+        """Seconds from the end of a period to its horizon, by the longest rule that was ever in force."""
         return max(c.grace + c.forward_horizon for c in (version.codebook.collection for version in self))
 
     def horizon(self, period: int) -> int:
-        """When a period is over for good, by the longest rule that may hold; later periods are never over earlier."""
+        """When a period is over for good, by the longest rule that may hold. A later period is never over earlier."""
         bounds = self.collection.calendar.period(period)
         return max(bounds.horizon(c.grace, c.forward_horizon) for c in self.ruling(period))
 
     def named(self) -> dict[str, list[Metric]]:
-        """Every metric by name, each id once as it was written last; the id in force now comes last."""
+        """Every metric by name, each id once, as it was last written; the id in force now comes last."""
         latest: dict[bytes, Metric] = {}
         for version in self._versions:
             for metric in version.codebook.metrics:
@@ -309,6 +311,6 @@ def required_batch(storage: Storage, metric: Metric, collection: Collection) -> 
 def _refuse_another_collection(old: Collection, new: Collection) -> None:
     if (old.name, old.calendar) != (new.name, new.calendar):
         raise InvalidParameter(
-            f"this state directory holds the collection {old.name!r} with periods of {old.calendar}, the codebook is "
-            f"{new.name!r} with {new.calendar}: use another state directory for it"
+            f"this state directory holds the collection {old.name!r} with periods of {old.calendar}, but the codebook "
+            f"is for {new.name!r} with {new.calendar}: use another state directory for it"
         )

@@ -1,7 +1,8 @@
-"""From when on reports are collected: a period without a live key collects nothing, and devices stay silent in it.
+"""Pauses in the collection: a period without a live key collects nothing, and devices stay silent in it.
 
-That is so after a revocation and after a restore without keys. Periods that have begun, or begin within two cache
-lifetimes of the bundle, get no other key: a second one would split their crowd. With periods of seconds that is hours.
+That happens after a revocation and after a restore without keys. Periods that have begun, or begin within two cache
+lifetimes of the bundle, get no other key: a second one would split their crowd. Even with periods of seconds, that is
+hours.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def pause_at(now: float, calendar: Calendar, keys: Sequence[StoredKey]) -> Pause
 
 @dataclass(slots=True)
 class Collecting:
-    """What is known of it since the last look, for answers that must not wait for the storage."""
+    """The pause as of the last look, for answers that must not wait for the storage."""
 
     log: Episode
     pause: Pause | None = None
@@ -65,6 +66,6 @@ class Collecting:
             return None
         return (
             f"no live key for the present period until {self.pause.end}: nothing is collected before that. A key was "
-            "revoked, by hand or by a restore without keys, and a second one would split the crowds of periods that "
-            "devices may hold it for"
+            "revoked, by hand or by a restore without keys, and a second one would split the crowds of periods for "
+            "which devices may hold it"
         )

@@ -1,13 +1,13 @@
-"""Which of the 256 key ids a new sealing key gets, so that they never run out and none means two keys in one period.
+"""Ids of sealing keys: which of the 256 a new key gets, so that they never run out or name two keys in one period.
 
-Reports name their key by one byte. An id may come back once the periods of its key are past their horizon. Three things
-could use ids up: short periods, clocks that were wrong, and restores of a backup.
+Reports name their key by one byte. An id may be used again once the periods of its key are past their horizon. Three
+things could use up the ids: short periods, clocks that were wrong, and restores of a backup.
 
-- A key covers several periods where they are short, so that about `LIVE` keys are alive at once; where ids are scarce
-  all the same, say because nothing could be erased for days, it covers more.
-- What one look at the clock asks for takes `AT_ONCE` keys at most, however many periods that is.
-- A backup does not know which ids were given out after it was made, and devices may have sealed with those. Keys that
-  a restore makes have ids of their own, from `REGULAR` on, which no other key for the same periods can have.
+- If periods are short, a key covers several of them, so that about `LIVE` keys are alive at once. If ids are scarce all
+  the same, for example because nothing could be erased for days, a key covers more.
+- One look at the clock makes at most `AT_ONCE` keys, however many periods they have to cover.
+- A backup does not know which ids were given out after it was made, and devices may have sealed with those keys. Keys
+  that a restore makes have ids of their own, from `REGULAR` on, which no other key for the same periods can have.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = [
 
 IDS = 256
 REGULAR = 160
-"""Ids below this one are for keys that are made as time goes on."""
+"""Ids below this one are for keys that are made in normal operation."""
 LIVE = 128
-"""Keys that may be alive at once, about; the other regular ids are for rotation, revocation and wrong clocks."""
+"""About how many keys may be alive at once. The other regular ids are for rotation, revocation and wrong clocks."""
 AT_ONCE = 4
 SCARCE = 32
-"""So few ids are left that each key covers twice as many periods as the one before."""
+"""While fewer ids than this are free, each key covers twice as many periods as the one before."""
 
 
 def free_ids(keys: Sequence[StoredKey]) -> int:
@@ -50,14 +50,15 @@ def free_ids(keys: Sequence[StoredKey]) -> int:
 
 
 def longer_where_scarce(span: int, keys: Sequence[StoredKey], longest: int) -> int:
-    """Periods that the next key covers: `span`, and up to `longest` of them where few ids are left."""
+    """Periods that the next key covers: `span`, and up to `longest` if few ids are left."""
     return min(span << max(0, SCARCE - free_ids(keys)), max(span, longest))
 
 
 def drawn_for_a_restore() -> int:
-    """The id from which on a restore gives ids to its keys.
+    """The id at which a restore starts to number its keys.
 
-    Two restores of one copy do not know of each other. Drawn, so that no interval between them makes both start alike.
+    Two restores of one copy do not know of each other. The id is random, so that no interval between the two makes both
+    start alike.
     """
     return REGULAR + secrets.randbelow(IDS - REGULAR)
 
@@ -65,8 +66,8 @@ def drawn_for_a_restore() -> int:
 def free_id(keys: Sequence[StoredKey], restored: int | None = None) -> int:
     """The id for the next key; InvalidParameter if there is none.
 
-    As time goes on: the regular id that rested longest, which is the next one after the newest key's. `restored`: what
-    `drawn_for_a_restore` said, for all keys that a restore makes.
+    In normal operation: the regular id that has been free longest, which is the next one after the newest key's.
+    `restored`: the result of `drawn_for_a_restore`, one for all keys that a restore makes.
     """
     taken = {key.id for key in keys}
     regular = [key for key in keys if key.id < REGULAR]
@@ -81,8 +82,8 @@ def free_id(keys: Sequence[StoredKey], restored: int | None = None) -> int:
             f"all {IDS} key ids are in use, {len(keys) - revoked} by keys that seal or open a period and {revoked} by "
             "revoked ones, which are listed until the horizon of their periods (`hubbub keys list`). Rotate and revoke "
             "no more keys until the oldest is past its horizon and erased. If the metric erasure_overdue_seconds is "
-            "above 0, nothing is erased: set the clocks right, and let the aggregator run for an hour. A shorter "
-            "forward_horizon in the codebook makes ids come free sooner"
+            "above 0, nothing is being erased: set the clocks right, and let the aggregator run for an hour. A shorter "
+            "forward_horizon in the codebook frees ids sooner"
         )
     return found
 
@@ -93,8 +94,9 @@ def _ring(first: int, after: int, start: int) -> Iterator[int]:
 
 
 def gaps(taken: Sequence[tuple[int, int]], low: int, high: int) -> Iterator[tuple[int, int, int | None]]:
-    """Stretches of periods from `low` to `high` that none of these (first, last) covers, each with the first period
-    after it that is covered, if there is one.
+    """Ranges of periods from `low` to `high` that no (first, last) in `taken` covers.
+
+    Each comes with the first covered period after it, or None.
     """
     start = low
     for first, last in sorted(taken):

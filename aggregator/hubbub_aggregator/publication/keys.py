@@ -1,11 +1,11 @@
 """The aggregator's keys: one identity that signs bundles, and sealing keys that each cover a few periods.
 
 A period is sealed by exactly one key, for good. Keys are published ahead, by at least two cache lifetimes and two
-periods, so that every device knows the next one before it is needed. Where one is revoked, periods that have begun, or
-begin before everybody can know, get no other: two keys would split their crowd.
+periods, so that every device knows the next key before it needs it. If a key is revoked, periods that have begun, or
+that begin before every device can know, get no other key: two keys would split their crowd.
 
-Every open and coming period gets a key, also where keys of other times are there already: a clock that was wrong for a
-while leaves keys behind, which stay and are used when their period comes. `key_ids` says which id a key gets.
+Every open and coming period gets a key, even if there are keys of distant times already: a clock that was wrong for a
+while leaves such keys behind, which stay and are used when their period comes. `key_ids` says which id a key gets.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LEAST_AHEAD = 2
 
 
 def new_identity(state_dir: Path) -> Ed25519PrivateKey:
-    """A fresh identity key in the state directory, mode 0600; InvalidParameter if there is one."""
+    """Make an identity key in the state directory, mode 0600. InvalidParameter if there is one already."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     path = state_directory(state_dir) / IDENTITY
@@ -62,7 +62,7 @@ def new_identity(state_dir: Path) -> Ed25519PrivateKey:
 
 
 def load_identity(state_dir: Path, elsewhere: Path | None = None) -> Ed25519PrivateKey:
-    """The identity key, made on first use; a file that is named instead, such as a mounted secret, must be there."""
+    """The identity key, made on first use. A file that is named instead, such as a mounted secret, must exist."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     path = elsewhere or state_directory(state_dir) / IDENTITY
@@ -72,14 +72,14 @@ def load_identity(state_dir: Path, elsewhere: Path | None = None) -> Ed25519Priv
         return new_identity(state_dir)
     raw = path.read_bytes()
     if path.stat().st_mode & 0o077:
-        raise InvalidParameter(f"{path} can be read by others: chmod 600 it, and consider the key known")
+        raise InvalidParameter(f"{path} can be read by others: chmod 600 it, and treat the key as leaked")
     if len(raw) != 32:
         raise InvalidParameter(f"{path} is not an identity key: 32 bytes are needed, it has {len(raw)}; restore it")
     return Ed25519PrivateKey.from_private_bytes(raw)
 
 
 def storage_secret(identity: Ed25519PrivateKey) -> bytes:
-    """What encrypts sealing keys in a storage that others can read: nothing that an identity ever signs with."""
+    """The key that encrypts sealing keys in a storage that others can read. The identity never signs with it."""
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -87,10 +87,10 @@ def storage_secret(identity: Ed25519PrivateKey) -> bytes:
 
 
 class Revocation(NamedTuple):
-    """What has become of a revoked key's periods."""
+    """What becomes of the periods of a revoked key."""
 
     lost: range
-    """Periods that get no other key: what is sealed for them is never opened."""
+    """Periods that get no other key. Reports that are sealed for them are never opened."""
     instead: StoredKey | None
     """The key that seals the rest of them; None if there is no rest."""
     again: int | None
@@ -104,7 +104,7 @@ class KeyRing:
     storage: Storage
     codebooks: Codebooks
     max_age: int = 0
-    """Seconds for which a bundle is cached; two of them are the least that a key is published ahead."""
+    """Seconds for which a bundle is cached; a key is published ahead by at least twice that time."""
 
     @property
     def collection(self) -> Collection:
@@ -117,7 +117,7 @@ class KeyRing:
 
     @property
     def lived(self) -> int:
-        """Periods for which a key is there, from its publication until it is erased."""
+        """Periods for which a key exists, from its publication until it is erased."""
         seconds = self.codebooks.longest + int(self.codebooks.erase_after)
         return -(-seconds // self.collection.calendar.seconds) + self.ahead + 2
 
@@ -129,20 +129,20 @@ class KeyRing:
     def ensure(self, now: float, *, sure: bool = True, past: float | None = None, restored: bool = False) -> None:
         """Give every open and coming period a key. The first key ever starts with the first codebook.
 
-        `sure`: the clock can be believed. Only then periods of a revoked key get another one, if all can still know of
-        it. `past`: a time that is past for sure, minus infinity if none is, None if `now` is one. Without one no key of
-        a far time makes room, since that can't be undone. `restored`: keys that were made after a backup, and are lost,
-        may be out there for the same periods.
+        `sure`: the clock can be trusted. Only then do periods of a revoked key get another one, if every device can
+        still learn of it. `past`: a time that has certainly passed, minus infinity if none has, None if `now` has.
+        Without one, no key of a distant time is dropped to make room, since that can't be undone. `restored`: devices
+        may have keys for the same periods that were made after the backup, and are lost.
         """
         if sure and not restored:
             self._make_room(now, now if past is None else past)
         current, keys = self.collection.calendar.index_at(now), self.storage.sealing_keys()
-        # after a long silence there is nothing to seal for periods that have closed
+        # after a long pause, periods that have closed need no key
         low = max(self.codebooks.first_period, min(self._oldest_open(now), current))
         high = current + self.ahead + (self.span if restored else 0)
         drawn = drawn_for_a_restore() if restored else None
         for first, last, after in gaps(self._sealed(keys, now, sure=sure), low, high):
-            # a clock that jumps to and fro must not take the ids that the right one needs
+            # a clock that jumps back and forth must not use up the ids that the right time needs
             far = all(key.last_period != first - 1 for key in keys) and bool(keys)
             if far and not sure and free_ids(keys) < 2 * SCARCE:
                 continue
@@ -155,7 +155,7 @@ class KeyRing:
                     return  # a command was faster; the next call reads what it made
 
     def rotate(self, now: float) -> StoredKey:
-        """A new key, from the next unpublished period on. What is published stays: devices hold it."""
+        """A new key, from the next unpublished period on. Published keys stay: devices hold them."""
         keys = self.storage.sealing_keys()
         if not keys:
             raise InvalidParameter("there are no keys yet: the aggregator makes them when it first starts")
@@ -166,9 +166,9 @@ class KeyRing:
         return self._add(first, last if after is None else min(last, after - 1))
 
     def revoke(self, id: int, now: float) -> Revocation:  # noqa: A002  it is an id
-        """End a key for good: its private part is erased. A new key seals those of its periods that all can know of.
+        """End a key for good: its private part is erased. A new key seals those periods that start late enough.
 
-        In the others devices and the shuffler hold the revoked key already. It stays listed as revoked.
+        For earlier periods, devices and the shuffler may hold the revoked key already. It stays listed as revoked.
         """
         known = {key.id: key for key in self.storage.sealing_keys()}
         if id not in known or known[id].revoked:
@@ -193,8 +193,9 @@ class KeyRing:
         return [period for period in periods if not any(other.covers(period) for other in live)]
 
     def forget(self, past: float) -> bool:
-        """Erase private keys and nonces of periods past their horizon, together. `past`: a time that is past for sure,
-        since this can't be undone.
+        """Erase private keys and nonces of periods past their horizon, together.
+
+        `past`: a time that has certainly passed, since this can't be undone.
         """
         over = [
             key.last_period for key in self.storage.sealing_keys() if self.codebooks.horizon(key.last_period) <= past
@@ -202,23 +203,25 @@ class KeyRing:
         return bool(over) and self.storage.forget(max(over))
 
     def overdue(self, now: float) -> float:
-        """Seconds since a private key should have been erased: `erase_after` its horizon is over. Else 0."""
+        """Seconds by which the erasure of a private key is late, or 0. It is due `erase_after` past the horizon."""
         held = [key.last_period for key in self.storage.sealing_keys() if key.private_key is not None]
         return max(0.0, now - self.codebooks.erase_after - self.codebooks.horizon(min(held))) if held else 0.0
 
     def _sealed(self, keys: Sequence[StoredKey], now: float, *, sure: bool) -> list[tuple[int, int]]:
-        """The periods, first to last, that get no other key: those of live keys, and those of revoked ones unless all
-        can still know of another.
+        """The periods, as (first, last), that get no other key.
+
+        Those of live keys, and those of revoked keys, except where every device can still learn of another key.
         """
-        if not (sure and any(key.revoked for key in keys)):  # it takes long to see what the last bundle told
+        if not (sure and any(key.revoked for key in keys)):  # reading the last bundle takes long
             return [(key.first_period, key.last_period) for key in keys]
         told = soonest(self.storage, self.collection.calendar, now, self.max_age)
         ends = [(key, min(key.last_period, told - 1) if key.revoked else key.last_period) for key in keys]
         return [(key.first_period, last) for key, last in ends if key.first_period <= last]
 
     def _make_room(self, now: float, past: float) -> None:
-        """Where ids are scarce, drop revoked keys of closed periods, and keys so far ahead that nobody can have used
-        them: a clock that was wrong has made those. Under a clock that is behind, today's keys would look like that.
+        """If ids are scarce, drop revoked keys of closed periods, and keys too far ahead for any device to have used.
+
+        A clock that was wrong has made the latter. Under a clock that is behind, today's keys would look like that.
         """
         if past == -math.inf:
             return

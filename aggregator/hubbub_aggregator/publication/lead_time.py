@@ -1,7 +1,7 @@
-"""How far ahead a change is told: two cache lifetimes of the bundle, so that devices and shufflers know it in time.
+"""Lead time of changes: two cache lifetimes of the bundle, so that devices and shufflers learn of them in time.
 
-A period that begins sooner is treated as one that has begun. Devices that hold an older bundle would follow the older
-one: the crowd would be split, and a shuffler refuses a bundle that changes a begun period.
+A period that begins sooner is treated as one that has begun. Devices that hold an older bundle would follow that one
+and split the crowd, and a shuffler refuses a bundle that changes a begun period.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ CACHE_LIFETIMES = 2
 
 
 def cache_lifetime(storage: Storage, max_age: int) -> int:
-    """Seconds for which a bundle is held: as the settings say, or as the newest bundle said, if that is longer."""
+    """Seconds for which a bundle is cached: by the settings, or by the newest bundle if that is longer."""
     newest = storage.bundle()
     return max_age if newest is None else max(max_age, told(newest, "max_age"))
 
 
 def clock_doubt(storage: Storage, now: float, lifetime: int) -> str | None:
-    """What the last bundle says against this clock, in words; None if nothing. For commands, which hear nobody.
+    """How the last bundle contradicts this clock, in words, or None. For commands, which can't ask other clocks.
 
-    It has expired after the `lifetime` of the settings, whatever it says: its expiry may go by a clock in doubt.
+    The bundle counts as expired after the `lifetime` of the settings, whatever it says: its expiry may follow a clock
+    in doubt.
     """
     newest = storage.bundle()
     if newest is None:
@@ -45,7 +46,7 @@ def clock_doubt(storage: Storage, now: float, lifetime: int) -> str | None:
 
 
 def told(newest: SignedBundle, member: str) -> int:
-    """What a bundle says of itself."""
+    """What a bundle says about itself."""
     body = read_json(newest.raw.split(b"\n", 2)[2])
     found = body.get(member) if isinstance(body, dict) else None
     if not isinstance(found, int):

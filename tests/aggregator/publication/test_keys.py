@@ -84,7 +84,7 @@ def test_the_anchor_can_be_read_made_and_handed_on_as_a_file(tmp_path: Path) -> 
 def test_an_identity_that_is_lost_is_asked_for_and_never_replaced(site: Site) -> None:
     identity = (site.state_dir / IDENTITY).read_bytes()
     (site.state_dir / IDENTITY).unlink()
-    with pytest.raises(InvalidParameter, match="put the copy of it back"):
+    with pytest.raises(InvalidParameter, match="restore it from your copy"):
         site.reopen()
     assert not (site.state_dir / IDENTITY).exists()
     (site.state_dir / IDENTITY).write_bytes(identity)

@@ -1,4 +1,4 @@
-"""What every route needs: the service, a caller who may call, and a query without words that mean nothing here."""
+"""Dependencies of all routes: the service, an authorized caller, and a query without unknown parameters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _shuffler(request: Request) -> Aggregator:
 
 
 def _anyone(request: Request) -> Aggregator:
-    """Anyone may ask. Only a caller that may send batches is believed about the time."""
+    """Anyone may ask. Only a caller that may send batches is trusted about the time."""
     with suppress(Refused):
         return _shuffler(request)
     return _service(request)
@@ -50,7 +50,7 @@ def _analyst(request: Request) -> Aggregator:
 
 Service = Annotated[Aggregator, Depends(_service)]
 Anyone = Annotated[Aggregator, Depends(_anyone)]
-"""The service, for a caller who may have a shuffler's token and need not."""
+"""The service, for a caller with or without a shuffler's token."""
 Shuffler = Annotated[Aggregator, Depends(_shuffler)]
 """The service, for a caller with a shuffler's token."""
 Analyst = Annotated[Aggregator, Depends(_analyst)]
@@ -58,9 +58,9 @@ Analyst = Annotated[Aggregator, Depends(_analyst)]
 
 
 def only_known_parameters(request: Request, _caller: Analyst) -> None:
-    """Refuse what would be ignored: a misspelt `from` would silently give another answer than was asked for.
+    """Refuse parameters that would be ignored: a misspelt `from` would silently answer another question.
 
-    Only to a caller who may ask at all: it depends on that, so it comes after.
+    It depends on the caller, so that a caller who may not ask at all is refused first.
     """
     allowed = set(_parameters(request.scope["route"].dependant))
     for name in request.query_params:

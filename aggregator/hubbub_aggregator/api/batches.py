@@ -1,4 +1,4 @@
-"""Batches from the shuffler: spooled, acknowledged, and worked on behind the answer."""
+"""Batches from the shuffler: spooled, acknowledged, and settled in the background."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BatchId: TypeAlias = Annotated[str, Path(description="The batch's id, drawn by 
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _RETRY = 60
-"""Seconds after which a shuffler asks again whose clock and ours disagree."""
+"""Seconds after which a shuffler tries again if its clock and the aggregator's disagree."""
 _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -41,14 +41,14 @@ _BODY: dict[str, Any] = {
 @router.put(
     "/v1/batches/{batch_id}",
     response_model=Verdict,
-    responses={202: {"model": Verdict, "description": "Kept; ask for the verdict."}},
+    responses={202: {"model": Verdict, "description": "Kept; ask for the verdict later."}},
     openapi_extra=_BODY,
 )
 async def take(batch_id: _BatchId, request: Request, response: Response, service: Shuffler) -> Verdict:
-    """Take one shuffled batch, or the note that one was discarded.
+    """Take one shuffled batch, or the notice that one was discarded.
 
-    202: kept, verdict to come. 200: the verdict. The same id with the same content changes nothing; with
-    another content it is a conflict. A body that is shorter or longer than its header says is never kept.
+    202: kept, and the verdict is to come. 200: the verdict. Sending the same id again with the same content changes
+    nothing; with other content it is a conflict. A body that is shorter or longer than its header says is never kept.
     """
     name = _id(batch_id, "malformed-batch")
     _refuse_media_type(request)
@@ -70,18 +70,18 @@ async def _taken(service: Aggregator, name: bytes, stream: AsyncIterator[bytes])
     batch = await asyncio.to_thread(service.storage.batch, name)
     if batch is None:
         return await _keep(service, name, header, rest, stream)
-    _refuse_conflict(batch, header, batch.digest)  # before another header makes us read as much as it says
+    _refuse_conflict(batch, header, batch.digest)  # first, so that another header can't ask for a longer read
     _refuse_conflict(batch, header, await _digest(header, rest, stream))
     return batch
 
 
 @router.get("/v1/batches/{batch_id}", response_model=Verdict)
 def verdict(batch_id: _BatchId, service: Shuffler) -> Verdict:
-    """Where a batch stands."""
+    """The verdict on a batch, or that it is pending."""
     with service.storage_faults():
         batch = service.storage.batch(_id(batch_id, "not-found"))
     if batch is None:
-        raise Refused("not-found", "no batch of this id was kept here")
+        raise Refused("not-found", "no batch with this id was kept here")
     return _verdict(batch)
 
 
@@ -117,7 +117,7 @@ def _refuse_length(request: Request, service: Aggregator) -> None:
 
 
 async def _header(stream: AsyncIterator[bytes]) -> tuple[BatchHeader, bytes]:
-    """The header, and what came with it of the body."""
+    """The header, and the bytes of the body that came with it."""
     start = b""
     async for chunk in stream:
         start += chunk
@@ -132,7 +132,7 @@ async def _header(stream: AsyncIterator[bytes]) -> tuple[BatchHeader, bytes]:
 async def _digest(
     header: BatchHeader, rest: bytes, stream: AsyncIterator[bytes], upload: Upload | None = None
 ) -> bytes:
-    """Read exactly as much as the header says, and hash it; what is longer or shorter is refused."""
+    """Read exactly as much as the header says, and hash it. A longer or shorter body is refused."""
     whole, left = hashlib.sha256(header.encode()), header.body_bytes - len(rest)
     whole.update(rest)
     if upload is not None:
@@ -171,7 +171,7 @@ async def _keep(
 
 
 def _admit(service: Aggregator, batch: Batch, upload: Upload | None = None) -> Batch:
-    """Keep it, unless another upload of the same id was faster. The body stays only if the batch names it."""
+    """Keep the batch, unless another upload of the same id was faster. The body stays only if the batch names it."""
     if upload is not None:
         service.spool.keep(upload)
     try:
@@ -187,7 +187,7 @@ def _admit(service: Aggregator, batch: Batch, upload: Upload | None = None) -> B
 
 
 def _remove_unless_named(service: Aggregator, name: bytes, upload: Upload) -> None:
-    """A storage that is full must not hold a body for a day that no batch names; one that failed may name it."""
+    """Remove a body that no batch names: a full storage would hold it for a day. After a failure one may name it."""
     with suppress(StorageError):
         known = service.storage.batch(name)
         if known is None or known.spool != upload.name:
@@ -196,11 +196,11 @@ def _remove_unless_named(service: Aggregator, name: bytes, upload: Upload) -> No
 
 def _refuse_conflict(known: Batch, header: BatchHeader, digest: bytes) -> None:
     if known.header != header or known.digest != digest:
-        raise Refused("batch-conflict", "a batch of this id was kept already, and its content is another")
+        raise Refused("batch-conflict", "a batch with this id was kept already, with other content")
 
 
 def _refuse_unfit(service: Aggregator, header: BatchHeader) -> None:
-    """Whatever can be known to be wrong before a report is opened."""
+    """Refuse a batch for everything that can be known before a report is opened."""
     if header.body_bytes + BATCH_HEADER_BYTES > service.max_batch_bytes:
         raise Refused("too-large", f"a batch has at most {service.max_batch_bytes} bytes")
     governed = service.codebooks.governing(header.metric, header.period)
@@ -221,7 +221,7 @@ def _refuse_unfit(service: Aggregator, header: BatchHeader) -> None:
     if header.size != (size := sealed_bytes(governed.metric.mechanism.report_bytes)):
         raise Refused("wrong-length", f"a sealed report of {governed.metric.name} has {size} bytes, not {header.size}")
     key = service.ring.find(header.period, header.key)
-    if key is None and horizon <= now:  # another process, which runs for longer, has erased it
+    if key is None and horizon <= now:  # another process, which has run for longer, has erased it
         raise _final(service, "batch-too-late", f"the period {period.label} is past its horizon")
     if key is None:
         raise _final(service, "unknown-key", f"key {header.key} never sealed the period {period.label}")
@@ -230,8 +230,10 @@ def _refuse_unfit(service: Aggregator, header: BatchHeader) -> None:
 
 
 def _final(service: Aggregator, name: str, detail: str) -> Refused:
-    """A refusal that makes the shuffler drop the batch, and that rests on a clock: ours, or the one under which keys
-    and codebooks were made. While anything speaks against ours, the shuffler is asked to come back.
+    """A refusal that makes the shuffler drop the batch.
+
+    It rests on a clock: this one, or the one under which keys and codebooks were made. While anything contradicts this
+    clock, the shuffler is asked to try again later.
     """
     if not service.in_doubt:
         return Refused(name, detail)

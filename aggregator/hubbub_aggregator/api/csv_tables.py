@@ -1,8 +1,8 @@
 """Answers as CSV (RFC 4180): tidy, one row per value, and the guarantee in every row.
 
-A cell of text that a spreadsheet would run as a formula, because it begins with = + - or @, gets an apostrophe in
-front, as does one that begins with an apostrophe: taking one leading apostrophe away gives the text back. Numbers are
-left as they are; what is not there is an empty cell.
+A text cell that a spreadsheet would run as a formula, because it begins with = + - or @, gets an apostrophe in front.
+So does one that begins with an apostrophe: removing one leading apostrophe gives the text back. Numbers stay as they
+are; a missing value is an empty cell.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Row = Mapping[str, Any]
 
 
 class Block(NamedTuple):
-    """Rows that share what stands left and right of their own cells: it is written out once, not 65,536 times."""
+    """Rows that share the cells left and right of their own. Shared cells are formatted once, not 65,536 times."""
 
     left: Row
     names: Sequence[str]
@@ -45,7 +45,7 @@ class Block(NamedTuple):
 
 
 def to_csv(answer: ResponseModel) -> bytes:
-    """The rows of an answer under one header; a header alone where there is nothing."""
+    """The rows of an answer under one header; only the header if there are no rows."""
     header: list[str] = []
     lines: list[str] = []
     for left, names, rows, right in _blocks(answer):
@@ -229,12 +229,12 @@ def _shape(shown: Shaped | None) -> Row:
 
 
 def _names(segments: Iterable[Shaped]) -> tuple[str, ...]:
-    """Columns of a value: where some values run along axes, also where on them each stands."""
+    """Columns of a value; if some values run along axes, also its place on them."""
     return (*_VALUE, *_PLACE) if any(segment.axes for segment in segments) else _VALUE
 
 
 def _places(shown: Shaped) -> dict[str, tuple[object, ...]]:
-    """By label, the cells of `_PLACE`: the row, the column, and where on the scale of a curve."""
+    """By label, the cells of `_PLACE`: the row, the column, and the place on the scale of a curve."""
     match shown.axes:
         case [axis]:
             places: Sequence[float | None] = axis.places or [None] * len(axis.labels)
@@ -265,7 +265,7 @@ def _interval(interval: IntervalKind | None) -> Row:
 
 
 def _guarantee(privacy: Privacy | None) -> Row:
-    """Of everything in the table together, with the worst of the single periods beside it."""
+    """The guarantee of everything in the table together, and beside it the worst one of a single period."""
     if privacy is None:
         return dict.fromkeys(_GUARANTEE)
     found = (
@@ -290,7 +290,7 @@ def _own(privacy: PeriodPrivacy | None) -> Row:
 _VALUE = ("value", "estimate", "stderr", "low", "high", "raw_estimate", "total", "total_low", "total_high")
 _PLACE = ("row", "column", "place")
 _values = itemgetter("label", *_VALUE[1:])
-"""The cells of a value, from its model: the name stands for it, also where it is a boolean or a mean."""
+"""The cells of a value, from its model. Its label stands for it, even if it is a boolean or a mean."""
 _GUARANTEE = (
     "epsilon",
     "delta",
@@ -302,7 +302,7 @@ _GUARANTEE = (
     "note",
 )
 _NOT_CELLS = {"period", "mechanism", "scope", "invalid", "part"}
-"""Of a release, what is more than one cell, or stands last."""
+"""Members of a release that are more than one cell, or come last."""
 _EMPTY: dict[type[ResponseModel], Sequence[str]] = {
     LedgerAnswer: (
         *("collection", "covers"),
@@ -315,4 +315,4 @@ _EMPTY: dict[type[ResponseModel], Sequence[str]] = {
     ),
     MetricList: ("metric", "metric_id", "type", "mechanism"),
 }
-"""Columns where there is no row to read them from; the other tables always have one."""
+"""Columns of tables without rows. Tables that are not listed here always have a row."""

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what each route answers and refuses, each with an example, and which token it takes."""
+"""The OpenAPI document: what each route answers and refuses, with examples, and which token it takes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hubbub_service_common.http.problem_documents import problem_answers
 __all__ = ["DOCUMENTED", "Documented", "DocumentedAPI"]
 
 _SCHEMES = {
-    "analyst": {"type": "http", "scheme": "bearer", "description": "Not needed where no analyst token is set."},
+    "analyst": {"type": "http", "scheme": "bearer", "description": "Not needed if no analyst token is set."},
     "analyst-basic": {
         "type": "http",
         "scheme": "basic",
-        "description": "That token as the password, for browsers.",
+        "description": "The same token as the password, for browsers.",
     },
-    "shuffler": {"type": "http", "scheme": "bearer", "description": "Not needed where no shuffler token is set."},
+    "shuffler": {"type": "http", "scheme": "bearer", "description": "Not needed if no shuffler token is set."},
 }
 _CALLERS: dict[str, list[dict[str, list[str]]]] = {
     "analyst": [{"analyst": []}, {"analyst-basic": []}],
@@ -45,7 +45,7 @@ class Documented:
     example: Any = None
     """A whole answer."""
     asked: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters, by example."""
+    """Examples of its parameters."""
     csv: bool = False
     tagged: bool = False
     """Whether there is an ETag, and a 304 for a caller that has it."""
@@ -106,7 +106,7 @@ DOCUMENTED: dict[tuple[str, str], Documented] = {
 
 
 class DocumentedAPI(FastAPI):
-    """An app whose OpenAPI document also says what `DOCUMENTED` knows of its routes."""
+    """An app whose OpenAPI document also says what `DOCUMENTED` knows about its routes."""
 
     def openapi(self) -> dict[str, Any]:
         if not self.openapi_schema:

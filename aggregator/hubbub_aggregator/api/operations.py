@@ -27,7 +27,7 @@ def status(service: Analyst) -> FullStatus:
 
 
 def health_of(service: Aggregator, patience: float = PATIENCE) -> Health:
-    """Ready when batches would be taken and devices served."""
+    """Ready if batches can be taken and devices served."""
 
     async def storage() -> str | None:
         return await asyncio.to_thread(service.storage_fault)
@@ -35,7 +35,7 @@ def health_of(service: Aggregator, patience: float = PATIENCE) -> Health:
     async def bundle() -> str | None:
         try:
             missing = not service.healthy or await asyncio.to_thread(service.storage.bundle) is None
-        except StorageError:  # the check of the storage says so
+        except StorageError:  # the check of the storage reports it
             return None
         return "keys and bundle are not up to date yet; the log says why" if missing else None
 

@@ -1,4 +1,4 @@
-"""For analysts: what the releases of a metric say. The same question gets the same bytes."""
+"""Routes for analysts: what the releases of a metric say. The same question gets the same bytes."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _Confidence: TypeAlias = Annotated[
     float, Query(ge=0.01, le=0.999_999_999, description="Chance that an interval holds the truth.")
 ]
 _Top: TypeAlias = Annotated[
-    int | None, Query(ge=1, le=65_536, description="Only so many values, the largest; intervals hold for all values.")
+    int | None, Query(ge=1, le=65_536, description="Only this many values, the largest; intervals hold for all values.")
 ]
 _Population: TypeAlias = Annotated[
     Literal["reports", "superpopulation"],
-    Query(description="Whom intervals are about: the devices that reported, or those they are a random sample of."),
+    Query(description="Who intervals are about: the devices that reported, or those they are a random sample of."),
 ]
 _Postprocess: TypeAlias = Annotated[
-    Postprocess, Query(description="How raw estimates are made presentable; biased, and named in the answer.")
+    Postprocess, Query(description="How raw estimates are made presentable. This adds bias; the answer names it.")
 ]
 _Simultaneous: TypeAlias = Annotated[
     bool | None, Query(description="Whether all intervals hold together (Bonferroni); unset: only with `top`.")
@@ -57,7 +57,7 @@ _Simultaneous: TypeAlias = Annotated[
 
 @router.get("/v1/metrics", response_model=MetricList, dependencies=_KNOWN)
 def metrics(request: Request, service: Analyst, format: Format = None) -> Response:  # noqa: A002  as callers write it
-    """Every metric there is or was, with what has been released."""
+    """Every metric, past and present, with what has been released."""
     codebooks, spans = service.codebooks, service.storage.spans()
     basis: list[object] = [
         [version.codebook.id.hex() for version in codebooks],
@@ -68,7 +68,7 @@ def metrics(request: Request, service: Analyst, format: Format = None) -> Respon
 
 
 def _remarks(versions: Sequence[Metric]) -> list[object]:
-    """What may be edited under the same id and is shown: an answer with another unit is another answer."""
+    """What is shown and may be edited under the same id: an answer with another unit is another answer."""
     return [metric.values.remarks() for metric in versions]
 
 
@@ -79,7 +79,7 @@ def _listing(service: Aggregator, spans: dict[bytes, tuple[int, int, int]]) -> M
     def version(metric: Metric) -> MetricVersion:
         count, first, last = spans.get(metric.id, (0, None, None))
         shape, domain = metric.values.shape, metric.mechanism.domain
-        is_range = domain.estimates == 1  # then its bounds are needed to know the mechanism by its parameters
+        is_range = domain.estimates == 1  # then the mechanism's parameters say enough only with its bounds
         return MetricVersion(
             **shaped(metric),
             id=metric.id.hex(),
@@ -124,11 +124,11 @@ def estimate(
     top: _Top = None,
     format: Format = None,  # noqa: A002  as callers write it
 ) -> Response:
-    """What the releases of a metric say about the periods `from` up to, not including, `to`; unset: all of them."""
+    """What the releases of a metric say about the periods `from` up to, not including, `to`; unset: all periods."""
     versions = question.versions(service, name)
     asked = Asked.of(confidence, postprocess, population, simultaneous, top)
     periods = question.released_periods(service, versions, since, until)
-    # before reading: what is complete now stays so, and what comes while we read can't be missed by a complete answer
+    # asked before reading: what is complete now stays complete, so that a complete answer can't miss a late batch
     is_complete = question.is_complete(service, {metric.id for metric in versions}, periods)
     found = [crowd for metric in versions if (crowd := over(service.storage, metric, periods)) is not None]
     if not found:
@@ -174,13 +174,12 @@ def series(
     headline: Annotated[
         bool,
         Query(
-            description="Only the value that stands for all, of every id that has one; of an id that has none, what "
-            "`top` says."
+            description="Only the headline value, for every id that has one; for an id that has none, what `top` says."
         ),
     ] = False,
     composed: Annotated[
         bool,
-        Query(description="Whether the guarantee of all points together is wanted; each point has its own anyway."),
+        Query(description="Whether to answer with the guarantee of all points together; each has its own anyway."),
     ] = True,
     format: Format = None,  # noqa: A002  as callers write it
 ) -> Response:
@@ -252,7 +251,7 @@ def compare(
 
 
 def _one_id(service: Aggregator, name: str, versions: list[Metric], periods: range, side: str) -> comparing.Range:
-    """The one id that was released in a range: ids are never merged, so that two can't be one side."""
+    """The one id that was released in a range. Ids are never merged, so that one side can't have two."""
     is_complete = question.is_complete(service, {metric.id for metric in versions}, periods)
     found = [crowd for metric in versions if (crowd := over(service.storage, metric, periods)) is not None]
     if not found:
@@ -269,5 +268,5 @@ def _one_id(service: Aggregator, name: str, versions: list[Metric], periods: ran
 
 def _nothing(name: str) -> Refused:
     return Refused(
-        "nothing-released", f"nothing has been released for {name} in this range yet: /series says what became of it"
+        "nothing-released", f"nothing has been released for {name} in this range yet: /series says why, by period"
     )

@@ -1,4 +1,4 @@
-"""For analysts and auditors: the releases that every answer is made from, and what all of them cost together."""
+"""Routes for analysts and auditors: the releases that every answer is made from, and what they cost together."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def releases(
     since: Annotated[
         str | None, Query(alias="from", max_length=64, description="Only this period and later ones, as an ISO date.")
     ] = None,
-    after: Annotated[str | None, Query(max_length=64, description="`next` of the page before.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Most records on a page.")] = 100,
+    after: Annotated[str | None, Query(max_length=64, description="`next` of the previous page.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="At most this many records on a page.")] = 100,
     format: Format = None,  # noqa: A002  as callers write it
 ) -> Response:
     """Records of releases by period; with `metric`, those of the id that this name has now.
@@ -82,17 +82,17 @@ def release(
 def privacy(
     request: Request,
     service: Analyst,
-    periods: Annotated[int, Query(ge=1, le=400, description="For how many of the newest periods.")] = 30,
+    periods: Annotated[int, Query(ge=1, le=400, description="How many of the newest periods are listed.")] = 30,
     format: Format = None,  # noqa: A002  as callers write it
 ) -> Response:
-    """What a device that took part in everything has lost: in all, per metric, per period, and over time.
+    """The privacy loss of a device that took part in everything: in all, per metric, per period, and over time.
 
-    Composed, never understated: also what retention has deleted since is counted. The first answer after a release
-    may take a while: laws are computed, then kept.
+    Composed, never understated: what retention has deleted since still counts. The first answer after a release may
+    take a while: laws are computed, then kept.
     """
     found = every_record(service.storage)
     if not {release.metric for release in found} <= _by_id(service).keys():
-        service.codebooks.refresh()  # another process has published one, and released by it
+        service.codebooks.refresh()  # another process has published a codebook, and released batches by it
     known = noted(found, _by_id(service))
     collection = service.codebooks.collection
     build = partial(
@@ -125,5 +125,5 @@ def _cursor(after: str | None) -> tuple[int, bytes] | None:
     if after is None:
         return None
     if (match := _CURSOR.fullmatch(after)) is None or int(match[1]) > LARGEST_INDEX:
-        raise Refused("invalid-query", "after: pass `next` of the page before as it is")
+        raise Refused("invalid-query", "after: pass `next` of the previous page as it is")
     return int(match[1]), bytes.fromhex(match[2])

@@ -1,4 +1,4 @@
-"""Responses as JSON or CSV, with an ETag: a caller that has the newest one gets an empty 304."""
+"""Responses as JSON or CSV, with an ETag: a caller that has the newest answer gets an empty 304."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["Format", "form", "reply"]
 Form: TypeAlias = Literal["json", "csv"]
 Format = Annotated[
     Form | None,
-    Query(description="`csv` or `json`; unset: what the Accept header prefers, JSON if it has none."),
+    Query(description="`csv` or `json`; unset: what the Accept header prefers, JSON if it has no preference."),
 ]
 REVALIDATE = "private, no-cache"
-"""May be kept by the one who asked, and must be asked for again: the tag makes that cheap."""
+"""The caller may keep the answer, and must check each time that it is current. The tag makes that cheap."""
 
 
 def reply(
@@ -35,7 +35,7 @@ def reply(
     next_page: Callable[[ResponseModel], str | None] | None = None,
     name: str = "",
 ) -> Response:
-    """The answer, built only if the caller does not have it. `basis` is all that it depends on."""
+    """The answer, built only if the caller does not have it. `basis` is everything that it depends on."""
     made = form(chosen, request.headers.get("accept"))
     current = tag_of_basis(request.url.path, made, *basis)
     headers = {"ETag": current, "Cache-Control": REVALIDATE, "Vary": "Accept"}
@@ -51,7 +51,7 @@ def reply(
 
 
 def form(chosen: Form | None, accept: str | None) -> Form:
-    """CSV where it is asked for, or preferred to JSON; a caller that accepts neither gets JSON."""
+    """CSV if it is asked for, or preferred to JSON. A caller that accepts neither gets JSON."""
     if chosen is not None:
         return chosen
     return "csv" if _quality(accept or "", "text", "csv") > _quality(accept or "", "application", "json") else "json"

@@ -26,7 +26,7 @@ class DifferenceModel(ResponseModel):
     low: float | None
     high: float | None
     p_value: float = Field(
-        description="For no change of this value, looked at alone: the smallest 1 - confidence at which the interval "
+        description="Against no change of this value, taken alone: the smallest 1 - confidence at which the interval "
         "excludes zero. Not below 2.6e-12."
     )
     adjusted_p_value: float = Field(description="For all values together: p_value times their number (Bonferroni).")
@@ -43,7 +43,7 @@ class Side(ResponseModel):
 
 
 class Comparison(Shaped):
-    """Range b against range a, over releases that both do not share."""
+    """Range b against range a, which share no release."""
 
     metric: str
     type: str
@@ -52,7 +52,7 @@ class Comparison(Shaped):
     a: Side
     b: Side
     interval: IntervalKind
-    correction: str = Field(description="How intervals and p-values account for several values being looked at.")
+    correction: str = Field(description="How intervals and p-values account for looking at several values.")
     value_count: int
     values: list[DifferenceModel]
     privacy: Privacy

@@ -39,13 +39,13 @@ class Segment(Shaped):
 
 
 class Estimate(ResponseModel):
-    """What a metric's releases say. `segments` are side by side, oldest first; `privacy` is for all together."""
+    """What a metric's releases say. `segments`: one per id, oldest first. `privacy`: for all of them together."""
 
     metric: str
     population: Literal["reports", "superpopulation"]
     complete: bool = Field(
         description="Nothing more can come: every period is past its horizon and no batch of it waits. "
-        "Until then, what has been released may be a part."
+        "Until then, what has been released may be only a part."
     )
     segments: list[Segment]
     privacy: Privacy

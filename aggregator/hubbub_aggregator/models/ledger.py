@@ -12,7 +12,7 @@ __all__ = ["LedgerAnswer", "LedgerEntry"]
 
 
 class LedgerEntry(ResponseModel):
-    """What a device lost that took part in everything this entry covers."""
+    """The loss of a device that took part in everything that this entry covers."""
 
     name: str = Field(description="The metric, the period, or the last period covered.")
     epsilon: float
@@ -21,7 +21,7 @@ class LedgerEntry(ResponseModel):
     releases: int = Field(
         description="Pairs of metric and period that are composed: released, or at least opened by the aggregator."
     )
-    honest_reports: int = Field(description="The smallest number counted on.")
+    honest_reports: int = Field(description="The smallest number assumed for any of them.")
     if_collusion: Collusion
 
 
@@ -32,7 +32,7 @@ class LedgerAnswer(ResponseModel):
     unit: str
     periods: PeriodRange | None = Field(description="First to last period that costs something; null if there is none.")
     opened_and_refused: int = Field(
-        description="Batches that were too small when they had been opened: nothing of them was released, the "
+        description="Batches that proved too small once they were opened: nothing of them was released, but the "
         "aggregator has read them, and the numbers here contain what that cost."
     )
     total: LedgerEntry | None = Field(description="Over all metrics and periods.")

@@ -16,13 +16,13 @@ class MetricVersion(Shaped):
     type: str
     mechanism: MechanismModel
     value_count: int = Field(description="How many values are estimated: one for a mean.")
-    bounds: tuple[float, float] | None = Field(default=None, description="Between which the numbers of a mean lie.")
+    bounds: tuple[float, float] | None = Field(default=None, description="The range of the numbers of a mean.")
     inputs: int | None = Field(
         default=None, description="How many different inputs the mechanism has; null for a range of numbers."
     )
     min_batch: int | None = Field(
         description="Fewest reports of a period that are released: by the codebook, or by the shuffler's own floor "
-        "where that is known (`shuffler_floor`) and higher."
+        "if that is known (`shuffler_floor`) and higher."
     )
     enabled: bool
     released_periods: int

@@ -12,7 +12,7 @@ __all__ = ["PeriodModel", "PeriodRange"]
 
 
 class PeriodModel(ResponseModel):
-    """From its start, which is its label, up to, not including, its end."""
+    """A period: from its start, which is its label, up to, not including, its end."""
 
     index: int
     label: str
@@ -21,7 +21,7 @@ class PeriodModel(ResponseModel):
 
 
 class PeriodRange(ResponseModel):
-    """Half-open; `released` says for how many of the periods there is a release."""
+    """A half-open range. `released`: how many of its periods have a release."""
 
     start: Annotated[str, Field(alias="from")]
     end: Annotated[str, Field(alias="to")]

@@ -29,7 +29,7 @@ class Privacy(ResponseModel):
     local_epsilon: float
     epsilon: float
     delta: float
-    honest_reports: int = Field(description="The smallest number counted on in any period.")
+    honest_reports: int = Field(description="The smallest number assumed for any period.")
     method: str
     per_period: list[PeriodPrivacy]
     if_collusion: Collusion

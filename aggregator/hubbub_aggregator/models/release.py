@@ -12,7 +12,7 @@ __all__ = ["PartModel", "ReleaseList", "ReleaseModel", "Scope"]
 
 
 class Scope(ResponseModel):
-    """Whose and which values these are: the devices of a collection, each reduced to one value per period."""
+    """Whose values these are, and which: those of a collection's devices, each reduced to one value per period."""
 
     collection: str
     type: str
@@ -20,11 +20,11 @@ class Scope(ResponseModel):
 
 
 class PartModel(ResponseModel):
-    """Of a bucket that was cut at random into several batches: chance decides how many of a part are honest."""
+    """Part of a bucket that was cut at random into several batches: chance decides how many of a part are honest."""
 
     bucket_reports: int = Field(description="Reports of the whole bucket.")
     failure_probability: float = Field(
-        description="That the part holds fewer than `honest_reports` honest ones; contained in `delta`."
+        description="The chance that the part holds fewer than `honest_reports` honest ones; contained in `delta`."
     )
 
 
@@ -43,19 +43,19 @@ class ReleaseModel(ResponseModel):
     epsilon: float
     delta: float
     honest_reports: int = Field(
-        description="What epsilon counts on: of the valid reports the honest fraction, in a part a little less."
+        description="How many epsilon relies on: the honest fraction of the valid reports, in a part a little less."
     )
     honest_reports_pessimistic: int | None = Field(
         default=None,
-        description="How many are sure to be honest if the fraction is one of all reports, and honest ones may be "
+        description="How many are certainly honest if the fraction applies to all reports, and honest ones may be "
         "invalid: valid - (reports - floor(fraction * reports)), in a part a little less, and at least 0. Null in "
         "records from before it was kept.",
     )
     honest_fraction: str | None = Field(
         default=None,
-        description="Share of the distinct valid reports assumed honest, as the codebook had it; nothing enforces it.",
+        description="Share of the distinct valid reports that the codebook assumed honest; nothing enforces it.",
     )
-    part: PartModel | None = Field(default=None, description="Null where the batch is a whole bucket.")
+    part: PartModel | None = Field(default=None, description="Null if the batch is a whole bucket.")
     method: str
     reports: int
     valid: int = Field(description="Distinct valid reports: the ones that count.")

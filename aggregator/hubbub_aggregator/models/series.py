@@ -56,6 +56,4 @@ class Series(ResponseModel):
     postprocess: Postprocess
     segments: list[SeriesSegment]
     points: list[Point]
-    privacy: Privacy | None = Field(
-        description="Null where there is no estimate to guard, or where it was asked to leave this out."
-    )
+    privacy: Privacy | None = Field(description="Null if there is no estimate, or if the request left this out.")

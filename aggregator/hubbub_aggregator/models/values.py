@@ -43,39 +43,39 @@ class IntervalKind(ResponseModel):
     confidence: float
     simultaneous: bool = Field(description="Whether the intervals of all values hold together with this confidence.")
     selection: str | None = Field(
-        default=None, description="Where values were chosen by their estimates: why the intervals hold nonetheless."
+        default=None, description="If values were chosen by their estimates: why the intervals hold nonetheless."
     )
 
 
 class AxisModel(ResponseModel):
-    """What the values of a result run along."""
+    """An axis that the values of a result run along."""
 
     name: str
     labels: list[str]
-    places: list[float] | None = Field(description="Where each label stands on a scale; null where there is none.")
-    unit: str | None = Field(description="Of the places.")
+    places: list[float] | None = Field(description="The place of each label on a scale; null if there is none.")
+    unit: str | None = Field(description="Unit of the places.")
 
 
 class HeadlineModel(ResponseModel):
-    """Which of the values stands for all, where there is room for one."""
+    """Which value stands for all of them where there is room for only one."""
 
     label: str | None = Field(description="Its label; null: that of the largest estimate.")
     name: str | None = Field(description="What to call it instead of by its label, such as `yes`.")
 
 
 class Shaped(ResponseModel):
-    """How values are to be shown. It says all that is needed: nobody has to know the metric's type for that."""
+    """How values are to be shown. This is all that is needed: a client need not know the metric's type."""
 
     shape: ShapeName = Field(
         description="`shares` of a list of values, one `number`, a `curve` over an axis, a `grid` of cells over two "
         "axes (row by row), or `numbers` by group."
     )
     measure: Measure = Field(description="Whether values are shares of the devices, or numbers with their own unit.")
-    unit: str | None = Field(description="Of the values; null for shares, and where the codebook names none.")
+    unit: str | None = Field(description="Unit of the values; null for shares, and if the codebook names none.")
     order: Order = Field(description="Whether values are best shown by `size`, the largest first, or as `listed`.")
     headline: HeadlineModel
     axes: list[AxisModel] = Field(
-        description="Of a curve and of groups one, of a grid its rows and columns, else none. The values of an answer "
-        "without `top` stand in this order."
+        description="One for a curve or for groups, rows and columns for a grid, none otherwise. The values of an "
+        "answer without `top` are in this order."
     )
     postprocessing: list[Postprocess] = Field(description="What `postprocess` may be for this metric.")

@@ -1,4 +1,4 @@
-"""The aggregator's admin listener: metrics and health, without background work, which is the main application's."""
+"""The aggregator's admin listener: metrics and health. Background work belongs to the public app."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def create_admin(service: Aggregator, tokens: Tokens) -> ASGIApp:
 
 
 def admin_api(service: Aggregator, *refusals: str) -> FastAPI:
-    """Its routes. `refusals`: what the listener refuses for before it comes to them."""
+    """The routes. `refusals`: problems that the listener answers before a route is reached."""
     asked: OneQuestion[Stored | None] = OneQuestion()
 
     async def metrics() -> bytes:

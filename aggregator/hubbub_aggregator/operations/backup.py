@@ -1,11 +1,11 @@
-"""A copy of the embedded storage, made while the aggregator runs, and bringing one back.
+"""Backup of the embedded storage, made while the aggregator runs, and its restore.
 
-A copy holds releases, verdicts, codebooks and nonces. Private keys are in it only on demand; without them the sealing
-keys are revoked when it is brought back, and replaced for periods that have not begun. Bodies that wait are never in
-it: the shuffler holds every batch until its verdict, and sends again what is not known.
+A backup holds releases, verdicts, codebooks and nonces. It holds private keys only on request; without them, a restore
+revokes the sealing keys, and replaces them for periods that have not begun. Waiting bodies are never in it: the
+shuffler holds every batch until its verdict, and sends a batch again that the aggregator does not know.
 
-What was published after the copy is not in it, and a shuffler takes no bundle that forgets the key of a begun period:
-the newest bundle, which every shuffler relays, says what that was.
+What was published after the backup is not in it, and a shuffler takes no bundle that forgets the key of a begun period:
+the newest bundle, which every shuffler relays, says what is missing.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ __all__ = ["Restored", "backup", "catch_up", "restore"]
 
 _MARK = "hubbub aggregator backup 1"
 _MOST_LISTED = 192
-"""Keys that a restored state has at most before new ones are made: a copy and a bundle may hold different ones."""
+"""Most keys of a restored state before new ones are made: a backup and a bundle may hold different keys."""
 
 
 class Restored(NamedTuple):
-    """What has become of the sealing keys."""
+    """What became of the sealing keys."""
 
     revoked: int
     """How many had to be revoked, since their private halves are gone."""
     pause: Pause | None
-    """If the period of the restore has no live key."""
+    """Set if the period of the restore has no live key."""
     lead: int = 0
-    """Seconds that a new key is told ahead."""
+    """Seconds by which a new key is published ahead."""
 
 
 def backup(database: Path, file: Path, *, identity: Path | None = None) -> None:
     """Copy a database consistently into a new file, mode 0600.
 
-    Private keys are in it only if the file of the identity key is given, which then is in it too.
+    Private keys are in it only if the file of the identity key is given; the identity is then in it too.
     """
     if not database.exists():
         raise InvalidParameter(f"{database} does not exist: start the aggregator once, or check --state-dir")
@@ -60,7 +60,7 @@ def backup(database: Path, file: Path, *, identity: Path | None = None) -> None:
         raise InvalidParameter(f"{identity} does not exist: this backup could not hold the identity")
     with _new_file(file) as part, closing(sqlite3.connect(part, isolation_level=None)) as copy:
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as source:
-            # in one step: it holds up no writer, and a copy in several would start over after each write in between
+            # in one step: that blocks no writer, and a copy in several steps would start over after each write
             source.backup(copy)
         copy.execute("PRAGMA secure_delete = ON")
         copy.execute("CREATE TABLE backup (mark TEXT NOT NULL, identity BLOB) STRICT")
@@ -74,26 +74,27 @@ def backup(database: Path, file: Path, *, identity: Path | None = None) -> None:
 def restore(
     file: Path, state_dir: Path, database: str, now: float, relayed: bytes | None = None, *, max_age: int = 0
 ) -> Restored:
-    """Bring a copy back into a state directory that has no database.
+    """Restore a backup into a state directory that has no database.
 
-    The next bundle is signed afresh: its sequence is the Unix time at least, and above those in the copy and in
-    `relayed`, the newest bundle that a shuffler has: no device takes it for an old one. `max_age`: as in the settings.
+    The next bundle is signed afresh. Its sequence is at least the Unix time, and above those in the backup and in
+    `relayed`, the newest bundle that a shuffler has, so that no device takes it for an old one. `max_age`: as in the
+    settings.
     """
     target = state_directory(state_dir) / database
     if target.exists():
-        raise InvalidParameter(f"{target} exists already: a backup is brought back into an empty state directory")
+        raise InvalidParameter(f"{target} exists already: restore a backup into an empty state directory")
     identity = _identity_in(file)
     kept = state_dir / IDENTITY
     if identity is None and not kept.exists():
         raise InvalidParameter(
-            f"this backup holds no keys, and {kept} is not there: put the identity key there first, since devices "
+            f"this backup holds no keys, and {kept} does not exist: put the identity key there first, since devices "
             "trust no other"
         )
     if identity is not None and kept.exists() and kept.read_bytes() != identity:
-        raise InvalidParameter(f"{kept} is another identity than the one in this backup")
+        raise InvalidParameter(f"{kept} holds another identity than this backup")
     if identity is None:
         _refuse_another_identity(file, kept)
-    # the database last and whole: one without its identity or its new keys must never be started from
+    # the database comes last and whole: an aggregator must never start from one without its identity or its new keys
     if identity is not None and not kept.exists():
         with _new_file(kept) as part:
             part.write_bytes(identity)
@@ -103,7 +104,7 @@ def restore(
                 source.backup(copy)
             copy.execute("PRAGMA secure_delete = ON")
             copy.execute("DROP TABLE backup")
-            copy.execute("UPDATE bundle SET content = x''")  # true of nothing: signed again, under a higher number
+            copy.execute("UPDATE bundle SET content = x''")  # so that it is signed again, under a higher number
             copy.execute("VACUUM")
         storage = SqliteStorage(part)
         try:
@@ -117,16 +118,16 @@ def restore(
 
 
 def catch_up(storage: Storage, newest: Body) -> None:
-    """Take over what was published after the copy: codebooks, and the public halves of keys that are gone."""
+    """Take over what was published after the backup: codebooks, and the public halves of lost keys."""
     known = {key.id: key for key in storage.sealing_keys()}
     for key in newest.keys:
         kept = known.get(key.id)
         if kept is not None and kept.public_key != key.public_key:
             if _overlap(kept, key):
                 raise InvalidParameter(
-                    f"key {key.id} is another one in this backup: the bundle is not of the same state"
+                    f"key {key.id} is a different key in this backup: the bundle does not belong to the same state"
                 )
-            storage.drop_key(key.id)  # the copy is so old that this id has come back since
+            storage.drop_key(key.id)  # the backup is so old that this id was given out again since
             del known[key.id]
         elif kept is not None and key.state == "revoked":
             storage.revoke_key(key.id)
@@ -151,8 +152,10 @@ def _switch_as(storage: Storage, newest: Body) -> None:
 
 
 def _revoke_overtaken(storage: Storage, newest: Body) -> None:
-    """End keys of the copy whose periods got another key after it was made: another copy was restored meanwhile, which
-    did not know of them. Devices go by the newest bundle, and a period has one key.
+    """Revoke keys of the backup whose periods got another key after it was made.
+
+    That happens if another backup, which did not know of them, was restored meanwhile. Devices go by the newest bundle,
+    and a period has one key.
     """
     listed = {key.id for key in newest.keys}
     live = [key for key in newest.keys if key.state != "revoked"]
@@ -166,7 +169,7 @@ def _overlap(kept: StoredKey, key: SealingKey) -> bool:
 
 
 def _count_on_from(storage: Storage, newest: SignedBundle) -> None:
-    """Let the next bundle be newer than this one. Its clock may have been ahead of ours when it was signed."""
+    """Let the next bundle be newer than this one, which may have been signed under a clock that was ahead."""
     kept = storage.bundle()
     if kept is None or kept.sequence < newest.sequence:
         storage.publish(newest, None if kept is None else kept.sequence)
@@ -187,8 +190,9 @@ def _replace_lost_keys(storage: Storage, now: float, max_age: int) -> Restored:
 
 
 def _drop_old_keys(storage: Storage, codebooks: Codebooks, now: float) -> None:
-    """Drop revoked keys that no shuffler asks for: those past their horizon, and more of closed periods if there are
-    too many. A copy does not age: without this its keys would take ids for ever.
+    """Drop revoked keys that no shuffler asks for: those past their horizon, and if too many are left, the oldest.
+
+    A backup does not age: without this, its keys would take up ids forever.
     """
     revoked = [key for key in storage.sealing_keys() if key.revoked]
     for key in revoked:
@@ -200,18 +204,18 @@ def _drop_old_keys(storage: Storage, codebooks: Codebooks, now: float) -> None:
 
 
 def _refuse_another_identity(file: Path, kept: Path) -> None:
-    """The bundle in a backup says whose it is; another identity would silence every device."""
+    """Refuse an identity that did not sign the bundle in the backup: it would silence every device."""
     with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as source:
         newest = source.execute("SELECT raw, issued FROM bundle ORDER BY sequence DESC LIMIT 1").fetchone()
     if newest is not None:
         try:
             verify(newest[0], [anchor_of(load_identity(kept.parent))], newest[1])
         except UntrustedBundle as error:
-            raise InvalidParameter(f"{kept} is another identity than that of this backup") from error
+            raise InvalidParameter(f"{kept} holds another identity than this backup") from error
 
 
 def _identity_in(file: Path) -> bytes | None:
-    """The identity in a backup; InvalidParameter if it is none."""
+    """The identity in a backup, if it holds one. InvalidParameter if the file is not a backup."""
     if not file.exists():
         raise InvalidParameter(f"{file} does not exist")
     try:
@@ -219,7 +223,7 @@ def _identity_in(file: Path) -> bytes | None:
             mark, identity = source.execute("SELECT mark, identity FROM backup").fetchone()
             (fault,) = source.execute("PRAGMA integrity_check").fetchone()
     except (sqlite3.Error, TypeError) as error:
-        raise InvalidParameter(f"{file} is no backup of an aggregator: {error}") from error
+        raise InvalidParameter(f"{file} is not a backup of an aggregator: {error}") from error
     if mark != _MARK or fault != "ok":
         raise InvalidParameter(f"{file} is damaged, or was made by another version: {fault}")
     return None if identity is None else bytes(identity)
@@ -227,7 +231,7 @@ def _identity_in(file: Path) -> bytes | None:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[Path]:
-    """A file to write to that takes this name when all is written; nothing is ever replaced."""
+    """A file to write to, which takes this name when everything is written. Nothing is ever replaced."""
     try:
         with new_file(path) as part:
             yield part

@@ -1,4 +1,4 @@
-"""What is wrong and does not keep the aggregator from its work; all that tell of it say the same."""
+"""Warnings: what is wrong but does not stop the aggregator. Every page and route that shows them says the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ __all__ = ["warnings_of"]
 
 
 def warnings_of(service: Aggregator) -> dict[str, Warn]:
-    """By name. None of them waits for anything. The documentation lists routes without a service: see when asked."""
+    """The warnings by name. None waits for anything, and none uses the service before it is called.
+
+    The documentation lists routes without a service.
+    """
 
     def clock() -> str | None:
         return service.clock.warning()

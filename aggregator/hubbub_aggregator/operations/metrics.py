@@ -1,7 +1,7 @@
 """Prometheus metrics, for the operator: what the storage has counted, and what this process is doing.
 
-Numbers of the storage are the same whichever process is asked; those of the process start at zero with it. Batches and
-reports in them are public anyway, as releases or verdicts; nothing says who or when.
+Every process gives the same numbers of the storage; those of a process start at zero with it. The batches and reports
+that they count are public anyway, as releases or verdicts; nothing says who reported, or when.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FAMILIES = Families(
         "refused_requests": Family("counter", "Requests refused by this process.", ("problem",)),
         "worked_batches": Family("counter", "Batches given a verdict by this process.", ("verdict",)),
         "opened_reports": Family("counter", "Reports in batches opened by this process.", ("result",)),
-        "batch_failures": Family("counter", "Attempts of this process to work on a batch that failed."),
+        "batch_failures": Family("counter", "Failed attempts of this process to work on a batch."),
         "housekeeping_ok": Family("gauge", "Whether keys and bundle were brought up to date."),
         "last_batch_age_seconds": Family("gauge", "Time since this process gave its last verdict."),
         **COMMON,
@@ -53,7 +53,7 @@ _INVALID = tuple(result for result in RESULTS if result != "valid")
 
 
 def key_ages(service: Aggregator, now: float) -> list[tuple[SealingKey, float]]:
-    """Every sealing key with the seconds since its first period began; below zero for one that is to come."""
+    """Every sealing key with the seconds since its first period began; below zero if that is to come."""
     calendar = service.codebooks.collection.calendar
     return [(key, now - calendar.period(key.first_period).start) for key in service.ring.published(now)]
 
@@ -72,12 +72,12 @@ class Stored:
 
 
 def exposition(service: Aggregator, stored: Stored | None) -> bytes:
-    """All metrics as text, from what is known now; without those of the storage if that could not be read."""
+    """All metrics as text, from what is known now; without those of the storage if it could not be read."""
     return prometheus.exposition(snapshot(service, stored))
 
 
 def snapshot(service: Aggregator, stored: Stored | None) -> Iterator[Metric]:
-    """The same, one by one."""
+    """The same metrics, one by one."""
     yield from _of_the_process(service)
     yield from FAMILIES.common(
         connections=service.connections,

@@ -23,23 +23,23 @@ __all__ = ["DiscardedBucket", "FullStatus", "StorageStatus", "Warned", "status_o
 
 _MOST_DISCARDED = 100
 _RECENT = 400
-"""Periods that are looked through for discards."""
+"""Periods that are searched for discards."""
 _REASONS: dict[str | None, DiscardReason] = {"revoked-key": "revoked-key", "switched-off": "switched-off"}
 
 
 class AgedKey(KeyStatus):
-    age_seconds: int = Field(description="Since its first period began; below zero for one that is to come.")
+    age_seconds: int = Field(description="Since its first period began; below zero if that is to come.")
 
 
 class DiscardedBucket(ResponseModel):
-    """What the shuffler deleted instead of forwarding it. It does not say how much that was."""
+    """A bucket that the shuffler deleted instead of forwarding it. The shuffler does not say how much that was."""
 
     metric: str
     period: str
     reason: DiscardReason = Field(
         default="too-few",
-        description="`too-few`: the crowd was too small. `revoked-key`: sealed to a key that was revoked, also by a "
-        "restore without keys. `switched-off`: no codebook wants the metric any more.",
+        description="`too-few`: the crowd was too small. `revoked-key`: sealed to a key that was revoked, by hand or "
+        "by a restore without keys. `switched-off`: no codebook collects the metric any more.",
     )
 
 
@@ -50,25 +50,25 @@ class Warned(ResponseModel):
 
 class StorageStatus(ResponseModel):
     kind: StorageKind
-    bytes: int | None = Field(description="What it takes on disk, or of the memory of all Redis servers.")
+    bytes: int | None = Field(description="What it takes on disk, or in the memory of all Redis servers.")
 
 
 class FullStatus(Status):
-    """What the storage has counted is the same in every process; `last_batch_seconds` and requests are this one's."""
+    """Counts of the storage are the same in every process; `last_batch_seconds` and requests are those of this one."""
 
     keys: list[AgedKey]  # type: ignore[assignment]  # the same with its age
     last_batch_seconds: int | None = Field(
         description="Since this process gave its last verdict; null if it has not given one."
     )
     last_release: str | None = Field(description="The newest period that has a release.")
-    storage_errors: int = Field(description="Failures of the storage that this process met.")
+    storage_errors: int = Field(description="Failures of the storage that this process saw.")
     storage: StorageStatus
     discarded: list[DiscardedBucket] = Field(description=f"The newest {_MOST_DISCARDED} at most, the newest first.")
     warnings: list[Warned] = Field(
-        default=[], description="What is wrong and keeps nothing from working, as `/readyz` of this process says it."
+        default=[], description="What is wrong but stops nothing, in the words of this process's `/readyz`."
     )
-    single_operator: bool = Field(description="One party runs shuffler and aggregator, by this one's settings.")
-    shuffler_address: str | None = Field(description="Where devices report to, if the operator has said so.")
+    single_operator: bool = Field(description="Whether one party runs both shuffler and aggregator, by the settings.")
+    shuffler_address: str | None = Field(description="Where devices report to, if the operator has set it.")
     time: str = Field(description="When this was answered, UTC.")
 
 

@@ -1,18 +1,18 @@
-r"""Two ranges against each other: the difference of each value, its interval, and how surprising it would be.
+r"""Comparison of two ranges: the difference of each value, its interval, and how surprising it would be.
 
-Noise is drawn afresh for every report, so that the errors of disjoint ranges are independent, also where the same
-devices are in both: variances add. Limits l, u of each range at one confidence give those of d = b - a as
+Noise is drawn afresh for every report, so that the errors of disjoint ranges are independent, even if the same devices
+are in both: variances add. The limits l, u of each range at one confidence give those of d = b - a as
 
     d - sqrt((b - l_b)^2 + (u_a - a)^2)   to   d + sqrt((u_b - b)^2 + (a - l_a)^2)
 
-(MOVER: Zou and Donner, Statistics in Medicine 27, 2008). For normal errors this is d +- z sqrt(Var a + Var b); where
-counts are small it inherits the exact law from each mechanism's own limits. Those end at 0 and 1, where the truth must;
-combined as they are they would miss 15 % instead of 5 % there (measured), so each arm is at least z standard errors.
-Where noise is so small that a difference moves in few steps, both limits are moved out by half a step, which is half of
-what one report can do: without that 95 % intervals would hold 76 to 93 % of the time there (measured).
-The p-value is the smallest 1 - confidence at which this interval excludes zero: by interpolation between some levels,
-of which the asked one is one, so that it never contradicts the interval beside it. Where counts are small and limits
-move in steps, it is right to about a tenth of itself elsewhere.
+(MOVER: Zou and Donner, Statistics in Medicine 27, 2008). For normal errors this is d +- z sqrt(Var a + Var b); for
+small counts it inherits the exact law from each mechanism's own limits. Those end at 0 and 1, as the truth must;
+combined unchanged, they would miss 15 % instead of 5 % there (measured), so each arm is at least z standard errors.
+If noise is so small that a difference moves in few steps, both limits are moved out by half a step, which is half of
+what one report can do: without that, 95 % intervals would hold 76 to 93 % of the time there (measured).
+The p-value is the smallest 1 - confidence at which this interval excludes zero. It is interpolated between some levels,
+one of which is the requested one, so that it never contradicts the interval beside it. For small counts, where limits
+move in steps, it is right to about a tenth of itself at other levels.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ ESTIMAND = (
     "whether devices changed, or other devices reported, cannot be told apart"
 )
 _LEVELS = (0.012533, 1.0, 2.0, 3.0, 4.5, 6.0, 7.0)
-"""Where limits are computed to find the p-value, in standard deviations; between them limits are as good as linear."""
+"""Where limits are computed to find the p-value, in standard deviations. Between them, limits are nearly linear."""
 _MEANING = ("epsilon", "mechanism", "report_bytes")
-"""What may differ between two ids of a name whose values still mean the same."""
+"""What may differ between two ids of a name while their values still mean the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def difference(
 
 
 def _deviations(miss: float) -> float:
-    """Beyond how many standard deviations a normal error lies with this chance."""
+    """The number of standard deviations that a normal error exceeds with this chance."""
     from scipy.special import erfcinv
 
     return math.sqrt(2) * float(erfcinv(miss))
@@ -114,7 +114,7 @@ def _limits(
 
 
 def _p_values(towards: NDArray[np.float64], levels: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Where the limit that lies towards zero reaches it: linear between levels, one before the first of them."""
+    """The level at which the limit nearer to zero reaches it, as a p-value: linear between levels, one before them."""
     import numpy as np
     from scipy.special import erfc
 
@@ -185,9 +185,9 @@ def comparison(
 
 
 def _is_whole(metric: Metric) -> bool:
-    """Whether estimates always sum to one, so that of two values one interval is both.
+    """Whether estimates always sum to one, so that one interval says everything about two values.
 
-    The mechanism's do, and what the type makes of them are still the shares of a whole.
+    That holds if the mechanism's estimates do, and if what the type makes of them are still shares of a whole.
     """
     return metric.mechanism.complementary and metric.values.shape.sums_to_one
 
@@ -225,7 +225,7 @@ def _correction(together: int, *, simultaneous: bool) -> str:
 
 
 def refuse_overlap(a: range, b: range, label: Any) -> None:
-    """The same noise on both sides would not be independent, and would partly cancel."""
+    """Refuse ranges that overlap: the same noise on both sides is not independent, and would partly cancel."""
     start, stop = max(a.start, b.start), min(a.stop, b.stop)
     if start < stop:
         raise Refused(
@@ -236,7 +236,7 @@ def refuse_overlap(a: range, b: range, label: Any) -> None:
 
 
 def refuse_different_questions(a: Metric, b: Metric) -> None:
-    """An edit may change what a value means; then there is no difference to speak of."""
+    """Refuse ids whose values mean different things, as after some edits: their difference would mean nothing."""
     if a.id != b.id:
         old, new = ({k: v for k, v in metric.identity().items() if k not in _MEANING} for metric in (a, b))
         changed = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))

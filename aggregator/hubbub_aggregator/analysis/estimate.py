@@ -53,7 +53,7 @@ class Query:
     simultaneous: bool = False
     top: int | None = None
     headline: bool = False
-    """Only the value that stands for all, where there is one: it was not chosen by its size."""
+    """Only the headline value, if there is one: it was not chosen by its size."""
 
     @classmethod
     def of(
@@ -66,7 +66,7 @@ class Query:
         *,
         headline: bool = False,
     ) -> Query:
-        """With `simultaneous` filled in: on where values are selected, else off."""
+        """A query with `simultaneous` filled in: on if values are selected, off otherwise."""
         if top is not None and simultaneous is False:
             raise Refused(
                 "invalid-query",
@@ -136,7 +136,7 @@ def mechanism_model(metric: Metric) -> MechanismModel:
 
 
 def manipulation(*metrics: Metric) -> Manipulation:
-    """Of one estimate, or of a difference of several: each may be shifted in the worse direction."""
+    """For one estimate, or for a difference of several: each may be shifted in the worse direction."""
     shifts = (metric.values.influence(metric.mechanism) for metric in metrics)
     return Manipulation(per_thousand_fakes=math.fsum(shifts) / 1000)
 
@@ -152,7 +152,7 @@ def period_range(metric: Metric, periods: range, released: int) -> PeriodRange:
 
 
 def shown(metric: Metric, tally: Tally, query: Query, chosen: Sequence[int] | None = None) -> Shown:
-    """Estimates of a tally: the `chosen` values, else the largest if there is a `top`, else all."""
+    """Estimates of a tally: the `chosen` values, or the largest if there is a `top`, or all."""
     found = metric.interval(tally, query.confidence, population=query.population, simultaneous=query.simultaneous)
     size = len(metric.values.labels())
     estimate = metric.estimate(tally)
@@ -170,7 +170,7 @@ def shown(metric: Metric, tally: Tally, query: Query, chosen: Sequence[int] | No
 
 
 def largest(values: Any, count: int) -> list[int]:
-    """Indexes of the largest values, the largest first; of equals the one that the codebook lists first."""
+    """Indexes of the largest values, the largest first. Equal values are in the order of the codebook."""
     import numpy as np
 
     order: list[int] = np.argsort(-np.asarray(values), kind="stable")[:count].tolist()
@@ -234,7 +234,7 @@ def _postprocessed(metric: Metric, estimate: Estimated, method: Postprocess) -> 
 
 
 def _finite(numbers: NDArray[np.float64]) -> list[float | None]:
-    """With None for what JSON has no number for."""
+    """The numbers, with None for those that JSON can't express."""
     import numpy as np
 
     found: list[float | None] = numbers.tolist()

@@ -28,7 +28,7 @@ ONE_OPERATOR = (
     "here one party runs both, and what it promises is if_collusion"
 )
 _MOST_SIZES = 8
-"""Each different batch size costs a loss distribution, up to a second: too long for a year of them in one answer."""
+"""Most different batch sizes in one answer. Each costs a loss distribution, up to a second: too long for a year."""
 
 
 class Released(NamedTuple):
@@ -72,7 +72,7 @@ def privacy(releases: Sequence[Released], *, single_operator: bool) -> Privacy:
 
 
 def smallest(releases: Sequence[Released]) -> list[Released]:
-    """Of each period and metric id the smallest release: of several, a device is in one, unknown which."""
+    """The smallest release of each period and metric id: if there are several, a device is in one, unknown which."""
     from_largest = sorted(releases, key=lambda release: (-release.record["honest_reports"], release.record["epsilon"]))
     found = {(release.period, release.record["metric_id"]): release for release in from_largest}
     return [found[place] for place in sorted(found)]
@@ -99,7 +99,7 @@ def whole_delta(records: Sequence[dict[str, Any]]) -> float:
 
 
 def noise_delta(records: Sequence[dict[str, Any]]) -> Fraction:
-    """What of that is left for the noise, when the failure probabilities of parts are paid."""
+    """What is left of that δ for the noise, after the failure probabilities of parts."""
     failures = (Fraction(part["failure_probability"]) for one in records if (part := one.get("part")) is not None)
     return max(Fraction(0), Fraction(whole_delta(records)) - sum(failures))
 

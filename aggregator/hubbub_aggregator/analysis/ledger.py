@@ -1,9 +1,9 @@
 """The ledger: what a device that took part in everything has lost, per metric, per period and over time.
 
-A batch that was opened and refused is in it: the aggregator has read it, and that is whom the shuffle number is about.
-Every number is composed from the laws of the single releases, at the sum of their deltas, and is an upper bound. A
-law takes up to seconds to compute and one is needed for each different batch size, so each metric's batches are
-counted with as many leading bits as leave it eight sizes: as smaller than they were, which hides less.
+It includes batches that were opened and refused: the aggregator has read them, and the shuffle guarantee is about what
+the aggregator sees. Every number is composed from the laws of the single releases, at the sum of their deltas, and is
+an upper bound. A law takes up to seconds to compute, and each different batch size needs one. So the sizes of a
+metric's batches are rounded down to as many leading bits as leave eight sizes: a smaller batch hides less.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MOMENTS = 8
 
 
 class Noted(NamedTuple):
-    """One pair of metric id and period: a device is in it once."""
+    """One pair of metric id and period. A device is in it once."""
 
     name: str
     release: Released
@@ -63,7 +63,7 @@ def ledger(
     newest: int,
     single_operator: bool,
 ) -> LedgerAnswer:
-    """The whole ledger; `newest` says for how many periods the cost of the single period is listed."""
+    """The whole ledger. `newest`: how many of the newest periods are listed one by one."""
     refused = [one for one in releases if not one.record["released"]]
     pairs = _rounded(smallest([one for one in releases if one.record["valid"] != 0]))  # None: not known
     periods = sorted({pair.release.period for pair in pairs})

@@ -1,7 +1,7 @@
-"""Guarantees composed before anybody asks: the first answer after a release need not wait for them.
+"""Guarantees composed ahead of time, so that the first answer after a release need not wait for them.
 
-A range over many periods composes as many guarantees, which takes from half a second to some for each metric, once for
-each set of releases. What is composed here is kept by `guarantees`; it changes no answer.
+A range over many periods composes as many guarantees. That takes from half a second to a few seconds per metric, once
+for each set of releases. `guarantee` keeps what is composed here; it changes no answer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["warm", "warming"]
 _LOG = logging.getLogger("hubbub_aggregator")
 
 _PAUSE = 5.0
-"""Seconds between looks at whether anything was released."""
+"""Seconds between checks for new releases."""
 
 
 @asynccontextmanager
@@ -50,7 +50,7 @@ async def _keep_warm(service: Aggregator, ending: threading.Event) -> None:
             await asyncio.to_thread(warm, service, changed, ending)
             known = spans
         except Exception as error:  # noqa: BLE001  the next caller composes it, or is told what is wrong
-            _LOG.info("composing ahead failed and is tried again: %s", type(error).__name__)
+            _LOG.info("composing guarantees ahead of time failed and is tried again: %s", type(error).__name__)
         await asyncio.sleep(_PAUSE)
 
 

@@ -1,4 +1,4 @@
-"""What a question is about: which ids a metric's name has had, which periods, and whether more can still come."""
+"""Scope of a question: which ids a metric's name has had, which periods, and whether more can still come."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["complete_periods", "is_complete", "recent", "released_periods", "versions"]
 
 MOST_PERIODS = 1_000
-"""Periods in one series: each has an estimate of its own."""
+"""Most periods in one series: each has an estimate of its own."""
 _RECENT = 400
 """Periods that a series shows when it is not told where to begin."""
 
@@ -31,13 +31,13 @@ def versions(service: Aggregator, name: str) -> list[Metric]:
 
 
 def released_periods(service: Aggregator, metrics: Sequence[Metric], since: str | None, until: str | None) -> range:
-    """The range that was asked for; where an end is left open, up to what was released."""
+    """The range that was asked for. An open end reaches as far as releases do."""
     calendar, spans = service.codebooks.collection.calendar, service.storage.spans()
     if since is not None and until is not None:
         return calendar.range(since, until)
     known = [spans[metric.id] for metric in metrics if metric.id in spans]
     if not known:
-        raise Refused("nothing-released", "nothing has been released for this metric yet: see /v1/status for what came")
+        raise Refused("nothing-released", "nothing has been released for this metric yet: /v1/status says what arrived")
     first = min(span[1] for span in known) if since is None else calendar.boundary(since)
     last = max(span[2] for span in known) if until is None else calendar.boundary(until) - 1
     if first > last:
@@ -48,8 +48,7 @@ def released_periods(service: Aggregator, metrics: Sequence[Metric], since: str 
 def recent(service: Aggregator, since: str | None, until: str | None) -> range:
     """The range that was asked for, as far as anything was collected in it; unset: the newest periods.
 
-    The present period is in it; what lies in the future is not. What was released is past, also by a clock that is
-    behind.
+    It includes the present period and no future one. A released period is past, even if the clock is behind.
     """
     codebooks = service.codebooks
     calendar = codebooks.collection.calendar
@@ -61,7 +60,7 @@ def recent(service: Aggregator, since: str | None, until: str | None) -> range:
     start = end - _RECENT if since is None else calendar.boundary(since)
     found = range(max(start, codebooks.first_period), end)
     if not found:
-        raise Refused("nothing-released", "nothing was collected in this range: it is over before, or begins after")
+        raise Refused("nothing-released", "nothing was collected in this range: it ends too early, or is to come")
     if len(found) > MOST_PERIODS:
         after = calendar.period(found.start + MOST_PERIODS).label
         raise InvalidParameter(
@@ -74,7 +73,7 @@ def recent(service: Aggregator, since: str | None, until: str | None) -> range:
 def is_complete(service: Aggregator, ids: Collection[bytes], periods: range) -> bool:
     """Whether nothing more can come.
 
-    Before the horizon nobody here knows: the shuffler may have cut a crowd into several batches.
+    Before the horizon the aggregator can't know: the shuffler may have cut a crowd into several batches.
     """
     horizon, past = service.codebooks.horizon, service.past
     if horizon(periods[-1]) > service.clock.now():
@@ -87,7 +86,7 @@ def is_complete(service: Aggregator, ids: Collection[bytes], periods: range) -> 
 
 
 def complete_periods(service: Aggregator, ids: Collection[bytes], periods: range) -> set[int]:
-    """Those periods of a range of which nothing more can come."""
+    """The periods of a range for which nothing more can come."""
     now, past = service.clock.now(), service.past
     over = {period: horizon for period in periods if (horizon := service.codebooks.horizon(period)) <= now}
     held = _held(service, max(over.values(), default=0))
@@ -98,8 +97,9 @@ def complete_periods(service: Aggregator, ids: Collection[bytes], periods: range
 
 
 def _held(service: Aggregator, horizon: int) -> list[StoredKey]:
-    """The keys that could open what comes past its horizon: batches are taken until it is past for sure, or until the
-    key is erased, which a restart does not undo.
+    """The keys that could still open a batch that arrives past its horizon.
+
+    Batches are taken until the horizon has certainly passed, or until the key is erased, which a restart does not undo.
     """
     if horizon <= service.past:
         return []

@@ -38,7 +38,7 @@ class Course:
     metrics: Sequence[Metric]
     periods: range
     complete: frozenset[int]
-    """Periods of which nothing more can come."""
+    """Periods for which nothing more can come."""
     ids: frozenset[bytes]
     states: dict[int, State]
 
@@ -111,7 +111,7 @@ def series(course: Course, query: Query, *, single_operator: bool, composed: boo
 
 
 def _asked(metric: Metric, query: Query) -> Query:
-    """Of one id: its headline, if that is asked for and it has one, and else what `top` says."""
+    """The query for one id: its headline, if that is asked for and it has one, or what `top` says."""
     return replace(query, top=None) if query.headline and metric.values.shape.leading is not None else query
 
 

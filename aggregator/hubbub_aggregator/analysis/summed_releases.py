@@ -1,4 +1,4 @@
-"""Reading releases: a few at a time, summed as they come, so that a long range takes no more memory than one batch."""
+"""Releases, read a few at a time and summed as they come, so that a long range takes no more memory than one batch."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Crowd:
 def over(storage: Storage, metric: Metric, periods: range, only: Container[bytes] | None = None) -> Crowd | None:
     """All releases of a metric id in a range, summed; None if there is none.
 
-    `only` leaves out what came after these ids were read.
+    `only` leaves out releases that came after these ids were read.
     """
     return _summed(metric, (one for one in _stream(storage, metric, periods) if only is None or one.id in only))
 
@@ -74,12 +74,12 @@ def records(
 
 
 def every_record(storage: Storage) -> list[Release]:
-    """All that was ever released, by period and id, also what retention has deleted since: its record is kept.
+    """Everything that was ever released, by period and id. What retention has deleted is included: its record is kept.
 
-    And what was opened and refused: nobody but the aggregator has seen that, whom the ledger is about.
+    So is what was opened and refused: only the aggregator has seen that, and the ledger is about what it has seen.
     """
     found = {release.id: release for release in records(storage)}
-    # read after: what is moved there meanwhile is in one of the two, or in both
+    # read afterwards: a release that is moved there meanwhile is in one of the two, or in both
     found |= {release.id: release for release in [*storage.expired(), *storage.opened_and_refused()]}
     return sorted(found.values(), key=lambda release: (release.period, release.id))
 
@@ -98,7 +98,7 @@ def _summed(metric: Metric, releases: Iterator[Release]) -> Crowd | None:
 
 
 def _stream(storage: Storage, metric: Metric, periods: range) -> Iterator[Release]:
-    """Releases in order, by keyset pages: no more than a page is held, and none is met twice."""
+    """Releases in order, by keyset pages: at most one page is in memory, and no release comes twice."""
     size = max(1, min(_MOST_AT_ONCE, _AT_ONCE // (16 + 8 * metric.mechanism.cells)))
     place = (periods.start - 1, _LAST_ID) if periods.start else None
     while page := storage.page(metric.id, place, size):

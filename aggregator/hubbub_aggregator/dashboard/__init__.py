@@ -1,4 +1,4 @@
 """The dashboard: pages for analysts, privacy officers, operators and the people whose devices report.
 
-It asks the public API and nothing else, so that whatever it shows can be asked for by anybody with the same token.
+It asks the public API and nothing else, so that anyone with the same token can ask for whatever it shows.
 """

@@ -1,7 +1,7 @@
-"""The seam: what the dashboard knows it asks the public API for, in this process or over the network.
+"""Client of the public API, in this process or over the network. The dashboard knows nothing from anywhere else.
 
-Answers are read back through the API's own models and kept under their ETag: while nothing was released, asking
-again costs a 304. The caller's credentials travel with every question, so that the API alone decides who may ask.
+Answers are read back through the API's own models and kept under their ETag: while nothing is released, asking again
+costs a 304. Every question carries the caller's credentials, so that only the API decides who may ask.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Found = TypeVar("Found")
 Message = dict[str, Any]
 _MOST_KEPT = 512
 _MOST_BYTES = 8 * 2**20
-"""Of answers as they came; read, they take some times as much."""
+"""Most bytes of kept answers, as they came. Once read, they take several times as much memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back; header names in lower case."""
+    """The answer to a question, with header names in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -54,7 +54,7 @@ Send = Callable[[Question], Awaitable[Reply]]
 
 
 class Problem(HubbubError):
-    """The API refused, in its own words."""
+    """A refusal of the API, in its own words."""
 
     def __init__(self, status: int, name: str, title: str, detail: str) -> None:
         super().__init__(f"{title} {detail}")
@@ -72,7 +72,7 @@ class Problem(HubbubError):
 
 @dataclass
 class Kept:
-    """Answers by question, the oldest dropped first. Shared by all callers: none is given out without a 304."""
+    """Answers by question; the least recently used go first. All callers share them: none is used without a 304."""
 
     most: int = _MOST_KEPT
     _known: OrderedDict[tuple[str, str], tuple[str, int, Any]] = field(default_factory=OrderedDict)
@@ -120,7 +120,7 @@ class Api:
     async def read(
         self, name: str, read: Callable[[bytes], Found], path: str, size: int | None = None, /, **asked: object
     ) -> Found:
-        """The same, read by a function of one's own; what it returns is kept under `name`, and takes `size` bytes."""
+        """The same, read by the function `read`. Its result is kept under `name`, and counts as `size` bytes."""
         known = {("from" if key == "since" else key): value for key, value in asked.items() if value is not None}
         query = urlencode(
             {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in known.items()}

@@ -1,6 +1,6 @@
 """Charts of values that run along axes: a curve, a grid, numbers by group.
 
-A value is placed by its label, and never by where it stands in an answer: the largest may come first there.
+A value is placed by its label, never by its place in an answer, where the largest may come first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hubbub_aggregator.dashboard.palette import GRID, INK, LINES
 __all__ = ["curve", "dots", "every_named", "grid"]
 
 _SIDE_BY_SIDE = 32
-"""Letters, with a space each, of names of columns that stand side by side; beyond, the names stand upright."""
+"""Letters of column names, with a space each, that fit side by side. If there are more, the names are drawn upright."""
 _UPRIGHT = 15
 """Pixels that an upright name needs so that it does not touch the next."""
 _CELL = 30
@@ -26,7 +26,7 @@ _CELL = 30
 _NUMBERED = 5
 """Columns of a grid up to which every cell has room for its number."""
 _ABOVE = 24
-"""Letters of the name of the columns."""
+"""Most letters of the title of the columns."""
 
 
 def dots(rows: Sequence[Bar]) -> Spec:
@@ -52,7 +52,7 @@ def curve(
     share: bool,
     changes: bool = False,
 ) -> Spec:
-    """Values over an axis with the band of their intervals; without places, one step for each. Changes have signs."""
+    """Values over an axis, with the band of their intervals. Without `places`, each is one step. Changes have signs."""
     at = dict(zip(labels, places or range(len(labels)), strict=True))
     data = [{**datum, "at": at[row.label]} for datum, row in zip(data_of(rows), rows, strict=True)]
     scale: Spec = {"zero": False, "nice": False}
@@ -84,7 +84,7 @@ def curve(
 
 
 def grid(cells: Sequence[Bar], down: Sequence[str], across: Sequence[str], names: tuple[str, str]) -> Spec:
-    """The share in each cell: the stronger the colour, the larger; in small grids with its number."""
+    """The share in each cell: the stronger the colour, the larger. Small grids show the numbers too."""
     found = {cell.label: (cell, datum) for cell, datum in zip(cells, data_of(cells), strict=True)}
     rows, columns = (dict(zip(side, shortened_all(side, LETTERS), strict=True)) for side in (down, across))
     data = [
@@ -110,7 +110,7 @@ def grid(cells: Sequence[Bar], down: Sequence[str], across: Sequence[str], names
     corner = {"titleAngle": 0, "titleAlign": "left", "titleBaseline": "bottom", "titleX": -room, "titleY": -6}
     beside = {**tidy, "minExtent": room, "maxExtent": room, "titleLimit": room, **corner}
     y = {"field": "row", "type": "nominal", "sort": None, "title": shortened(names[0], LETTERS), "axis": beside}
-    # by opacity, so that a style sheet can exchange the colour for the dark
+    # by opacity, so that a style sheet can replace the colour in dark mode
     shade = {"field": "shown", "type": "quantitative", "scale": {"domain": [0, largest], "range": [0.03, 0.6]}}
     layers: list[Spec] = [
         {
@@ -133,10 +133,10 @@ def grid(cells: Sequence[Bar], down: Sequence[str], across: Sequence[str], names
 
 
 def every_named(down: Sequence[str], across: Sequence[str], name: str) -> int:
-    """N, where only every Nth column name is drawn, so that the names do not overlap."""
+    """The N for which every Nth column name is drawn, so that the names do not overlap."""
     return max(1, math.ceil(_UPRIGHT * len(across) / (WIDTH - _beside(down, name))))
 
 
 def _beside(down: Sequence[str], name: str) -> int:
-    """Room for the names of the rows, and for what they are names of, which stands above them."""
+    """Room for the names of the rows, and for their title above them."""
     return extent([*shortened_all(down, LETTERS), shortened(name, LETTERS)])

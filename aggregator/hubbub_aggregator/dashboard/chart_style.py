@@ -1,4 +1,4 @@
-"""What all charts share: their size and type, their axes, and how many digits a tick has."""
+"""Style of all charts: their size and type, their axes, and how many digits a tick has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["FONT", "WIDTH", "Spec", "axis", "chart", "log_scale", "percent", "pl
 Spec = dict[str, Any]
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 WIDTH = 360
-"""Of the whole chart, which grows on a desk and shrinks a little on a phone: its type stays readable on both."""
+"""Of the whole chart, which grows on a desktop and shrinks a little on a phone: its type stays readable on both."""
 
 _TYPE = 12.5
 
@@ -46,7 +46,7 @@ def chart(data: Spec, layers: list[Spec], *, height: Any, width: int = WIDTH) ->
 
 
 def rows_of(data: Sequence[Spec], layers: list[Spec], labels: Sequence[str], *, height: int) -> Spec:
-    """One chart for each label, one below the other, over the same x and each with a scale of its own."""
+    """One chart for each label, one below the other, over the same x axis and each with its own scale."""
     header = {
         "title": None,
         "labelOrient": "top",
@@ -54,7 +54,7 @@ def rows_of(data: Sequence[Spec], layers: list[Spec], labels: Sequence[str], *, 
         "labelFontSize": _TYPE,
         "labelFontWeight": "bold",
         "labelColor": INK,
-        "labelLimit": WIDTH * 2 / 3,  # as measured: a browser's font may be half as wide again
+        "labelLimit": WIDTH * 2 / 3,  # as vl-convert measures: a browser's font may be half as wide again
         "labelPadding": 4,
     }
     whole = chart({"values": list(data)}, [], height=height)
@@ -73,7 +73,7 @@ def axis(ticks: int = 5, **more: Any) -> Spec:
 
 
 def log_scale(numbers: Sequence[float], **more: Any) -> Spec:
-    """A logarithmic scale from power to power of ten, or finer where the numbers span little."""
+    """A logarithmic scale with ticks at powers of ten, or finer if the numbers span little."""
     low, high = math.floor(math.log10(min(numbers))), math.ceil(math.log10(max(numbers)))
     steps = (1,) if high - low > 2 else (1, 2, 5)
     ticks = [step * 10.0**power for power in range(low, high + 1) for step in steps if step * 10.0**power <= 10.0**high]
@@ -92,7 +92,7 @@ def times(periods: int) -> Spec:
         "labelOverlap": "greedy",
         "labelSeparation": 14,
         "labelFlush": True,
-        "format": {"hours": "%H:%M", "minutes": "%H:%M", "seconds": "%H:%M:%S"},  # else 17:26 would be called 05:26
+        "format": {"hours": "%H:%M", "minutes": "%H:%M", "seconds": "%H:%M:%S"},  # by default, 17:26 would be 05:26
     }
 
 
@@ -101,7 +101,7 @@ def rule(width: float, color: str = INK) -> Spec:
 
 
 def plain(data: Sequence[Spec], *ends: float) -> str:
-    """As many digits as tell the ticks apart, and no multiples: people know what 1,500 is."""
+    """A format with enough digits to tell the ticks apart, and no prefixes such as k: people know what 1,500 is."""
     found = [*ends, *(row[name] for row in data for name in ("lo", "hi", "v") if row.get(name) is not None)]
     spread = (max(found) - min(found)) or abs(max(found)) or 1.0
     digits = min(12, max(0, 1 - math.floor(math.log10(spread))))
@@ -109,7 +109,7 @@ def plain(data: Sequence[Spec], *ends: float) -> str:
 
 
 def percent(data: Sequence[Spec]) -> str:
-    """As many digits as the spread of the numbers needs."""
+    """A format with as many digits as the spread of the numbers needs."""
     ends = [row[name] for row in data for name in ("lo", "hi", "v") if row.get(name) is not None]
     spread = max(ends) - min([*ends, 0.0] if "raw" in data[0] else ends) if ends else 1.0
     return ".0%" if spread > 0.04 else ".1%" if spread > 0.004 else ".2%"

@@ -1,8 +1,8 @@
 """Charts as Vega-Lite specifications: plain dictionaries, made from answers of the API.
 
-They are written by hand rather than with Altair, which would say the same and takes a second to import. Every mark that
-carries a number has a `description`: it becomes the text that is read on hover and focus. Nothing a codebook says may
-stand anywhere but in `data`, where Vega takes it as it is.
+They are written by hand rather than with Altair, which would do the same and takes a second to import. Every mark that
+carries a number has a `description`, which becomes the text that is read on hover and focus. Text of a codebook may be
+only in `data`, where Vega takes it literally.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ __all__ = [
 ]
 
 FEW = 31
-"""Periods up to which every one has a whisker and a point to be aimed at; beyond, they would hide the band."""
+"""Up to this many periods, each has a whisker and a point to aim at. More of them would hide the band."""
 LETTERS = 18
-"""Of a name beside a chart; a longer one is cut in the middle, and stands whole in the text of its mark."""
+"""Most letters of a name beside a chart. A longer one is cut in the middle; the text of its mark has it whole."""
 _HEADED = 34
-"""Letters of a name above a chart."""
+"""Most letters of a name above a chart."""
 _WIDEST = 200
-"""Of the room for names beside a chart."""
+"""Most pixels for names beside a chart."""
 _MARGIN = 46
-"""Left of each of several charts, for the numbers of its axis."""
+"""Pixels left of each of several charts, for the numbers of its axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One value with its interval; `raw` where `estimate` is post-processed, `name` where its label is too long."""
+    """One value with its interval; `raw` if `estimate` is post-processed, `name` if its label is too long."""
 
     label: str
     estimate: float
@@ -69,7 +69,7 @@ class Moment:
 
 
 def bars(rows: Sequence[Bar], *, processed: bool = False) -> Spec:
-    """Shares as horizontal bars with whiskers; where they are post-processed, the raw ones as diamonds."""
+    """Shares as horizontal bars with whiskers; if they are post-processed, the raw ones as diamonds."""
     data = [{**datum, "raw": row.raw} for datum, row in zip(data_of(rows), rows, strict=True)]
     y = down_the_side(data)
     x = {"type": "quantitative", "title": None, "axis": axis(format=percent(data)), "scale": {"nice": True}}
@@ -98,7 +98,7 @@ def bars(rows: Sequence[Bar], *, processed: bool = False) -> Spec:
 
 
 def number_line(row: Bar, bounds: tuple[float, float] | None) -> Spec:
-    """A mean with its interval, near enough to see it, and no farther out than what can be recorded."""
+    """A mean with its interval, close enough to see the interval, and not beyond the values that can be recorded."""
     low, high = (limit if limit is not None else row.estimate for limit in (row.low, row.high))
     data = [{"label": "", "v": row.estimate, "lo": low, "hi": high, "raw": row.raw, "text": row.text}]
     around = 1.5 * (high - low) or abs(row.estimate) or 1.0
@@ -126,7 +126,7 @@ def number_line(row: Bar, bounds: tuple[float, float] | None) -> Spec:
 def course(rows: Sequence[Moment], labels: Sequence[str], *, share: bool, edits: Sequence[str] = ()) -> Spec:
     """Estimates over time, each with the band of its interval; several values one below the other.
 
-    Each value has a scale of its own, so that its band is seen however far apart the values are.
+    Each value has its own scale, so that its band can be seen however far apart the values are.
     """
     sizes = Counter(row.run for row in rows)
     names = dict(zip(labels, shortened_all(labels, _HEADED), strict=True))
@@ -194,7 +194,7 @@ def course(rows: Sequence[Moment], labels: Sequence[str], *, share: bool, edits:
 
 
 def _finest(data: Sequence[Spec], labels: Sequence[str]) -> str:
-    """A format with as many digits as the value needs that spreads least."""
+    """A format with enough digits for the value that spreads least."""
     return max((percent([row for row in data if row["label"] == label]) for label in labels), default=".0%")
 
 
@@ -224,7 +224,7 @@ def differences(rows: Sequence[Bar], *, share: bool) -> Spec:
 
 
 def data_of(rows: Sequence[Bar]) -> list[Spec]:
-    """What is drawn of each value; no two names are the same."""
+    """What is drawn for each value. No two names are the same."""
     names = shortened_all([row.label for row in rows], LETTERS)
     return [
         {
@@ -246,7 +246,7 @@ def down_the_side(data: Sequence[Spec]) -> Spec:
 
 
 def extent(names: Sequence[str]) -> int:
-    """Room by the number of letters: the browser's font may be wider than the one that vl-convert measures with."""
+    """Room for names by their letters: the browser's font may be wider than the one that vl-convert measures with."""
     return min(_WIDEST, 16 + 8 * max(map(letters, names), default=1))
 
 

@@ -1,4 +1,4 @@
-"""Each randomizer in one paragraph: its own sentence, and what holds of every one.
+"""Each randomizer in one paragraph: its own sentence, then what holds for all of them.
 
 A mechanism that this software does not know is described by its name and its epsilon.
 """
@@ -20,7 +20,7 @@ AnyMechanism = Mechanism[Any]
 
 
 def of_version(version: MetricVersion) -> AnyMechanism | None:
-    """The mechanism itself, rebuilt from what the API says of it; None if this software does not know it."""
+    """The mechanism itself, rebuilt from what the API says about it; None if this software does not know it."""
     return rebuilt(version.mechanism, version.inputs, version.bounds)
 
 
@@ -35,12 +35,12 @@ def rebuilt(model: MechanismModel, inputs: int | None, bounds: tuple[float, floa
 
 
 def paragraph(model: MechanismModel, found: AnyMechanism | None) -> str:
-    """How it hides a value, for someone who reads the numbers."""
+    """How a mechanism hides a value, for someone who reads the numbers."""
     said = found.in_words() if found is not None else ""
     return (
         f"{said} " if said else f"Each device randomizes its value with the mechanism {model.name} before sending it. "
     ) + (
         f"Whatever it sends, no value makes that report more than {odds(model.epsilon)} times as likely as another "
         f"value does: e to the power of its local ε, {epsilon(model.epsilon)} (mechanism {model.name}). The estimates "
-        "undo this noise for the crowd, where it averages out; for one report nobody can."
+        "undo this noise for the crowd, where it averages out; no one can undo it for a single report."
     )

@@ -1,7 +1,7 @@
 """The colours of charts, light and dark: Okabe and Ito's, which people with any colour vision can tell apart.
 
-A chart is drawn once, in the light colours; in a page the style sheet exchanges them by attribute selectors when the
-person prefers dark, and in a downloaded file `themed` does.
+A chart is drawn once, in the light colours. For a person who prefers dark, the style sheet of a page replaces them by
+attribute selectors, and in a downloaded file `themed` does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BACKGROUND = {"light": "#ffffff", "dark": "#14181d"}
 
 
 def themed(svg: str, theme: Theme) -> str:
-    """A chart as a file of its own: in the colours of a theme, on its background."""
+    """A chart as a separate file: in the colours of a theme, on its background."""
     if theme == "dark":
         for light, dark in DARK.items():
             svg = svg.replace(f'"{light}"', f'"{dark}"')

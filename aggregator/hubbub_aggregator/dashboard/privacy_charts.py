@@ -92,7 +92,7 @@ def epsilons(rows: Sequence[Spec], *, local: float, now: Spec | None, target: fl
 
 
 def posterior(rows: Sequence[Spec], labels: Sequence[str]) -> Spec:
-    """What somebody may believe afterwards against what they believed before: rows have prior, low, high, label."""
+    """What someone may believe afterwards against what they believed before: rows have prior, low, high, label."""
     x = {
         "field": "prior",
         "type": "quantitative",

@@ -1,8 +1,8 @@
-"""Specifications to pictures, by vl-convert, off the event loop and once for each picture.
+"""Pictures from chart specifications, drawn by vl-convert, off the event loop and once for each picture.
 
-A chart follows from its specification alone, and that from releases that never change: the specification's hash is its
-key, and what was drawn for a release is drawn again for nobody. vl-convert brings a JavaScript engine along; it is
-loaded with the first chart, not with the service.
+A chart depends only on its specification, and that only on releases, which never change. So drawings are kept under the
+hash of their specification. vl-convert contains a JavaScript engine; it is loaded with the first chart, not with the
+service.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Busy", "Drawer", "inline", "to_png"]
 
 Made = TypeVar("Made")
 MOST_WAITING = 24
-"""Callers; a page takes half a second of a core, if nobody has looked at it before."""
+"""Most callers that wait for drawings. A page that was not drawn before takes half a second of a core."""
 
 _MOST_BYTES = 16 * 2**20
 _LABELLED = re.compile(
@@ -45,10 +45,10 @@ class Busy(Exception):
 
 
 class Drawer:
-    """Draws and remembers, up to a number of bytes.
+    """Draws charts and keeps them, up to a number of bytes.
 
-    It has threads of its own, and a bounded number of callers that wait for them: a caller that asks for one
-    chart after the other does not slow down pages without charts.
+    It has its own threads, and a bounded number of callers wait for them: a caller that asks for one chart after the
+    other does not slow down pages without charts.
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
@@ -60,7 +60,7 @@ class Drawer:
         self._engine = threading.Lock()
 
     async def run(self, draw: Callable[..., Made], /, *given: Any) -> Made:
-        """What a function returns that draws; Busy if too many wait already."""
+        """The result of a function that draws. Busy if too many callers wait already."""
         if self._waiting >= MOST_WAITING:
             raise Busy
         self._waiting += 1
@@ -70,7 +70,7 @@ class Drawer:
             self._waiting -= 1
 
     def svg(self, spec: Spec) -> str:
-        """The chart as SVG without style, script or anything that a strict policy forbids."""
+        """The chart as SVG without style, script or anything else that a strict policy forbids."""
         text = json.dumps(spec, sort_keys=True)
         key = hashlib.sha256(text.encode()).hexdigest()
         with self._lock:
@@ -89,13 +89,13 @@ class Drawer:
 
 
 def inline(svg: str, summary: str, name: str) -> str:
-    """The chart for a page: named, and as wide as there is room."""
+    """The chart as part of a page: with a name, and as wide as there is room."""
     attributes = f'class="plot" role="graphics-document" aria-label="{escape(summary)}" data-chart="{escape(name)}"'
     return svg.replace("<svg ", f"<svg {attributes} ", 1)
 
 
 def to_png(svg: str, theme: Theme) -> bytes:
-    """Twice the size, for slides and screens of today."""
+    """The chart at twice the size, for slides and modern screens."""
     import vl_convert
 
     made: bytes = vl_convert.svg_to_png(themed(svg, theme), scale=2)
@@ -110,9 +110,9 @@ def _convert(spec: str) -> str:
 
 
 def _tidy(svg: str) -> str:
-    """Shorter, and with a title in every mark that says something: that is what pointers and screen readers find.
+    """Shorten an SVG, and give every mark that carries text a title, which pointers and screen readers find.
 
-    Only tags are changed: what stands between them may be anything that a codebook calls a value.
+    Only tags are changed: the text between them may be anything that a codebook calls a value.
     """
     svg = _LABELLED.sub(_titled, _EMPTY.sub("", svg))
     svg = _TAG.sub(lambda tag: _NOISE.sub("", _LONG.sub(r"\1", tag[0])), svg)

@@ -1,4 +1,4 @@
-"""Templates, and the files that every page links to, known by their hash."""
+"""Templates, and the static files that every page links to by their hash."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        name: getattr(wording, name) for name in wording.__all__ if name != "length"
-    }  # it has its own
+    # Jinja has its own `length`
+    environment.filters |= {name: getattr(wording, name) for name in wording.__all__ if name != "length"}
     environment.globals |= {"pages": PAGES, "software": f"hubbub {hubbub.__version__}", "hash": asset_hash}
     return environment
 
@@ -47,7 +46,7 @@ def render(template: str, **shown: Any) -> str:
 
 @lru_cache(maxsize=4)
 def asset(name: str) -> tuple[bytes, str] | None:
-    """A file and its media type; None for one that is not ours. The style sheet knows the colours of the charts."""
+    """A static file and its media type; None for any other name. The style sheet gets the colours of the charts."""
     if name not in _FILES:
         return None
     text = (resources.files("hubbub_aggregator.dashboard") / "static" / name).read_text("utf-8")
@@ -64,13 +63,13 @@ def asset_hash() -> str:
 
 
 def style() -> Markup:
-    """The style sheet inside a page that must stand alone."""
+    """The style sheet, for a page that must stand alone."""
     found = asset("dashboard.css")
     return Markup(found[0].decode() if found else "")  # noqa: S704  our own file
 
 
 def _chart_colours() -> str:
-    """Charts carry the light colours as attributes; these rules exchange them in the dark."""
+    """Charts have the light colours as attributes. These rules replace them in dark mode."""
     names = {INK: "ink", MUTED: "muted", AXIS: "axis", GRID: "grid"} | {c: f"line-{i}" for i, c in enumerate(LINES)}
     rules = [
         f'.plot [{part}="{colour}"] {{ {part}: var(--{name}); }}'

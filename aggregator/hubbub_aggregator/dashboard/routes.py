@@ -1,4 +1,4 @@
-"""The dashboard's own addresses: pages, charts and two static files, under a policy that lets nothing in."""
+"""Routes of the dashboard: pages, charts and static files, under a policy that lets nothing in from elsewhere."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ HEADERS = {
     "Permissions-Policy": "interest-cohort=()",
 }
 _PATIENCE = 3.0
-"""Seconds that a page waits for the ledger; then it says that it is being worked out, and fills in by itself."""
+"""Seconds that a page waits for the ledger. After that it says that the ledger is being computed, and adds it later."""
 _SMALLEST_ZIPPED = 600
 
 _BUSY = Problem(503, "busy", "Too many charts are being drawn.", "Try again in a few seconds.")
@@ -60,7 +60,7 @@ class Dashboard:
     """What pages share between requests: answers, drawings and cards, each of bounded size."""
 
     def __init__(self, app: Callable[..., Awaitable[None]], *, is_patient: bool = False) -> None:
-        """One that is patient waits for every number, however long it takes."""
+        """`is_patient`: wait for every number, however long it takes."""
         self._send = in_process(app)
         self._kept, self._drawer = Kept(), Drawer()
         self._patience = None if is_patient else _PATIENCE
@@ -71,8 +71,8 @@ class Dashboard:
         return Site(Api(self._send, self._kept, request.headers.get("authorization")), self._drawer)
 
     async def ledger(self, site: Site) -> LedgerAnswer | None:
-        """None if it is still being worked out: that goes on, once for all who ask."""
-        await site.listing()  # refuses who may not ask, before anything that somebody else has asked for is shared
+        """The ledger; None while it is still being computed. All callers share one computation, which goes on."""
+        await site.listing()  # refuses a caller who may not ask, before it shares what another caller asked for
         if self._ledger is None or self._ledger.done():
             self._ledger = asyncio.create_task(ask_ledger(site))
         try:
@@ -92,7 +92,7 @@ _get = partial(router.api_route, methods=["GET", "HEAD"])
 
 
 def page(name: str) -> Callable[[Handler], Handler]:
-    """A handler whose problems leave as a page that says what to do."""
+    """Let a handler answer its problems with a page that says what to do."""
 
     def wrap(handler: Handler) -> Handler:
         @wraps(handler)
@@ -117,7 +117,7 @@ def _dashboard(request: Request) -> Dashboard:
 
 
 def missing(request: Request) -> Response | None:
-    """A page that says so, for a browser that looks for what is not there; programs get their problem document."""
+    """A page for a browser that asks for something that is not there. Programs get their problem document."""
     if "text/html" not in request.headers.get("accept", "") or request.url.path.startswith("/v1/"):
         return None
     return _problem(request, Problem(404, "not-found", "There is no such page.", "The pages are linked above."), "none")
@@ -139,7 +139,7 @@ async def _page(request: Request, template: str, name: str, **shown: Any) -> Res
 def _respond(
     request: Request, body: bytes, media_type: str, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response:
-    """With a tag of the content, so that polling costs nothing while nothing changes, and compressed."""
+    """Respond with a tag of the content, so that polling costs nothing while nothing changes, and compressed."""
     sent = {
         **HEADERS,
         "Cache-Control": "private, no-cache",
@@ -195,7 +195,7 @@ async def show_operations(request: Request) -> Response:
 @_get("/what-is-collected")
 @page("collected")
 async def show_collected(request: Request) -> Response:
-    """For everybody: it is made from the bundle alone, which every device gets."""
+    """Open to everyone: it is made only from the bundle, which every device gets."""
     site = _dashboard(request).site(request)
     return await _page(request, "collected.html", "collected", view=await collected_page(site), links=site.links)
 
@@ -216,7 +216,7 @@ async def show_chart(request: Request, kind: str, name: str, form: str) -> Respo
         "ledger": lambda: ledger_spec(site),
     }
     if kind not in made or form not in ("svg", "png") or theme not in ("light", "dark") or not _COUNT.fullmatch(part):
-        raise Problem(404, "not-found", "There is no such chart.", "Pages link to those there are.")
+        raise Problem(404, "not-found", "There is no such chart.", "The pages link to all charts.")
     svg = await site.drawer.run(site.drawer.svg, await made[kind]())
     saved = {"Content-Disposition": f'inline; filename="{_tame(name)}-{kind}.{form}"'}
     chosen: Theme = "dark" if theme == "dark" else "light"
@@ -227,7 +227,7 @@ async def show_chart(request: Request, kind: str, name: str, form: str) -> Respo
 
 @_get("/static/{version}/{name}")
 async def show_static(request: Request, version: str, name: str) -> Response:
-    """Kept by browsers for good: another content has another address."""
+    """Browsers may keep these files for good: changed content has another address."""
     found = asset(name)
     if found is None or version != asset_hash():
         return _problem(request, Problem(404, "not-found", "There is no such file.", "Reload the page."), "chart")

@@ -1,4 +1,4 @@
-"""The dashboard as one file: every page one below the other, with its style inside and nothing to be fetched."""
+"""The dashboard as one file: all pages one below the other, with the style inside and nothing to fetch."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["report"]
 
 
 async def report(send: Send, authorization: str | None, say: Callable[[str], None], only: Collection[str] = ()) -> str:
-    """The HTML, from an aggregator that `send` reaches; `say` is told what is being asked for.
+    """The HTML, from an aggregator that `send` reaches. `say` is called with what is being asked for.
 
-    `only` names the metrics that get a section of their own; all of them if it is empty.
+    `only` names the metrics that get their own section; all of them if it is empty.
     """
     site = Site(Api(send, Kept(), authorization), Drawer(), Links(in_one_file=True))
     listing, status = await site.listing(), await site.status()

@@ -1,6 +1,6 @@
 """Sparklines: an estimate over time with the band of its interval, small enough to draw by hand.
 
-vl-convert takes a tenth of a second for each; an overview of fifty metrics has a tenth of a second for all of them.
+vl-convert takes a tenth of a second for each chart; an overview of fifty metrics has a tenth of a second for all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Dot = tuple[float, float, float, str] | None
 
 
 def sparkline(dots: Sequence[Dot], summary: str) -> str:
-    """The SVG. Of many periods every k-th is drawn, the newest always; a gap or a new run breaks the line."""
+    """The SVG. Of many periods, only every k-th is drawn, but always the newest. A gap or a new run breaks the line."""
     step = -(-len(dots) // _MOST)
     drawn = list(dots[::-1][::step])[::-1]
     known = [dot for dot in drawn if dot is not None]

@@ -32,7 +32,7 @@ __all__ = [
 _MINUS = "\N{MINUS SIGN}"
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 _BEYOND = 20
-"""From this epsilon on e^epsilon is a number with many digits that says nothing."""
+"""From this epsilon on, e^epsilon has so many digits that it tells a reader nothing."""
 _UNITS = {"w": "week", "d": "day", "h": "hour", "m": "minute", "s": "second"}
 
 
@@ -81,7 +81,7 @@ def odds(number: float) -> str:
 
 
 def delta(number: float) -> str:
-    """A power of ten written as one."""
+    """Two digits after the point at most, rounded up, times a power of ten."""
     if number <= 0:
         return "0"
     exponent = math.floor(math.log10(number))
@@ -104,12 +104,12 @@ def every(text: str) -> str:
 
 
 def within(text: str) -> str:
-    """In which time, in words: `1d` is in a day."""
+    """Within which time, in words: `1d` is in a day."""
     return f"in a {length(text)}" if text[:-1] == "1" else f"in {length(text)}"
 
 
 def span(first: str, last: str) -> str:
-    """From one period to another; on one day the day is said once."""
+    """From one period to another. If both are on one day, the day is named once."""
     day, _, hour = last.partition("T")
     return f"{first} to {hour if hour and first.startswith(day) else last}"
 
@@ -129,7 +129,7 @@ def ago(seconds: float) -> str:
 
 
 def sentence(text: str) -> str:
-    """With a capital letter in front, and nothing else changed."""
+    """The text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 

@@ -155,7 +155,7 @@ def test_a_revoked_key_is_not_blamed_on_a_small_crowd(tmp_path: Path) -> None:
     text = Visited(create_app(service), service).page("/operations").text
     service.close()
     assert "revoked-key" in text
-    assert "Nobody can open them" in text
+    assert "No one can open these" in text
     assert "Too few devices" not in text
     assert "hubbub plan" not in text
 
@@ -254,7 +254,7 @@ def test_a_ledger_that_takes_long_keeps_nobody_waiting(populated: Visited, monke
     monkeypatch.setattr(routes, "_PATIENCE", 0.01)
     app = create_app(populated.service)
     page = Visited(app, populated.service).page("/privacy")
-    assert "The ledger is being worked out" in page.text
+    assert "The ledger is being computed" in page.text
     assert "Releases" in page.text  # and everything else is there
 
 

@@ -73,7 +73,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """One id that the name has had; an edit makes another."""
+    """One id that the name has had. An edit makes another."""
 
     version: MetricVersion
     address: str | None
@@ -103,15 +103,15 @@ class MetricPage:
     complete: bool
     note: str | None
     is_cut: bool
-    """Whether only the largest of the values may be listed: never of those that run along axes."""
+    """Whether only the largest values may be listed. Values that run along axes are never cut."""
     together: str | None
-    """As the parameter `simultaneous` of the API."""
+    """The API's parameter `simultaneous`."""
     editions: list[Edition]
-    """All of them, where there are several; the newest first."""
+    """All ids, newest first, if there are several."""
 
 
 async def metric_page(site: Site, name: str, asked: Asked) -> MetricPage:
-    """Everything about a metric. What the API refuses because of the question is said on the page."""
+    """Everything about a metric. If the API refuses the question, the page says why."""
     listing = await site.listing()
     metric = named(listing, name)
     if metric is None:
@@ -143,7 +143,7 @@ async def metric_page(site: Site, name: str, asked: Asked) -> MetricPage:
 
 
 async def estimate_spec(site: Site, name: str, asked: Asked, part: int) -> Spec:
-    """The histogram, or the mean on its line, as a file of its own."""
+    """The histogram, or the mean on its line, as a separate file."""
     metric, asked, _, _ = await _found(site, name, asked)
     estimate = await _estimate(site, metric, asked)
     segment = estimate.segments[max(0, min(part, len(estimate.segments) - 1))]
@@ -229,7 +229,7 @@ async def _estimate(site: Site, metric: NamedMetric, asked: Asked) -> Estimate:
 
 
 async def _series(site: Site, metric: NamedMetric, asked: Asked, calendar: Calendar, span: Span) -> Series:
-    """Over the range, or over all periods where the range is a single one: one point is no course."""
+    """Over the range, or over all periods if the range is a single one: one point makes no course."""
     since, until = asked.since, asked.until
     try:
         periods = calendar.range(since or "", until or "")
@@ -272,7 +272,7 @@ async def _change(site: Site, metric: NamedMetric, asked: Asked) -> Change:
 
 
 async def _gaps(site: Site, metric: NamedMetric, since: str | None, until: str | None) -> list[Gap]:
-    """What became of the periods, where there is no estimate; the newest first."""
+    """What became of the periods without an estimate, newest first."""
     try:
         series = await site.api.ask(
             Series, metric_path(metric.name, "series"), since=since, to=until, top=1, composed=False

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 __all__ = ["Course", "course", "differences", "picture"]
 
 _DRAWN = 40
-"""Values in one chart; the table has more."""
+"""Most values in one chart; the table has more."""
 _ROWS, _COLUMNS = 60, 100
-"""Of a grid in a chart."""
+"""Most rows and columns of a grid in a chart."""
 _PART = 10
-"""Letters of each of the two names of a cell, where it stands beside a chart."""
+"""Most letters of each of the two names of a cell, beside a chart."""
 _POINTS = 60
-"""Of one line: more of them hide the band around it."""
+"""Most points of one line: more of them would hide the band around it."""
 _STEPS = (1, 7, 28, 91)
-"""Whole weeks, where a period is a day: a week's rhythm does not become a pattern of its own."""
+"""Periods from one drawn point to the next: whole weeks if a period is a day, so that no weekly rhythm is distorted."""
 
 
 class Course(NamedTuple):
@@ -162,7 +162,7 @@ def _first(series: Series, metric_id: str) -> str | None:
 
 
 def differences(answer: Comparison) -> tuple[Spec, str]:
-    """A curve of changes for a curve; else of many values the largest changes, in their order."""
+    """For a curve, a curve of changes. Otherwise the changes, or if they are many the largest ones, in their order."""
     share, names = is_share(answer), _cells(answer)
     drawn = answer.values
     if answer.shape != "curve" and len(drawn) > _DRAWN:
@@ -188,7 +188,7 @@ def differences(answer: Comparison) -> tuple[Spec, str]:
 
 
 def _cells(shown: Shaped) -> Mapping[str, str]:
-    """The cells of a grid by label, each of the two names shortened by itself."""
+    """The cells of a grid by label, with each of the two names shortened separately."""
     if len(shown.axes) < 2:
         return {}
     down, across = (zip(axis.labels, shortened_all(axis.labels, _PART), strict=True) for axis in shown.axes)

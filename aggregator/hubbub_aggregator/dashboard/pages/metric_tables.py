@@ -1,4 +1,4 @@
-"""The tables of a metric's page beside those of the API: its course, and periods without a number."""
+"""Tables of a metric's page that the API does not have: its course, and periods without a number."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Gap:
 
 
 def trend(series: Series) -> Trend:
-    """The newest periods first. Each value stands under its name: before an edit the order may differ."""
+    """The newest periods first. Each value is under its name: before an edit the order may differ."""
     released = [point for point in reversed(series.points) if point.state == "released"]
     labels = list(dict.fromkeys(value["label"] for point in released for value in point.values))[:_COLUMNS]
     rows = []
@@ -43,5 +43,5 @@ def trend(series: Series) -> Trend:
 
 
 def gaps(series: Series) -> list[Gap]:
-    """What became of periods without an estimate; the newest first."""
+    """What became of periods without an estimate, newest first."""
     return [Gap(point.period, point.state) for point in reversed(series.points) if point.state != "released"][:_GAPS]

@@ -1,4 +1,4 @@
-"""The operations page: whether batches come, what was refused and why, how old keys are, and what to change."""
+"""The operations page: whether batches arrive, what was refused and why, how old keys are, and what to change."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ __all__ = ["INVALID", "OperationsPage", "operations_page"]
 
 INVALID = {
     "cannot-open": "It does not open with the key of its period: damaged, or sealed for another aggregator.",
-    "wrong-period": "What is inside names another period than its envelope: a broken or dishonest device.",
-    "malformed": "What is inside is no report of this metric: a broken or dishonest device.",
+    "wrong-period": "Its content names another period than its envelope: a broken or dishonest device.",
+    "malformed": "Its content is not a report of this metric: a broken or dishonest device.",
     "duplicate": "The same device-period was counted already: a report that was sent twice, counted once.",
 }
 """Why a report inside a batch does not count; docs/reference/problems.md shows the same, and a test compares."""
 
 UNWANTED = {
-    "revoked-key": "Sealed to a key that was revoked, by hand or by a restore without keys. Nobody can open them, and "
-    "what was reported is lost. Nothing in the codebook has to change: the keys below say which periods have a live "
-    "one.",
+    "revoked-key": "Sealed to a key that was revoked, by hand or by a restore without keys. No one can open these "
+    "reports: they are lost. Nothing in the codebook has to change: the keys below say which periods have a live one.",
     "switched-off": "The metric is switched off in the codebook.",
 }
 """Why the shuffler deletes a bucket of any size."""
@@ -67,7 +66,7 @@ class Unwanted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far the newest release is behind what could have been released."""
+    """How far the newest release lags behind what could have been released."""
 
     words: str
     is_behind: bool
@@ -137,7 +136,7 @@ def _lag(status: FullStatus, codebook: Codebook) -> Lag:
         return Lag(f"Nothing has been released yet. The newest period that has closed is {label}.", False)
     if any(warning.name == "clock" for warning in status.warnings):
         return Lag(
-            f"It can't be told while this clock is in doubt: by it, {label} is the newest period that has closed. "
+            f"Unknown while this clock is in doubt: by this clock, {label} is the newest period that has closed. "
             f"{status.last_release} is the newest that is released.",
             True,
         )

@@ -1,4 +1,4 @@
-"""The overview: every metric as a card, or what to do until there is one with a number."""
+"""The overview: every metric as a card, or what to do until one has a number."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ __all__ = ["Card", "Cards", "Overview", "Steps", "first_steps", "overview"]
 
 _SHOWN = 3
 _BESIDE = 17
-"""Letters of a name that stands beside its number."""
+"""Most letters of a name beside its number."""
 _PERIODS = 365
 _MOST_CARDS = 2_000
 _CARD = 8_000
-"""Bytes that a card takes, about: its course is a few numbers, of a series that has a megabyte."""
+"""About how many bytes a card takes: its course is a few numbers from a series of a megabyte."""
 _PATIENCE = 8.0
-"""Seconds that the page waits for cards nobody has asked for since a release; warm, it waits for none."""
+"""Seconds that the page waits for cards that were not drawn since a release. It waits for none that was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a card shows of a metric's releases; it changes only with them."""
+    """What a card shows of a metric's releases. It changes only with them."""
 
     lines: list[Line]
     is_joint: bool
@@ -83,7 +83,7 @@ class Card:
     fresh: str
     is_old: bool
     missing: str = ""
-    """Why there is nothing to show, if there is nothing."""
+    """Why there is nothing to show, if there is not."""
     is_pending: bool = False
 
 
@@ -110,7 +110,7 @@ class Overview:
 
 
 _UNFINISHED = -1
-"""As a number of accepted batches: whatever it is, the card is to be drawn again."""
+"""In place of the number of accepted batches: it matches none, so that the card is drawn again."""
 
 
 class _Kept(NamedTuple):
@@ -120,7 +120,7 @@ class _Kept(NamedTuple):
 
 
 class Cards:
-    """Cards that were drawn, each until its metric may have another release."""
+    """Drawn cards, each kept until its metric may have another release."""
 
     def __init__(self, patience: float | None = _PATIENCE) -> None:
         self._patience = patience
@@ -130,10 +130,10 @@ class Cards:
     async def drawn(
         self, site: Site, metrics: list[NamedMetric], calendar: Calendar, accepted: int
     ) -> dict[str, Drawn | None]:
-        """By name. What takes too long is as it was, or left out, and goes on being drawn once for all who ask.
+        """Cards by name. One that takes too long is shown as it was, or left out; its drawing goes on for all callers.
 
-        Releases show in a metric's spans, but for one more of a period that has one: then only `accepted` has grown,
-        and all are asked for again, which for most is a 304.
+        A release shows in its metric's spans, except another one of a period that has one already: then only `accepted`
+        has grown, and all cards are asked for again, which for most is a 304.
         """
         old = [one for one in metrics if not self._is_fresh(one, accepted)]
         if old:
@@ -143,7 +143,7 @@ class Cards:
             drawing = self._drawing
             await asyncio.wait([drawing], timeout=self._patience)
             if drawing.done():
-                drawing.result()  # the caller is told what went wrong
+                drawing.result()  # raises what went wrong, if anything did
         return {one.name: self._kept[one.name].drawn for one in metrics if one.name in self._kept}
 
     def _is_fresh(self, metric: NamedMetric, accepted: int) -> bool:
@@ -151,7 +151,7 @@ class Cards:
         return kept is not None and kept[:2] == (_spans(metric), accepted)
 
     async def _draw(self, site: Site, metrics: list[NamedMetric], calendar: Calendar, accepted: int) -> None:
-        """First the newest numbers of all that have no card, then their courses, one after the other."""
+        """Draw first the newest numbers of all metrics that have no card, then their courses, one after the other."""
         for metric in metrics:
             if metric.name not in self._kept:
                 newest = await _drawn(site, metric, calendar, 1)
@@ -168,7 +168,7 @@ def _spans(metric: NamedMetric) -> tuple[object, ...]:
 
 
 async def overview(site: Site, cards: Cards) -> Overview:
-    """All cards. While nothing is released, this asks for the list and the status, and for nothing else."""
+    """All cards. While nothing is released, this asks for the list, the status and the bundle, and for nothing else."""
     listing, status = await site.listing(), await site.status()
     calendar, now = Calendar.parse(listing.period), seconds_of(status)
     with_releases = [one for one in listing.metrics if any(version.released_periods for version in one.versions)]
@@ -216,7 +216,7 @@ def _card(metric: NamedMetric, drawn: Drawn | None, calendar: Calendar, now: flo
         off = not metric.in_force or not metric.versions[-1].enabled
         why = "No longer collected." if off else "Nothing released yet."
         if is_pending:
-            why = "Being worked out: it appears here by itself, or when you reload."
+            why = "Being computed: it appears here by itself, or when you reload."
         return Card(metric, None, "", is_old=False, missing=why, is_pending=is_pending)
     ended = start_of(calendar, drawn.period) + calendar.seconds
     age = now - ended

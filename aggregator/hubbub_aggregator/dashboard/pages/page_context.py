@@ -1,4 +1,4 @@
-"""What all pages share: who is asked, what is drawn, where things are, and the facts at the top and bottom."""
+"""What all pages share: the API to ask, drawn figures, links, and how values are named."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where things are: on the server, or in one file that was saved."""
+    """Where pages, charts and tables are: on the server, or in one saved file."""
 
     in_one_file: bool = False
 
@@ -63,7 +63,7 @@ class Figure:
     caption: str
     kind: str
     key: tuple[tuple[str, str], ...] = ()
-    """What lines stand for, as (class, words), where the chart has no legend of its own."""
+    """What lines stand for, as (class, words), if the chart has no legend."""
     svg_address: str = ""
     png_address: str = ""
 
@@ -86,7 +86,7 @@ class Site:
         return await self.api.codebook()
 
     def figure(self, spec: Spec, kind: str, caption: str, name: str = "", **asked: object) -> Figure:
-        """Draws, so call it off the event loop."""
+        """Draw a chart. This takes long, so call it off the event loop."""
         svg = self.drawer.svg(spec)
         return Figure(
             Markup(inline(svg, caption, kind)),  # noqa: S704  drawn here; vl-convert escapes what it is given
@@ -98,17 +98,17 @@ class Site:
 
 
 def is_share(shown: Shaped) -> bool:
-    """Whether values are shares of the devices, rather than numbers with a unit of their own."""
+    """Whether values are shares of the devices, rather than numbers with their own unit."""
     return shown.measure == "share"
 
 
 def has_one_line(shown: Shaped) -> bool:
-    """Whether one value says all, or stands for all: the yes of yes and no, a mean, one place of a curve."""
+    """Whether one value stands for all of them: the yes of yes and no, a mean, one place of a curve."""
     return shown.headline.label is not None
 
 
 def followed(metric: NamedMetric, most: int, spare: int = 0) -> dict[str, object]:
-    """What to ask a series for, so that it has few values: all of a few, the one that leads, or the `most` largest."""
+    """What to ask a series for, so that it has few values: all of a few, the leading one, or the `most` largest."""
     led = [version.value_count for version in metric.versions if has_one_line(version)]
     listed = [version.value_count for version in metric.versions if not has_one_line(version)]
     return {
@@ -118,7 +118,7 @@ def followed(metric: NamedMetric, most: int, spare: int = 0) -> dict[str, object
 
 
 def leading(values: Sequence[ValueModel], shown: Shaped) -> ValueModel:
-    """The value that stands for all: the one that is named, else the largest."""
+    """The value that stands for all: the one that the shape names, or the largest."""
     named = next((value for value in values if value["label"] == shown.headline.label), None)
     return named or max(values, key=lambda value: value["estimate"])
 
@@ -130,9 +130,9 @@ def called(value: ValueModel, shown: Shaped) -> str:
 
 
 def together(metric: NamedMetric) -> bool | None:
-    """What to ask the API for, so that one number has one interval on all pages: for a list, that of all its values.
+    """The API's `simultaneous`, so that one number has one interval on all pages: for a list, that of all its values.
 
-    Cards and charts show the largest of a list, which only such intervals allow.
+    Cards and charts show the largest values of a list, which only such intervals allow.
     """
     return True if any(not has_one_line(version) for version in metric.versions) else None
 

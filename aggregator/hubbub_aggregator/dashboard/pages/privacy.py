@@ -1,4 +1,4 @@
-"""The privacy page: what was released, what it cost together, and what somebody could learn at most."""
+"""The privacy page: what was released, what it cost together, and the most that someone could learn."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ __all__ = ["PrivacyPage", "chosen_metric", "epsilon_spec", "ledger_spec", "poste
 HONEST, COLLUDING = "everything so far, honest shuffler", "everything so far, if they collude"
 HONEST_PERIOD, COLLUDING_PERIOD = "one period, honest shuffler", "one period, if they collude"
 _LEDGER_PERIODS = 400
-"""The whole year that is drawn; the table has the newest of them."""
+"""Periods that are drawn, more than a year of days. The table has the newest of them."""
 _DOTS = 12
-"""Points of a line that has one for each period."""
+"""Most points that are drawn on a line with a value for each period."""
 _RELEASES = 30
 _SIZES = 13
 _BEFORE = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9)
@@ -39,7 +39,7 @@ _BEFORE = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9)
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """What somebody believed before, and may believe after at most."""
+    """What someone believed before, and the most that they may believe after."""
 
     before: str
     honest: str
@@ -65,7 +65,7 @@ class PrivacyPage:
     metrics: list[str]
     ledger: LedgerAnswer | None
     is_working: bool
-    """The ledger is being worked out, and will be here soon."""
+    """The ledger is being computed, and will be here soon."""
     course: Figure | None
     chosen: Chosen | None
     single_operator: bool
@@ -77,9 +77,9 @@ class PrivacyPage:
 async def privacy_page(
     site: Site, ledger: Callable[[Site], Awaitable[LedgerAnswer | None]], metric: str | None
 ) -> PrivacyPage:
-    """`ledger` asks for it, or gives None where composing a year takes longer than anybody wants to wait."""
+    """`ledger` asks for the ledger, or gives None if composing it takes longer than a reader wants to wait."""
     listing, status, codebook = await site.listing(), await site.status(), await site.codebook()
-    chosen_metric(listing, metric)  # refuses a name that nothing has, before anything is worked out
+    chosen_metric(listing, metric)  # refuses an unknown name before anything is computed
     known = await ledger(site)
     chosen = await _chosen(site, listing, metric, float(codebook.collection.release_epsilon))
     course = None
@@ -125,13 +125,13 @@ async def posterior_spec(site: Site, name: str) -> Spec:
 
 
 def chosen_metric(listing: MetricList, name: str | None) -> NamedMetric | None:
-    """The metric that was asked for, else the first with a release; None if there is none."""
+    """The metric that was asked for, or the first with a release; None if there is none."""
     with_releases = [metric for metric in listing.metrics if _has_releases(metric)]
     if name is None:
         return with_releases[0] if with_releases else None
     found = next((metric for metric in listing.metrics if metric.name == name), None)
     if found is None:
-        raise Problem(404, "not-found", "There is no such metric.", "Choose one of the list.")
+        raise Problem(404, "not-found", "There is no such metric.", "Choose one from the list.")
     return found if _has_releases(found) else None
 
 
@@ -140,7 +140,7 @@ def _has_releases(metric: NamedMetric) -> bool:
 
 
 async def _releases(site: Site, listing: MetricList, metric: NamedMetric) -> list[ReleaseModel]:
-    """The newest ones of the id that the name has now, the newest first."""
+    """The newest releases of the id that the name has now, newest first."""
     calendar, version = Calendar.parse(listing.period), metric.versions[-1]
     assert version.first is not None  # noqa: S101  it has releases
     assert version.last is not None  # noqa: S101  likewise
@@ -180,8 +180,8 @@ def _looked_at(site: Site, metric: NamedMetric, releases: list[ReleaseModel], ta
         epsilons = site.figure(found[0], "epsilon", caption, metric.name)
     even = _belief(0.5, newest)
     caption = (
-        f"{metric.name}: what somebody may believe of one device after a release, at most and at least, against what "
-        f"they believed before; even odds become {even.honest} at most, {even.colluding} if they collude"
+        f"{metric.name}: what someone may believe about one device after a release, at most and at least, against "
+        f"what they believed before; even odds become {even.honest} at most, {even.colluding} if they collude"
     )
     return Chosen(
         metric=metric,
@@ -247,14 +247,14 @@ def _epsilons(
 
 @lru_cache(maxsize=4096)
 def certified(mechanism: Mechanism[Any], reports: int, delta: float) -> float:
-    """The accountant's epsilon, remembered: a point takes some hundredths of a second."""
+    """The accountant's epsilon, remembered: a point takes a few hundredths of a second."""
     from hubbub.accounting import guarantee
 
     return guarantee(mechanism, reports, delta).epsilon
 
 
 def believed(before: float, epsilon: float) -> float:
-    """The most that somebody may believe after seeing what is epsilon-private: odds grow by at most e^epsilon.
+    """The most that someone may believe after seeing an epsilon-private output: odds grow by at most e^epsilon.
 
     (Kasiviswanathan and Smith, "On the 'Semantics' of Differential Privacy", J. Privacy and Confidentiality 6, 2014.)
     """
@@ -284,7 +284,7 @@ def _posterior(newest: ReleaseModel) -> Spec:
 
 def _belief(before: float, newest: ReleaseModel) -> Belief:
     def at_most(epsilon: float) -> str:
-        # rounded away from what was believed before: never shown better than it is
+        # rounded up: a guarantee is never shown better than it is
         return wording.share(math.ceil(1000 * believed(before, epsilon) - 1e-9) / 1000)
 
     return Belief(wording.share(before, 0), at_most(newest.epsilon), at_most(newest.local_epsilon))

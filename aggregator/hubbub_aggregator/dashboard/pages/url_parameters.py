@@ -1,4 +1,4 @@
-"""What the address of a metric's page asks for, and the other addresses that it offers."""
+"""URL parameters of a metric's page, and the other addresses that the page offers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The question; None where nothing is said."""
+    """The question; None for what the address does not say."""
 
     since: str | None = None
     until: str | None = None
@@ -47,7 +47,7 @@ class Asked:
 
     @classmethod
     def of(cls, given: Mapping[str, str], also: tuple[str, ...] = ()) -> Asked:
-        """From the parameters of an address; what a form left empty is not given, and what means nothing is refused."""
+        """From the parameters of an address. Empty ones count as not given, and unknown ones are refused."""
         for name in given:
             if name not in (*_NAMES, *also):
                 hint = did_you_mean(name[:50], _NAMES) or f"there are {', '.join(_NAMES)}"
@@ -67,7 +67,7 @@ class Asked:
         )
 
     def query(self) -> dict[str, object]:
-        """As parameters of an address; what is as usual is left out."""
+        """As parameters of an address, without those that have their default."""
         return {
             "since": self.since,
             "to": self.until,
@@ -79,7 +79,7 @@ class Asked:
         }
 
     def within(self, calendar: Calendar, span: Span) -> Asked:
-        """With the range filled in: the newest period unless something else is asked for."""
+        """The question with its range filled in: the newest period, unless something else is asked for."""
         if self.since is None and self.until is None:
             return replace(self, since=calendar.period(span[1]).label, until=calendar.period(span[1] + 1).label)
         return replace(
@@ -119,10 +119,10 @@ def ranges(links: Links, name: str, asked: Asked, calendar: Calendar, span: Span
 
 
 def comparisons(links: Links, name: str, asked: Asked, calendar: Calendar, span: Span) -> list[Choice]:
-    """Ranges that one may want to compare with: the same length before, and the first of that length."""
+    """Ranges to compare with: the one of the same length just before, and the first of that length."""
     try:
         chosen = calendar.range(asked.since or "", asked.until or "")
-    except InvalidParameter:  # what is wrong with the range is said where it is used
+    except InvalidParameter:  # the page reports a wrong range where it uses it
         return []
     size = len(chosen)
     found: dict[str, int] = {}

@@ -1,10 +1,10 @@
-// Two comforts, and nothing that the pages need: numbers under the pointer or the arrow keys, and news without reload.
+// Two conveniences that no page depends on: numbers under the pointer or the arrow keys, and updates without a reload.
 (() => {
   "use strict";
   const EVERY = 20000;
-  const SOON = 4000; // while something is being worked out
+  const SOON = 4000; // while something is being computed
 
-  // -- charts: one stop for the Tab key each; arrow keys walk over the marks and read their numbers out
+  // -- charts: each is one stop for the Tab key; arrow keys move over the marks and read out their numbers
 
   const readable = (root) => {
     root.querySelectorAll("figure.chart .plot").forEach((plot) => {
@@ -39,7 +39,7 @@
     });
   };
 
-  // -- news: the same page is asked for again, and what differs is exchanged where it stands
+  // -- updates: the same page is asked for again, and the regions that differ are replaced in place
 
   const regions = () => [...document.querySelectorAll("[data-live]")];
   const plain = (element) => {
@@ -92,7 +92,7 @@
   const said = document.createElement("p");
   said.setAttribute("role", "status");
   const away = (isAway) => {
-    const words = isAway ? "The aggregator does not answer; the numbers are as they were." : "";
+    const words = isAway ? "The aggregator does not answer; these are its last numbers." : "";
     if (said.textContent !== words) said.textContent = words;
   };
 
@@ -110,11 +110,11 @@
       regions().forEach((old) => {
         const other = fresh.getElementById(old.id);
         if (!other || plain(other) === plain(old)) return;
-        if (busy(old)) tag = null; // asked for again when the person is done
+        if (busy(old)) tag = null; // ask again when the person is done
         else exchange(old, other);
       });
     } catch {
-      away(true); // the page stays as it is, and is asked for again
+      away(true); // the page stays as it is, and the next round asks again
     }
   };
 
@@ -124,7 +124,7 @@
     button.type = "button";
     button.className = "pause";
     const show = () => {
-      button.textContent = paused ? "Updates are paused: resume" : "Updates by itself: pause";
+      button.textContent = paused ? "Updates are paused: resume" : "Updates automatically: pause";
       button.setAttribute("aria-pressed", String(paused));
     };
     button.addEventListener("click", () => {

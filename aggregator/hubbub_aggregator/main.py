@@ -39,7 +39,7 @@ __all__ = ["DATABASE", "build", "only_one", "open_state", "run"]
 
 DATABASE = "aggregator.db"
 _OTHER_FILES = 200
-"""Descriptors that the admin listener, the storage, the workers and the spool need beside the public connections."""
+"""Descriptors that the admin listener, the storage, the workers and the spool need, besides public connections."""
 _LOG = logging.getLogger("hubbub_aggregator")
 _HELD_UP = "no key, nonce or release is erased, and no batch is refused as too late or for an unknown key or metric"
 

@@ -114,7 +114,7 @@ def _limits(
 
 
 def _p_values(towards: NDArray[np.float64], levels: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The level at which the limit nearer to zero reaches it, as a p-value: linear between levels, one before them."""
+    """The level at which the limit nearer to zero reaches it, as a p-value: linear between levels, one below them."""
     import numpy as np
     from scipy.special import erfc
 

@@ -60,7 +60,10 @@ def recent(service: Aggregator, since: str | None, until: str | None) -> range:
     start = end - _RECENT if since is None else calendar.boundary(since)
     found = range(max(start, codebooks.first_period), end)
     if not found:
-        raise Refused("nothing-released", "nothing was collected in this range: it ends too early, or is to come")
+        raise Refused(
+            "nothing-released",
+            "nothing was collected in this range: it ends before the first period, or is in the future",
+        )
     if len(found) > MOST_PERIODS:
         after = calendar.period(found.start + MOST_PERIODS).label
         raise InvalidParameter(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Course", "series"]
 
 _MOST_VALUES = 200_000
-"""Estimates in one answer."""
+"""Most estimates in one answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def only_known_parameters(request: Request, _caller: Analyst) -> None:
     allowed = set(_parameters(request.scope["route"].dependant))
     for name in request.query_params:
         if name not in allowed:
-            hint = did_you_mean(name[:50], sorted(allowed)) or f"there are {', '.join(sorted(allowed)) or 'none'}"
+            hint = did_you_mean(name[:50], sorted(allowed)) or f"known: {', '.join(sorted(allowed)) or 'none'}"
             raise Refused("invalid-query", f"{name[:50]!r} is not a parameter here: {hint}")
         if len(request.query_params.getlist(name)) > 1:
             raise Refused("invalid-query", f"{name}: give it once")

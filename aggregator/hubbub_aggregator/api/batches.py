@@ -58,7 +58,7 @@ async def take(batch_id: _BatchId, request: Request, response: Response, service
         with service.storage_faults():
             batch = await _taken(service, name, stream)
     except ClientDisconnect as error:
-        raise Refused("malformed-batch", "the body ended before the length it announced") from error
+        raise Refused("malformed-batch", "the body ended before its announced length") from error
     if batch.state == "pending":
         response.status_code = 202
     return _verdict(batch)
@@ -187,7 +187,10 @@ def _admit(service: Aggregator, batch: Batch, upload: Upload | None = None) -> B
 
 
 def _remove_unless_named(service: Aggregator, name: bytes, upload: Upload) -> None:
-    """Remove a body that no batch names: a full storage would hold it for a day. After a failure one may name it."""
+    """Remove a body unless a batch names it, so that a full storage does not hold it for a day.
+
+    A storage that failed may have kept the batch all the same.
+    """
     with suppress(StorageError):
         known = service.storage.batch(name)
         if known is None or known.spool != upload.name:

@@ -36,7 +36,7 @@ class Promise:
     delta: Fraction
     """Of the whole promise."""
     failure: Fraction | None
-    """The share of `delta` for the chance that a part has fewer honest reports; None for a whole bucket."""
+    """The share of `delta` for a part with fewer honest reports than `honest`; None for a whole bucket."""
     enough: bool
 
 

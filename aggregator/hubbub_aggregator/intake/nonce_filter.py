@@ -1,4 +1,4 @@
-"""In-memory filter of nonces, which rules out most nonces that were never added without any other lookup.
+"""In-memory filter of nonces: it rules out most nonces that were never added, without any other lookup.
 
 A Bloom filter that keeps all bits of a nonce in one block of few words (Putze, Sanders, Singler, "Cache-, Hash- and
 Space-Efficient Bloom Filters", 2007, section 3), so that a lookup costs one memory access, however full it is. It never

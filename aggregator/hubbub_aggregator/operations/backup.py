@@ -42,7 +42,7 @@ class Restored(NamedTuple):
     """What became of the sealing keys."""
 
     revoked: int
-    """How many had to be revoked, since their private halves are gone."""
+    """How many had to be revoked because their private halves are gone."""
     pause: Pause | None
     """Set if the period of the restore has no live key."""
     lead: int = 0

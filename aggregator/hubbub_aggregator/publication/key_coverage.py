@@ -1,8 +1,8 @@
 """Pauses in the collection: a period without a live key collects nothing, and devices stay silent in it.
 
 That happens after a revocation and after a restore without keys. Periods that have begun, or begin within two cache
-lifetimes of the bundle, get no other key: a second one would split their crowd. Even with periods of seconds, that is
-hours.
+lifetimes of the bundle, get no other key: a second one would split their crowd. Even with periods of seconds, such a
+pause lasts hours.
 """
 
 from __future__ import annotations

@@ -166,9 +166,10 @@ class KeyRing:
         return self._add(first, last if after is None else min(last, after - 1))
 
     def revoke(self, id: int, now: float) -> Revocation:  # noqa: A002  it is an id
-        """End a key for good: its private part is erased. A new key seals those periods that start late enough.
+        """End a key for good: its private part is erased. It stays listed as revoked.
 
-        For earlier periods, devices and the shuffler may hold the revoked key already. It stays listed as revoked.
+        A new key seals those of its periods that begin late enough for every device to know it. For the others, devices
+        and the shuffler hold the revoked key already.
         """
         known = {key.id: key for key in self.storage.sealing_keys()}
         if id not in known or known[id].revoked:
@@ -210,7 +211,8 @@ class KeyRing:
     def _sealed(self, keys: Sequence[StoredKey], now: float, *, sure: bool) -> list[tuple[int, int]]:
         """The periods, as (first, last), that get no other key.
 
-        Those of live keys, and those of revoked keys, except where every device can still learn of another key.
+        These are the periods of live keys, and those of revoked keys that begin too soon for every device to learn of
+        another key.
         """
         if not (sure and any(key.revoked for key in keys)):  # reading the last bundle takes long
             return [(key.first_period, key.last_period) for key in keys]

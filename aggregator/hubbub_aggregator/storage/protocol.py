@@ -132,7 +132,7 @@ class Bodies(Protocol):
 
 
 class Storage(Protocol):
-    """Durable storage. Each method is atomic: when it returns, its changes are durable; if it fails, StorageError.
+    """Durable storage. Each method is atomic: when it returns, its changes are durable, or it raises StorageError.
 
     A batch is settled once: from pending to accepted or refused, and never again. Accepting writes verdict,
     tally, nonces and record together, and only if nothing was accepted for the pair since it was read.

@@ -31,7 +31,7 @@ _PART = 10
 _POINTS = 60
 """Most points of one line: more of them would hide the band around it."""
 _STEPS = (1, 7, 28, 91)
-"""Periods from one drawn point to the next: whole weeks if a period is a day, so that no weekly rhythm is distorted."""
+"""Periods from one drawn point to the next: whole weeks of days, so that a weekly rhythm makes no false pattern."""
 
 
 class Course(NamedTuple):

@@ -46,7 +46,7 @@ _MOST_CARDS = 2_000
 _CARD = 8_000
 """About how many bytes a card takes: its course is a few numbers from a series of a megabyte."""
 _PATIENCE = 8.0
-"""Seconds that the page waits for cards that were not drawn since a release. It waits for none that was."""
+"""Seconds that the page waits for cards that must be drawn because of a release. It does not wait for the others."""
 
 
 @dataclass(frozen=True, slots=True)

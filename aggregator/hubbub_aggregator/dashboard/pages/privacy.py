@@ -29,7 +29,7 @@ __all__ = ["PrivacyPage", "chosen_metric", "epsilon_spec", "ledger_spec", "poste
 HONEST, COLLUDING = "everything so far, honest shuffler", "everything so far, if they collude"
 HONEST_PERIOD, COLLUDING_PERIOD = "one period, honest shuffler", "one period, if they collude"
 _LEDGER_PERIODS = 400
-"""Periods that are drawn, more than a year of days. The table has the newest of them."""
+"""Most periods that are drawn: more than a year of days. The table has the newest of them."""
 _DOTS = 12
 """Most points that are drawn on a line with a value for each period."""
 _RELEASES = 30

@@ -50,7 +50,7 @@ class Asked:
         """From the parameters of an address. Empty ones count as not given, and unknown ones are refused."""
         for name in given:
             if name not in (*_NAMES, *also):
-                hint = did_you_mean(name[:50], _NAMES) or f"there are {', '.join(_NAMES)}"
+                hint = did_you_mean(name[:50], _NAMES) or f"known: {', '.join(_NAMES)}"
                 raise InvalidParameter(f"{name[:50]!r} is not a parameter here: {hint}")
         known = {name: text[:64] for name, text in given.items() if text}
         processed = known.get("postprocess", "none")

@@ -15,7 +15,7 @@ from hubbub_service_common.storage.room import headroom
 __all__ = ["RedisBodies"]
 
 _UNNAMED, _NAMED = 86_400, 30 * 86_400
-"""Seconds until a body expires that no batch names, and one that a dead process did not remove."""
+"""Seconds until a body expires: one that no batch names, and one that a dead process did not remove."""
 
 
 class RedisBodies:

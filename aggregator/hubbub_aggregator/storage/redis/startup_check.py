@@ -19,7 +19,7 @@ STAKES = Stakes("BATCHES", "IT MAY DELETE NONCES, AND REPORTS WOULD COUNT TWICE"
 
 
 def claim(client: RedisClient, keys: Keys, anchor: str) -> None:
-    """Claim this Redis for one identity, for good. Two would sign against each other and open nothing."""
+    """Claim this Redis for one identity, for good. Two would replace each other's bundles, and open nothing."""
     fields: dict[str, str | int] = {"layout": _LAYOUT, "identity": anchor}
     asked = command("HMGET", keys.marks, *fields)
     found = client.one(asked, write=False)

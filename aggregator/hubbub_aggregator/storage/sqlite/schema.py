@@ -17,15 +17,15 @@ CREATE TABLE opened_and_refused (
     id BLOB PRIMARY KEY, metric BLOB NOT NULL, period INTEGER NOT NULL, record TEXT NOT NULL
 ) STRICT, WITHOUT ROWID
 """
-# since then, headers say how many reports of the bucket are in other batches; for older ones that is 0
+# since version 3, headers say how many reports of the bucket are in other batches; older ones now say 0
 _LONGER_HEADERS = "UPDATE batches SET header = CAST(header || zeroblob(8) AS BLOB)"
 _NONCES = """
 CREATE TABLE nonces (period INTEGER NOT NULL, batch BLOB NOT NULL, first BLOB NOT NULL, nonces BLOB NOT NULL) STRICT;
 CREATE UNIQUE INDEX nonces_of ON nonces (period, batch, first)
 """
 _ORDER = "CREATE UNIQUE INDEX batches_accepted ON batches (metric, period, version)"
-# Accepted batches had their nonces in one piece, which stays a piece like any other. Their order was not kept: any will
-# do, since each pair has as many of them as its version said.
+# Before version 4, an accepted batch had its nonces in one piece, which is a piece like any other, and the order of
+# batches was not kept: any will do, since each pair has as many of them as its version said.
 _NONCES_BY_PIECE = """
 INSERT INTO nonces SELECT period, id, substr(nonces, 1, 16), nonces FROM releases WHERE length(nonces) > 0;
 ALTER TABLE releases DROP COLUMN nonces;

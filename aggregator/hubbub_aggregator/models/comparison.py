@@ -26,8 +26,8 @@ class DifferenceModel(ResponseModel):
     low: float | None
     high: float | None
     p_value: float = Field(
-        description="Against no change of this value, taken alone: the smallest 1 - confidence at which the interval "
-        "excludes zero. Not below 2.6e-12."
+        description="For the hypothesis of no change, for this value alone: the smallest 1 - confidence at which the "
+        "interval excludes zero. Not below 2.6e-12."
     )
     adjusted_p_value: float = Field(description="For all values together: p_value times their number (Bonferroni).")
 

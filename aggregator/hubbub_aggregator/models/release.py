@@ -32,7 +32,7 @@ class ReleaseModel(ResponseModel):
     """The record of one release: immutable."""
 
     id: str
-    scope: Scope | None = Field(default=None, description="Null in records written before there was one.")
+    scope: Scope | None = Field(default=None, description="Null in records from before it was kept.")
     metric: str
     metric_id: str
     period: PeriodModel
@@ -43,11 +43,12 @@ class ReleaseModel(ResponseModel):
     epsilon: float
     delta: float
     honest_reports: int = Field(
-        description="How many epsilon relies on: the honest fraction of the valid reports, in a part a little less."
+        description="Honest reports that epsilon relies on: the honest fraction of the valid ones, in a part a little "
+        "less."
     )
     honest_reports_pessimistic: int | None = Field(
         default=None,
-        description="How many are certainly honest if the fraction applies to all reports, and honest ones may be "
+        description="Reports that are certainly honest if the fraction applies to all reports, and honest ones may be "
         "invalid: valid - (reports - floor(fraction * reports)), in a part a little less, and at least 0. Null in "
         "records from before it was kept.",
     )

@@ -25,13 +25,11 @@ class ValueModel(TypedDict):
     stderr: Annotated[float | None, Field(description="Null after post-processing, which leaves no standard error.")]
     low: float | None
     high: float | None
-    raw_estimate: Annotated[
-        float | None, Field(description="The unbiased estimate, where `estimate` is post-processed.")
-    ]
+    raw_estimate: Annotated[float | None, Field(description="The unbiased estimate, if `estimate` is post-processed.")]
     total: Annotated[
         float,
         Field(
-            description="Estimate times reports: how many of the reporting devices hold the value; of a mean, the sum."
+            description="Estimate times reports: how many of the reporting devices hold the value; for a mean, the sum."
         ),
     ]
     total_low: float | None

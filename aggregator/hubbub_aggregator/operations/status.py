@@ -28,7 +28,7 @@ _REASONS: dict[str | None, DiscardReason] = {"revoked-key": "revoked-key", "swit
 
 
 class AgedKey(KeyStatus):
-    age_seconds: int = Field(description="Since its first period began; below zero if that is to come.")
+    age_seconds: int = Field(description="Seconds since its first period began; negative if it is to come.")
 
 
 class DiscardedBucket(ResponseModel):
@@ -50,7 +50,7 @@ class Warned(ResponseModel):
 
 class StorageStatus(ResponseModel):
     kind: StorageKind
-    bytes: int | None = Field(description="What it takes on disk, or in the memory of all Redis servers.")
+    bytes: int | None = Field(description="Bytes on disk, or in the memory of all Redis servers; null if unknown.")
 
 
 class FullStatus(Status):
@@ -58,12 +58,12 @@ class FullStatus(Status):
 
     keys: list[AgedKey]  # type: ignore[assignment]  # the same with its age
     last_batch_seconds: int | None = Field(
-        description="Since this process gave its last verdict; null if it has not given one."
+        description="Seconds since this process gave its last verdict; null if it has given none."
     )
     last_release: str | None = Field(description="The newest period that has a release.")
     storage_errors: int = Field(description="Failures of the storage that this process saw.")
     storage: StorageStatus
-    discarded: list[DiscardedBucket] = Field(description=f"The newest {_MOST_DISCARDED} at most, the newest first.")
+    discarded: list[DiscardedBucket] = Field(description=f"At most {_MOST_DISCARDED}, the newest first.")
     warnings: list[Warned] = Field(
         default=[], description="What is wrong but stops nothing, in the words of this process's `/readyz`."
     )

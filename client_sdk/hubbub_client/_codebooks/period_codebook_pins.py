@@ -69,14 +69,16 @@ class Pins:
         self.state.vouch(Lane.STEADY.value)  # at once, and not when something is recorded
         return codebooks, self.are_made(codebooks, periods)
 
-    def make(self, connection: sqlite3.Connection, book: CodebooksInForce, periods: list[Period], now: float) -> None:
+    def make(
+        self, connection: sqlite3.Connection, codebooks: CodebooksInForce, periods: list[Period], now: float
+    ) -> None:
         """Pin these periods, as far as they are not yet and the page in force can be used; add keys to those pins that
         have none."""
         pinned = {Span(*row[:2]): row[2] for row in connection.execute("SELECT start, end, key FROM pins")}
         for period in periods:
-            span, key = span_of(period), book.body.key_for(period.index)
+            span, key = span_of(period), codebooks.body.key_for(period.index)
             if span not in pinned:
-                self._make(connection, book, period, key, now)
+                self._make(connection, codebooks, period, key, now)
             elif pinned[span] is None and key is not None:
                 connection.execute(
                     "UPDATE pins SET key = ?, public_key = ? WHERE start = ? AND end = ? AND key IS NULL",
@@ -84,12 +86,13 @@ class Pins:
                 )
 
     @staticmethod
-    def are_made(book: CodebooksInForce, periods: list[Period]) -> bool:
+    def are_made(codebooks: CodebooksInForce, periods: list[Period]) -> bool:
         """Whether `make` would find nothing to do."""
         return all(
-            (pin := book.pin(period)) is not None and (pin.key is not None or book.body.key_for(period.index) is None)
+            (pin := codebooks.pin(period)) is not None
+            and (pin.key is not None or codebooks.body.key_for(period.index) is None)
             for period in periods
-            if (page := book.newest_page(period.index)) is not None and page.usable
+            if (page := codebooks.newest_page(period.index)) is not None and page.usable
         )
 
     @staticmethod
@@ -105,9 +108,14 @@ class Pins:
         return old.fetchone() is not None
 
     def _make(
-        self, connection: sqlite3.Connection, book: CodebooksInForce, period: Period, key: SealingKey | None, now: float
+        self,
+        connection: sqlite3.Connection,
+        codebooks: CodebooksInForce,
+        period: Period,
+        key: SealingKey | None,
+        now: float,
     ) -> None:
-        page = book.newest_page(period.index)
+        page = codebooks.newest_page(period.index)
         if page is None or page.codebook is None or not page.usable:
             return
         codebook, rules = page.codebook, page.codebook.collection
@@ -130,10 +138,10 @@ class Pins:
                 )
 
 
-def read_pins(connection: sqlite3.Connection, book: CodebooksInForce, limits: Limits) -> dict[Span, Pin]:
-    """All that are kept. Pages that the book has are not parsed again. Torn if one cannot be read: no device reports
-    without it, whatever was recorded."""
-    at_hand = [*book.pages, *(pin.page for pin in book.pins.values())]
+def read_pins(connection: sqlite3.Connection, codebooks: CodebooksInForce, limits: Limits) -> dict[Span, Pin]:
+    """All that are kept. Pages that the codebooks have are not parsed again. Torn if one cannot be read: no device
+    reports without it, whatever was recorded."""
+    at_hand = [*codebooks.pages, *(pin.page for pin in codebooks.pins.values())]
     pages = {page.codebook.id: page for page in at_hand if page.codebook}
     found: dict[Span, Pin] = {}
     rows = connection.execute("SELECT start, end, page, closes_at, key, public_key FROM pins").fetchall()

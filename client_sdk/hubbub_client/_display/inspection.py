@@ -111,8 +111,8 @@ def _book(connection: sqlite3.Connection) -> CodebooksInForce | None:
     facts = dict(connection.execute("SELECT name, value FROM facts WHERE name IN ('bundle', 'packaged')"))
     try:
         if "bundle" in facts:
-            book = CodebooksInForce.read(verify(facts["bundle"], (signer_of(facts["bundle"]),), 0.0), None)
-            return replace(book, pins=read_pins(connection, book, NO_LIMITS))
+            codebooks = CodebooksInForce.read(verify(facts["bundle"], (signer_of(facts["bundle"]),), 0.0), None)
+            return replace(codebooks, pins=read_pins(connection, codebooks, NO_LIMITS))
         if "packaged" in facts:
             return CodebooksInForce.before_any_bundle(Codebook.from_compiled(facts["packaged"]), NO_LIMITS)
     except HubbubError:

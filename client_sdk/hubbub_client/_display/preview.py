@@ -123,18 +123,18 @@ class Preview:
         return "\n".join(lines)
 
 
-def preview_of(state: State, book: CodebooksInForce | None, *, taking_part: bool | None) -> Preview:
+def preview_of(state: State, codebooks: CodebooksInForce | None, *, taking_part: bool | None) -> Preview:
     """The preview of a state file, empty when there is none."""
     if state.exists():
         with suppress(NoDurableState), state.reading() as connection:
-            return read_preview(connection, book, taking_part=taking_part)
-    return Preview(taking_part, (), (), _collected(book))
+            return read_preview(connection, codebooks, taking_part=taking_part)
+    return Preview(taking_part, (), (), _collected(codebooks))
 
 
 def read_preview(
-    connection: sqlite3.Connection, book: CodebooksInForce | None, *, taking_part: bool | None = None
+    connection: sqlite3.Connection, codebooks: CodebooksInForce | None, *, taking_part: bool | None = None
 ) -> Preview:
-    metrics = book.metrics() if book else {}
+    metrics = codebooks.metrics() if codebooks else {}
     names = {metric.name: metric for metric in metrics.values()}
     outbox = connection.execute(
         "SELECT id, period, payload, send_at, sealed IS NOT NULL FROM outbox"  # noqa: S608  ours
@@ -146,7 +146,7 @@ def read_preview(
         f" WHERE {SOUND['reductions']} ORDER BY period, metric"
     )
     pending = tuple(_pending(names.get(row[0]), *row[1:]) for row in reductions.fetchall())
-    return Preview(taking_part, queued, pending, _collected(book))
+    return Preview(taking_part, queued, pending, _collected(codebooks))
 
 
 def _queued(metric: Metric | None, period: int, payload: bytes, send_at: float, sealed: int) -> QueuedReport:
@@ -173,10 +173,10 @@ def _pending(metric: Metric | None, period: int, state: str, at: float) -> Pendi
     return PendingValue(metric.name, span.label, metric.reduce, count, value, moment(due))
 
 
-def _collected(book: CodebooksInForce | None) -> tuple[CollectedMetric, ...]:
-    if book is None or not book.pages:
+def _collected(codebooks: CodebooksInForce | None) -> tuple[CollectedMetric, ...]:
+    if codebooks is None or not codebooks.pages:
         return ()
-    newest = book.pages[-1].codebook
+    newest = codebooks.pages[-1].codecodebooks
     metrics = newest.metrics if newest else ()
     return tuple(
         CollectedMetric(
@@ -189,7 +189,7 @@ def _collected(book: CodebooksInForce | None) -> tuple[CollectedMetric, ...]:
             reduce=metric.reduce,
             share=float(metric.share),
             missing=None if metric.missing is None else str(metric.missing),
-            enabled=not book.is_off(metric),
+            enabled=not codebooks.is_off(metric),
             owner=metric.owner,
             expires=metric.expires.isoformat() if metric.expires else None,
         )

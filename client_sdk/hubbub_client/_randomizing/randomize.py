@@ -62,7 +62,7 @@ class Randomizer:
     def __init__(self, state: State, ledger: Ledger, rng: Randomness, coins: Coins) -> None:
         self._state, self._ledger, self._rng, self._coins = state, ledger, rng, coins
 
-    def settle(self, book: CodebooksInForce, lane: Lane, now: float) -> Settled:
+    def settle(self, codebooks: CodebooksInForce, lane: Lane, now: float) -> Settled:
         """Randomize what is due in a lane: what ended periods hold, and the declared `missing` where they hold nothing;
         or else the first value of a metric that says it at once, and what no page knows is deleted.
 
@@ -70,7 +70,7 @@ class Randomizer:
         """
         counts: Counter[Event] = Counter()
         with self._state.reading() as connection:  # most passes end here, and hold up nobody who records
-            if not self._has_work(connection, book, lane, now):
+            if not self._has_work(connection, codebooks, lane, now):
                 return Settled(counts)
         self._state.vouch(lane.value)
         with self._state.transaction() as connection:
@@ -81,12 +81,12 @@ class Randomizer:
             kept = _kept(connection)
             settled: list[tuple[str, int]] = []
             recorded = {index for _, index in kept}
-            charged = self._ledger.charged(connection, _oldest(book, now))
-            for period, pin in _pinned(book, now):
+            charged = self._ledger.charged(connection, _oldest(codebooks, now))
+            for period, pin in _pinned(codebooks, now):
                 if period.index in recorded or _owes(pin, period, charged, now):
-                    settled += self._settle_period(connection, book, lane, period, pin, kept, enabled, now, counts)
+                    settled += self._settle_period(connection, codebooks, lane, period, pin, kept, enabled, now, counts)
             if lane is Lane.OCCASIONAL:
-                for here, reason in self._hopeless(connection, book, kept.keys() - set(settled), now):
+                for here, reason in self._hopeless(connection, codebooks, kept.keys() - set(settled), now):
                     settled.append(here)
                     counts[Event(Kind.LOST, reason)] += 1
             connection.executemany("DELETE FROM reductions WHERE metric = ? AND period = ?", settled)
@@ -94,27 +94,27 @@ class Randomizer:
                 counts[Event(Kind.DROPPED, "outbox-full")] = dropped
         return Settled(counts, len(settled))
 
-    def _has_work(self, connection: sqlite3.Connection, book: CodebooksInForce, lane: Lane, now: float) -> bool:
+    def _has_work(self, connection: sqlite3.Connection, codebooks: CodebooksInForce, lane: Lane, now: float) -> bool:
         """Whether an ended period still owes what metrics with `missing` report; of the others, whether anything was
         recorded."""
         if lane is Lane.OCCASIONAL:
             kept = _kept(connection)
-            plain = any(_lane_of(book, name, index) is not Lane.STEADY for name, index in kept)
-            return plain or any(True for _ in self._hopeless(connection, book, kept, now))
-        charged = self._ledger.charged(connection, _oldest(book, now))
-        return any(_owes(pin, period, charged, now) for period, pin in _pinned(book, now))
+            plain = any(_lane_of(codebooks, name, index) is not Lane.STEADY for name, index in kept)
+            return plain or any(True for _ in self._hopeless(connection, codebooks, kept, now))
+        charged = self._ledger.charged(connection, _oldest(codebooks, now))
+        return any(_owes(pin, period, charged, now) for period, pin in _pinned(codebooks, now))
 
     def _hopeless(
-        self, connection: sqlite3.Connection, book: CodebooksInForce, kept: Iterable[tuple[str, int]], now: float
+        self, connection: sqlite3.Connection, codebooks: CodebooksInForce, kept: Iterable[tuple[str, int]], now: float
     ) -> Iterator[tuple[tuple[str, int], str]]:
         """What will not be reported, and why: its period is not pinned any more, its page lacks it, or it was decided
         against."""
-        if book.calendar is None:
+        if codebooks.calendar is None:
             return
-        oldest = book.calendar.index_at(now) - PERIODS_TO_CATCH_UP
+        oldest = codebooks.calendar.index_at(now) - PERIODS_TO_CATCH_UP
         for name, index in kept:
-            period = book.calendar.period(index)
-            pin = book.pin(period)
+            period = codebooks.calendar.period(index)
+            pin = codebooks.pin(period)
             if pin is None:
                 if index < oldest:
                     yield (name, index), "period-closed"
@@ -130,7 +130,7 @@ class Randomizer:
     def _settle_period(
         self,
         connection: sqlite3.Connection,
-        book: CodebooksInForce,
+        codebooks: CodebooksInForce,
         lane: Lane,
         period: Period,
         pin: Pin,
@@ -153,7 +153,7 @@ class Randomizer:
                 continue
             problem = _LOST.get(decision)
             if decision is Decision.CHARGED:
-                problem = self._settle_one(connection, book, pin, metric, period, found, enabled, now, counts)
+                problem = self._settle_one(connection, codebooks, pin, metric, period, found, enabled, now, counts)
             if problem is not None and found is not None:
                 counts[Event(Kind.LOST, problem)] += 1
         return done
@@ -161,7 +161,7 @@ class Randomizer:
     def _settle_one(
         self,
         connection: sqlite3.Connection,
-        book: CodebooksInForce,
+        codebooks: CodebooksInForce,
         pin: Pin,
         metric: Metric,
         period: Period,
@@ -174,7 +174,7 @@ class Randomizer:
 
         Nothing but the value depends on which of the two it is.
         """
-        header = book.body.metric(metric.id, period.index)
+        header = codebooks.body.metric(metric.id, period.index)
         if pin.page.codebook is None or not pin.page.usable:
             return "codebook-refused"
         if header is not None and not header.enabled:
@@ -226,19 +226,19 @@ def _reduced(metric: Metric, found: _Kept) -> tuple[object, str | None]:
     return value, None
 
 
-def _pinned(book: CodebooksInForce, now: float) -> Iterator[tuple[Period, Pin]]:
+def _pinned(codebooks: CodebooksInForce, now: float) -> Iterator[tuple[Period, Pin]]:
     """The periods that have a pin and still take reports, newest first."""
-    if book.calendar is None:
+    if codebooks.calendar is None:
         return
-    for span in sorted(book.pins, reverse=True):
-        pin, period = book.pins[span], book.calendar.at(span.start)
+    for span in sorted(codebooks.pins, reverse=True):
+        pin, period = codebooks.pins[span], codebooks.calendar.at(span.start)
         if (period.start, period.end) == span and span.start <= now < pin.closes_at:
             yield period, pin
 
 
-def _oldest(book: CodebooksInForce, now: float) -> int:
+def _oldest(codebooks: CodebooksInForce, now: float) -> int:
     """When the oldest period began that has a pin and still takes reports."""
-    return min((period.start for period, _ in _pinned(book, now)), default=int(now))
+    return min((period.start for period, _ in _pinned(codebooks, now)), default=int(now))
 
 
 def _owes(pin: Pin, period: Period, charged: Container[tuple[str, int, int]], now: float) -> bool:
@@ -253,10 +253,10 @@ def _kept(connection: sqlite3.Connection) -> dict[tuple[str, int], _Kept]:
     return {(name, index): _Kept(*rest) for name, index, *rest in rows}
 
 
-def _lane_of(book: CodebooksInForce, name: str, index: int) -> Lane | None:
+def _lane_of(codebooks: CodebooksInForce, name: str, index: int) -> Lane | None:
     """Where a recorded value goes out by the page of its period; None if that has no such metric."""
-    pin = book.pin(book.calendar.period(index)) if book.calendar else None
-    page = book.newest_page(index) if pin is None else pin.page
+    pin = codebooks.pin(codebooks.calendar.period(index)) if codebooks.calendar else None
+    page = codebooks.newest_page(index) if pin is None else pin.page
     metric = page.metric(name) if page else None
     return None if metric is None else lane_of(metric)
 

@@ -60,23 +60,23 @@ class Intake:
         self._emptying = threading.Lock()
         self._hints: dict[str, str] = {}
 
-    def take(self, book: CodebooksInForce | None, name: str, value: object, now: float) -> Outcome:
+    def take(self, codebooks: CodebooksInForce | None, name: str, value: object, now: float) -> Outcome:
         """Take a value, now or into the waiting room. UnknownMetric and WrongValue are for strict clients."""
-        if book is None:
+        if codebooks is None:
             return self._wait(name, value, now, Outcome.WAITING)
         if len(self.queue) == 0:
             try:
-                return self._take(book, name, value, at=now, now=now)
+                return self._take(codebooks, name, value, at=now, now=now)
             except _NotOnFile:
                 return self._wait(name, value, now, Outcome.WAITING)
             except Busy:
                 return self._wait(name, value, now, Outcome.RECORDED)
-        found = self._found(book, name, at=now, now=now)
+        found = self._found(codebooks, name, at=now, now=now)
         if isinstance(found, Outcome):
             return found
         return self._queue(QueuedValue(now, name, self._recorded(found[1], value)), Outcome.RECORDED)
 
-    def empty(self, book: CodebooksInForce, now: float, may: Callable[[], bool], most: int | None = None) -> None:
+    def empty(self, codebooks: CodebooksInForce, now: float, may: Callable[[], bool], most: int | None = None) -> None:
         """Write what waits, each value at its own time and in order, as long as one may. One thread at a time."""
         emptying = self._emptying
         if not emptying.acquire(blocking=False):
@@ -84,7 +84,7 @@ class Intake:
         try:
             while (queued := self.queue.first()) and may() and most != 0:
                 try:
-                    outcome = self._take(book, queued.name, queued.value, at=queued.at, now=now)
+                    outcome = self._take(codebooks, queued.name, queued.value, at=queued.at, now=now)
                 except HubbubError:
                     outcome = Outcome.INVALID
                 except Busy:
@@ -95,9 +95,9 @@ class Intake:
         finally:
             emptying.release()
 
-    def empty_a_few(self, book: CodebooksInForce, now: float, may: Callable[[], bool]) -> None:
+    def empty_a_few(self, codebooks: CodebooksInForce, now: float, may: Callable[[], bool]) -> None:
         """As many as a `record` has time for."""
-        self.empty(book, now, may, _A_FEW)
+        self.empty(codebooks, now, may, _A_FEW)
 
     def forked(self) -> None:
         self.queue.forked()
@@ -116,8 +116,8 @@ class Intake:
             return Outcome.EXPIRED
         return outcome
 
-    def _take(self, book: CodebooksInForce, name: str, value: object, *, at: float, now: float) -> Outcome:
-        found = self._found(book, name, at=at, now=now)
+    def _take(self, codebooks: CodebooksInForce, name: str, value: object, *, at: float, now: float) -> Outcome:
+        found = self._found(codebooks, name, at=at, now=now)
         if isinstance(found, Outcome):
             return found
         codebook, metric, period = found
@@ -130,7 +130,7 @@ class Intake:
             if enabled_since(connection) is None:
                 raise _NotOnFile("consent was withdrawn, and no pass has heard yet that it is back")
             decision = self._ledger.decision(connection, metric.name, period, steady=metric.missing is not None)
-            if decision is not Decision.CHARGED and (decision is not None or book.pin(period) is not None):
+            if decision is not Decision.CHARGED and (decision is not None or codebooks.pin(period) is not None):
                 return _final(metric, decision)
             self._reduce(connection, codebook, metric, period, recorded, at)
             return Outcome.RECORDED
@@ -144,12 +144,12 @@ class Intake:
             return kept is not None or self._ledger.decision(connection, metric.name, period) is Decision.SPENT
 
     def _found(
-        self, book: CodebooksInForce, name: str, *, at: float, now: float
+        self, codebooks: CodebooksInForce, name: str, *, at: float, now: float
     ) -> Outcome | tuple[Codebook, Metric, Period]:
-        if now >= book.expires:
+        if now >= codebooks.expires:
             return Outcome.EXPIRED
-        period = book.calendar.at(at) if book.calendar else None
-        page = book.page(period) if period else None
+        period = codebooks.calendar.at(at) if codebooks.calendar else None
+        page = codebooks.page(period) if period else None
         if period is None or page is None or page.codebook is None:
             return Outcome.INVALID  # a later bundle will not change what was collected then
         if page.refusal is not None:

@@ -45,15 +45,15 @@ class Dispatch:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def drop_hopeless(self, book: CodebooksInForce, lane: Lane) -> Counter[Event]:
+    def drop_hopeless(self, codebooks: CodebooksInForce, lane: Lane) -> Counter[Event]:
         """Remove from a lane what no shuffler would take any more, under the names that a shuffler would give."""
         dropped: dict[bytes, str] = {}
-        revoked = [key for key in book.body.keys if key.state == "revoked"]
-        keys = _keys(book)
+        revoked = [key for key in codebooks.body.keys if key.state == "revoked"]
+        keys = _keys(codebooks)
         with self._state.reading() as connection:
             waiting = Outbox.all(connection, lane)
         for report in waiting:
-            header = book.body.metric(report.id, report.period)
+            header = codebooks.body.metric(report.id, report.period)
             key = report.key if report.key is not None else keys.get(report.period, (None,))[0]
             if header is None:
                 dropped[report.drawn.nonce] = "unknown-metric"
@@ -66,7 +66,7 @@ class Dispatch:
                 Outbox.remove(connection, dropped)
         return Counter(Event(Kind.DROPPED, reason) for reason in dropped.values())
 
-    def send(self, transport: Transport, book: CodebooksInForce, lane: Lane, now: float, *, hurry: bool) -> Round:
+    def send(self, transport: Transport, codebooks: CodebooksInForce, lane: Lane, now: float, *, hurry: bool) -> Round:
         """Upload what is due in a lane by now, with `hurry` without its delay, each report once.
 
         Part by part: what one part needs is sealed, stored, uploaded and settled before the next is looked at, so that
@@ -78,7 +78,7 @@ class Dispatch:
         unknown_key = False
         gone = 0
         for some in _slices(waiting, MOST_REPORTS):
-            ready = self._ready(some, book, now, hurry=hurry)
+            ready = self._ready(some, codebooks, now, hurry=hurry)
             for part in chunks([sealed for _, sealed in ready], MOST_REPORTS, MOST_BYTES):
                 self._state.attest(lane.value, generation)  # on disk, too, before the first byte leaves
                 answer = upload(transport, [sealed for _, sealed in ready[part]])
@@ -96,19 +96,19 @@ class Dispatch:
         return Round(len(waiting) - gone, unknown_key, counts, 0.0)
 
     def _ready(
-        self, some: list[Waiting], book: CodebooksInForce, now: float, *, hurry: bool
+        self, some: list[Waiting], codebooks: CodebooksInForce, now: float, *, hurry: bool
     ) -> list[tuple[Waiting, bytes]]:
         """These reports with the bytes to send, as far as there is a key for them."""
-        if self._seal([report for report in some if report.sealed is None], book):
+        if self._seal([report for report in some if report.sealed is None], codebooks):
             nonces, lane = {report.drawn.nonce for report in some}, some[0].lane
             with self._state.reading() as connection:  # as it is stored: another process may have sealed it first
                 due = Outbox.due(connection, lane, now, hurry=hurry)
             some = [report for report in due if report.drawn.nonce in nonces]
         return [(report, report.sealed) for report in some if report.sealed is not None]
 
-    def _seal(self, reports: Iterable[Waiting], book: CodebooksInForce) -> int:
+    def _seal(self, reports: Iterable[Waiting], codebooks: CodebooksInForce) -> int:
         """Seal to the key that each period is pinned to, if it is to one. How many were."""
-        keys, sealers = _keys(book), dict[int, Sealer]()
+        keys, sealers = _keys(codebooks), dict[int, Sealer]()
         made: list[tuple[Waiting, int, bytes]] = []
         for report in reports:
             if report.period not in keys:
@@ -133,13 +133,13 @@ def seal(header: ReportHeader, drawn: Draw, sealer: Sealer) -> bytes:
         return encode_report(header, sealer.seal(header, plaintext))
 
 
-def _keys(book: CodebooksInForce) -> dict[int, tuple[int, bytes]]:
+def _keys(codebooks: CodebooksInForce) -> dict[int, tuple[int, bytes]]:
     """The pinned key of each period, by its index in the calendar in force."""
-    if book.calendar is None:
+    if codebooks.calendar is None:
         return {}
     return {
-        book.calendar.index_at(span.start): (pin.key, pin.public_key)
-        for span, pin in book.pins.items()
+        codebooks.calendar.index_at(span.start): (pin.key, pin.public_key)
+        for span, pin in codebooks.pins.items()
         if pin.key is not None and pin.public_key is not None
     }
 

@@ -1,4 +1,4 @@
-"""The client: what an app calls. Nothing without consent, nothing that could hurt its host."""
+"""The client that an app calls. It does nothing without consent, and nothing that could hurt its host."""
 
 from __future__ import annotations
 
@@ -29,25 +29,26 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Outcome"]
 
 _SOON = 1.0
-"""Seconds from the start of an app to the worker's first pass."""
+"""Seconds from the start of an app to the worker's first cycle."""
 
 
 class Client(Forkable):
     """One app on one device. Threads may share it; processes may share its state directory.
 
-    `address` is the shuffler's. `trust` names whose bundles are believed; it may be None for an address on this
-    machine only, where the first signer is believed from then on. `consent` is the person's answer, or a function
-    that returns it, asked from any thread. The rest is optional:
+    `address` is the shuffler's. `trust` names the signers whose bundles are accepted. It may be None only for an
+    address on this machine; then the first signer is trusted from then on. `consent` is the person's answer, or a
+    function that returns it and may be called from any thread. The rest is optional:
 
-    - `codebook`: the file (metrics.toml, or compiled) that comes with the app, by which values are recorded before
-      the first bundle; without it they wait in memory. Nothing is sent before a bundle lists the same metrics.
+    - `codebook`: the file (metrics.toml, or compiled) that ships with the app. Values are recorded by it until the
+      first bundle arrives; without it they wait in memory. Nothing is sent before a bundle lists the same metrics.
     - `pin`: id or ids of the only codebooks to use. While another one is in force, nothing is collected.
-    - `max_epsilon`: the most that this device spends in a UTC day, `lifetime_epsilon` ever, over all metrics and
+    - `max_epsilon`, `lifetime_epsilon`: the most that this device spends in a UTC day, and ever, over all metrics and
       codebooks; None for no limit. `min_period`: a codebook with shorter periods is not used.
-    - `strict`: raise UnknownMetric and WrongValue where they would be counted; None: if HUBBUB_STRICT is set.
-    - `background`: send from a daemon thread, from the start on. Without it, call `flush` from a timer of your own,
-      and never because something was recorded: that could be seen.
-    - `ca_file`, `proxy`: for HTTPS with an authority of one's own, and a proxy other than the environment's.
+    - `strict`: raise UnknownMetric and WrongValue instead of only counting them; None: if HUBBUB_STRICT is set.
+    - `background`: send from a daemon thread, from the start. Without it, call `flush` from a timer of your own,
+      never because something was recorded: that could be seen.
+    - `ca_file`, `proxy`: for HTTPS with a certificate authority of your own, and for a proxy other than the
+      environment's.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Client(Forkable):
         transport: Transport | None = None,
         pace: Pace | None = None,
     ) -> None:
-        imported("hubbub_client._assembly")  # here: an app imports us faster than it starts us
+        imported("hubbub_client._assembly")  # here, so that importing the package stays fast
         from hubbub_client._assembly import assemble
         from hubbub_client._budget.device_limits import Limits
         from hubbub_client._http.route import Route
@@ -102,15 +103,15 @@ class Client(Forkable):
             close_at_exit(self)
         with self._counts.guarding():
             self._cycle.start()
-        if consent is not False:  # else there will never be anything to do
+        if consent is not False:  # with a fixed False there is never anything to do
             self._wake()
 
     # -- what an app calls ----------------------------------------------------------------------
 
     def record(self, name: str, value: object) -> Outcome:
-        """Note one value. Never raises unless strict, never touches the network, keeps nothing without consent.
+        """Record one value. Never raises unless strict, never touches the network, keeps nothing without consent.
 
-        It waits for no disk: what it writes survives a kill of the app, and where the file is busy the value waits in
+        It never waits for the disk. What it writes survives a kill of the app; if the file is busy, the value waits in
         memory.
         """
         outcome = Outcome.INVALID
@@ -131,25 +132,25 @@ class Client(Forkable):
         return outcome
 
     def flush(self, timeout: float = 10.0, *, now: bool = False) -> bool:
-        """Send what is due: True when all of it was delivered or dropped for a stated reason.
+        """Send the reports that are due. True: all of them were delivered, or dropped for a stated reason.
 
-        Tries again with growing pauses until `timeout` seconds are over; 0 tries once. `now` also sends what still
-        waits for its random delay, which may tell an observer when the value was recorded: for tests and demos.
+        Retries with growing pauses for `timeout` seconds; 0 tries once. `now` also sends reports whose random delay is
+        not over. That may tell an observer when the value was recorded, so it is for tests and demos.
         """
         if self._worker is None:
             return self._runner.flush(timeout, hurry=now)
         return self._runner.flush_in_time(timeout, hurry=now)
 
     async def aflush(self, timeout: float = 10.0, *, now: bool = False) -> bool:
-        """`flush` from an event loop, which goes on meanwhile."""
+        """`flush` for an event loop, which keeps running meanwhile."""
         import asyncio
 
         return await asyncio.to_thread(self.flush, timeout, now=now)
 
     def close(self, timeout: float = 2.0) -> None:
-        """Stop recording, randomize what is due, and let go of the file, in so many seconds.
+        """Stop recording, randomize the values that are due, and close the file, within `timeout` seconds.
 
-        With the background thread, what is due is also sent once more; what could not be is sent by the next start.
+        With the background thread, reports that are due are also sent once more. The next start sends the rest.
         """
         if self._closed:
             return
@@ -164,18 +165,16 @@ class Client(Forkable):
         self._gate.close()
         if waiting := len(self._intake.queue):
             self._counts.add(Kind.LOST, "closed", waiting)
-            self._counts.say(
-                "values were lost at the end, as there was no codebook for them or nothing could be written"
-            )
+            self._counts.say("values were lost on close: there was no codebook for them, or nothing could be written")
             self._intake.queue.clear()
         with self._counts.guarding():
             self._state.close(max(deadline - time.monotonic(), 0.0))
 
     def disable(self) -> bool:
-        """Switch off, for good: nothing is kept or sent from now on, and what was is deleted, except the ledger.
+        """Switch off for good: nothing is kept or sent from now on, and what was kept is deleted, except the ledger.
 
-        It holds for every client of this state directory, over restarts and upgrades, until `enable`. True: it is on
-        disk. False: that was not possible, and it holds for this client only.
+        This holds for every client of this state directory, across restarts and upgrades, until `enable`. True: it is
+        on disk. False: it could not be written, and holds for this client only.
         """
         written = self._optout.give()
         with self._counts.guarding():
@@ -183,8 +182,8 @@ class Client(Forkable):
         return written
 
     def enable(self) -> bool:
-        """Take `disable` back. This is no consent: `consent` and the environment must still say yes. Whether it is
-        switched on now."""
+        """Undo `disable`. This is not consent: `consent` and the environment must still say yes. False: it could not be
+        undone."""
         taken_back = self._optout.take_back()
         with self._counts.guarding():
             self._cycle.start()
@@ -192,8 +191,8 @@ class Client(Forkable):
         return taken_back
 
     def stats(self) -> dict[str, int]:
-        """Counters since this client was made: outcomes, verdicts by reason, refused bundles, own errors by type;
-        and the number of reports in the outbox."""
+        """Counters since this client was made: outcomes, verdicts by reason, refused bundles, errors of the SDK by
+        type. `outbox` is the number of reports in the outbox now."""
         counts = self._counts.snapshot()
         if not self._closed and self._state.exists():
             with self._counts.guarding():
@@ -201,15 +200,15 @@ class Client(Forkable):
         return counts
 
     def preview(self) -> Preview:
-        """Exactly what will be sent, when, and why nobody can tell from it what was recorded."""
-        from hubbub_client._display.preview import preview_of  # loaded with the parts
+        """Exactly what will be sent, when, and why it does not show what was recorded."""
+        from hubbub_client._display.preview import preview_of  # already loaded, by `assemble`
 
         taking_part = not self._closing and self._gate.is_given()
         return preview_of(self._state, self._cycle.codebooks.in_force, taking_part=taking_part)
 
     def ledger(self) -> Account:
         """What was spent, on what, and what is left."""
-        from hubbub_client._budget.account import account_of  # loaded with the parts
+        from hubbub_client._budget.account import account_of  # already loaded, by `assemble`
 
         return account_of(self._state, self._limits, self._clock())
 
@@ -222,8 +221,8 @@ class Client(Forkable):
     # -- recording ------------------------------------------------------------------------------
 
     def _record(self, name: str, value: object, now: float) -> Outcome:
-        """Nothing here may show outside: no thread is woken, no period pinned, no coin drawn, and consent is asked for
-        but not acted on. The next cycle does what is to be done about it."""
+        """Nothing here may be visible from outside: it wakes no thread, pins no period and draws no coin. It asks for
+        consent, but leaves it to the next cycle to act on the answer."""
         if self._closing or not self._gate.may_record():
             return Outcome.DISABLED
         if not isfinite(now):
@@ -233,7 +232,7 @@ class Client(Forkable):
         codebooks = self._cycle.codebooks.in_force
         outcome = self._intake.take(codebooks, name, value, now)
         if len(self._intake.queue):
-            if not self._gate.may_record():  # withdrawn, and the queue emptied, while this value was on its way there
+            if not self._gate.may_record():  # consent was withdrawn while this value was on its way there
                 return Outcome.DISABLED
             if codebooks is not None:
                 self._intake.empty_a_few(codebooks, now, self._gate.may_record)
@@ -242,7 +241,7 @@ class Client(Forkable):
     # -- threads and forks --------------------------------------------------------------------------------
 
     def _wake(self) -> None:
-        """Let the worker begin, if there is one. Only the start of a client and `enable` do this, never `record`."""
+        """Wake the worker, if there is one. The start of a client, a fork and `enable` do this, never `record`."""
         if self._worker is not None and not self._closing:
             self._worker.wake(_SOON)
 
@@ -255,4 +254,4 @@ class Client(Forkable):
                 runs = self._worker.is_running
                 self._worker.forget()
                 if runs:
-                    self._wake()  # the parent may end: a child that records nothing must still be heard of
+                    self._wake()  # the parent may exit, and a child must report even if it records nothing

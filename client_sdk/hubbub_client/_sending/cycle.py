@@ -39,9 +39,9 @@ __all__ = ["TICK", "Cycle"]
 TICK = 30.0
 """Seconds after which the worker looks at consent and at what was recorded, even if nothing else is due."""
 _SHORTEST_SLEEP = 0.5
-"""Seconds, where something is overdue and could not be done."""
+"""Seconds until the next cycle if something is overdue that could not be done."""
 _SHORT_LOG, _LONG_LOG = 8, 1_000
-"""Pages. A log longer than this is emptied at the start, and by the next cycle."""
+"""Pages. A log longer than the first is emptied when a client starts; longer than the second, by the next cycle."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Cycle:
     clock: Callable[[], float]
     tick: float = TICK
     cannot_keep: bool = False
-    """Whether nothing could be written when this client began: then nothing may be recorded."""
+    """Whether the state file could not be written at the start: then nothing may be recorded."""
     _started: bool = False
     _unclean: bool = False
     """Whether the log may still hold true values that were deleted."""
@@ -70,7 +70,7 @@ class Cycle:
     # -- the start ------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Read what is kept, as soon as there is consent. Does nothing the second time."""
+        """Read the kept state, as soon as there is consent. Once that is done, further calls do nothing."""
         if self._started:
             return
         try:
@@ -86,20 +86,20 @@ class Cycle:
         cached = self.codebooks.load()
         for cool_down in self.cool_downs.values():
             cool_down.resume()
-        with self.counts.guarding():  # as in a cycle: what there is to delete depends on what was recorded
+        with self.counts.guarding():  # as in a cycle, because what there is to delete depends on what was recorded
             self._sweep(now)
         if cached is not None and cached.bundle is not None:
             self.codebooks.pin(cached, now, fresh=self.codebooks.cache.is_fresh(cached.bundle, now))
         if self.state.log_pages() > _SHORT_LOG:
-            self.state.scrub()  # someone was killed, perhaps before this was done
+            self.state.scrub()  # a process was killed, perhaps before it emptied the log
         else:
-            with suppress(NoDurableState):  # whether it is called depends on what was recorded
+            with suppress(NoDurableState):  # must not fail the start: whether it runs depends on what was recorded
                 self.state.warm()
 
     # -- one cycle ------------------------------------------------------------------------------
 
     def run(self, transport: Transport) -> float:
-        """One cycle of the worker. Returns the seconds until the next one is worth while."""
+        """One cycle of the worker. Returns the seconds until the next one."""
         if not self.gate.may_send():
             return self.tick
         steady, occasional = (self.cool_downs[lane] for lane in Lane)
@@ -121,18 +121,17 @@ class Cycle:
         return self._until_next()
 
     def settle(self) -> None:
-        """One cycle without the network: what is due is randomized, and waits in the outbox."""
+        """One cycle without the network: values that are due are randomized and wait in the outbox."""
         self.settle_steady()
         self.settle_occasional()
 
     def flush(
         self, transport: Transport, deadline: float, *, hurry: bool, aside: Callable[[float], None] | None = None
     ) -> bool:
-        """Cycle after cycle, with growing pauses, until nothing that is due is left or the time is over. The steady
-        lane comes first, so that the other one has no part in it. While the occasional lane waits, it sleeps
-        `aside`."""
+        """Run cycles, with growing pauses, until no due report is left or the time is over. The steady lane comes
+        first, so that the occasional one cannot affect it. While the occasional lane waits, it sleeps `aside`."""
         steady = self._insist(transport, deadline, Lane.STEADY, self.pace.sleep, hurry=hurry)
-        self.settle_occasional()  # true values do not wait until the service may be asked again
+        self.settle_occasional()  # true values must not wait until the service may be asked again
         occasional = self._insist(transport, deadline, Lane.OCCASIONAL, aside or self.pace.sleep, hurry=hurry)
         return steady and occasional
 
@@ -159,9 +158,9 @@ class Cycle:
     # -- the steady lane ------------------------------------------------------------------------
 
     def send_steady(self, transport: Transport, *, hurry: bool = False, spread: bool = False) -> bool:
-        """Refresh, settle and send everything but the occasional lane: whether nothing that is due is left.
+        """Refresh, settle and send everything but the occasional lane. True: no due report is left.
 
-        What is only done where something was recorded is guarded: if it fails, the rest goes on.
+        Steps that only happen where something was recorded are guarded: if one fails, the rest goes on.
         """
         self._sweep_guarded()
         refreshed = self.codebooks.refresh(transport, self.clock(), spread=spread)
@@ -170,14 +169,14 @@ class Cycle:
         return pinned is not None and self._send(transport, pinned, Lane.STEADY, hurry=hurry) and complete
 
     def settle_steady(self) -> None:
-        """The same without the network: nothing is refreshed, and nothing sent."""
+        """The same without the network: nothing is refreshed or sent."""
         self._sweep_guarded()
         self._pin_and_settle(self.codebooks.held(self.clock()))
 
     def _pin_and_settle(self, refreshed: Refreshed) -> tuple[CodebooksInForce | None, bool]:
-        """What to send by, if anything may be, and whether no pin is missing."""
+        """The codebooks to send by (None: nothing may be sent), and whether no pin is missing."""
         now = self.clock()
-        if not self.gate.may_send() or not self.gate.is_on_file():  # it may have been a long wait
+        if not self.gate.may_send() or not self.gate.is_on_file():  # the refresh may have taken long
             return None, False
         if self.codebooks.in_force is not None:
             with self.counts.guarding():
@@ -191,22 +190,22 @@ class Cycle:
     # -- the occasional lane --------------------------------------------------------------------
 
     def send_occasional(self, transport: Transport, *, hurry: bool = False) -> bool:
-        """Settle and send what metrics without `missing` have to say, after the steady lane: whether nothing is
+        """Settle and send the reports of metrics without `missing`, after the steady lane. True: none that is due is
         left."""
         settled = self.settle_occasional()
         return settled is not None and self._send(transport, settled, Lane.OCCASIONAL, hurry=hurry)
 
     def settle_occasional(self) -> CodebooksInForce | None:
-        """The same without sending. Returns what to send by; None: nothing may be sent."""
+        """The same without sending. Returns the codebooks to send by; None: nothing may be sent."""
         now, codebooks = self.clock(), self.codebooks.in_force
         if codebooks is None or not self.codebooks.may_send(now) or not self.gate.may_send():
             return None
         try:
             self._settle(codebooks, Lane.OCCASIONAL, now)
-        except WitnessBehind:  # for as long as another process needs to write one small file, or until the next cycle
+        except WitnessBehind:  # not for long: another process is writing the witness, or the next cycle does
             return None
         if self._unclean or self.state.log_pages() > _LONG_LOG:
-            self._unclean = not self.state.scrub()  # true values are gone from the log, too
+            self._unclean = not self.state.scrub()  # so that true values are gone from the log, too
         return codebooks
 
     # -- steps of both --------------------------------------------------------------------------
@@ -228,7 +227,7 @@ class Cycle:
         self.counts.update(self.dispatch.drop_hopeless(codebooks, lane))
 
     def _send(self, transport: Transport, codebooks: CodebooksInForce, lane: Lane, *, hurry: bool) -> bool:
-        """Whether nothing that is due is left in the lane."""
+        """Whether no due report is left in the lane."""
         now = self.clock()
         if not self.codebooks.may_send(now):
             return False
@@ -248,14 +247,14 @@ class Cycle:
     # -- when -----------------------------------------------------------------------------------
 
     def _until_asked(self, lane: Lane) -> float:
-        """Seconds for which the service asked to be left alone. Asked of the steady lane, it holds for both."""
+        """Seconds left of the pause that the service asked for. A pause asked of the steady lane holds for both."""
         return max(self.cool_downs[one].until_asked() for one in {Lane.STEADY, lane})
 
     def _until_next(self) -> float:
         """Seconds until the next steady report is due, the period ends, the bundle is stale, or it is time to try
         again.
 
-        The occasional lane goes along with the next cycle: it makes none of its own.
+        The occasional lane goes along with the next cycle and never causes one.
         """
         now = self.clock()
         waits = [self.tick]

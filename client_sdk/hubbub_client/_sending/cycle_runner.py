@@ -1,4 +1,4 @@
-"""Who runs a cycle, and for how long: `flush`, the worker, and `close`. One at a time."""
+"""Runs of the cycle, for `flush`, the worker and `close`: one at a time, each within a time limit."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["CycleRunner", "in_time"]
 
 _A_TRY = 1.0
-"""Seconds that a flush with timeout 0 has for its one try, and the last cycle before a client is closed."""
+"""Seconds for the one try of a flush with timeout 0, and for the last cycle before a client is closed."""
 _A_CYCLE = 60.0
-"""Seconds that one cycle of the worker may take in all; and until the next one when something went wrong inside."""
+"""Seconds that one cycle of the worker may take. Also the pause before the next one after an internal error."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class CycleRunner:
     busy: threading.Lock = field(default_factory=threading.Lock)
 
     def flush(self, timeout: float, *, hurry: bool) -> bool:
-        """Insist, for `timeout` seconds."""
+        """Retry for `timeout` seconds."""
         deadline, busy = self.pace.monotonic() + timeout, self.busy
         if not busy.acquire(timeout=max(timeout, _A_TRY)):
             return False  # the worker, or another flush, is in the middle of a request
@@ -64,7 +64,7 @@ class CycleRunner:
             busy.acquire()
 
     def flush_in_time(self, timeout: float, *, hurry: bool) -> bool:
-        """The same, and never longer, even if a transport or a disk hangs."""
+        """Like `flush`, but never longer, even if a transport or a disk hangs."""
 
         def work() -> bool:
             return self.flush(timeout, hurry=hurry)
@@ -72,7 +72,7 @@ class CycleRunner:
         return in_time(work, max(timeout, _A_TRY), work if self.route.is_bounded else None)
 
     def work(self) -> float:
-        """The worker's cycle. Returns the seconds until the next."""
+        """One cycle of the worker. Returns the seconds until the next."""
         with self.busy, self.counts.guarding():
             load()
             self.cycle.start()
@@ -81,14 +81,14 @@ class CycleRunner:
         return _A_CYCLE
 
     def finish(self, timeout: float) -> None:
-        """The last cycle, within `timeout` seconds: randomize what is due, and send it."""
+        """The last cycle, within `timeout` seconds: randomize the values that are due, and send the reports."""
         deadline = time.monotonic() + timeout
         here = partial(self._last_cycle, timeout - _A_TRY) if self.route.is_bounded else None
         if not in_time(partial(self._last_cycle, timeout), timeout, here):
             self.settle(max(deadline - time.monotonic(), 0.0))
 
     def settle(self, timeout: float) -> None:
-        """Randomize what is due within `timeout` seconds, and send nothing."""
+        """Randomize the values that are due, within `timeout` seconds. Sends nothing."""
         busy = self.busy
         if not busy.acquire(timeout=timeout):
             return
@@ -103,7 +103,7 @@ class CycleRunner:
             busy.release()
 
     def _last_cycle(self, within: float) -> bool:
-        """A cycle like the worker's. False: another one is not over in time."""
+        """A cycle like the worker's. False: another cycle did not end in time."""
         busy = self.busy
         if not busy.acquire(timeout=max(within, 0.0)):
             return False
@@ -118,20 +118,20 @@ class CycleRunner:
         return True
 
     def forked(self) -> None:
-        """In a child: the thread that was busy did not come along."""
+        """In a child: the thread that held the lock does not exist here."""
         self.busy = threading.Lock()
 
     @contextmanager
     def _transport(self, deadline: float) -> Iterator[Transport]:
-        """For one cycle. It asks for consent before each request."""
+        """The transport of one cycle. It asks for consent before each request."""
         # A flush with timeout 0 still tries once.
         with self.route.open(max(deadline, self.pace.monotonic() + _A_TRY), self.pace.monotonic) as transport:
             yield ConsentingTransport(transport, self.cycle.gate)
 
 
 def in_time(work: Callable[[], bool], timeout: float, here: Callable[[], bool] | None) -> bool:
-    """What `work` returns, or False when that takes too long. Where no thread can be started any more, as the
-    interpreter is ending: what `here` returns, if it is given."""
+    """The result of `work`, or False if it takes too long. If no thread can be started, because the interpreter is
+    exiting, `here` runs in this thread instead, if it is given."""
     results: list[bool] = []
     thread = threading.Thread(target=lambda: results.append(work()), name="hubbub-flush", daemon=True)
     try:

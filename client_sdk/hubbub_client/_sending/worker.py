@@ -1,4 +1,4 @@
-"""The background thread: when a pass over the outbox begins, and that no thread outlives its welcome."""
+"""The background thread of a client: it starts each cycle when it is due, and ends when it is told to."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from math import inf
 __all__ = ["Worker"]
 
 _SHORTEST_WISH = 0.1
-"""Seconds. A pass that wants the next one at once gets it after these: no mistake of its makes a host spin."""
+"""Seconds. The shortest pause between two cycles, so that a bug cannot make the host spin."""
 
 
 class Worker:
-    """The one background thread of a client: a daemon, started by wake(), made again after a fork.
+    """The one background thread of a client: a daemon, started by wake(), also after a fork.
 
-    `work` does one pass, never raises, and returns the seconds after which it wants to be called again; `inf` for
-    not until it is woken. Passes never overlap, and wakes that come before the next pass are one wake.
+    `work` runs one cycle, never raises, and returns the seconds after which it wants to be called again; `inf` means
+    only when it is woken. Cycles never overlap. All wakes before the next cycle count as one.
     """
 
     def __init__(self, work: Callable[[], float], *, name: str = "hubbub-sender") -> None:
@@ -26,12 +26,12 @@ class Worker:
         self.forget()
 
     def wake(self, within: float = 0.0) -> None:
-        """Let the next pass begin within so many seconds. Never blocks; starts the thread if there is none.
+        """Let the next cycle begin within this many seconds. Never blocks; starts the thread if there is none.
 
-        Where no thread can be started (the interpreter is ending, the system has no more), nothing happens: what
-        waits is sent by whoever flushes, or by the next start of the app.
+        If no thread can be started (the interpreter is exiting, or the system has none left), nothing happens: the
+        next `flush`, or the next start of the app, sends the reports.
         """
-        if sys.is_finalizing():  # the thread is gone, perhaps with the lock in its hands
+        if sys.is_finalizing():  # the thread is gone, and may have held the lock
             return
         with self._changed:
             self._stopping = False
@@ -45,9 +45,9 @@ class Worker:
         return self._thread is not None
 
     def stop(self, timeout: float) -> bool:
-        """Ask the thread to end and wait at most so long: True if there is none any more. A later wake() is obeyed.
+        """Ask the thread to end, and wait at most `timeout` seconds. True: it has ended. A later wake() still works.
 
-        A pass under way is not interrupted. As the thread is a daemon, one that hangs holds up no exit.
+        A running cycle is not interrupted. The thread is a daemon, so one that hangs does not delay the exit.
         """
         if sys.is_finalizing():
             return self._thread is None
@@ -62,8 +62,8 @@ class Worker:
         return not thread.is_alive()
 
     def forget(self) -> None:
-        """In a forked child: the thread did not come along, and who held its lock is not there to release it."""
-        # Re-entrant, as a signal handler or a finalizer may record a value in the middle of a wake.
+        """In a forked child: neither the thread exists here, nor the one that may have held the lock."""
+        # Re-entrant, as a signal handler or a finalizer may call wake() in the middle of another wake().
         self._changed = threading.Condition(threading.RLock())
         self._thread: threading.Thread | None = None
         self._stopping = False
@@ -71,7 +71,7 @@ class Worker:
 
     def _start(self) -> None:
         thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-        if self._thread is not None:  # a signal handler was faster, while this one was made
+        if self._thread is not None:  # a signal handler started one while this one was made
             return
         self._thread = thread
         try:
@@ -93,11 +93,11 @@ class Worker:
                     self._plan(max(_SHORTEST_WISH, wanted))
         finally:
             with self._changed:
-                if self._thread is threading.current_thread():  # not the one that a wake has started meanwhile
+                if self._thread is threading.current_thread():  # a wake may have started another one meanwhile
                     self._thread = None
 
     def _its_turn(self) -> bool:
-        """Wait for the next pass. False: there is none, as the thread is to end."""
+        """Wait for the next cycle. False: the thread is to end."""
         with self._changed:
             while not self._stopping:
                 left = self._due - time.monotonic()

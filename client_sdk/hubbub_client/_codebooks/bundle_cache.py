@@ -1,4 +1,4 @@
-"""Where the bundle comes from: fetched, verified, kept with what is needed to recognise an older one."""
+"""The bundle cache: fetches, verifies and keeps the newest bundle, and what it takes to recognise an older one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["BundleCache", "fetch_bundle", "trust_anchors"]
 BUNDLE_PATH = "/v1/bundle"
 _BEGINNING_OF_TIME = 0.0
 _LONGEST_SPREAD = 120_000
-"""Milliseconds by which devices that fetched at the same moment spread."""
+"""Milliseconds over which devices that fetched at the same moment spread their next fetch."""
 
 
 def trust_anchors(trust: str | Sequence[str] | None, address: str) -> tuple[str, ...]:
@@ -36,13 +36,13 @@ def trust_anchors(trust: str | Sequence[str] | None, address: str) -> tuple[str,
     if not anchors and not is_loopback(address):
         raise InvalidParameter(
             f'trust is needed for {address}: pass trust="ed25519:...", the line that the aggregator shows. '
-            "Only for an address on this machine may it be left out"
+            "It may be left out only for an address on this machine"
         )
     return anchors
 
 
 def signer_of(raw: bytes) -> str:
-    """Who claims to have signed a bundle. Nothing is proved by it: `verify` does that."""
+    """The signer that a bundle claims. This proves nothing; `verify` does."""
     try:
         return raw.split(b"\n", 2)[1].split(b" ")[0].decode("ascii")
     except (IndexError, UnicodeDecodeError) as error:
@@ -50,10 +50,10 @@ def signer_of(raw: bytes) -> str:
 
 
 def fetch_bundle(transport: Transport, kept: bytes | None = None) -> bytes | None:
-    """The bundle as it is served; None when it is still the one that is kept.
+    """The bundle as it is served; None if it is still the kept one.
 
-    The tag is made from the bundle's own bytes, never taken from the service: one that is echoed could be a name
-    given to this device, to know it again from another address.
+    The tag is made from the bundle's own bytes, never taken from the service. A tag that is echoed back could be a
+    name that the service gave this device, to recognise it at another address.
     """
     headers = {} if kept is None else {"if-none-match": f'"{sha256(kept).hexdigest()}"'}
     status, answered, raw = transport.request("GET", BUNDLE_PATH, headers, b"")
@@ -71,7 +71,7 @@ class BundleCache:
         self._state, self._anchors, self._coins = state, anchors, coins
 
     def cached(self) -> Bundle | None:
-        """What is kept, verified again as the trust anchors may have changed. It may be past its expiry."""
+        """The kept bundle, verified again because the trust anchors may have changed. It may have expired."""
         with self._state.reading() as connection:
             facts, raw = _facts(connection), _long_fact(connection, "bundle")
         if raw is None:
@@ -80,7 +80,7 @@ class BundleCache:
         return self._verified(raw, facts, _BEGINNING_OF_TIME)
 
     def package(self, codebook: Codebook) -> None:
-        """Keep the codebook that came with the app, for whoever inspects the file. It pins nothing."""
+        """Keep the codebook that came with the app, so that `inspect` can show it. It pins nothing."""
         raw = codebook.to_bytes()
         with self._state.reading() as connection:
             if _long_fact(connection, "packaged") == raw:
@@ -89,28 +89,28 @@ class BundleCache:
             _keep(connection, packaged=raw)
 
     def refresh_at(self, bundle: Bundle) -> float:
-        """When the worker asks for a newer one: devices that fetched together come back spread out.
+        """When the worker asks for a newer bundle: devices that fetched together come back spread out.
 
-        Drawn once for each fetch. A pass that is made for another reason does not fetch earlier, so when a device
-        fetches does not tell what else it does.
+        The spread is drawn once per fetch. A cycle that runs for another reason does not fetch earlier, so the time of
+        a fetch does not tell what else the device does.
         """
         with self._state.reading() as connection:
             facts = _facts(connection)
         return float(facts.get("fetched_at", 0.0)) + bundle.body.max_age + float(facts.get("spread", 0.0))
 
     def is_fresh(self, bundle: Bundle, now: float, *, spread: bool = False) -> bool:
-        """Whether there is no need to ask for a newer one; with `spread`, by the worker's time."""
+        """Whether there is no need to ask for a newer bundle yet; with `spread`, not before `refresh_at`."""
         with self._state.reading() as connection:
             facts = _facts(connection)
         fetched_at = facts.get("fetched_at", 0.0)
         stale_at = self.refresh_at(bundle) if spread else fetched_at + bundle.body.max_age
-        # A time of fetching in the future means that the clock was set back; another digest, that another
-        # process has fetched a newer one: ask in both cases.
+        # A fetch time in the future means that the clock was set back; another digest means that another process
+        # has fetched a newer bundle. Ask in both cases.
         fresh = facts.get("digest") == bundle.digest and fetched_at <= now < stale_at
         return fresh and now < bundle.body.expires
 
     def fetch(self, transport: Transport, current: Bundle | None, now: float) -> Bundle:
-        """Ask for the bundle and keep it. CannotReach, or the BundleError that says why it is refused."""
+        """Fetch the bundle and keep it. Raises CannotReach, or the BundleError that says why it is refused."""
         usable = current if current is not None and now < current.body.expires else None
         with self._state.reading() as connection:
             facts = _facts(connection)
@@ -123,17 +123,17 @@ class BundleCache:
             return usable
         raw = raw or b""
         while True:
-            bundle = self._verified(raw, facts, now)  # long, so before anyone has to wait
+            bundle = self._verified(raw, facts, now)  # slow, so outside the transaction
             with self._state.transaction() as connection:
                 judged_by, facts = facts, _facts(connection)
                 if all(facts.get(name) == judged_by.get(name) for name in ("sequence", "digest", "pin")):
                     _keep(connection, bundle=raw, fetched_at=now, sequence=bundle.body.sequence)
                     _keep(connection, digest=bundle.digest, pin=bundle.signer, spread=self._spread(bundle, now))
                     return bundle
-            # Another process has accepted a bundle meanwhile: this one is judged again, by that.
+            # Another process has accepted a bundle meanwhile: judge this one again, against that one.
 
     def _spread(self, bundle: Bundle, now: float) -> float:
-        """Seconds, far fewer than the grace: what ended must not be settled too late to be sent."""
+        """Seconds, far fewer than the grace: an ended period must not be settled too late to be sent."""
         graces = [metric.grace for codebook in bundle.body.codebooks for metric in codebook.metrics]
         most = min([_LONGEST_SPREAD, *(250 * grace for grace in graces)])
         return self._coins.of("refresh", "", int(now)).below(most + 1) / 1000
@@ -147,7 +147,7 @@ class BundleCache:
 
 
 def _facts(connection: sqlite3.Connection) -> dict[str, Any]:
-    """All but the long ones: they may have megabytes, and passes are many."""
+    """All facts but the long ones, which may have megabytes: every cycle reads these."""
     return dict(connection.execute("SELECT name, value FROM facts WHERE name NOT IN ('bundle', 'packaged')"))
 
 
@@ -163,6 +163,6 @@ def _keep(connection: sqlite3.Connection, **facts: object) -> None:
 def _seen(facts: dict[str, Any]) -> Seen | None:
     if "sequence" not in facts:
         return None
-    if "digest" not in facts:  # lost with a damaged file: the bundle of that number is taken, and none before it
+    if "digest" not in facts:  # lost with a damaged file: the bundle of that number is accepted, an older one is not
         return Seen(facts["sequence"] - 1, b"")
     return Seen(facts["sequence"], facts["digest"])

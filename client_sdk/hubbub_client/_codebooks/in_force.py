@@ -1,4 +1,4 @@
-"""The codebooks as a device uses them: which metric means what in which period, rebuilt and checked on the device."""
+"""The codebooks in force: which metric means what in which period, rebuilt and checked on the device."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["PERIODS_TO_CATCH_UP", "CodebooksInForce", "Page", "Pin", "Span", "is_expired", "packaged", "span_of"]
 
 PERIODS_TO_CATCH_UP = 64
-"""Ended periods that a device still reports, whether anything was recorded in them or not: else it could be seen."""
+"""Ended periods that a device still reports, whether or not anything was recorded in them, as that could be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Page:
 
     first_period: int
     codebook: Codebook | None
-    """None: this device cannot read it, or it claims what does not hold. It still ends the one before it."""
+    """None: this device cannot read it, or a claim in it does not hold. The page still ends the one before it."""
     refusal: str | None = None
-    """Why this device's own limits do not let it be used."""
+    """Why this device's own limits do not allow it."""
 
     @property
     def usable(self) -> bool:
@@ -47,7 +47,7 @@ class Page:
 
 
 class Span(NamedTuple):
-    """What a period is on disk, whatever calendar counts it."""
+    """A period as it is stored: without the calendar that counts it."""
 
     start: int
     end: int
@@ -59,7 +59,7 @@ def span_of(period: Period) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What this device settled on for one period, for good: see `period_codebook_pins`."""
+    """The page and key that this device has fixed for one period, for good: see `period_codebook_pins`."""
 
     page: Page
     closes_at: int
@@ -70,18 +70,18 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class CodebooksInForce:
-    """Codebooks in force: of a verified bundle, or the one that came with the app until there is a bundle."""
+    """The codebooks of a verified bundle, or the one that came with the app until there is a bundle."""
 
     bundle: Bundle | None
     pages: tuple[Page, ...]
     pins: Mapping[Span, Pin] = field(default_factory=dict)
-    """What this device settled on, period by period."""
+    """The pins of this device, by period."""
 
     @classmethod
     def read(cls, bundle: Bundle, limits: Limits | None) -> CodebooksInForce:
         pages: list[Page] = []
         for bundled in bundle.body.codebooks:
-            imported("hubbub.codebook")  # with all mechanisms: not before there is something to read
+            imported("hubbub.codebook")  # loads all mechanisms, so only once there is something to read
             from hubbub.codebook import Codebook
 
             with no_fork():
@@ -95,7 +95,7 @@ class CodebooksInForce:
 
     @classmethod
     def before_any_bundle(cls, codebook: Codebook, limits: Limits) -> CodebooksInForce:
-        """Values are recorded by it, and nothing is sent."""
+        """The codebook that came with the app: values are recorded by it, and nothing is sent."""
         return cls(None, (Page(0, codebook, limits.refusal(codebook)),))
 
     @property
@@ -120,15 +120,15 @@ class CodebooksInForce:
         return next((metric.calendar for codebook in self.body.codebooks for metric in codebook.metrics), None)
 
     def newest_page(self, period: int) -> Page | None:
-        """The page of this period, as the newest bundle has it."""
+        """The page of this period in the newest bundle."""
         return next((page for page in reversed(self.pages) if page.first_period <= period), None)
 
     def pin(self, period: Period) -> Pin | None:
-        """What this device settled on for this period; None: nothing yet."""
+        """The pin of this period; None if there is none yet."""
         return self.pins.get(span_of(period))
 
     def open_periods(self, now: float) -> Iterator[Period]:
-        """The current period, and those that have ended and still take reports, newest first, as far back as a device
+        """The current period, then those that have ended and still take reports, newest first, as far back as a device
         catches up."""
         if self.calendar is None:
             return
@@ -137,7 +137,7 @@ class CodebooksInForce:
         for index in range(current, max(current - 1 - PERIODS_TO_CATCH_UP, -1), -1):
             period, page = self.calendar.period(index), self.newest_page(index)
             if now >= period.closes_at(longest):
-                return  # all older ones closed earlier still
+                return  # all older ones closed even earlier
             if (
                 page is not None
                 and page.codebook is not None

@@ -1,12 +1,11 @@
-"""One page per period: the codebook and key that a device settled on at its first look at a period, and its decisions.
+"""Pins: the codebook page, key and decisions that a device fixes at its first look at a period.
 
-A pin is made by a pass (at the start, by the timer, by `flush`), never by `record`, and never changes. By it alone
-recorded and missing values are settled, so that an edit of the codebook, whenever this device hears of it, cannot
-send what was recorded under one id and `missing` under another. With the pin every metric of the page is decided and
-charged, recorded or not: nothing that is recorded later can use up the budget of another metric.
+A cycle makes the pin (at the start, by the timer, by `flush`), never `record`, and it never changes. Recorded and
+missing values are settled by it alone. So an edit of the codebook, whenever this device hears of it, cannot make the
+device send what was recorded under one id and `missing` under another. With the pin, every metric of the page is
+decided and charged, recorded or not: nothing that is recorded later can use up the budget of another metric.
 
-Only a bundle that is fresh makes pins. A device that was away takes the page that is in force now, and not the one it
-remembers.
+Only a fresh bundle makes pins. A device that was away takes the page that is in force now, not the one it remembers.
 """
 
 from __future__ import annotations
@@ -34,9 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["Pins", "read_pins"]
 
 _TYPES = (int, int, bytes, int, int | None, bytes | None)
-"""Of a pin, column by column."""
+"""The types of a pin's columns."""
 _KEPT = 7 * DAY
-"""Seconds for which a pin outlives its period: a clock that is set back finds the same page again."""
+"""Seconds that a pin is kept once its period takes no more reports, so that a clock that is set back finds the same
+page again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,13 @@ class Pins:
     coins: Coins
 
     def pin(self, codebooks: CodebooksInForce, now: float, *, fresh: bool) -> tuple[CodebooksInForce, bool]:
-        """The codebooks with all pins that there are, and whether none is missing. A `fresh` bundle makes those that
-        are."""
+        """The codebooks with their pins, and whether none is missing. A `fresh` bundle makes the missing ones."""
         with self.state.reading() as connection:
             codebooks = replace(codebooks, pins=read_pins(connection, codebooks, self.limits))
             enabled = enabled_since(connection)
         if enabled is None or now >= codebooks.expires:
             return codebooks, False
-        since = min(enabled, now)  # a clock that was ahead when consent was given does not keep out the current period
+        since = min(enabled, now)  # a clock that was ahead when consent was given must not exclude the current period
         periods = [period for period in codebooks.open_periods(now) if since < period.end]
         self.state.vouch(Lane.STEADY.value)
         if self.are_made(codebooks, periods) or not fresh:
@@ -66,14 +65,13 @@ class Pins:
                 self.state.check(connection, Lane.STEADY.value)
                 self.make(connection, codebooks, periods, now)
             codebooks = replace(codebooks, pins=read_pins(connection, codebooks, self.limits))
-        self.state.vouch(Lane.STEADY.value)  # at once, and not when something is recorded
+        self.state.vouch(Lane.STEADY.value)  # now, and not when something is recorded
         return codebooks, self.are_made(codebooks, periods)
 
     def make(
         self, connection: sqlite3.Connection, codebooks: CodebooksInForce, periods: list[Period], now: float
     ) -> None:
-        """Pin these periods, as far as they are not yet and the page in force can be used; add keys to those pins that
-        have none."""
+        """Pin those of these periods that have no pin yet and whose page is usable. Add keys to pins that have none."""
         pinned = {Span(*row[:2]): row[2] for row in connection.execute("SELECT start, end, key FROM pins")}
         for period in periods:
             span, key = span_of(period), codebooks.body.key_for(period.index)
@@ -97,7 +95,7 @@ class Pins:
 
     @staticmethod
     def sweep(connection: sqlite3.Connection, now: float) -> None:
-        """Delete those that are long over, and pages that nobody needs."""
+        """Delete pins that are long over, and pages that no pin needs."""
         if connection.execute("DELETE FROM pins WHERE closes_at <= ?", (now - _KEPT,)).rowcount:
             connection.execute("DELETE FROM pages WHERE id NOT IN (SELECT page FROM pins)")
 
@@ -131,7 +129,7 @@ class Pins:
             ),
         )
         for metric in sorted(codebook.metrics, key=lambda metric: metric.name):
-            if not book.is_off(metric) and not is_expired(metric, period.start):
+            if not codebooks.is_off(metric) and not is_expired(metric, period.start):
                 wanted = in_share(metric, self.coins.of("share", metric.name, period.index))
                 self.ledger.decide(
                     connection, metric.name, period, metric.epsilon, rules.device_epsilon, now, in_share=wanted
@@ -139,8 +137,8 @@ class Pins:
 
 
 def read_pins(connection: sqlite3.Connection, codebooks: CodebooksInForce, limits: Limits) -> dict[Span, Pin]:
-    """All that are kept. Pages that the codebooks have are not parsed again. Torn if one cannot be read: no device
-    reports without it, whatever was recorded."""
+    """All kept pins. Pages that the codebooks hold already are not parsed again. Raises Torn if a pin cannot be read:
+    no device reports without it, whatever was recorded."""
     at_hand = [*codebooks.pages, *(pin.page for pin in codebooks.pins.values())]
     pages = {page.codebook.id: page for page in at_hand if page.codebook}
     found: dict[Span, Pin] = {}
@@ -160,9 +158,9 @@ def _page(connection: sqlite3.Connection, id_: bytes, limits: Limits) -> Page:
 
     row = connection.execute("SELECT document FROM pages WHERE id = ?", (id_,)).fetchone()
     if row is None or not isinstance(row[0], bytes):
-        raise Torn("a page is gone that a period is pinned to")
+        raise Torn("the page of a pin is gone")
     try:
         codebook = Codebook.received(row[0])
     except HubbubError:
-        return Page(0, None)  # of an SDK that knew more: its periods stay pinned, and are not reported
+        return Page(0, None)  # written by a newer SDK: its periods stay pinned, and are not reported
     return Page(0, codebook, limits.refusal(codebook))

@@ -30,11 +30,12 @@ class Refreshed:
     """The outcome of a refresh."""
 
     codebooks: CodebooksInForce | None
-    """What to send by. None: there is no bundle, or the shuffler serves one that is refused, so nothing is sent."""
+    """The codebooks to send by. None: there is no bundle, or the shuffler serves one that is refused, so nothing is
+    sent."""
     is_fresh: bool = False
-    """Whether the bundle is as new as one can ask for: only then are periods pinned by it."""
+    """Whether the bundle is as new as one can ask for. Only then does it pin periods."""
     retry_after: float = 0.0
-    """Seconds that the shuffler asks to be left alone."""
+    """Seconds that the shuffler asks the device to wait."""
 
 
 @dataclass
@@ -46,17 +47,18 @@ class Codebooks:
     limits: Limits
     counts: Counts
     shipped: Codebook | None
-    """The one that came with the app: values are recorded by it until there is a bundle."""
+    """The codebook that came with the app. Values are recorded by it until there is a bundle."""
     in_force: CodebooksInForce | None = None
     fetch_failed: bool = False
     """Whether the last attempt to get a bundle failed."""
     _refused: bool = False
     """Whether the last bundle that was served was refused."""
     _outdated: bool = False
-    """Whether a shuffler refused a key of the bundle: a newer one may say what became of it."""
+    """Whether a shuffler refused a key of the bundle: a newer bundle may say what became of it."""
 
     def load(self) -> CodebooksInForce | None:
-        """Begin with the cached bundle, or else with the codebook that came with the app. Returns the cached ones."""
+        """Start with the cached bundle, or without one, with the codebook that came with the app. Returns the codebooks
+        of the cached bundle."""
         if self.shipped is not None:
             self.cache.package(self.shipped)
         cached = self._cached()
@@ -65,14 +67,15 @@ class Codebooks:
         return cached
 
     def held(self, now: float) -> Refreshed:
-        """What this device has, without a request."""
+        """The codebooks that this device has, without a request."""
         current = self._current()
         if current is None or current.bundle is None or self._outdated:
             return Refreshed(current)
         return Refreshed(current, self.cache.is_fresh(current.bundle, now))
 
     def refresh(self, transport: Transport, now: float, *, spread: bool) -> Refreshed:
-        """What this device has, or a newer bundle when that is stale; with `spread`, by the worker's time."""
+        """The codebooks that this device has, or those of a newer bundle when they are stale. With `spread`, they are
+        stale later, at the worker's random time."""
         current = self._current()
         bundle = current.bundle if current is not None else None
         if bundle is not None and not self._outdated and self.cache.is_fresh(bundle, now, spread=spread):
@@ -93,7 +96,7 @@ class Codebooks:
         return Refreshed(current, is_fresh=True)
 
     def refetch(self, transport: Transport, now: float) -> Refreshed:
-        """Fetch, however fresh the bundle is: a shuffler refused one of its keys."""
+        """Fetch even if the bundle is fresh, because a shuffler refused one of its keys."""
         self._outdated = True
         return self.refresh(transport, now, spread=False)
 
@@ -103,7 +106,7 @@ class Codebooks:
         return self.in_force, complete
 
     def may_send(self, now: float) -> bool:
-        """Nothing is sent without a bundle, or by one that has expired, or after one that was refused."""
+        """Nothing is sent without a bundle, by an expired one, or after one was refused."""
         current = self.in_force
         return current is not None and current.bundle is not None and now < current.expires and not self._refused
 
@@ -130,7 +133,7 @@ class Codebooks:
                 self.counts.add(Kind.CODEBOOK, "unreadable")
             elif page.refusal is not None:
                 self.counts.add(Kind.CODEBOOK, page.refusal)
-                self.counts.say(f"a codebook is not used, as this device does not allow it: {page.refusal}")
+                self.counts.say(f"a codebook is not used because this device does not allow it: {page.refusal}")
             for name, error in page.codebook.refused.items() if page.codebook else ():
                 self.counts.add(Kind.CODEBOOK, "metric-refused")
                 self.counts.say(f"metric {name!r} is not collected: this SDK refuses it: {error.findings[0].problem}")

@@ -176,7 +176,7 @@ def _pending(metric: Metric | None, period: int, state: str, at: float) -> Pendi
 def _collected(codebooks: CodebooksInForce | None) -> tuple[CollectedMetric, ...]:
     if codebooks is None or not codebooks.pages:
         return ()
-    newest = codebooks.pages[-1].codecodebooks
+    newest = codebooks.pages[-1].codebook
     metrics = newest.metrics if newest else ()
     return tuple(
         CollectedMetric(

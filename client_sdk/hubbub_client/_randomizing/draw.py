@@ -1,4 +1,4 @@
-"""The one place where a value is randomized: (metric, reduced value) to payload and nonce."""
+"""The draw: the one place where a value is randomized, from a metric and a reduced value to payload and nonce."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Draw", "draw", "in_share"]
 
 
 class Draw(NamedTuple):
-    """A randomized value as it will travel, and the nonce by which it is counted once."""
+    """A randomized value as it will be sent, and the nonce by which it is counted only once."""
 
     payload: bytes
     nonce: bytes
@@ -24,7 +24,7 @@ class Draw(NamedTuple):
 def draw(metric: Metric, value: object, rng: Randomness, nonces: Randomness | None = None) -> Draw:
     """Randomize a recorded, reduced or declared value. Every call spends the metric's epsilon once more.
 
-    Reports travel in the order of their nonces, so a device draws these from a stream of their own.
+    Reports are sent in the order of their nonces, so a device draws nonces from a stream of their own.
     """
     report = metric.mechanism.randomize(metric.input_of(value), rng)
     return Draw(metric.mechanism.encode(report), (nonces or rng).bits(8 * NONCE_BYTES).to_bytes(NONCE_BYTES))

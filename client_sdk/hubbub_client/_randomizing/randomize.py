@@ -1,4 +1,4 @@
-"""From reduced values to reports: pinned once, randomized once, all of it on disk before anything is sent."""
+"""Randomization of reduced values, once per metric and period, by its pin; on disk before anything is sent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LOST = {
 
 
 class _Kept(NamedTuple):
-    """What was recorded under a metric's name in a period."""
+    """The reduced values that were recorded under a metric's name in a period."""
 
     reduce: str
     state: str
@@ -63,13 +63,14 @@ class Randomizer:
         self._state, self._ledger, self._rng, self._coins = state, ledger, rng, coins
 
     def settle(self, codebooks: CodebooksInForce, lane: Lane, now: float) -> Settled:
-        """Randomize what is due in a lane: what ended periods hold, and the declared `missing` where they hold nothing;
-        or else the first value of a metric that says it at once, and what no page knows is deleted.
+        """Randomize the values of a lane that are due, by the pinned pages alone.
 
-        By the pinned pages alone.
+        In the steady lane these are the values of ended periods, or the declared `missing` where a period holds none.
+        In the occasional lane they are the values of ended periods, and first values `at_once`; values that can never
+        be reported are deleted.
         """
         counts: Counter[Event] = Counter()
-        with self._state.reading() as connection:  # most passes end here, and hold up nobody who records
+        with self._state.reading() as connection:  # most cycles end here, and delay no record
             if not self._has_work(connection, codebooks, lane, now):
                 return Settled(counts)
         self._state.vouch(lane.value)
@@ -95,7 +96,7 @@ class Randomizer:
         return Settled(counts, len(settled))
 
     def _has_work(self, connection: sqlite3.Connection, codebooks: CodebooksInForce, lane: Lane, now: float) -> bool:
-        """Whether an ended period still owes what metrics with `missing` report; of the others, whether anything was
+        """In the steady lane, whether an ended period still owes reports; in the occasional one, whether anything was
         recorded."""
         if lane is Lane.OCCASIONAL:
             kept = _kept(connection)
@@ -107,8 +108,8 @@ class Randomizer:
     def _hopeless(
         self, connection: sqlite3.Connection, codebooks: CodebooksInForce, kept: Iterable[tuple[str, int]], now: float
     ) -> Iterator[tuple[tuple[str, int], str]]:
-        """What will not be reported, and why: its period is not pinned any more, its page lacks it, or it was decided
-        against."""
+        """Values that will not be reported, and why: the period has no pin and is too old to get one, the page lacks
+        the metric, or the decision is against it."""
         if codebooks.calendar is None:
             return
         oldest = codebooks.calendar.index_at(now) - PERIODS_TO_CATCH_UP
@@ -139,7 +140,7 @@ class Randomizer:
         now: float,
         counts: Counter[Event],
     ) -> list[tuple[str, int]]:
-        """What is due of one period in a lane, and which recorded values are done with."""
+        """Settle what is due of one period in a lane. Returns the recorded values that are done with."""
         done: list[tuple[str, int]] = []
         for metric in _in_order(pin, lane):
             here = metric.name, period.index
@@ -170,15 +171,16 @@ class Randomizer:
         now: float,
         counts: Counter[Event],
     ) -> str | None:
-        """Report what a period holds of one metric, or `missing` when it holds nothing; or say why not.
+        """Report the value of one metric and period, or `missing` if nothing was recorded. Returns why a recorded value
+        is not reported.
 
-        Nothing but the value depends on which of the two it is.
+        Only the value depends on whether something was recorded.
         """
         header = codebooks.body.metric(metric.id, period.index)
         if pin.page.codebook is None or not pin.page.usable:
             return "codebook-refused"
         if header is not None and not header.enabled:
-            return "metric-disabled"  # switched off since: that does not wait for a period
+            return "metric-disabled"  # switched off since, which takes effect at once
         if now >= pin.closes_at:
             return "period-closed"
         if metric.missing is not None and enabled >= period.end:
@@ -201,20 +203,21 @@ class Randomizer:
 
 
 def is_steady(metric: Metric) -> bool:
-    """Whether it reports in any case, recorded or not."""
+    """Whether the metric reports in every period, recorded or not."""
     return metric.missing is not None
 
 
 def at_once(metric: Metric) -> bool:
-    """Whether a value is due when it is recorded. With a `missing` it is not, or the time of sending would tell that
-    there was one."""
+    """Whether a value is due as soon as it is recorded. With a `missing` it is not, as the time of sending would tell
+    that there was a value."""
     return metric.reduce == "first" and metric.missing is None
 
 
 def _reduced(metric: Metric, found: _Kept) -> tuple[object, str | None]:
-    """The value that stands for all; `missing` and a reason when there is none.
+    """The value that stands for all recorded ones; `missing` and a reason if there is none.
 
-    It may have been recorded by another page, before this one was pinned: the name counts, and that the value fits.
+    They may have been recorded by another page, before this one was pinned. They count if the metric's name is the same
+    and the value fits.
     """
     try:
         if found.reduce != metric.reduce:
@@ -237,12 +240,12 @@ def _pinned(codebooks: CodebooksInForce, now: float) -> Iterator[tuple[Period, P
 
 
 def _oldest(codebooks: CodebooksInForce, now: float) -> int:
-    """When the oldest period began that has a pin and still takes reports."""
+    """The start of the oldest period that has a pin and still takes reports."""
     return min((period.start for period, _ in _pinned(codebooks, now)), default=int(now))
 
 
 def _owes(pin: Pin, period: Period, charged: Container[tuple[str, int, int]], now: float) -> bool:
-    """Whether a period has ended, and a metric with `missing` has not reported it."""
+    """Whether the period has ended, and a metric with `missing` has not reported it yet."""
     metrics = pin.page.codebook.metrics if pin.page.codebook and period.end <= now else ()
     return any(m.missing is not None and (m.name, period.start, period.end) in charged for m in metrics)
 
@@ -254,7 +257,7 @@ def _kept(connection: sqlite3.Connection) -> dict[tuple[str, int], _Kept]:
 
 
 def _lane_of(codebooks: CodebooksInForce, name: str, index: int) -> Lane | None:
-    """Where a recorded value goes out by the page of its period; None if that has no such metric."""
+    """The lane of a recorded value, by the page of its period; None if the page has no such metric."""
     pin = codebooks.pin(codebooks.calendar.period(index)) if codebooks.calendar else None
     page = codebooks.newest_page(index) if pin is None else pin.page
     metric = page.metric(name) if page else None

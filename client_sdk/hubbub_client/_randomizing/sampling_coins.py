@@ -1,8 +1,8 @@
 """The coins that decide whether and when a device sends: one stream for each purpose, metric and period.
 
-What is recorded must not show in who reports, when, or in what order. So none of these coins comes out of a stream that
-recording, reducing or randomizing draws from. With the operating system's generator this is so by itself; a test that
-gives two devices the same coins needs it to see that nothing else tells them apart.
+What is recorded must not show in which devices report, when, or in what order. So none of these coins comes from a
+stream that recording, reducing or randomizing draws from. The operating system's generator ensures that by itself. A
+test that gives two devices the same coins needs separate streams, to show that nothing else tells the devices apart.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Purpose: TypeAlias = Literal["share", "delay", "nonce", "refresh", "retry"]
 
 
 class Coins(Protocol):
-    """Where these coins come from."""
+    """The source of these coins."""
 
     def of(self, purpose: Purpose, subject: str, number: int) -> Randomness:
         """The stream of one purpose, for one metric and period; or for one lane and attempt."""
@@ -25,14 +25,14 @@ class Coins(Protocol):
 
 
 class SystemCoins:
-    """What ships: the operating system's generator, which nothing that is drawn from it can shift."""
+    """The operating system's generator, which every shipped client uses. No draw from it shifts another."""
 
     def of(self, purpose: Purpose, subject: str, number: int) -> Randomness:  # noqa: ARG002  all streams are alike
         return SystemRandomness()
 
 
 class OneStream:
-    """Everything out of the one generator that a test passes in."""
+    """All coins from the one generator that a test passes in."""
 
     def __init__(self, rng: Randomness) -> None:
         self._rng = rng

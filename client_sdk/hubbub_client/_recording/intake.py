@@ -157,7 +157,7 @@ class Intake:
         metric = page.metric(name)
         if metric is None:
             self._unknown(page, name)
-        if book.is_off(metric):
+        if codebooks.is_off(metric):
             return Outcome.DISABLED
         return Outcome.EXPIRED if is_expired(metric, now) else (page.codebook, metric, period)
 

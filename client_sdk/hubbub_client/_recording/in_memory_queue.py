@@ -1,4 +1,4 @@
-"""Values that wait in memory: for a first codebook, or for a file that another thread or process is writing to."""
+"""A queue of values in memory, which wait for a first codebook, or for a file that another thread or process writes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["MOST_VALUES", "InMemoryQueue", "QueuedValue", "small_copy"]
 
 MOST_VALUES = 1_000
 _LONGEST_TEXT = 2_000
-"""Characters. No category and no name of a metric is as long, so what is cut off here is unknown either way."""
+"""Characters. No category or metric name is this long, so a text that is cut off here is unknown either way."""
 _MOST_ATTRIBUTES = 16
-"""Of a value that has several. No metric has as many."""
+"""Attributes of one value. No metric has this many."""
 _LONGEST_INTEGER = 1024
-"""Bits. What has more is no float, and so infinite to a metric."""
+"""Bits. A longer integer fits no float, and so is infinite to a metric."""
 
 
 Plain: TypeAlias = "Value | dict[str, bool | str | float]"
-"""As an app recorded it, one level deep; or as a metric keeps it."""
+"""A value as an app recorded it, one level deep; or as a metric keeps it."""
 
 
 class QueuedValue(NamedTuple):
@@ -33,7 +33,7 @@ class QueuedValue(NamedTuple):
     value: Plain
 
     def __repr__(self) -> str:
-        return f"QueuedValue(at={self.at}, name={self.name!r})"  # a value is shown nowhere
+        return f"QueuedValue(at={self.at}, name={self.name!r})"  # never shows a value
 
 
 class InMemoryQueue:
@@ -46,7 +46,7 @@ class InMemoryQueue:
         return len(self._values)
 
     def put(self, queued: QueuedValue) -> bool:
-        """False: no room."""
+        """False: there is no room."""
         if len(self._values) >= MOST_VALUES:
             return False
         self._values.append(QueuedValue(queued.at, queued.name[:_LONGEST_TEXT], queued.value))
@@ -59,7 +59,7 @@ class InMemoryQueue:
             return None
 
     def done(self, queued: QueuedValue) -> None:
-        """Take it away, unless a withdrawal has emptied the queue meanwhile."""
+        """Remove it from the front, unless a withdrawal of consent has cleared the queue meanwhile."""
         try:
             if self._values[0] is queued:
                 self._values.popleft()
@@ -70,14 +70,15 @@ class InMemoryQueue:
         self._values.clear()
 
     def forked(self) -> None:
-        """In a child: the parent records what was waiting."""
+        """In a child: start empty, as the parent records the values that were waiting."""
         self._values = deque()
 
 
 def small_copy(value: object) -> Plain | None:
-    """The same to any metric, in little memory, and the app can't change it any more; None: no metric takes it.
+    """A copy that every metric reads like the original, takes little memory, and the app can't change; None: no metric
+    takes the value.
 
-    One that has several attributes is copied whole or not at all: with a part left out it would be another value.
+    A value with several attributes is copied whole or not at all: with a part left out it would be another value.
     """
     if isinstance(value, Mapping):
         if len(value) > _MOST_ATTRIBUTES or not all(
@@ -93,7 +94,7 @@ def small_copy(value: object) -> Plain | None:
 
 
 def _plain(value: object) -> bool | str | float | None:
-    """Of one attribute. Nothing is looked for inside of it: a list may hold itself."""
+    """A copy of one attribute, or None. It does not look inside containers, as a list may hold itself."""
     if isinstance(value, str):
         return value[:_LONGEST_TEXT]
     if isinstance(value, int) and value.bit_length() > _LONGEST_INTEGER:

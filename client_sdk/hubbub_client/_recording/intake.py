@@ -1,4 +1,4 @@
-"""From a recorded value to the reduced state of its period: a note on disk, without waiting for anything."""
+"""Intake of recorded values: each one is reduced into the state of its period, as a note on disk that never waits."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["Intake"]
 
 _A_FEW = 16
-"""Waiting values that one `record` writes besides its own; the next pass writes the rest."""
+"""Waiting values that one `record` writes besides its own; the next cycle writes the rest."""
 _LONGEST_WORD = 100
-"""Characters of an unknown name that are looked at and shown: someone may have passed a whole text."""
+"""Characters of an unknown name that are looked at and shown, as an app may pass a whole text."""
 _MOST_HINTS = 100
-"""Unknown names for which the nearest known one is looked up, once: that takes far longer than a record."""
+"""Unknown names for which the nearest known one is looked up, once each: that takes far longer than a record."""
 
 _FINAL = {
     None: Outcome.DISABLED,  # it was switched off or expired when the page was pinned
@@ -43,11 +43,11 @@ _FINAL = {
     Decision.SPENT: Outcome.OVER_BUDGET,
 }
 _REFUSED = {"not_pinned": Outcome.DISABLED}
-"""A codebook that is refused for another reason asks for more than this device allows."""
+"""Outcomes by reason. A codebook that is refused for any other reason asks for more than this device allows."""
 
 
 class _NotOnFile(Busy):
-    """Nothing may be written yet."""
+    """The file does not say yet that there is consent, so nothing may be written."""
 
 
 class Intake:
@@ -56,12 +56,12 @@ class Intake:
     def __init__(self, state: State, ledger: Ledger, rng: Randomness, counts: Counts, queue: InMemoryQueue) -> None:
         self._state, self._ledger, self._rng, self._counts = state, ledger, rng, counts
         self.queue = queue
-        """Values that wait for a first codebook, or for the file."""
+        """Values that wait for a first codebook or for the file."""
         self._emptying = threading.Lock()
         self._hints: dict[str, str] = {}
 
     def take(self, codebooks: CodebooksInForce | None, name: str, value: object, now: float) -> Outcome:
-        """Take a value, now or into the waiting room. UnknownMetric and WrongValue are for strict clients."""
+        """Take a value: write it now, or queue it. UnknownMetric and WrongValue are for strict clients."""
         if codebooks is None:
             return self._wait(name, value, now, Outcome.WAITING)
         if len(self.queue) == 0:
@@ -77,7 +77,7 @@ class Intake:
         return self._queue(QueuedValue(now, name, self._recorded(found[1], value)), Outcome.RECORDED)
 
     def empty(self, codebooks: CodebooksInForce, now: float, may: Callable[[], bool], most: int | None = None) -> None:
-        """Write what waits, each value at its own time and in order, as long as one may. One thread at a time."""
+        """Write the waiting values in order, each with its own time, while `may` allows it. One thread at a time."""
         emptying = self._emptying
         if not emptying.acquire(blocking=False):
             return
@@ -89,14 +89,14 @@ class Intake:
                     outcome = Outcome.INVALID
                 except Busy:
                     return
-                self.queue.done(queued)  # only now: what could not be written stays
+                self.queue.done(queued)  # only now, so that a value that could not be written stays
                 self._counts.add(Kind.LATE, outcome.value)
                 most = most if most is None else most - 1
         finally:
             emptying.release()
 
     def empty_a_few(self, codebooks: CodebooksInForce, now: float, may: Callable[[], bool]) -> None:
-        """As many as a `record` has time for."""
+        """Write as many waiting values as a `record` has time for."""
         self.empty(codebooks, now, may, _A_FEW)
 
     def forked(self) -> None:
@@ -128,7 +128,7 @@ class Intake:
             return Outcome.RECORDED
         with self._state.noting() as connection:
             if enabled_since(connection) is None:
-                raise _NotOnFile("consent was withdrawn, and no pass has heard yet that it is back")
+                raise _NotOnFile("consent was withdrawn, and no cycle has heard yet that it is back")
             decision = self._ledger.decision(connection, metric.name, period, steady=metric.missing is not None)
             if decision is not Decision.CHARGED and (decision is not None or codebooks.pin(period) is not None):
                 return _final(metric, decision)
@@ -136,7 +136,7 @@ class Intake:
             return Outcome.RECORDED
 
     def _comes_later(self, metric: Metric, period: Period) -> bool:
-        """Whether there is a first value already: then this one changes nothing, and needs no write."""
+        """Whether there is a first value already. Then this one changes nothing and needs no write."""
         key = metric.name, period.index, metric.reduce
         same = "SELECT 1 FROM reductions WHERE metric = ? AND period = ? AND reduce = ?"
         with self._state.glancing() as connection:
@@ -192,7 +192,7 @@ class Intake:
         key = metric.name, period.index
         row = connection.execute("SELECT reduce, state FROM reductions WHERE metric = ? AND period = ?", key).fetchone()
         before = None
-        with suppress(ValueError, TypeError):  # a torn row, or one of another reducer: start over
+        with suppress(ValueError, TypeError):  # a torn row, or a row of another reducer: start over
             before = json.loads(row[1]) if row and row[0] == metric.reduce else None
         if before is not None and metric.reduce == "first":
             return  # another thread was faster
@@ -207,7 +207,8 @@ class Intake:
 
 
 def _final(metric: Metric, decision: Decision | None) -> Outcome:
-    """A later value of a metric that keeps its first one is recorded, and changes nothing."""
+    """The outcome of a value that comes after a final decision. For a metric that keeps its first value, a later one
+    counts as recorded, and changes nothing."""
     if decision is Decision.SPENT and metric.reduce == "first":
         return Outcome.RECORDED
     return _FINAL[decision]

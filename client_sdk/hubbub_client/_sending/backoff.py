@@ -1,4 +1,4 @@
-"""How long to wait before trying again: time that passes, as opposed to what the time is."""
+"""Backoff: how long to wait before trying again, by a monotonic clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Pace:
     longest: float = 60.0
 
     def backoff(self, attempt: int, rng: Randomness) -> float:
-        """Seconds before the next attempt (from 0): anywhere below a doubling limit, so that a crowd that failed
-        together does not come back together, nor in waves."""
+        """Seconds before the next attempt (counted from 0), uniformly random below a doubling limit, so that a crowd
+        that failed together does not come back together, nor in waves."""
         limit = min(self.first * 2.0 ** min(attempt, 30), self.longest)
         return limit * rng.below(1001) / 1000

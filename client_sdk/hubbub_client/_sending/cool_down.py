@@ -1,12 +1,13 @@
-"""How long the service is left alone: because it asked for that, or because passes fail. Kept over restarts, so that a
-tool that runs for a second does not try a dead service each time.
+"""The cool-down: how long the service is left alone, because it asked for that or because cycles fail.
 
-`Retry-After` is honoured by everyone; a pass that failed only by the worker, as someone who calls `flush` wants it
-tried now. Both are kept as moments of the wall clock: no longer wish than the longest one is believed, so a clock that
-was wrong silences nobody for long.
+It is kept across restarts, so that a tool that runs for a second does not try a dead service each time.
 
-Each lane of the outbox rests by itself. What becomes of reports that were sent because something was recorded must not
-show in when the others are sent.
+The worker and `flush` both honour `Retry-After`. Only the worker waits after a failed cycle, as a caller of `flush`
+wants to try now. Both times are kept as moments of the wall clock. A moment that is too far ahead is not believed, so a
+wrong clock silences no device for long.
+
+Each lane of the outbox cools down by itself. What becomes of reports that were sent because something was recorded must
+not show in when the others are sent.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
 __all__ = ["CoolDown"]
 
 _LONGEST = 900.0
-"""Seconds between two passes of the worker, however many have failed."""
+"""Seconds. The longest pause between two cycles of the worker, however many have failed."""
 _FACTS = ("asked_until", "rest_until", "failures")
 
 
 @dataclass
 class CoolDown:
-    """Until when, by the stopwatch of `pace`, there is no use in trying."""
+    """When a lane may be tried again, by the monotonic clock of `pace`."""
 
     state: State
     pace: Pace
@@ -47,7 +48,7 @@ class CoolDown:
     _failures: int = 0
 
     def resume(self) -> None:
-        """Go on where the last run ended."""
+        """Continue the cool-down that the last run kept."""
         with self.state.reading() as connection:
             prefix = f"{self.lane.value}:%"
             facts = dict(connection.execute("SELECT name, value FROM facts WHERE name LIKE ?", (prefix,)))
@@ -60,13 +61,13 @@ class CoolDown:
         self._failures = kept.get("failures", 0)
 
     def asked(self, seconds: float) -> None:
-        """The service said how long it wants to be left alone."""
+        """The service asked the device to wait this many seconds."""
         if seconds > 0:
             self._asked_until = max(self._asked_until, self.pace.monotonic() + seconds)
             self._keep()
 
     def failed(self) -> None:
-        """A pass of the worker's got nowhere: each time longer until the next."""
+        """A cycle of the worker failed. The pause grows with each failure."""
         patient = replace(self.pace, longest=_LONGEST)
         self._rest_until = self.pace.monotonic() + patient.backoff(
             self._failures, self.coins.of("retry", self.lane.value, self._failures)
@@ -90,7 +91,10 @@ class CoolDown:
     def _keep(self) -> None:
         shift = self.clock() - self.pace.monotonic()
         values = self._asked_until + shift, self._rest_until + shift, self._failures
-        with suppress(NoDurableState), self.state.transaction() as connection:  # else the next run tries at once
+        with (
+            suppress(NoDurableState),
+            self.state.transaction() as connection,
+        ):  # else the next run tries at once
             rows = [(key, value) for (_, key), value in zip(self._names(), values, strict=True)]
             connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)
 

@@ -1,4 +1,4 @@
-"""Sending what is due: seal, keep the sealed bytes, upload, and do with each report what its verdict says."""
+"""Dispatch of due reports: seal, keep the sealed bytes, upload, and do with each report what its verdict says."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ MOST_BYTES = 512 * 1024
 
 
 class Round(NamedTuple):
-    """How one pass over a lane went."""
+    """The result of sending a lane once."""
 
     left: int
     """Due reports that are still in the outbox."""
     unknown_key: bool
-    """Whether the shuffler refused a key: a newer bundle may say what became of it."""
+    """Whether the shuffler refused a key: a newer bundle may say what became of the key."""
     counts: Counter[Event]
     retry_after: float
 
@@ -46,7 +46,7 @@ class Dispatch:
         self._state = state
 
     def drop_hopeless(self, codebooks: CodebooksInForce, lane: Lane) -> Counter[Event]:
-        """Remove from a lane what no shuffler would take any more, under the names that a shuffler would give."""
+        """Remove reports from a lane that no shuffler would take any more. The reasons have the shuffler's names."""
         dropped: dict[bytes, str] = {}
         revoked = [key for key in codebooks.body.keys if key.state == "revoked"]
         keys = _keys(codebooks)
@@ -60,17 +60,17 @@ class Dispatch:
             elif not header.enabled:
                 dropped[report.drawn.nonce] = "metric-disabled"
             elif any(key == gone.id and gone.covers(report.period) for gone in revoked):
-                dropped[report.drawn.nonce] = "revoked-key"  # a begun period gets no other
+                dropped[report.drawn.nonce] = "revoked-key"  # a period that has begun gets no other key
         if dropped:
             with self._state.transaction() as connection:
                 Outbox.remove(connection, dropped)
         return Counter(Event(Kind.DROPPED, reason) for reason in dropped.values())
 
     def send(self, transport: Transport, codebooks: CodebooksInForce, lane: Lane, now: float, *, hurry: bool) -> Round:
-        """Upload what is due in a lane by now, with `hurry` without its delay, each report once.
+        """Upload the reports of a lane that are due, each once; with `hurry`, also those whose delay is not over.
 
-        Part by part: what one part needs is sealed, stored, uploaded and settled before the next is looked at, so that
-        a full outbox costs no more at a time, and the first part is safe when the time is over.
+        It goes part by part: each part is sealed, stored, uploaded and removed before the next one is looked at. So a
+        full outbox costs no more at a time, and the first part is safe when the time is over.
         """
         with self._state.reading() as connection:
             waiting, generation = Outbox.due(connection, lane, now, hurry=hurry), self._state.generation
@@ -98,7 +98,7 @@ class Dispatch:
     def _ready(
         self, some: list[Waiting], codebooks: CodebooksInForce, now: float, *, hurry: bool
     ) -> list[tuple[Waiting, bytes]]:
-        """These reports with the bytes to send, as far as there is a key for them."""
+        """Those of these reports that there is a key for, with the bytes to send."""
         if self._seal([report for report in some if report.sealed is None], codebooks):
             nonces, lane = {report.drawn.nonce for report in some}, some[0].lane
             with self._state.reading() as connection:  # as it is stored: another process may have sealed it first
@@ -107,7 +107,7 @@ class Dispatch:
         return [(report, report.sealed) for report in some if report.sealed is not None]
 
     def _seal(self, reports: Iterable[Waiting], codebooks: CodebooksInForce) -> int:
-        """Seal to the key that each period is pinned to, if it is to one. How many were."""
+        """Seal each report to its period's pinned key, if there is one. Returns how many were sealed."""
         keys, sealers = _keys(codebooks), dict[int, Sealer]()
         made: list[tuple[Waiting, int, bytes]] = []
         for report in reports:

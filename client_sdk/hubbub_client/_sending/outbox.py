@@ -1,10 +1,9 @@
-"""The outbox: randomized reports that no shuffler has acknowledged yet, as payload and nonce and, once sealed, as sent.
+"""The outbox: randomized reports that no shuffler has acknowledged yet, as payload and nonce, and once sealed, as sent.
 
 Sealed bytes are stored before they are first sent, and a retry sends the same ones.
 
-There are two lanes. What metrics with `missing` report goes out whether anything was recorded or not; what others
-report goes out because something was. Each lane has its own limits, requests and pauses, so that nothing in the second
-can be seen in the first.
+There are two lanes. Metrics with `missing` report whether anything was recorded or not; the others report because
+something was. Each lane has its own limits, requests and pauses, so that nothing in the second shows in the first.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ __all__ = ["MOST_BYTES", "MOST_REPORTS", "Lane", "Outbox", "Waiting"]
 
 MOST_REPORTS = 10_000
 MOST_BYTES = 8 * 1024 * 1024
-"""Of reports in one lane, as they are kept; beyond either limit the oldest go."""
+"""Limits of the reports in one lane, as they are kept. Beyond either, the oldest are dropped."""
 _BYTES = "(2 * length(payload) + 200)"
-"""What a report takes with its sealed form, which is made later."""
+"""Bytes that a report takes, with room for its sealed form, which is made later."""
 
 
 class Lane(Enum):
     """Which reports go out together."""
 
     STEADY = "steady"
-    """Of metrics with `missing`: each period has one, whatever was recorded."""
+    """Reports of metrics with `missing`: each period has one, whatever was recorded."""
     OCCASIONAL = "occasional"
-    """Of the others: there is one if something was recorded."""
+    """Reports of the other metrics: there is one if something was recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Waiting:
 
     lane: Lane
     id: bytes
-    """Of the metric."""
+    """The metric's."""
     period: int
     drawn: Draw
     closes_at: float
@@ -51,7 +50,7 @@ class Waiting:
 
 
 class Outbox:
-    """Every method works inside a transaction of the caller's."""
+    """The table of reports. Every method works inside the caller's transaction."""
 
     @staticmethod
     def put(connection: sqlite3.Connection, report: Waiting, *, due: float, delay: float) -> None:
@@ -63,19 +62,19 @@ class Outbox:
 
     @staticmethod
     def drop_oldest(connection: sqlite3.Connection) -> int:
-        """Make room within the limits of each lane; the ledger keeps the spends. How many went."""
+        """Drop the oldest reports of each lane beyond its limits; the ledger keeps their spends. Returns how many."""
         return sum(_drop_oldest(connection, lane) for lane in Lane)
 
     @staticmethod
     def all(connection: sqlite3.Connection, lane: Lane) -> list[Waiting]:
-        """Everything in a lane."""
+        """All reports of a lane."""
         rows = connection.execute(f"{_SELECT} AND lane = ? ORDER BY nonce", (lane.value,))
         return [_waiting(row) for row in rows]
 
     @staticmethod
     def due(connection: sqlite3.Connection, lane: Lane, now: float, *, hurry: bool = False) -> list[Waiting]:
-        """What may be sent at this time and is not too late, with `hurry` without its delay. In the order of the random
-        nonces."""
+        """The reports that may be sent now and are not too late, in the order of their random nonces. With `hurry`,
+        also those whose delay is not over."""
         rows = connection.execute(
             f"{_SELECT} AND lane = :lane AND CASE WHEN :hurry THEN due_at ELSE send_at END <= :now"
             " AND closes_at > :now ORDER BY nonce",
@@ -92,7 +91,7 @@ class Outbox:
 
     @staticmethod
     def seal(connection: sqlite3.Connection, report: Waiting, key: int, sealed: bytes) -> None:
-        """Keep how it is sent. Another process that sealed it first wins: one report, one spelling."""
+        """Keep the sealed bytes. If another process sealed the report first, its bytes win: a report is sealed once."""
         connection.execute(
             "UPDATE outbox SET key = ?, sealed = ? WHERE nonce = ? AND sealed IS ?",
             (key, sealed, report.drawn.nonce, report.sealed),
@@ -100,7 +99,7 @@ class Outbox:
 
     @staticmethod
     def remove(connection: sqlite3.Connection, nonces: Iterable[bytes]) -> None:
-        """Acknowledged, or given up; either way the ledger keeps the spend."""
+        """Remove reports that were acknowledged or given up. The ledger keeps their spends."""
         connection.executemany("DELETE FROM outbox WHERE nonce = ?", [(nonce,) for nonce in nonces])
 
     @staticmethod

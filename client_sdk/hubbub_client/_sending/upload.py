@@ -1,8 +1,8 @@
-"""Uploading reports, and what each answer means for each of them: the rules of `hubbub.refusals`, applied.
+"""Upload of reports, and what an answer means for each of them by the rules of `hubbub.refusals`.
 
-Only an empty 202, or a 200 with a list of failures in JSON, makes a report durable; only a name that the table knows
-makes the device drop one. Whatever else comes back, such as a captive portal's page, is a reason to try again. So is a
-413 that is not ours, of a proxy in front of the service: its reports are sent in smaller parts, and never dropped.
+Only an empty 202, or a 200 with a list of failures in JSON, makes a report durable. Only a name that the table of
+refusals knows makes the device drop one. Any other answer, such as a captive portal's page, is a reason to try again. A
+413 from a proxy in front of the service means smaller requests, and never drops a report.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ __all__ = ["LONGEST_RETRY_AFTER", "Uploaded", "Verdict", "chunks", "retry_after"
 
 REPORTS_PATH = "/v1/reports"
 LONGEST_RETRY_AFTER = 3600.0
-"""Seconds. A longer wish is cut to this: nobody can silence a device for days with one header."""
+"""Seconds. A longer `Retry-After` is cut to this, so that one header cannot silence a device for days."""
 
 _LONGEST_DOCUMENT = 256 * 1024
 """Bytes. Room to name each of a thousand reports five times; as objects, JSON takes thirty times its length."""
 
 
 class Verdict(NamedTuple):
-    """What became of one report: `action` None means that it is durable at the shuffler."""
+    """The verdict on one report; `action` None means that it is durable at the shuffler."""
 
     action: Action | None
     reason: str
@@ -35,14 +35,14 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Uploaded:
-    """One verdict per report, and how long the service asked to be left alone (seconds)."""
+    """One verdict per report, and the seconds that the service asked the device to wait."""
 
     verdicts: tuple[Verdict, ...]
     retry_after: float = 0.0
 
     @property
     def blocked(self) -> bool:
-        """Whether it is of no use to send more now."""
+        """Whether sending more now is pointless."""
         return self.retry_after > 0 or all(verdict.action is Action.RETRY for verdict in self.verdicts)
 
     def __add__(self, other: Uploaded) -> Uploaded:
@@ -53,7 +53,7 @@ _DURABLE = Verdict(None, "acknowledged")
 
 
 def upload(transport: Transport, reports: Sequence[bytes]) -> Uploaded:
-    """Send reports in one request, or in halves when someone on the way says that they are too much for one."""
+    """Send reports in one request, or in halves if the service or a proxy says that the request is too large."""
     whole = _judged(transport, reports)
     if all(verdict.action is not Action.SPLIT for verdict in whole.verdicts):
         return whole
@@ -67,7 +67,7 @@ def upload(transport: Transport, reports: Sequence[bytes]) -> Uploaded:
 
 
 def _judged(transport: Transport, reports: Sequence[bytes]) -> Uploaded:
-    """One request, and what its answer says. If it is to be split, all verdicts say so."""
+    """The verdicts of one request. If it is to be split, all of them say so."""
     try:
         status, headers, body = transport.request(
             "POST", REPORTS_PATH, {"content-type": REPORTS_TYPE}, encode_upload(reports)
@@ -82,8 +82,8 @@ def _judged(transport: Transport, reports: Sequence[bytes]) -> Uploaded:
 
 
 def _last_resort(verdict: Verdict) -> Verdict:
-    """One report cannot be split any further. If it was our service that finds it too large, no request will carry it;
-    anyone else may change their mind."""
+    """The verdict on one report, which cannot be split. If our service finds it too large, no request can carry it; a
+    proxy may change its mind."""
     if verdict.action is not Action.SPLIT:
         return verdict
     return Verdict(Action.DROP if refusal_named(verdict.reason) else Action.RETRY, verdict.reason)
@@ -107,7 +107,7 @@ def retry_after(headers: Mapping[str, str]) -> float:
 
 
 def _one_by_one(body: bytes, count: int) -> tuple[Verdict, ...]:
-    """The verdicts in a list of failures: who is not named is durable. Anything else proves nothing of anyone."""
+    """The verdicts in a list of failures. A report that is not listed is durable. Any other document proves nothing."""
     document = _json(body)
     listed = document.get("failures") if isinstance(document, dict) else None
     verdicts = [_DURABLE] * count
@@ -123,7 +123,8 @@ def _one_by_one(body: bytes, count: int) -> tuple[Verdict, ...]:
 
 
 def _problem(status: int, headers: Mapping[str, str], body: bytes) -> Verdict:
-    """What a whole-request fault says, if it is one of ours. Under a status that is no fault it proves nothing."""
+    """The verdict of a problem document about the whole request, if it is one of ours. With a status that is no error
+    it proves nothing."""
     if status >= 400 and _media_type(headers) == PROBLEM_TYPE:
         document = _json(body)
         named = document.get("type") if isinstance(document, dict) else None

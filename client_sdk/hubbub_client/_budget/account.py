@@ -24,13 +24,13 @@ _LAST_PERIODS = 10
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What was decided for a metric and a span of time, from `start` up to `end` (Unix seconds)."""
+    """The decision for a metric and a span of time, from `start` up to `end` (Unix seconds)."""
 
     start: int
     end: int
     decision: Decision
     epsilon: float
-    """Charged for it: 0 unless `decision` is `charged` or `spent`."""
+    """The charge: 0 unless `decision` is `charged` or `spent`."""
 
     def document(self) -> dict[str, Any]:
         return {
@@ -43,7 +43,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class MetricAccount:
-    """One metric, under its name: an edit that gives it a new id opens no new account."""
+    """The account of one metric, by name: an edit that gives the metric a new id opens no new account."""
 
     name: str
     spent: float
@@ -51,7 +51,7 @@ class MetricAccount:
     reports: int
     """How many reports were randomized, ever."""
     periods: tuple[Entry, ...]
-    """The newest first, some of them."""
+    """The last ones, newest first."""
 
     def document(self) -> dict[str, Any]:
         periods = [entry.document() for entry in self.periods]
@@ -60,18 +60,18 @@ class MetricAccount:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """All of it. `str()` is for people, `document()` for JSON."""
+    """The whole account. `str()` is for people, `document()` for JSON."""
 
     metrics: tuple[MetricAccount, ...]
     spent: float
-    """Ever, over all metrics; what a damaged file took with it is missing here, see `complete`."""
+    """Ever, over all metrics. Spends that were lost with a damaged file are missing here: see `complete`."""
     spent_today: float
     """On this UTC day."""
     max_epsilon: float | None = None
-    """The device's limit per UTC day; None: no limit, or not known where the account is read from the file alone."""
+    """The device's limit per UTC day. None: no limit, or unknown because only the file was read."""
     lifetime_epsilon: float | None = None
     complete: bool = True
-    """False: more may have been spent, as a state file was damaged, or cannot be read now."""
+    """False: more may have been spent, because a state file was damaged or cannot be read now."""
     closed_before: float | None = None
     """After such damage: periods that began before this moment, and its UTC day, are not reported."""
 
@@ -105,7 +105,7 @@ class Account:
 
 
 def account_of(state: State, limits: Limits, now: float) -> Account:
-    """The account in a state file, with the limits of whoever asks; an empty one when there is no file yet."""
+    """The account in a state file, with the given limits; empty if there is no file yet."""
     unread = state.exists()
     if unread:
         with suppress(NoDurableState), state.reading() as connection:

@@ -39,7 +39,7 @@ class Limits:
         min_period: str | None,
         pin: str | Sequence[str] | None,
     ) -> Limits:
-        """From what an app writes; InvalidParameter says what is wrong with it."""
+        """Limits from an app's settings. Raises InvalidParameter if one is wrong."""
         return cls(
             _epsilon("max_epsilon", max_epsilon),
             _epsilon("lifetime_epsilon", lifetime_epsilon),
@@ -48,7 +48,7 @@ class Limits:
         )
 
     def refusal(self, codebook: Codebook) -> str | None:
-        """Why a codebook is not used at all; None when it may be."""
+        """Why a codebook may not be used at all; None if it may."""
         if self.pinned is not None and codebook.id.hex() not in self.pinned:
             return "not_pinned"
         if codebook.collection.calendar.seconds < self.min_period:

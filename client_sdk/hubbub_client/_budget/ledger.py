@@ -1,14 +1,14 @@
-"""The device's own account of what it has spent. No codebook, no edit and no clock makes it forget.
+"""The privacy ledger: what the device has spent. No codebook, no edit and no clock makes it forget.
 
 Spends are kept by the metric's *name* and by the span of time they are for, so that neither a new metric id nor
 another period length reopens a period. For each metric and period one decision is taken, once and for good, when the
-period's page is pinned: not in the share, refused over budget, or charged, whether anything will be recorded or not.
-What is charged is randomized at most once, and is then spent. Nothing is ever refunded.
+period is pinned: not in the share, refused over budget, or charged, whether anything will be recorded or not. A charge
+is randomized at most once, and is then spent. Nothing is ever refunded.
 
-A clock that is set back meets the decisions that were taken, and the day's spends that were made, before. One that is
-set forward leaves decisions in the future behind it, and those hold for nothing but their own periods and days: when
-it is right again, reporting goes on. Old decisions are merged into spans that are closed as a whole; a span never
-reaches across a long time without any decision, so that such a jump closes nothing in between.
+If the clock is set back, the earlier decisions and the day's earlier spends still hold. If it is set forward and then
+corrected, the decisions in the future hold for their own periods and days only, and reporting goes on. Old decisions
+are merged into spans that are closed as a whole. A span never covers a long time without any decision, so that such a
+jump closes nothing in between.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 __all__ = ["Decision", "Ledger"]
 
 _KEPT = 60 * DAY
-"""For so long after its end a decision is kept as it was taken."""
+"""Seconds after its end that a decision is kept as it was taken."""
 _LONG = 60 * DAY
-"""A time without decisions that a closed span does not cover."""
+"""Seconds. A closed span does not cover this much time without decisions."""
 _WORTH_MERGING = 100
 
 
 class Decision(Enum):
-    """What was decided for a metric and a period."""
+    """The decision for a metric and a period."""
 
     CHARGED = "charged"
-    """The coin said yes and the budget had room. Nothing is randomized yet, and perhaps nothing ever is."""
+    """The coin said yes and the budget had room. Nothing is randomized yet, and perhaps never will be."""
     IN_DOUBT = "in doubt"
-    """Charged; and if its metric has no `missing`, perhaps spent by a file that was lost to an older copy."""
+    """Charged. If the metric has no `missing`, perhaps spent too, in a file that an older copy has replaced."""
     OUT_OF_SHARE = "out of share"
     SPENT = "spent"
     REFUSED = "refused"
     CLOSED = "closed"
-    """Too long ago to be kept one by one, or lost with a damaged file: whatever it was, it is over."""
+    """Over, whatever it was: too long ago to be kept one by one, or lost with a damaged file."""
 
 
 _UNSPENT = (Decision.CHARGED.value, Decision.IN_DOUBT.value)
@@ -58,7 +58,7 @@ _STRONGEST_FIRST = (Decision.SPENT, Decision.CLOSED, Decision.REFUSED, Decision.
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Limits and entries. Every method works inside a transaction of the caller's.
+    """Limits and entries. Every method works inside the caller's transaction.
 
     Entries are looked up by their end (the `+` keeps SQLite from choosing the start): few are recent, many are old.
     """
@@ -68,9 +68,10 @@ class Ledger:
     def decision(
         self, connection: sqlite3.Connection, metric: str, period: Period, *, steady: bool = False
     ) -> Decision | None:
-        """What holds for this period. Anything final about an overlapping one, of whatever length, holds for it too.
+        """The decision that holds for this period. A final one about an overlapping period, of any length, holds too.
 
-        What is in doubt is closed, unless the metric is `steady`: has a `missing`. Of those no draw was forgotten."""
+        A decision in doubt counts as closed unless the metric is `steady`, which means that it has a `missing`: no draw
+        of such a metric was forgotten."""
         rows = connection.execute(
             "SELECT start, end, decision FROM ledger WHERE metric = ? AND end > ? AND +start < ?",
             (metric, period.start, period.end),
@@ -88,7 +89,7 @@ class Ledger:
         return Decision.REFUSED if rows else None  # another span of the same time is charged
 
     def charged(self, connection: sqlite3.Connection, since: int) -> set[tuple[str, int, int]]:
-        """Metric, start and end of what is charged and not spent, in periods that end after this moment."""
+        """Metric, start and end of the charges that are not spent, in periods that end after this moment."""
         rows = "SELECT metric, start, end FROM ledger WHERE end > ? AND decision IN (?, ?)"
         return set(connection.execute(rows, (since, *_UNSPENT)))
 
@@ -103,7 +104,7 @@ class Ledger:
         *,
         in_share: bool,
     ) -> Decision:
-        """The one decision, unless it was taken: a charge to the period, to today and for ever, or none."""
+        """Take the one decision, unless it was taken before. A charge counts for the period, for today and for ever."""
         known = self.decision(connection, metric, period)
         if known is not None:
             return known
@@ -121,14 +122,14 @@ class Ledger:
         return Decision.CHARGED
 
     def spend(self, connection: sqlite3.Connection, metric: str, period: Period, *, steady: bool = False) -> bool:
-        """Use up what was charged: True when the one randomization may be made now."""
+        """Use up a charge. True: the one randomization may be made now."""
         if self.decision(connection, metric, period, steady=steady) is not Decision.CHARGED:
             return False
         charge = "SELECT * FROM ledger WHERE metric = ? AND end = ? AND start = ? AND decision IN (?, ?)"
         before = connection.execute(charge, (metric, period.end, period.start, *_UNSPENT)).fetchone()
         total = connection.execute("SELECT * FROM totals WHERE metric = ?", (metric,)).fetchone()
         if before is None or total is None:
-            raise RuntimeError("a charge cannot be used twice")  # a bug of ours: better no report than two
+            raise RuntimeError("a charge cannot be used twice")  # a bug: better no report than two
         after = *before[:3], Decision.SPENT.value, *before[4:]
         connection.execute("INSERT OR REPLACE INTO ledger VALUES (?, ?, ?, ?, ?, ?)", after)
         checksum.change(connection, "ledger", gone=[before], come=[after])
@@ -138,7 +139,7 @@ class Ledger:
     def _affords(
         self, connection: sqlite3.Connection, period: Period, epsilon: Fraction, device_epsilon: Fraction, now: float
     ) -> bool:
-        """Whether a charge fits the codebook's limit for the period, the device's for today, and its last one."""
+        """Whether a charge fits the codebook's limit for the period, and the device's for today and for ever."""
         if not self._has_left(connection, epsilon):
             return False
         if self.limits.max_epsilon is not None:
@@ -154,20 +155,20 @@ class Ledger:
         return _total(row[:1] for row in in_period if row[0] is not None) + epsilon <= device_epsilon
 
     def _has_left(self, connection: sqlite3.Connection, epsilon: Fraction) -> bool:
-        """Whether so much is left of the device's lifetime. Once it is not, it never is again."""
+        """Whether this much is left of the device's lifetime limit. What is gone never comes back."""
         if self.limits.lifetime_epsilon is None:
             return True
         unknown = _fact(connection, "lifetime_unknown", 0)
         return not unknown and spent_ever(connection) + epsilon <= self.limits.lifetime_epsilon
 
     def is_long(self, connection: sqlite3.Connection, now: float) -> bool:
-        """Whether `compact` may be worth while."""
+        """Whether `compact` may be worthwhile."""
         old = "SELECT count(*) FROM ledger WHERE end <= ? AND decision <> 'closed'"
         (count,) = connection.execute(old, (now - _KEPT,)).fetchone()
         return int(count) >= _WORTH_MERGING
 
     def compact(self, connection: sqlite3.Connection, now: float) -> int:
-        """Merge what is long over, so that the file does not grow for ever. How many entries became fewer."""
+        """Merge old entries, so that the file does not grow for ever. Returns by how many they became fewer."""
         before = now - _KEPT
         old = connection.execute(
             "SELECT metric, start, end FROM ledger WHERE end <= ? ORDER BY metric, start", (before,)
@@ -185,7 +186,7 @@ class Ledger:
 
 
 def spent_on(connection: sqlite3.Connection, day: int) -> Fraction:
-    """What was spent on a UTC day."""
+    """Epsilon that was spent on a UTC day."""
     return _total(connection.execute("SELECT epsilon FROM days WHERE day = ?", (day,)))
 
 
@@ -194,7 +195,7 @@ def spent_ever(connection: sqlite3.Connection) -> Fraction:
 
 
 def _merged(rows: Iterable[tuple[str, int, int]]) -> Iterable[tuple[str, int, int]]:
-    """Spans of one metric (sorted by start) that touch, or nearly, as one."""
+    """Merge spans of the same metric (sorted by start) that touch, or nearly do."""
     current: tuple[str, int, int] | None = None
     for metric, start, end in rows:
         if current is not None and metric == current[0] and start - current[2] < _LONG:
@@ -221,7 +222,7 @@ def _write(
     day: int | None,
 ) -> None:
     row = metric, period.end, period.start, decision.value, epsilon, day
-    connection.execute("INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?)", row)  # an error where there is one: decided once
+    connection.execute("INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?)", row)  # fails if there is one: decided once
     checksum.change(connection, "ledger", gone=[], come=[row])
 
 

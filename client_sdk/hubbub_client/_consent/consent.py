@@ -2,7 +2,7 @@
 
 may keep and send  =  consent=  says True
                       and neither DO_NOT_TRACK nor HUBBUB_DISABLED is set
-                      and nobody has switched this state directory off (`disable`)
+                      and this state directory is not switched off (`disable`)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MEANS_NOTHING = ("", "0", "false")
 
 
 class Consent:
-    """The person's answer, asked anew each time it matters."""
+    """The person's answer, asked again each time it matters."""
 
     def __init__(self, answer: bool | Callable[[], bool], environment: Mapping[str, str], optout: OptOut) -> None:
         if not isinstance(answer, bool) and not callable(answer):
@@ -32,7 +32,7 @@ class Consent:
         self._answer, self._environment, self._optout = answer, environment, optout
 
     def given(self) -> bool:
-        """Only a plain True is consent: an app that cannot tell, or whose function fails, has none."""
+        """Only a plain True is consent. A function that fails or returns anything else gives none."""
         if any(is_set(self._environment, name) for name in OFF_SWITCHES):
             return False
         if self._optout.given():
@@ -41,10 +41,10 @@ class Consent:
             return self._answer
         try:
             return self._answer() is True
-        except Exception:  # noqa: BLE001  the app's own function: whatever is wrong with it, it did not say yes
+        except Exception:  # noqa: BLE001  the app's own function: however it failed, it did not say yes
             return False
 
 
 def is_set(environment: Mapping[str, str], name: str) -> bool:
-    """Whether a switch in the environment is on: set to anything but nothing, 0 or false."""
+    """Whether a switch in the environment is on: set, and not empty, 0 or false."""
     return environment.get(name, "").strip().lower() not in _MEANS_NOTHING

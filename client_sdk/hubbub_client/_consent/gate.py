@@ -1,7 +1,7 @@
 """The consent gate: asked before anything is recorded or sent.
 
 A cycle acts on the answer: it writes down since when there is consent, and deletes what must go without it. A `record`
-only asks. What it did about the answer could be seen from outside.
+only asks, as anything it did about the answer could be seen from outside.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ class ConsentGate:
         self._closed = False
 
     def is_given(self) -> bool:
-        """What the person says now. Nothing is done about it."""
+        """The person's answer now. Does not act on it."""
         return self._consent.given()
 
     def may_record(self) -> bool:
-        """Without consent, values that wait in memory are forgotten at once. The next cycle does the rest."""
+        """Whether there is consent now. Without it, values that wait in memory are deleted at once; the next cycle does
+        the rest."""
         return self._given()
 
     def may_send(self) -> bool:
@@ -52,13 +53,13 @@ class ConsentGate:
         if self._closed:
             return False
         given = self._given()
-        with nullcontext() if given else self._counts.guarding():  # without consent there is nothing else to do
+        with nullcontext() if given else self._counts.guarding():  # without consent the caller does nothing more
             self._participation.answer(given, self._clock())
         return given
 
     def is_on_file(self) -> bool:
-        """Whether the file, too, says that there is consent. Another process may have withdrawn it: then the answer is
-        written down again."""
+        """Whether the file, too, says that there is consent. If another process has withdrawn it, ask and act on the
+        answer again."""
         with self._state.reading() as connection:
             if enabled_since(connection) is not None:
                 return True
@@ -66,7 +67,7 @@ class ConsentGate:
         return self.may_send()
 
     def withdrawn(self) -> None:
-        """The person switched this client off: act on it now."""
+        """Act now on the person's decision to switch this client off."""
         if self._closed:
             withdraw(self._state.path.parent, self._clock())
         self._participation.doubt()

@@ -23,7 +23,7 @@ class OptOut:
         return self._until_the_end or os.path.exists(self._path)
 
     def give(self) -> bool:
-        """Switch off. False: it holds for this client only, as it could not be written down."""
+        """Switch off. False: it could not be written down, and holds for this client only."""
         self._until_the_end = True
         try:
             path = Path(self._path)
@@ -43,7 +43,7 @@ class OptOut:
         try:
             Path(self._path).unlink(missing_ok=True)
         except NotADirectoryError:
-            pass  # it cannot be there
+            pass  # so the file cannot exist
         except OSError:
             return False
         self._until_the_end = False
@@ -51,7 +51,7 @@ class OptOut:
 
 
 def sync_directory(directory: Path) -> None:
-    """So that a power cut does not bring back what was switched off."""
+    """Flush a directory to disk, so that a power cut does not undo a change in it."""
     with suppress(OSError):  # not every system can open a directory
         handle = os.open(directory, os.O_RDONLY)
         try:

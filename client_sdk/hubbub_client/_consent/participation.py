@@ -1,4 +1,4 @@
-"""Taking part, on disk: since when there is consent, and what must go when it is withdrawn."""
+"""Participation on disk: since when there is consent, and what is deleted when it is withdrawn."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["Participation", "enabled_since", "withdraw"]
 
 
 def enabled_since(connection: sqlite3.Connection) -> float | None:
-    """Since when there is consent; None when it was withdrawn, by whichever thread or process heard of it.
+    """Since when there is consent; None if it was withdrawn, by any thread or process.
 
-    Asked inside a transaction that writes, where the app's own answer must not be waited for.
+    For use inside a transaction that writes, which must not wait for the app's own answer.
     """
     row = connection.execute("SELECT value FROM facts WHERE name = 'enabled_since'").fetchone()
     return None if row is None else float(row[0])
@@ -32,10 +32,10 @@ class Participation:
 
     def answer(self, given: bool, now: float, *, within: float | None = None) -> None:
         """Act on the person's answer if it has changed, waiting at most `within` seconds for other threads and
-        processes. NoDurableState: not done, and the next answer tries again."""
+        processes. NoDurableState: it was not done, and the next answer tries again."""
         if self._acted_on(given):
             return
-        with self._state.alone(within):  # an answer that is acted on is not overtaken by another thread's
+        with self._state.alone(within):  # so that another thread's answer does not overtake this one
             if not self._acted_on(given):
                 self._act(given, now)
 
@@ -45,9 +45,9 @@ class Participation:
     def _act(self, given: bool, now: float) -> None:
         self._given, self._generation = None, self._state.generation
         self._withdrawn = self._withdrawn or not given
-        if given or self._state.exists():  # if not, then not even an empty file for someone who said no
+        if given or self._state.exists():  # a person who says no gets not even an empty file
             with self._state.transaction() as connection:
-                if self._withdrawn:  # also when consent is back before this could be done
+                if self._withdrawn:  # also if consent came back before this could be done
                     _forget(connection)
                 if given and not self._optout.given():  # switched off since the answer was asked for?
                     connection.execute("INSERT OR IGNORE INTO facts VALUES ('enabled_since', ?)", (now,))
@@ -58,13 +58,13 @@ class Participation:
         self._given, self._withdrawn = given, False
 
     def doubt(self) -> None:
-        """Someone else heard of a withdrawal: act on the next answer even if it is the same."""
+        """Another client may have heard of a withdrawal: act on the next answer even if it is the same."""
         self._given = None
 
 
 def withdraw(directory: Path, now: float) -> None:
-    """Delete every value and unsent report of a directory that no client of this process has open. NoDurableState:
-    not done, and the next client does it."""
+    """Delete every value and unsent report of a directory that no client of this process has open. NoDurableState: it
+    was not done, and the next client does it."""
     state = State(directory)
     try:
         Participation(state, OptOut(directory)).answer(False, now)
@@ -73,7 +73,7 @@ def withdraw(directory: Path, now: float) -> None:
 
 
 def _forget(connection: sqlite3.Connection) -> None:
-    """Every value and unsent report goes. What was spent stays spent."""
+    """Delete every value and unsent report. What was spent stays spent."""
     connection.execute("DELETE FROM reductions")
     connection.execute("DELETE FROM outbox")
     connection.execute("DELETE FROM facts WHERE name = 'enabled_since'")

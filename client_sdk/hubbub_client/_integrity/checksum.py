@@ -1,8 +1,8 @@
-"""A checksum of each table of the account, kept in another one: a page that was torn, zeroed or is an older one shows.
+"""Checksums of the account's tables, kept in another table: they reveal a page that is torn, zeroed or an older one.
 
-SQLite checks the form of a page, and not that all rows are there: a zeroed cell count reads as an empty table, and so
-as a budget of which nothing was spent. A checksum is the sum of a hash of each row, so that a changed row changes it
-without a look at the others. Who opens the file adds all of them up.
+SQLite checks the form of a page, not that all rows are there: a zeroed cell count reads as an empty table, and so as a
+budget of which nothing was spent. A checksum is the sum of a hash of each row, so that a changed row updates it without
+a look at the others. A client that opens the file adds up all rows.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ TABLES = {
     "closed": "SELECT name, value FROM facts WHERE name IN ('closed_before', 'closed_surely', 'lifetime_unknown')",
 }
 MODULUS = 2**62
-"""Two of these fit SQLite's integers together."""
+"""The sum of two numbers below it fits an SQLite integer."""
 
 
 class Forgetful(sqlite3.DatabaseError):
-    """A file that lacks spends: a page of it was lost, or it is an older copy."""
+    """The file lacks spends: a page of it was lost, or it is an older copy."""
 
 
 def change(
     connection: sqlite3.Connection, table: str, *, gone: Iterable[tuple[Any, ...]], come: Iterable[tuple[Any, ...]]
 ) -> None:
-    """Rows were replaced. Inside the transaction of the caller's that replaces them."""
+    """Update the checksum of a table whose rows were replaced, inside the same transaction."""
     by = (sum_of(come) - sum_of(gone)) % MODULUS
     connection.execute(
         "UPDATE facts SET value = (value + ?) % ? WHERE name = ?", (by, MODULUS, _name(table))
-    )  # where there is none, the file is not whole, and stays so
+    )  # without a checksum the file is not whole, and stays so
 
 
 def renew(connection: sqlite3.Connection, *tables: str) -> None:
-    """Where there was no checksum yet; of all tables if none is named. In a transaction of the caller's, too."""
+    """Make the checksums of these tables, or of all, inside the caller's transaction."""
     rows = [(_name(table), sum_of(connection.execute(TABLES[table]))) for table in tables or TABLES]
     connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)
 
 
 @contextmanager
 def renewing(connection: sqlite3.Connection, table: str) -> Iterator[None]:
-    """Around a change of many rows. Forgetful if the table was damaged before: a new checksum would hide that."""
+    """For a change of many rows. Raises Forgetful if the table was damaged before: a new checksum would hide that."""
     if not is_whole(connection, table):
         raise Forgetful(f"the account does not add up: {table}")
     yield
@@ -55,7 +55,7 @@ def renewing(connection: sqlite3.Connection, table: str) -> Iterator[None]:
 
 
 def is_whole(connection: sqlite3.Connection, *tables: str) -> bool:
-    """Whether these tables hold what they should; all of them if none is named."""
+    """Whether these tables, or all, match their checksums."""
     for table in tables or TABLES:
         if kept(connection, table) != sum_of(connection.execute(TABLES[table])):
             return False
@@ -69,9 +69,9 @@ def kept(connection: sqlite3.Connection, table: str) -> int | None:
 
 
 def _is_index_whole(connection: sqlite3.Connection) -> bool:
-    """The index of the ledger is a page of its own, by which budgets are added up."""
+    """Whether the index of the ledger fits its table. It has pages of its own, and budgets are added up by it."""
     by_index = "SELECT count(*), sum(end), sum(start) FROM ledger INDEXED BY ledger_end"
-    by_table = "SELECT count(decision), sum(end), sum(start) FROM ledger"  # what the index does not have
+    by_table = "SELECT count(decision), sum(end), sum(start) FROM ledger"  # a column that the index does not have
     return bool(connection.execute(by_index).fetchone() == connection.execute(by_table).fetchone())
 
 

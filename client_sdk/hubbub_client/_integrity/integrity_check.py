@@ -1,5 +1,8 @@
-"""Whether a state file has forgotten spends: asked when it is opened; and that the next one can tell, before anything
-is drawn, and before anything leaves the device."""
+"""The integrity check of the state file: whether it has forgotten spends.
+
+It asks when the file is opened. Before anything is drawn, and before anything leaves the device, it makes sure that the
+next opening can tell.
+"""
 
 from __future__ import annotations
 
@@ -41,26 +44,26 @@ __all__ = ["IntegrityCheck"]
 
 
 class IntegrityCheck:
-    """Of one state file, under whatever inode. `clock` dates the end of a file that is lost."""
+    """The check of one state file, even if its inode changes. `clock` tells when a lost file ended."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self._path, self._clock = path, clock
         self._by_system_clock = clock is time.time
         self._witness: Witness | None = None
-        """What it said when it was last looked at or written."""
+        """What the witness said when it was last read or written."""
         self._seen: Witness | None = None
-        """The same, of the last one that spoke of the file that was here: it may be overwritten with an older one."""
+        """The most that a witness of the file that was here ever said: an older one may overwrite it."""
         self._salvaged: Salvaged | None = None
         self.mended = 0
         """How often spends were put back into an older page."""
 
     def examine(self, connection: sqlite3.Connection, file: tuple[int, int] | None) -> None:
-        """Forgetful if the file lacks spends: a page of it was lost, or it is not the one that the witness has seen.
-        `file`: which one was opened. Nothing is written about one that is no longer here."""
+        """Raise Forgetful if the file lacks spends: a page of it was lost, or it is not the one that the witness knows.
+        `file` is the one that was opened. Nothing is written about a file that is no longer here."""
         inode = file[1] if file else 0
         witness = read_witness(self._path)
         while True:
-            connection.execute("BEGIN")  # one moment for all of it, and after that of the witness
+            connection.execute("BEGIN")  # one snapshot for all of it, later than the witness
             try:
                 whole = is_whole(connection)
                 check_facts(connection)
@@ -74,23 +77,24 @@ class IntegrityCheck:
             if lack is Lack.NOTHING:
                 break
             before, witness = witness, read_witness(self._path)
-            if witness == before:  # else another process has written it meanwhile
+            if witness == before:  # or another process has written it meanwhile
                 self._forgive(connection, inode)
         self._note(witness, inode)
         if identity(self._path) == file and (witness is None or not witness.is_of(inode) or witness.at != at):
-            # It need not succeed: whoever opts out on a full disk needs no witness, and who draws looks again.
+            # It need not succeed: an opt-out on a full disk needs no witness, and a draw looks again.
             with suppress(OSError, sqlite3.OperationalError):
                 self._write(connection, "steady")
 
     def vouch(self, connection: sqlite3.Connection, lane: str) -> None:
-        """Before anything is charged or drawn: the witness is of this file and knows of every charge. OSError if not,
-        and it cannot be written. What is drawn without it would be taken for a copy's at the next start.
+        """Before anything is charged or drawn: make sure that the witness is of this file and counts every charge.
+        Raises OSError if it cannot be written. Without it, the next start would take this file for a copy.
 
-        Looked up each time: one that someone has deleted comes back. But by a pass, and not by what was recorded: for
-        the occasional lane it is not written: WitnessBehind, as between another process's charge and its witness.
+        The witness is read each time, so that a deleted one comes back. Only the steady lane writes it, as this must
+        not depend on what was recorded. In the occasional lane WitnessBehind is raised instead; so it is between
+        another process's charge and its witness.
 
-        Forgetful if the file has forgotten spends since it was opened. By a pass, too: who looks only where something
-        was recorded would close at another moment than a device where nothing was."""
+        Raises Forgetful if the file has forgotten spends since it was opened. Only in the steady lane, too: a check
+        only where something was recorded would close the file at another moment than on a device where nothing was."""
         witness = self._note(read_witness(self._path), self._inode())
         if lane != "occasional" and self._lack(connection) is Lack.SPENDS:
             raise Forgetful("the file has become an older one")
@@ -101,38 +105,38 @@ class IntegrityCheck:
             self._write(connection, lane)
 
     def attest(self, connection: sqlite3.Connection, lane: str) -> None:
-        """Let the witness know of every draw of this lane. OSError if it cannot be written."""
+        """Make sure that the witness counts every draw of this lane. Raises OSError if it cannot be written."""
         witness = self._witness
         known = witness.counted.of(lane) if witness is not None and witness.is_of(self._inode()) else -1
         if known < counted(connection).of(lane):
             self._write(connection, lane)
 
     def check(self, connection: sqlite3.Connection, lane: str) -> None:
-        """Inside a transaction that charges or draws: the file is whole and knows all that was witnessed, now. Someone
-        may have written an older copy over it since it was opened."""
+        """Inside a transaction that charges or draws: make sure that the file is whole and knows all that the witness
+        counts, now. An older copy may have been written over it since it was opened."""
         told = self._note(read_witness(self._path), self._inode())
         if told is None or not told.is_of(self._inode()):
-            raise OSError("the witness is gone, and the next pass brings it back")
+            raise OSError("the witness is gone, and the next cycle brings it back")
         lack = self._lack(connection) if is_whole(connection) or self._mended(connection) else Lack.SPENDS
         if lane != "occasional":
             if lack is Lack.SPENDS:
                 raise Forgetful("the account does not add up, or is an older one")
         elif lack is Lack.SPENDS:
-            raise OSError("the file has forgotten something, and the next pass sees to it")
+            raise OSError("the file has forgotten something, and the next cycle sees to it")
         elif lack is Lack.OCCASIONAL:
             self._doubt(connection)
 
     def put_aside(self) -> None:
-        """Move the file out of the way. OSError when another process was faster."""
+        """Move the file out of the way. Raises OSError if another process was faster."""
         self._salvaged = put_aside(self._path, by_system_clock=self._by_system_clock)
 
     def begin(self, connection: sqlite3.Connection, *, had_file: bool) -> None:
-        """What a new file holds besides its tables: it may not be the first one here."""
+        """Write the first content of a new file, which may not be the first one here."""
         witness, damaged = read_witness(self._path), damaged_path(self._path)
         lost = had_file or damaged.exists() or (witness is not None and not witness.is_blank)
         if lost:
             salvaged, self._salvaged = self._salvaged, None  # of that damage, and not of a later loss
-            if salvaged is None:  # whoever put the file aside was killed before this, or it is gone
+            if salvaged is None:  # the process that put the file aside was killed before this, or it is gone
                 salvaged = salvage(damaged, self._path) if damaged.exists() else Salvaged([], None, [])
                 seen = last_seen(self._path, by_system_clock=self._by_system_clock)
                 salvaged = salvaged._replace(last_seen=seen)
@@ -140,8 +144,8 @@ class IntegrityCheck:
         begin(connection, witness, is_successor=lost)
 
     def _forgive(self, connection: sqlite3.Connection, inode: int) -> None:
-        """What only the occasional lane has forgotten closes no more than that: whether something was recorded must not
-        decide whether a device goes silent. Every charge on which a forgotten draw may have been made is here."""
+        """If only the occasional lane has forgotten draws, close no more than that lane: whether something was recorded
+        must not decide whether a device goes silent. Every charge that a forgotten draw may have used is here."""
         with transaction(connection):
             witness = read_witness(self._path)
             lack = lack_of(connection, inode, witness)
@@ -157,27 +161,27 @@ class IntegrityCheck:
                 raise Forgetful("the account does not add up")
 
     def _mended(self, connection: sqlite3.Connection) -> bool:
-        """Inside a transaction: whether all that was missing could be put back."""
+        """Put back missing spends, inside a transaction. Returns whether all could be."""
         done = mend(connection)
         self.mended += done
         return done
 
     def _doubt(self, connection: sqlite3.Connection) -> None:
-        """Inside a transaction."""
+        """Put every charge in doubt, inside a transaction."""
         with renewing(connection, "ledger"):
             connection.execute("UPDATE ledger SET decision = 'in doubt' WHERE decision = 'charged'")
         if self._seen is not None:
             raise_occasional(connection, self._seen.counted.occasional)
 
     def _lack(self, connection: sqlite3.Connection) -> Lack:
-        """What the file lacks of what this process has seen the witness tell."""
+        """What the file lacks, according to the witness as this process has seen it."""
         inode = self._inode()
         if self._seen is None or not self._seen.is_of(inode):
             return Lack.NOTHING
         return lack_of(connection, inode, self._seen)
 
     def _note(self, witness: Witness | None, inode: int) -> Witness | None:
-        """Remember what it says; and the most that one of this file ever said."""
+        """Remember what the witness says, and the most that a witness of this file ever said."""
         self._witness = witness
         if witness is not None and witness.is_of(inode):
             before = self._seen.counted if self._seen is not None and self._seen.is_of(inode) else Counted()
@@ -185,10 +189,11 @@ class IntegrityCheck:
         return witness
 
     def _write(self, connection: sqlite3.Connection, what: str) -> None:
-        """While nobody else may write: it never tells of fewer than another process has let it tell of.
+        """Write the witness, under the file's write lock, so that it never counts fewer than another process has made
+        it count.
 
-        Of the occasional lane it tells only where that asks for it, and that lane adds nothing else: no lane is spared
-        a write by the other.
+        The occasional lane's count changes only when that lane asks for it, and then nothing else does. So neither lane
+        saves the other a write.
         """
         with transaction(connection):
             tidy(self._path)
@@ -202,16 +207,16 @@ class IntegrityCheck:
                 else:
                     here = here._replace(occasional=told.counted.occasional)
             elif what == "occasional":
-                raise OSError("the witness is gone, and the next pass brings it back")
+                raise OSError("the witness is gone, and the next cycle brings it back")
             self._note(write_witness(self._path, here, at), self._inode())
 
     def _at(self, connection: sqlite3.Connection) -> float:
-        """What began before this moment may have been drawn: as the rows say, and not a clock that shows something for
-        a minute. Far ahead of the clock is what was charged by one that was wrong."""
+        """The moment before which every period began that may have been drawn. It comes from the rows, not from a clock
+        that may be wrong for a minute. Charges far ahead of the clock were made by a wrong clock, and do not count."""
         return latest_charge(connection, self._clock() + IMPLAUSIBLE)
 
     def _inode(self) -> int:
-        """Of the file that is here now; 0 if there is none."""
+        """The inode of the file that is here now; 0 if there is none."""
         try:
             return self._path.stat().st_ino
         except OSError:

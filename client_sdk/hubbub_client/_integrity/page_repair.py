@@ -1,10 +1,10 @@
-"""An older page of the account that lacks nothing but spends: the checksum tells which, and they are put back.
+"""Repair of an older page of the account that lacks nothing but spends: the checksum tells which to put back.
 
-Charges come with the pin, and are the same whatever was recorded. Spends are not: if a disk loses the last write to a
-page, that page may be older only where something was recorded, and a device that went silent for it would tell so. A
-spend changes its row in one way. So where the checksum is off by just what some of the newest rows would change by,
-those are the ones that it lacks (or that the page of the checksum lacks): sums have 62 bits, so that one of the 2^32
-choices fits other damage by chance once in 2^30 cases. Everything else is damage.
+Charges come with the pin, and are the same whatever was recorded. Spends are not. If a disk loses the last write to a
+page, that page may be an older one only on devices where something was recorded, and a device that went silent because
+of it would show that. A spend changes its row in one way. So if the checksum is off by exactly what spends of some of
+the newest rows would change, those spends are the ones that the page lacks (or that the page of the checksum lacks).
+Sums have 62 bits, so one of the 2^32 choices fits other damage by chance once in 2^30 cases. Everything else is damage.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from hubbub_client._integrity.checksum import MODULUS, TABLES, is_whole, kept, r
 __all__ = ["mend"]
 
 _MOST = 32
-"""Rows that are tried, the newest first: two halves of 2^16 sums each."""
+"""Rows to try, the newest first: two halves of 2^16 sums each."""
 _Row = tuple[Any, ...]
 
 
 def mend(connection: sqlite3.Connection) -> bool:
-    """Whether the account is whole, after putting back spends that it lacks. Inside a transaction of the caller's."""
+    """Put back spends that the account lacks, inside the caller's transaction. Returns whether it is whole then."""
     for table, other in (("ledger", _other_decision), ("totals", _one_report_more_or_fewer)):
         if not is_whole(connection, table):
             _mend(connection, table, other)
@@ -49,7 +49,7 @@ def _mend(connection: sqlite3.Connection, table: str, other: Callable[[_Row], li
 
 
 def _other_decision(row: _Row) -> list[tuple[_Row, _Row]]:
-    """What a row may have been when the checksum was made, and what it is to be: spent, if it ever was."""
+    """Pairs of what a row may have been when the checksum was made, and what to repair it to: spent, if it ever was."""
     spent = *row[:3], "spent", *row[4:]
     if row[3] in ("charged", "in doubt"):
         return [(spent, spent)]
@@ -64,7 +64,7 @@ def _one_report_more_or_fewer(row: _Row) -> list[tuple[_Row, _Row]]:
 
 
 def _that_add_up_to(gap: int, changes: list[int]) -> list[int]:
-    """Which of them do; none if there are no such. From both ends, and met in the middle."""
+    """Indexes of changes that add up to the gap; empty if there are none. Meets in the middle."""
     half = len(changes) // 2
     first = _sums(changes[:half])
     for total, chosen in _sums(changes[half:]).items():
@@ -75,7 +75,7 @@ def _that_add_up_to(gap: int, changes: list[int]) -> list[int]:
 
 
 def _sums(changes: Iterable[int]) -> dict[int, int]:
-    """Every sum of some of them, and of which (as bits)."""
+    """Every sum of some of the changes, and which ones (as bits)."""
     sums = {0: 0}
     for index, change in enumerate(changes):
         sums |= {(total + change) % MODULUS: chosen | 1 << index for total, chosen in sums.items()}

@@ -1,8 +1,8 @@
-"""A damaged state file is put aside, and what it may have held of the budget counts as spent.
+"""Quarantine of a damaged state file: it is put aside, and whatever it may have spent counts as spent.
 
-Nobody can read any more which periods were spent. So the file that takes its place is *closed* up to that moment:
-no period that began before it is reported, and nothing more is spent on that UTC day. What was spent in all is
-carried over if it can still be read; if not, a client with a `lifetime_epsilon` reports nothing more.
+Which periods were spent can no longer be read. So the new file is *closed* up to that moment: no period that began
+before it is reported, and nothing more is spent on that UTC day. The lifetime total is carried over if it can still be
+read; if not, a client with a `lifetime_epsilon` reports nothing more.
 """
 
 from __future__ import annotations
@@ -36,46 +36,46 @@ __all__ = [
 
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _MOMENTS = ("fetched_at", "closed_surely")
-"""At which the file was at work, or could have been."""
+"""Facts that hold moments at which the file was in use, or could have been."""
 _NUMBERS = (*_MOMENTS, "sequence")
 IMPLAUSIBLE = 60 * DAY
-"""So far ahead of the clock, a moment that was written down is one of a clock that was wrong."""
+"""Seconds. A moment in the file that is further ahead of the clock than this was written by a wrong clock."""
 _WORTH_KEEPING = ("pin", "sequence", "digest")
-"""Whom to trust and which bundle came last, so that damage does not help an older one."""
+"""Facts that say whom to trust and which bundle came last, so that damage does not let an older one in."""
 
 
 class Salvaged(NamedTuple):
-    """What could still be read of a file that is put aside."""
+    """What can still be read of a file that is put aside."""
 
     facts: list[tuple[str, Any]]
     totals: list[tuple[str, str, int]] | None
     """Lifetime spends by metric; None when they are lost."""
     charged: list[tuple[str, int, int]]
-    """Metric, start and end of each period that was charged, or closed before, as far as that can be read. Whether it
-    was spent depends on what was recorded, so nothing follows from that."""
+    """Metric, start and end of each period that was charged or closed, as far as that can be read. Whether a period was
+    spent depends on what was recorded, so it is not used."""
     last_seen: float = 0.0
-    """The latest moment that this device was seen to be at work, by anything but its clock now."""
+    """The latest moment at which this device is known to have run, by anything but its clock now."""
 
 
 class Emptied(sqlite3.DatabaseError):
-    """A file without anything in it, which is no way in which one begins."""
+    """An empty file. A new file is never empty, so it has lost its content."""
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether an error says that the file is no database any more, as opposed to busy, full or not ours."""
+    """Whether an error says that the file is no longer a usable database, as opposed to busy, full or not permitted."""
     if isinstance(error, Emptied | Forgetful | Torn):
         return True
     return isinstance(error, sqlite3.DatabaseError) and (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGE
 
 
 def damaged_path(path: Path) -> Path:
-    """Where the last damaged file is kept, for whoever wants to look; a person's opt-out deletes it."""
+    """Where the last damaged file is kept, for inspection. An opt-out deletes it."""
     return path.with_name(path.name + ".damaged")
 
 
 def put_aside(path: Path, *, by_system_clock: bool) -> Salvaged:
-    """Rename the file, after reading of it what can be read. Its log comes along, and first: one without its file would
-    be applied to the next."""
+    """Read what can be read of the file, then rename it. Its log is renamed first: a log without its file would be
+    applied to the next file."""
     salvaged = salvage(path, path)._replace(last_seen=last_seen(path, by_system_clock=by_system_clock))
     with suppress(FileNotFoundError):
         os.replace(_log(path), _log(damaged_path(path)))
@@ -86,15 +86,15 @@ def put_aside(path: Path, *, by_system_clock: bool) -> Salvaged:
 
 
 def forget_damaged(path: Path) -> None:
-    """Delete what was put aside: who knows what it holds."""
+    """Delete the damaged file, as it may still hold true values."""
     for file in (damaged_path(path), _log(damaged_path(path))):
         file.unlink(missing_ok=True)
 
 
 def last_seen(path: Path, *, by_system_clock: bool) -> float:
-    """The latest moment that the files tell of. A witness that is our own tells exactly until when something may have
-    been drawn. Without one, the times at which they were written count, if the client goes by the system's clock: those
-    also tell of records, and of looks at a clock that was wrong."""
+    """The latest moment at which the files were in use. This device's own witness says exactly until when something may
+    have been drawn. Without one, the files' modification times count, if the client uses the system's clock; they also
+    reflect records, and moments when the clock was wrong."""
     witness = None
     with suppress(OSError):
         witness = read_witness(path)
@@ -107,8 +107,8 @@ def last_seen(path: Path, *, by_system_clock: bool) -> float:
 
 
 def latest_charge(connection: sqlite3.Connection, limit: float) -> float:
-    """Everything that was ever drawn began before this moment, and no charge is of a later day; 0 if there was none.
-    As far as it began by `limit`."""
+    """A moment by which every period that was ever drawn had begun, and every charged day; 0 if there was none. Only
+    periods that began by `limit` count."""
     rows = """
         SELECT max(max(start + 1, coalesce(day, 0) * :day, CASE decision WHEN 'closed' THEN end ELSE 0 END))
         FROM ledger WHERE start <= :limit AND (epsilon IS NOT NULL OR decision = 'closed')
@@ -121,8 +121,8 @@ def latest_charge(connection: sqlite3.Connection, limit: float) -> float:
 def start_closed(connection: sqlite3.Connection, moment: float, salvaged: Salvaged) -> None:
     """Mark a new file as the successor of one whose spends are lost.
 
-    Closed is what began before now, and before any moment at which the old file was at work: a clock that is behind
-    opens nothing. What a clock that was far ahead has charged is closed by itself.
+    It closes every period that began before now, or before any moment at which the old file was in use, so a clock that
+    is behind reopens nothing. Periods that were charged while the clock was far ahead are closed one by one.
     """
     facts = {name: value for name, value in salvaged.facts if name in _WORTH_KEEPING}
     seen = max([salvaged.last_seen, *(value for name, value in salvaged.facts if name in _MOMENTS)])
@@ -140,8 +140,8 @@ def start_closed(connection: sqlite3.Connection, moment: float, salvaged: Salvag
 
 
 def keep_closed(connection: sqlite3.Connection, now: float) -> None:
-    """A clock that was far ahead at that moment does not close for years; but what was surely at work stays closed,
-    wherever the clock is now."""
+    """Bring `closed_before` back to now if a clock that was far ahead has set it, so that nothing is closed for years.
+    What `closed_surely` covers stays closed, wherever the clock is now."""
     with checksum.renewing(connection, "closed"):
         connection.execute(
             "UPDATE facts SET value = max(?, (SELECT value FROM facts WHERE name = 'closed_surely'))"
@@ -152,7 +152,7 @@ def keep_closed(connection: sqlite3.Connection, now: float) -> None:
 
 
 def salvage(path: Path, beside: Path) -> Salvaged:
-    """What can be read of a file; `beside` is where its witness is."""
+    """What can be read of a file. Its witness is the one of the state file at `beside`."""
     facts: list[tuple[str, Any]] = []
     totals: list[tuple[str, str, int]] | None = None
     charged: list[tuple[str, int, int]] = []
@@ -167,7 +167,7 @@ def salvage(path: Path, beside: Path) -> Salvaged:
         with suppress(sqlite3.Error, OSError):
             unknown = connection.execute("SELECT 1 FROM facts WHERE name = 'lifetime_unknown'").fetchone()
             lack = lack_of(connection, path.stat().st_ino, read_witness(beside))
-            # Only of a table that is whole, in a file that is the newest: else a total would be too small.
+            # Only from a whole table in the newest file: otherwise a total could be too small.
             if unknown is None and lack is not Lack.SPENDS and checksum.is_whole(connection, "totals"):
                 totals = connection.execute("SELECT metric, epsilon, reports FROM totals").fetchall()
         with suppress(sqlite3.Error):

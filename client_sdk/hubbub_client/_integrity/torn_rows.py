@@ -1,7 +1,7 @@
-"""Rows outside the account that a disk has torn: a sector of zeros reads as NULLs, whatever the table allows.
+"""Torn rows outside the account: a sector of zeros on the disk reads as NULLs, whatever the table allows.
 
-What was recorded decides which of these rows there are. So such a row may cost itself and nothing else: nobody reads
-it, and a pass deletes it. Pins and what else a device reports by are there whatever was recorded; where those are torn,
+Which of these rows exist depends on what was recorded. So a torn row must cost itself and nothing else: it is never
+read, and a cycle deletes it. Pins, and what else a device reports by, exist whatever was recorded; if those are torn,
 the file counts as damaged.
 """
 
@@ -41,24 +41,24 @@ SOUND = {
         _OR_NULL.format("sealed", "blob"),
     ),
 }
-"""What is true of a row that can be read, by table."""
+"""The SQL condition of a readable row, by table."""
 _DELETED = {"reductions": Event(Kind.LOST, "damaged"), "outbox": Event(Kind.DROPPED, "damaged")}
 
 
 class Torn(sqlite3.DatabaseError):
-    """A row is unreadable that every device has: the file is damaged."""
+    """A row that every device has is unreadable: the file is damaged."""
 
 
 def check_facts(connection: sqlite3.Connection) -> None:
-    """Torn if a fact has no value. Those that follow from what was recorded are left out: who reads them copes."""
+    """Raise Torn if a fact has no value. Facts that depend on what was recorded are exempt: their readers cope."""
     others = "name NOT LIKE 'look:%' AND name NOT LIKE 'occasional:%'"
     if connection.execute(f"SELECT 1 FROM facts WHERE value IS NULL AND {others} LIMIT 1").fetchone():  # noqa: S608  ours
         raise Torn("a fact has no value")
 
 
 def delete_torn(state: State, counts: Counts) -> None:
-    """Delete rows that nobody can read. They are counted, and said once."""
-    with state.reading() as connection:  # most passes end here
+    """Delete unreadable rows. They are counted, and logged once."""
+    with state.reading() as connection:  # most cycles end here
         tables = [table for table in SOUND if _torn(connection, table)]
     if not tables:
         return
@@ -66,15 +66,15 @@ def delete_torn(state: State, counts: Counts) -> None:
     with state.transaction() as connection:
         for table in tables:
             deleted[_DELETED[table]] = _torn(connection, table)
-            # All of them go, and those that are sound come back: by a key that is torn no row is found.
+            # Delete all rows and put the sound ones back: a row with a torn key cannot be found by it.
             kept = connection.execute(f"SELECT * FROM {table} WHERE {SOUND[table]}").fetchall()  # noqa: S608  ours
             connection.execute(f"DELETE FROM {table}")  # noqa: S608  ours
             for row in kept:
                 connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608  ours
     counts.update(deleted)
     counts.say(
-        "rows of the state file were damaged and are deleted: what they held is not reported. "
-        "Nothing is to be done about them; if it happens again, check the disk"
+        "rows of the state file were damaged and were deleted: what they held is not reported. "
+        "There is nothing to do about them; if it happens again, check the disk"
     )
 
 

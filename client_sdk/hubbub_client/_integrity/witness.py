@@ -1,15 +1,15 @@
-"""The witness: a small file beside the state, replaced when something was charged, and before anything drawn leaves.
+"""The witness: a small file beside the state file, replaced after each charge, and before a drawn report leaves.
 
 It knows how many charges there were, how many reports were drawn in each lane of the outbox, and which file they are
-in. An older copy of the state that someone puts back knows of fewer; one that was copied together with its witness is
-another file. Both are noticed at the next start, and what they may have forgotten counts as spent (`quarantine`).
+in. If an older copy of the state file is put back, that copy has fewer of them; if it is put back together with its
+witness, it is another file. Both are noticed at the next start, and what the copy may have forgotten counts as spent
+(`quarantine`).
 
-Charges decide whether a file may be taken for one of which nothing was spent. They come with the pin of a period, so
-that what follows from them is the same whatever was recorded.
+Charges decide whether a file may be believed when it says that nothing was spent. They come with the pin of a period,
+so that the consequences are the same whatever was recorded.
 
-The order makes a crash harmless: a charge or draw is on disk first, then the witness tells of it, then something is
-drawn on that charge, or the report leaves. What a crash leaves behind is a witness that tells of too few, and of
-nothing that had left.
+The order makes a crash harmless: a charge or draw is on disk first, then the witness counts it, then something is drawn
+on that charge, or the report leaves. After a crash, the witness may count too few, but only of what has not left.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _FILE_NAME = "hubbub.witness"
 
 
 class Counted(NamedTuple):
-    """How many charges and, in each lane, draws there ever were. One lane does not wait for what the other has to
-    witness."""
+    """How many charges there ever were, and how many draws in each lane. Lanes are counted apart, so that neither waits
+    for the other's witness."""
 
     charged: int = 0
     steady: int = 0
@@ -58,7 +58,7 @@ class Counted(NamedTuple):
 
 
 class Witness(NamedTuple):
-    """What it says."""
+    """The content of a witness."""
 
     database: int
     """The inode of the state file."""
@@ -66,9 +66,9 @@ class Witness(NamedTuple):
     """Its own inode."""
     counted: Counted
     at: float
-    """What began before this moment may have been drawn, and nothing else. 0: nothing."""
+    """Only periods that began before this moment may have been drawn. 0: none."""
     mark: str = ""
-    """By which the very file that was read is known again, whatever it says."""
+    """Identifies the very file that was read, whatever it says."""
 
     @property
     def is_blank(self) -> bool:
@@ -76,7 +76,7 @@ class Witness(NamedTuple):
         return self.counted.charged == 0
 
     def is_of(self, inode: int) -> bool:
-        """Whether it speaks of this file. One that was copied or cannot be understood speaks of none."""
+        """Whether it is the witness of this file. One that was copied or cannot be read is the witness of none."""
         return 0 != inode == self.database
 
 
@@ -85,7 +85,7 @@ def witness_path(database: Path) -> Path:
 
 
 def read_witness(database: Path) -> Witness | None:
-    """None if there is none. One that cannot be understood, or was copied, is a witness of no file at all."""
+    """The witness, if there is one. One that cannot be read, or was copied, is the witness of no file at all."""
     path = witness_path(database)
     try:
         with path.open("rb") as file:
@@ -110,7 +110,7 @@ _UNREADABLE = Witness(0, 0, Counted(1, 1, 1), 0.0)
 
 
 def write_witness(database: Path, counted: Counted, at: float) -> Witness:
-    """Replace it: all of it or nothing, on stable storage when this returns. OSError when that fails."""
+    """Replace the witness: all of it or nothing, on stable storage when this returns. Raises OSError if that fails."""
     path = witness_path(database)
     made = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
@@ -120,7 +120,7 @@ def write_witness(database: Path, counted: Counted, at: float) -> Witness:
             file.write(json.dumps(said).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
-        if path.is_dir():  # nobody knows why; as long as it is empty, it is in the way
+        if path.is_dir():  # an empty directory of that name is only in the way
             path.rmdir()
         os.replace(made, path)
     finally:
@@ -131,21 +131,22 @@ def write_witness(database: Path, counted: Counted, at: float) -> Witness:
 
 
 def tidy(database: Path) -> None:
-    """Delete what kills have left. While nobody else writes a witness: under the file's write lock."""
+    """Delete files that killed processes left. Under the state file's write lock, so that no other process is writing a
+    witness."""
     for left in database.parent.glob(f"{_FILE_NAME}.*-*"):
         with suppress(OSError):
             left.unlink()
 
 
-# -- what the state file says itself: inside a transaction of the caller's ------------------------
+# -- what the state file says itself: inside the caller's transaction -----------------------------
 
 
 class Lack(Enum):
-    """What a file has forgotten, by its witness."""
+    """What a file has forgotten, according to its witness."""
 
     NOTHING = "nothing"
     OCCASIONAL = "occasional"
-    """Draws of metrics without `missing`, of periods that it knows to be charged."""
+    """Draws of metrics without `missing`, in periods whose charges it has."""
     SPENDS = "spends"
     """It cannot be the file that the witness has seen, or it has forgotten charges or draws since."""
 
@@ -153,8 +154,8 @@ class Lack(Enum):
 def begin(
     connection: sqlite3.Connection, witness: Witness | None, *, is_successor: bool = False, charged: int = 0
 ) -> None:
-    """The counters of a new file, or of one that had none. A successor goes on from those of the file that was lost, so
-    that nobody takes what was lost for never charged."""
+    """Set the counters of a new file, or of one that had none. A successor continues those of the lost file, so that
+    what was lost is not taken for never charged."""
     start = witness.counted if witness else Counted(charged=charged)
     if is_successor:
         start = start._replace(charged=max(start.charged, 1))
@@ -166,12 +167,12 @@ def begin(
 
 
 def stamp(connection: sqlite3.Connection, file: os.stat_result) -> None:
-    """Let a new file know which one it is. A copy of it is another."""
+    """Write a new file's own inode into it, so that a copy of it can be told apart."""
     connection.execute("INSERT OR REPLACE INTO facts VALUES ('made_as', ?)", (str(file.st_ino),))
 
 
 def count(connection: sqlite3.Connection, what: str) -> None:
-    """One more charge, or draw of a lane."""
+    """Count one more charge, or draw of a lane."""
     connection.execute("UPDATE facts SET value = value + 1 WHERE name = ?", (f"counted:{what}",))
 
 
@@ -181,7 +182,7 @@ def counted(connection: sqlite3.Connection) -> Counted:
 
 
 def raise_occasional(connection: sqlite3.Connection, number: int) -> None:
-    """The draws that are forgotten count, too, now that nothing more is drawn on their charges."""
+    """Count the forgotten draws, too, now that nothing more is drawn on their charges."""
     connection.execute("UPDATE facts SET value = max(value, ?) WHERE name = 'counted:occasional'", (number,))
 
 
@@ -195,10 +196,11 @@ def lack_of(connection: sqlite3.Connection, inode: int, witness: Witness | None)
         if short == ["occasional"]:
             return Lack.OCCASIONAL
         return Lack.SPENDS if short else Lack.NOTHING
-    # It is the witness of another file, or there is none: so it was when this file was made, and nothing came since.
+    # The witness is of another file, or there is none. That is fine if it was so when this file was made, and nothing
+    # was counted since.
     never_recorded = ("charged", "steady")
     is_untouched = all(facts[f"counted:{what}"] == facts.get(f"counted_before:{what}") for what in never_recorded)
-    if "succeeds" in facts:  # a copy of a successor may come with a witness, and that one is a copy, too
+    if "succeeds" in facts:  # a copy of a successor may come with a copied witness
         is_so = facts.get("made_as") == str(inode) and facts["succeeds"] == (witness.mark if witness else "")
     else:
         is_so = witness is None or witness.is_blank

@@ -65,7 +65,7 @@ def test_a_child_that_can_never_report_says_so(
         (errno.ENOSPC, "the disk is full: make room where state_dir is"),
         (errno.EACCES, "give this user the right to write"),
         (errno.EROFS, "give this user the right to write"),
-        (errno.ENOTDIR, "state_dir is no directory: pass one"),
+        (errno.ENOTDIR, "state_dir is not a directory: pass the path of a directory"),
         (errno.EIO, "check the disk"),
         (errno.EMFILE, "nothing can be kept (OSError): check state_dir"),
     ],
@@ -80,7 +80,7 @@ def test_what_the_system_refuses_is_said_with_what_to_do(
     with caplog.at_level(logging.WARNING, "hubbub_client"):
         use(world.client())
     (text,) = said(caplog)
-    assert text.startswith("nothing is reported, as ")
+    assert text.startswith("nothing is reported because ")
     assert remedy in text
 
 
@@ -90,7 +90,7 @@ def test_a_file_that_is_full_or_newer_is_said_with_what_to_do(world: World, capl
         connection.execute("PRAGMA max_page_count = 1")
     with caplog.at_level(logging.WARNING, "hubbub_client"):
         use(client)
-        assert said(caplog) == ["nothing is reported, as the disk is full: make room where state_dir is"]
+        assert said(caplog) == ["nothing is reported because the disk is full: make room where state_dir is"]
         client.close()
         caplog.clear()
         connection = sqlite3.connect(world.directory / "hubbub.sqlite3")

@@ -1,14 +1,14 @@
-"""When a second look at the clock counts: the rule before anything is deleted for its time.
+"""Confirmation of the wall clock: when a second look at it counts, before anything is deleted because of its age.
 
-A wall clock may be set to any time, twice within a minute. Time that passed is believed by another clock, which only
-runs: two looks count if an hour of it lies between them. It is good for one *run*: from boot to boot where the system
-tells boots apart, else one life of a process.
+A wall clock may be set to any time, twice within a minute. The monotonic clock tells how much time really passed: two
+looks count if an hour of it lies between them. It is good for one *run*: from boot to boot where the system tells boots
+apart, otherwise for the life of one process.
 
-An app that runs for a minute a day has no such hour where each of its runs stands alone. There the third run counts, if
-each came an hour or more after the one before it by the wall clock. So what is over is kept for an hour of running, or
-for two more runs, and not for ever.
+An app that runs for a minute a day never has such an hour if each process is a run of its own. Then the third run
+counts, if each came an hour or more after the one before it by the wall clock. So old data is kept for an hour of
+running, or for two more runs, and not for ever.
 
-A look that finds the clock before an earlier one begins anew. Nothing here depends on what was recorded.
+A look that finds the clock before an earlier look starts over. Nothing here depends on what was recorded.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = ["Look", "Moment", "read", "this_run", "write"]
 SECOND_LOOK = 3_600.0
 """Seconds between two looks."""
 _RUNS = 3
-"""So many runs that stand alone count as much as an hour of one."""
+"""Separate runs that count as much as an hour of one run."""
 _REMEMBERED = 4
-"""Runs whose clocks are remembered: processes that take turns, where each is a run of its own."""
+"""Runs whose clocks are remembered, for processes that take turns where each is a run of its own."""
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -40,21 +40,21 @@ class Moment(NamedTuple):
     now: float
     """By the wall clock."""
     running: float
-    """By the clock that only runs; of one run."""
+    """By the monotonic clock, which is good within `run` only."""
     run: str
 
 
 @cache
 def this_run() -> str:
-    """What stands for it. Not the system's own name of the boot, which other files may have, too."""
+    """A name for this run. It is not the system's own id of the boot, which other files may hold, too."""
     with suppress(OSError):
         return hashlib.sha256(b"hubbub run " + _BOOT.read_bytes()).hexdigest()[:16]
-    return secrets.token_hex(8)  # a child of this process goes by the same clock
+    return secrets.token_hex(8)  # a forked child shares it, as it shares the clock
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is known of looks that found the same."""
+    """What is known from looks that found the same."""
 
     counted: tuple[float, ...]
     """The wall clock at the first look of runs, each an hour or more after the one before."""
@@ -66,7 +66,7 @@ class Look:
         return cls((moment.now,), (moment,))
 
     def then(self, moment: Moment) -> tuple[Look, float | None]:
-        """What is known after another one; if it counts, also the time up to which that is sure."""
+        """What is known after another look; if it counts, also the time that is confirmed to be over."""
         ours = next((each for each in self.runs if each.run == moment.run and each.running <= moment.running), None)
         if moment.now < (ours.now if ours else self.counted[-1]):
             return Look.first(moment), None
@@ -82,7 +82,7 @@ class Look:
 
 
 def read(connection: sqlite3.Connection, name: str) -> Look | None:
-    """What was noted under this name, if it can be understood."""
+    """The look that is kept under this name, if it can be read."""
     row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
     with suppress(ValueError, TypeError, LookupError):
         if row is not None:

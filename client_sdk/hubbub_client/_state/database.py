@@ -1,7 +1,8 @@
-"""What the SDK keeps on disk: one SQLite file, private to its owner.
+"""The state of the SDK on disk: one SQLite file, private to its owner.
 
-Two ways to write. A *transaction* is on stable storage when it ends: spends, draws, what is sent. A *note* survives a
-kill of the app, but perhaps not a power cut, and never waits: recorded values, of which nothing was sent yet.
+There are two ways to write. A *transaction* is on stable storage when it ends: it is for spends, draws and what is
+sent. A *note* survives a kill of the app, but perhaps not a power cut, and never waits: it is for recorded values, of
+which nothing was sent yet.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ __all__ = ["FILE_NAME", "Busy", "NoDurableState", "State"]
 
 FILE_NAME = "hubbub.sqlite3"
 _BUSY_SECONDS = 2.0
-"""For so long a transaction waits for another one, of whatever process; and a fork for one of another thread."""
+"""Seconds that a transaction waits for another process's transaction, and a fork for another thread's."""
 _A_MOMENT = 0.005
-"""Seconds for which a note waits for another thread's note: none of them waits for a disk."""
+"""Seconds that a note waits for another thread's note, which never waits for the disk either."""
 _TRIES = 5
-"""To open a file that others put aside at the same moments."""
+"""Attempts to open a file while other processes keep putting it aside."""
 _LONGEST_LOG = 4_000
-"""Pages (16 MB) after which a note has to empty the log itself, as nobody settles."""
+"""Pages (16 MB) after which a note has to empty the log itself, as no cycle does."""
 
 
 class _Link:
-    """One connection, and what is needed to notice that it is no longer the right one."""
+    """One connection, and what it takes to notice that it is no longer the right one."""
 
     def __init__(self, *, durable: bool) -> None:
         self.durable = durable
@@ -61,7 +62,7 @@ class _Link:
 
 
 class State(Forkable):
-    """One file, many threads and processes. `clock` dates the end of a damaged file."""
+    """One file for many threads and processes. `clock` tells when a damaged file ended."""
 
     def __init__(
         self, directory: Path | str, clock: Callable[[], float] = time.time, counts: Counts | None = None
@@ -72,9 +73,9 @@ class State(Forkable):
         self._durable, self._quick = _Link(durable=True), _Link(durable=False)
         self._closed = self._had_file = self._lost_in_fork = False
         self.generation = 0
-        """Goes up when another file has taken the place of the one that was open."""
+        """Goes up when another file has replaced the one that was open."""
         self._held: dict[int, list[_Link]] = {}
-        """What each thread holds for its fork."""
+        """The locks that each thread holds during its fork."""
         self._patience = _BUSY_SECONDS
         self._survive_forks()
 
@@ -83,12 +84,12 @@ class State(Forkable):
         return self._path
 
     def exists(self) -> bool:
-        """Whether anything was ever kept."""
+        """Whether there is a file, which means that something was kept."""
         return self._path.exists()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A look without a promise; NoDurableState when there is nothing to look at."""
+        """Read without a transaction. Raises NoDurableState if the file cannot be opened or read."""
         with self._durable.lock, self._judging():
             connection = self._open(self._durable)
             self._durable.waits(self._patience)
@@ -96,19 +97,20 @@ class State(Forkable):
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, alone among threads and processes, on disk when it ends; NoDurableState if that fails."""
+        """All or nothing, one at a time among all threads and processes, on disk when it ends. Raises NoDurableState if
+        that fails."""
         with self.reading() as connection, transaction(connection):
             yield connection
 
     @contextmanager
     def alone(self, within: float | None = None) -> Iterator[None]:
-        """No other thread reads or writes meanwhile, except for notes; and whatever is done inside waits at most
-        `within` seconds for another process, as this waits for another thread: else Busy. None: as usual."""
+        """No other thread reads or writes meanwhile, except for notes. This waits at most `within` seconds for another
+        thread, and everything inside it for another process; then Busy is raised. None: the usual limit."""
         patience = _BUSY_SECONDS if within is None else within
         lock = self._durable.lock
         if not lock.acquire(timeout=max(patience, _A_MOMENT)):
             raise Busy("another thread is writing")
-        before = self._patience  # what this thread asked for, if it is alone already
+        before = self._patience  # the outer limit, if this thread is alone already
         self._patience = before if within is None else min(before, within)
         try:
             yield
@@ -118,10 +120,11 @@ class State(Forkable):
 
     @contextmanager
     def glancing(self) -> Iterator[sqlite3.Connection]:
-        """A look that waits for no disk; Busy when it would have to.
+        """Read without ever waiting for the disk. Raises Busy if it would have to.
 
-        A `record` looks so. It makes no file and puts none aside: what is closed then depends on the moment, and that
-        must not depend on whether something was recorded. The next pass does it, and the value waits.
+        This is how `record` reads. It neither creates a file nor puts one aside: which periods are closed then depends
+        on the moment, which must not depend on whether something was recorded. The next cycle does it, and the value
+        waits.
         """
         if not self._quick.lock.acquire(timeout=_A_MOMENT):
             raise Busy("another thread is writing")
@@ -133,7 +136,8 @@ class State(Forkable):
 
     @contextmanager
     def noting(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, now or Busy; safe from a kill of the app, from a power cut only with the next transaction."""
+        """Write all or nothing, now, or raise Busy. It survives a kill of the app at once, and a power cut from the
+        next transaction on."""
         with self.glancing() as connection:
             if connection.in_transaction:  # a signal handler, in the middle of a note
                 raise Busy("this thread is writing")
@@ -141,9 +145,9 @@ class State(Forkable):
                 yield connection
 
     def scrub(self, *, patient: bool = False) -> bool:
-        """Empty the log into the file, so that what was deleted is gone from both; False if others are reading.
+        """Empty the log into the file, so that deleted data is gone from both. False: other processes are reading.
 
-        Ends with a small write: the first one into an empty log waits for the disk, and no `record` should.
+        Ends with a small write: the first write into an empty log waits for the disk, and no `record` should.
         """
         with suppress(NoDurableState), self.reading() as connection:
             self._durable.waits(self._patience if patient else 0.0)
@@ -153,20 +157,21 @@ class State(Forkable):
         return False
 
     def warm(self) -> None:
-        """A write of no meaning, so that the next note finds a log that has been begun."""
+        """Write something meaningless, so that the next note finds a log that has been started."""
         with self.transaction() as connection:
             connection.execute(
                 "INSERT INTO facts VALUES ('writes', 1) ON CONFLICT DO UPDATE SET value = (value + 1) % 1000"
             )
 
     def vouch(self, lane: str) -> None:
-        """Let the witness know of this file and of every charge, before more is charged or drawn for a lane;
-        NoDurableState if it does not."""
+        """Make sure that the witness knows this file and every charge, before more is charged or drawn for a lane.
+        Raises NoDurableState if it does not."""
         with self.reading() as connection:
             self._integrity.vouch(connection, lane)
 
     def check(self, connection: sqlite3.Connection, lane: str) -> None:
-        """Inside a transaction that charges or draws for a lane: nothing is forgotten since the file was opened."""
+        """Inside a transaction that charges or draws for a lane: make sure that the file has forgotten nothing since it
+        was opened."""
         self._integrity.check(connection, lane)
         self._tell_of_mending()
 
@@ -175,28 +180,28 @@ class State(Forkable):
             self._integrity.mended = 0
             self._counts.add(Kind.STATE, "mended")
             self._counts.say(
-                "a page of the state file was an older one, and is mended; check the disk, which loses writes"
+                "a page of the state file was an older one and was mended; check the disk, which loses writes"
             )
 
     def attest(self, lane: str, generation: int) -> None:
-        """Let the witness know of every draw of this lane; NoDurableState if it cannot be written, or if another file
-        has taken the place of the one that was open at that generation."""
+        """Make sure that the witness knows every draw of this lane. Raises NoDurableState if it cannot be written, or
+        if another file has replaced the one that was open at that generation."""
         with self.reading() as connection:
             if self.generation != generation:
-                raise NoDurableState("these reports are of a file that was put aside")
+                raise NoDurableState("these reports come from a file that was put aside")
             self._integrity.attest(connection, lane)
 
     def log_pages(self) -> int:
-        """How long the log has become, roughly."""
+        """The length of the log in pages, roughly."""
         try:
             return self._path.with_name(FILE_NAME + "-wal").stat().st_size // 4096
         except OSError:
             return 0
 
     def close(self, within: float = _BUSY_SECONDS) -> None:
-        """Let go of the file, with an empty log unless another process uses it. From now on there is none.
+        """Close the file for good, with an empty log unless another process uses it.
 
-        A thread that is in the middle of a transaction after so many seconds keeps its connection.
+        A thread that is still in a transaction after `within` seconds keeps its connection.
         """
         self._closed = True
         deadline = time.monotonic() + within
@@ -215,8 +220,8 @@ class State(Forkable):
     # -- forks ----------------------------------------------------------------------------------
 
     def _before_fork(self) -> None:
-        """Close the file. SQLite's own notes about locks would go along to the child, who holds none of them: it
-        would write into a log that its parent deletes."""
+        """Close the file. Otherwise SQLite's record of its locks would be copied to the child, which holds none of
+        them: the child would write into a log that its parent deletes."""
         held = [link for link in (self._durable, self._quick) if link.lock.acquire(timeout=_BUSY_SECONDS)]
         for link in held:
             link.close()
@@ -246,7 +251,7 @@ class State(Forkable):
         except sqlite3.Error as error:
             if is_damage(error):
                 if not act:
-                    raise Busy("the next pass looks at this") from error
+                    raise Busy("the next cycle looks at this") from error
                 self._quarantine()
                 raise NoDurableState("the state file was put aside") from error
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
@@ -258,16 +263,16 @@ class State(Forkable):
             raise self._said(NoDurableState(*reason_of(error))) from error
 
     def _said(self, error: NoDurableState) -> NoDurableState:
-        """Here, as not everyone who hears of it is guarded."""
+        """Log the error here, as not every caller does."""
         self._counts.say(error.sentence)
         return error
 
     def _open_quick(self) -> sqlite3.Connection:
-        """The connection for notes, to the file that a pass has seen last."""
+        """The connection for notes, to the file that a cycle saw last."""
         if not self._closed and not self._lost_in_fork:
             here = identity(self._path)
             if here is None or here != self._durable.file:
-                raise Busy("no pass has seen this file yet")
+                raise Busy("no cycle has seen this file yet")
             if self._quick.connection is not None and self._quick.file != here:
                 self._quick.close()
         return self._open(self._quick)
@@ -279,7 +284,7 @@ class State(Forkable):
             why = "this child was forked while another thread was writing to the state file"
             raise self._said(NoDurableState(why, FORK_EARLIER))
         if link.connection is not None and link.file != identity(self._path):
-            link.close()  # another process has put the file aside, or someone has deleted it
+            link.close()  # another process has put the file aside, or it was deleted
             self.generation += 1
         if link.connection is not None:
             return link.connection
@@ -293,7 +298,7 @@ class State(Forkable):
 
     def _quarantine(self) -> None:
         self._counts.add(Kind.STATE, "quarantined")
-        self._counts.say("the state file was damaged and is put aside; reporting goes on in the next period and day")
+        self._counts.say("the state file was damaged and was put aside; reporting goes on in the next period and day")
         self._had_file = True
         self.generation += 1
         for link in (self._quick, self._durable):
@@ -302,7 +307,7 @@ class State(Forkable):
                 link.lock.release()
         if self._durable.file not in (None, identity(self._path)):
             return  # another process was faster
-        with suppress(OSError):  # or is, at this moment
+        with suppress(OSError):  # or is faster right now
             self._integrity.put_aside()
 
     def _connect(self, link: _Link) -> sqlite3.Connection:
@@ -311,7 +316,7 @@ class State(Forkable):
             if link.file == identity(self._path):
                 link.connection, self._had_file = connection, True
                 return connection
-            connection.close()  # another process has put it aside meanwhile: what it says now is of no file that counts
+            connection.close()  # another process has put it aside meanwhile, so it does not count
             self._had_file = True
         raise Busy("the file is being replaced")
 
@@ -319,13 +324,13 @@ class State(Forkable):
         if not self._path.exists():
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             create(self._path, lambda connection: self._integrity.begin(connection, had_file=self._had_file))
-        # Asked first: what is opened next is this file or a later one, and a second look can tell which.
+        # Before opening: the connection is to this file or a later one, and a second look tells which.
         link.file = identity(self._path)
         connection = connect(self._path, self._patience if link.durable else 0.0)
         try:
             version = version_of(connection)
             if version == 0:
-                raise Emptied("the file holds nothing, and none was ever made so")
+                raise Emptied("the file is empty, and none is ever created empty")
             synchronous = "FULL" if link.durable else "NORMAL"
             for setting in ("journal_mode=WAL", f"synchronous={synchronous}", "secure_delete=ON"):
                 connection.execute(f"PRAGMA {setting}")

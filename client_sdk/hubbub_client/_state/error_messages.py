@@ -1,6 +1,6 @@
-"""Reasons why nothing can be kept, and remedies, for the people who run the app.
+"""Error messages for the people who run the app: why nothing can be kept, and what to do about it.
 
-The text of an error is never passed on: it may name a value.
+The text of an exception is never passed on, as it may name a value.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ __all__ = ["BUSY", "reason_of"]
 
 BUSY = (
     "another process or thread was writing to the state file",
-    "it is tried again; if this goes on, look for a process that hangs with the file open",
+    "the SDK tries again; if this goes on, look for a process that hangs with the file open",
 )
 _FULL = "the disk is full", "make room where state_dir is"
 _NO_PERMISSION = (
     "state_dir cannot be written",
     "give this user the right to write to it and to all files in it, or pass another state_dir",
 )
-_NO_DIRECTORY = "state_dir is no directory", "pass one; it is made where there is none"
+_NO_DIRECTORY = "state_dir is not a directory", "pass the path of a directory; it is created if it does not exist"
 _NEWER = (
     "the state file was written by a newer SDK",
     "update the SDK of this app, and let no two versions use one state_dir",
@@ -49,11 +49,11 @@ _BY_SYSTEM = {
 
 
 def reason_of(error: sqlite3.Error | OSError) -> tuple[str, str]:
-    """Why nothing can be kept, and what to do. No remedy where the next pass sees to it by itself."""
+    """Why nothing can be kept, and what to do. No remedy if the next cycle sees to it by itself."""
     if isinstance(error, NewerVersion):
         return _NEWER
     if isinstance(error, OSError):
-        if error.errno is None:  # our own: the witness is to be written first
+        if error.errno is None:  # raised by the integrity check: the witness must be written first
             return str(error), ""
         known = _BY_SYSTEM.get(error.errno)
     else:

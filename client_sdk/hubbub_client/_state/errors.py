@@ -1,17 +1,17 @@
-"""Why nothing can be kept."""
+"""Errors that say why nothing can be kept."""
 
 __all__ = ["FORK_EARLIER", "Busy", "NoDurableState", "WitnessBehind"]
 
-FORK_EARLIER = "make the client after the fork, or fork before any thread is started; another process reports again"
+FORK_EARLIER = "make the client after the fork, or fork before any thread is started; a new process reports again"
 """What to do about a child that was forked at the wrong moment."""
 
 
 class NoDurableState(Exception):
-    """Nothing can be kept, so nothing may be reported. `remedy`: what to do about it, if anything can be."""
+    """Nothing can be kept, so nothing may be reported. `remedy` says what to do about it, if anything can be done."""
 
     def __init__(self, why: str = "", remedy: str = "") -> None:
         super().__init__(f"{why}: {remedy}" if remedy else why)
-        self.sentence = f"nothing is reported, as {why}: {remedy}" if remedy else ""
+        self.sentence = f"nothing is reported because {why}: {remedy}" if remedy else ""
         """For the log. It names no value and no path."""
 
 
@@ -20,4 +20,4 @@ class Busy(NoDurableState):
 
 
 class WitnessBehind(Busy):
-    """Another process has charged this moment, and the witness does not know of it yet."""
+    """Another process has just charged, and the witness does not know of it yet."""

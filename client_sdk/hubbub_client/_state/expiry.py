@@ -1,10 +1,10 @@
-"""Deleting what is over, and what a wrong clock left: never on one look at the clock.
+"""Expiry: deletes what is over and what a wrong clock left, and never after only one look at the clock.
 
-A clock that is wrong for a minute must not cost what was recorded before. So nothing is deleted, moved or merged before
-a second look has found the same (`clock_confirmation` says when one counts). A look that does not find it takes the
-first one back. What is over counts as over by the time of the first look.
+A clock that is wrong for a minute must not cost recorded values. So nothing is deleted, moved or merged until a second
+look has found the same (`clock_confirmation` says when one counts). A look that does not find it cancels the first one.
+What is deleted is what was over at the time of the first look.
 
-What was recorded has looks of its own: it must not decide when anything changes that a device reports by.
+Recorded values have looks of their own: they must not decide when anything changes that a device reports by.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 __all__ = ["sweep"]
 
 _BEFORE = ("late_since", "ahead_since")
-"""Looks as an earlier version noted them, by the wall clock alone: they count for nothing."""
+"""Looks that an earlier version noted, by the wall clock alone. They do not count."""
 
 
 def sweep(state: State, ledger: Ledger, moment: Moment) -> Counter[Event]:
-    """Delete what is too late for any shuffler, with or without a book to say so; and what a wrong clock left."""
+    """Delete what is too late for any shuffler, even if there are no codebooks, and what a wrong clock left."""
     swept: Counter[Event] = Counter()
     kinds = _kinds(ledger, swept)
-    with state.reading() as connection:  # most passes end here
+    with state.reading() as connection:  # most cycles end here
         if not any(_matters(connection, name, moment, finds) for name, (finds, _) in kinds.items()):
             return swept
     with state.transaction() as connection:
@@ -49,11 +49,11 @@ def sweep(state: State, ledger: Ledger, moment: Moment) -> Counter[Event]:
 
 _Finds = Callable[[sqlite3.Connection, float], bool]
 _Deletes = Callable[[sqlite3.Connection, float, float], None]
-"""Given the time of the first look and that of this one."""
+"""Takes the time of the first look and that of this one."""
 
 
 def _kinds(ledger: Ledger, swept: Counter[Event]) -> dict[str, tuple[_Finds, _Deletes]]:
-    """What is looked for, each by itself, and what is done about it. `swept`: hears what was lost."""
+    """Each kind of thing to look for, and what to do about it. Losses are counted in `swept`."""
 
     def is_old(connection: sqlite3.Connection, now: float) -> bool:
         return Pins.are_old(connection, now) or ledger.is_long(connection, now)
@@ -103,13 +103,13 @@ def _is_late(connection: sqlite3.Connection, now: float) -> bool:
 
 
 def _is_early(connection: sqlite3.Connection, now: float) -> bool:
-    """Whether anything was recorded at a time that is yet to come."""
+    """Whether anything was recorded at a time in the future."""
     (early,) = connection.execute("SELECT EXISTS (SELECT 1 FROM reductions WHERE at > ?)", (now + DAY,)).fetchone()
     return bool(early)
 
 
 def _is_ahead(connection: sqlite3.Connection, now: float) -> bool:
-    """Whether a moment was written down that is yet to come."""
+    """Whether a moment in the future was written down."""
     (ahead,) = connection.execute(
         "SELECT EXISTS (SELECT 1 FROM facts WHERE name = 'enabled_since' AND value > :now)"
         " OR EXISTS (SELECT 1 FROM facts WHERE name = 'closed_before' AND value > :implausible)",
@@ -127,7 +127,7 @@ def _matters(connection: sqlite3.Connection, name: str, moment: Moment, finds: _
 
 
 def _look(connection: sqlite3.Connection, name: str, moment: Moment, finds: _Finds) -> float | None:
-    """The time of the first look, if this one counts as the second. Inside a transaction: this look is noted."""
+    """Note this look, inside a transaction. Returns the time of the first look if this one counts as the second."""
     before = clock_confirmation.read(connection, name)
     if not finds(connection, moment.now):
         clock_confirmation.write(connection, name, None)

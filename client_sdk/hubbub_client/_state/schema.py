@@ -1,4 +1,4 @@
-"""The tables of the state file, and how a file of an older version becomes one of this."""
+"""The tables of the state file, and the upgrade from older versions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VERSION = 5
 _OLDEST = 2
 
 _LONG_AFTER = 60 * DAY
-"""So long after its end no period is charged any more."""
+"""Seconds after its end when no period can be charged any more."""
 
 _FACTS = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -58,20 +58,20 @@ _TRIGGERS = "".join(
     f"CREATE TRIGGER {table}_{verb.lower()} BEFORE {verb} ON {table} BEGIN SELECT {OURS}(); END;\n"
     for table, verbs in {
         **dict.fromkeys(("ledger", "days", "totals"), ("INSERT", "UPDATE", "DELETE")),
-        "outbox": ("INSERT", "UPDATE"),  # what is sealed leaves the device; who opts out deletes
+        "outbox": ("INSERT", "UPDATE"),  # sealed bytes leave the device; an opt-out deletes
     }.items()
     for verb in verbs
 )
 
 
 class NewerVersion(sqlite3.DatabaseError):
-    """Written by an SDK that knows more than this one: left alone, as what it means by a spend is not known here."""
+    """The file was written by a newer SDK. It is left alone, as this SDK cannot know what counts as a spend in it."""
 
 
 def create(path: Path, begin: Callable[[sqlite3.Connection], None]) -> None:
-    """Make the file, private and whole, unless another process is faster. `begin` adds what it holds at first.
+    """Make the file, private and whole, unless another process is faster. `begin` adds its first content.
 
-    It is made under another name: a file that is found empty has lost what it held, and is no new one.
+    It is made under another name, so that a file that is found empty can only be one that has lost its content.
     """
     made = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
@@ -96,7 +96,7 @@ def _publish(made: Path, path: Path) -> None:
         os.link(made, path)
     except FileExistsError:
         pass
-    except OSError:  # a file system without links: whoever finds it half written takes it for damaged
+    except OSError:  # a file system without links: a process that finds it half written takes it for damaged
         with suppress(FileExistsError), path.open("xb") as file:
             path.chmod(0o600)
             with closing(connect(made, 0.0)) as connection:
@@ -107,10 +107,10 @@ def _publish(made: Path, path: Path) -> None:
 
 
 def upgrade(connection: sqlite3.Connection, version: int, witness: _witness.Witness | None) -> None:
-    """From an older version. Inside a transaction of the caller's: all of it or nothing.
+    """Upgrade a file of an older version, inside the caller's transaction: all of it or nothing.
 
-    Forgetful if its totals do not fit its rows: from here on checksums would say that they do. Or if there is a witness
-    already: then a newer file was here, and this one is older.
+    Raises Forgetful if its totals do not fit its rows, as the new checksums would say that they do. Also if there is a
+    witness already: then a newer file was here, and this is an older copy.
     """
     if not _OLDEST <= version < VERSION:
         raise NewerVersion(f"the state file has version {version}, this SDK reads {_OLDEST} to {VERSION}")
@@ -131,8 +131,8 @@ def upgrade(connection: sqlite3.Connection, version: int, witness: _witness.Witn
 
 
 def _adds_up(connection: sqlite3.Connection) -> bool:
-    """Whether what was charged by metric and by day is what the rows say. Where rows were merged, or lost with an
-    earlier file, it may be more; but not on days that come long after those."""
+    """Whether the totals by metric and by day are what the rows say. Where rows were merged, or lost with an earlier
+    file, the totals may be higher; but not on days that come long after those."""
     rows = connection.execute("SELECT metric, day, epsilon, decision FROM ledger WHERE epsilon IS NOT NULL").fetchall()
     metrics, days = defaultdict[str, Fraction](Fraction), defaultdict[int, Fraction](Fraction)
     reports: defaultdict[str, int] = defaultdict(int)
@@ -155,7 +155,7 @@ def _adds_up(connection: sqlite3.Connection) -> bool:
 
 
 def _add_pins(connection: sqlite3.Connection) -> None:
-    """Version 4 keeps values under the names of metrics, and what was settled on for each period."""
+    """Version 4 keeps values under the names of metrics, and a pin for each period."""
     metrics = _bundled_metrics(connection)
     kept = connection.execute("SELECT id, period, state, closes_at, at FROM reductions").fetchall()
     waiting = connection.execute("SELECT * FROM outbox").fetchall()
@@ -170,7 +170,7 @@ def _add_pins(connection: sqlite3.Connection) -> None:
 
 
 def _bundled_metrics(connection: sqlite3.Connection) -> dict[bytes, dict[str, Any]]:
-    """The metrics of the bundle in the file, which was verified when it was kept, by id."""
+    """The metrics of the bundle in the file, by id. It was verified when it was kept."""
     row = connection.execute("SELECT value FROM facts WHERE name = 'bundle'").fetchone()
     try:
         body = json.loads(bytes(row[0]).split(b"\n", 2)[2]) if row else {"codebooks": []}
@@ -185,7 +185,7 @@ def _lane(metric: dict[str, Any] | None) -> str:
 
 
 def _add_totals(connection: sqlite3.Connection) -> None:
-    """Version 3 keeps what was spent by day and by metric, and when a value was recorded."""
+    """Version 3 keeps spends by day and by metric, and when a value was recorded."""
     connection.execute("ALTER TABLE reductions ADD COLUMN at REAL NOT NULL DEFAULT 0")
     connection.execute("DROP INDEX IF EXISTS ledger_day")
     _run(connection, _TOTALS)

@@ -10,16 +10,16 @@ from pathlib import Path
 __all__ = ["OURS", "connect", "identity", "transaction", "version_of"]
 
 OURS = "hubbub_5"
-"""A function that every connection of this version has, and none of an older one. Triggers on the account call it, so
-that a process of an older SDK which has the file open during an update can no longer write there: it would do so
-without checksums and without a witness, and the file would be taken for damaged."""
+"""An SQL function that connections of this version have and older ones lack. Triggers on the account call it. So a
+process of an older SDK that has the file open during an update can no longer write there: it would write without
+checksums and witness, and the file would be taken for damaged."""
 
 
 def connect(path: Path, patience: float) -> sqlite3.Connection:
-    """Without implicit transactions. Threads see to it themselves that they do not use it at once."""
+    """A connection without implicit transactions. Callers make sure that one thread uses it at a time."""
     connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
     connection.create_function(OURS, 0, lambda: None)
-    connection.execute("PRAGMA trusted_schema=ON")  # else no trigger may call it; the file is the device's own
+    connection.execute("PRAGMA trusted_schema=ON")  # or no trigger could call it; the file is the device's own
     return connection
 
 

@@ -1,4 +1,4 @@
-"""One connection, every step of which ends in time: name, connect, tunnel, handshake, each byte sent or received."""
+"""An HTTP connection with one time limit for every step: name, connect, tunnel, handshake, each byte in or out."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ __all__ = ["Connection", "TimeLimit", "Way", "authority", "trusting"]
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """The moment by which something must be over."""
+    """A moment by which something must be over."""
 
     until: float
     monotonic: Callable[[], float]
 
     def left(self) -> float:
-        """Seconds, more than none; TimeoutError when it is over."""
+        """Seconds left, more than 0. Raises TimeoutError when the time is over."""
         left = self.until - self.monotonic()
         if left <= 0:
             raise TimeoutError("not in time")
@@ -43,7 +43,7 @@ class TimeLimit:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How to get to a server."""
+    """How to reach a server."""
 
     host: str
     port: int
@@ -52,7 +52,7 @@ class Way:
     lookup: Lookup
 
     def open(self, limit: TimeLimit) -> BoundedSocket:
-        """Connect, through the proxy if there is one. TLS is with the server itself, which proves its name."""
+        """Connect, through the proxy if there is one. TLS is with the server itself, which must prove its name."""
         near = self.proxy or self
         addresses = addresses_of(near.host, near.port, limit.left(), self.lookup)
         bounded = BoundedSocket(dial(addresses, limit), limit)
@@ -68,7 +68,7 @@ class Way:
 
 
 class Connection(http.client.HTTPConnection):
-    """HTTP/1.1 over a bounded socket. `limit` is set anew for each request."""
+    """HTTP/1.1 over a bounded socket. `limit` is set for each request."""
 
     def __init__(self, way: Way, limit: TimeLimit) -> None:
         super().__init__(way.host, way.port)
@@ -78,7 +78,7 @@ class Connection(http.client.HTTPConnection):
         self.sock: BoundedSocket = self._way.open(self.limit)
 
     def hurry(self, limit: TimeLimit) -> None:
-        """Set the time limit of what comes next."""
+        """Set the time limit of the next request."""
         self.limit = limit
         if self.sock is not None:
             self.sock.limit = limit
@@ -87,19 +87,19 @@ class Connection(http.client.HTTPConnection):
 class BoundedSocket:
     """What `http.client` needs of a socket, with one time limit for all of it.
 
-    The timeout of a plain socket is one for each operation: a server that sends a byte now and then would hold a
-    device for as long as it likes.
+    A plain socket's timeout applies to each operation: a server that sends a byte now and then could hold a device for
+    ever.
     """
 
     def __init__(self, plain: socket.socket, limit: TimeLimit) -> None:
         self.limit, self._socket = limit, plain
         self.ended = False
-        """Whether the other side was seen to say no more."""
+        """Whether the other side has closed the connection."""
 
     def secure(self, context: ssl.SSLContext, host: str) -> None:
         """Begin TLS."""
         self._socket.setblocking(False)
-        # An end that TLS did not announce is an error: anyone on the way could have cut the answer off.
+        # An end that TLS did not announce is an error: anyone on the path could have cut the answer off.
         with no_fork():
             self._socket = secured = context.wrap_socket(
                 self._socket, server_hostname=host, suppress_ragged_eofs=False, do_handshake_on_connect=False
@@ -107,8 +107,8 @@ class BoundedSocket:
         self.in_time(secured.do_handshake)
 
     def in_time(self, step: Callable[[], _T]) -> _T:
-        """Do what may have to wait for the other side. OpenSSL has locks of its own, so of TLS nothing but the waiting
-        happens while a fork may."""
+        """Run a step that may have to wait for the other side. OpenSSL has locks of its own, so with TLS a fork is only
+        possible during the wait."""
         if not isinstance(self._socket, ssl.SSLSocket):
             self._socket.settimeout(self.limit.left())
             return step()
@@ -126,8 +126,8 @@ class BoundedSocket:
                 selector.select(left)
 
     def is_quiet(self) -> bool:
-        """Whether nothing came in that nobody has asked for: the end, or an answer too many, which would be taken for
-        that to the next request. If there was something, the connection is of no use any more."""
+        """Whether nothing unexpected came in: the end of the connection, or an extra answer, which would be taken for
+        the answer to the next request. If something did, the connection must not be used again."""
         self._socket.settimeout(0)
         try:
             with no_fork():
@@ -172,8 +172,8 @@ class _Received(io.RawIOBase):
 
 
 def trusting(ca_file: str | None) -> ssl.SSLContext:
-    """TLS 1.2 or later with a proved name, always. By the authorities in this file, else by the system's, among which
-    OpenSSL counts what SSL_CERT_FILE names."""
+    """A TLS context: always TLS 1.2 or later, with a verified host name. It trusts the authorities in this file, or
+    without one the system's, to which OpenSSL adds those that SSL_CERT_FILE names."""
     with no_fork():
         context = ssl.create_default_context(cafile=ca_file)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -181,17 +181,17 @@ def trusting(ca_file: str | None) -> ssl.SSLContext:
 
 
 def authority(host: str, port: int) -> str:
-    """Host and port as they are written in a request."""
+    """Host and port as a request writes them."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _tunnel(bounded: BoundedSocket, target: str, authorization: str | None) -> None:
-    """Ask the proxy for a tunnel. OSError with its status when it refuses."""
+    """Ask the proxy for a tunnel. Raises OSError with its status if it refuses."""
     lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
     if authorization is not None:
         lines.append(f"Proxy-Authorization: {authorization}")
     bounded.sendall("".join(f"{line}\r\n" for line in [*lines, ""]).encode("ascii"))
-    response = http.client.HTTPResponse(bounded, method="CONNECT")  # type: ignore[arg-type]  # all that it uses of one
+    response = http.client.HTTPResponse(bounded, method="CONNECT")  # type: ignore[arg-type]  # it has all that is used
     try:
         response.begin()
         if not 200 <= response.status < 300:

@@ -14,7 +14,7 @@ __all__ = ["ConsentingTransport"]
 
 
 class ConsentingTransport:
-    """Without consent nothing leaves, however long a flush has been waiting."""
+    """Sends nothing without consent, even if a flush began with it."""
 
     def __init__(self, transport: Transport, gate: ConsentGate) -> None:
         self._transport, self._gate = transport, gate

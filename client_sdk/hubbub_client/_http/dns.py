@@ -1,7 +1,8 @@
-"""Looking up a name within a given time, which the system's own lookup does not promise.
+"""Name lookups with a time limit, which the system's own lookup does not offer.
 
-It runs in a daemon thread that is waited for so long and no longer. A lookup that is still under way is joined, not
-repeated: a resolver that hangs costs one thread per name, however often a device tries.
+A lookup runs in a daemon thread, and the caller waits for it only until the limit. A second caller joins a lookup that
+is still running instead of starting another: a resolver that hangs costs one thread per name, however often a device
+tries.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Address: TypeAlias = tuple[socket.AddressFamily, Any]
 """Family, and what `socket.connect` takes for it."""
 
 Lookup: TypeAlias = Callable[[str, int], list[Address]]
-"""What waits for as long as the system lets it wait. Raises OSError."""
+"""A lookup that may take as long as the system allows. Raises OSError."""
 
 
 class _Pending:
@@ -32,8 +33,8 @@ class _Pending:
 
 
 _Key: TypeAlias = tuple[int, Lookup, str, int]
-# By process, as a fork does not bring along the thread that would finish a lookup. Single operations on a dict need no
-# lock, so a fork cannot leave one locked either.
+# By process, as the thread that would finish a lookup does not exist in a forked child. Single operations on a dict
+# need no lock, so a fork cannot leave one locked either.
 _pending: dict[_Key, _Pending] = {}
 _last_known: dict[_Key, list[Address]] = {}
 
@@ -44,13 +45,14 @@ def system_lookup(host: str, port: int) -> list[Address]:
 
 
 def addresses_of(host: str, port: int, within: float, lookup: Lookup = system_lookup) -> list[Address]:
-    """Where this name leads, the best first; OSError when it leads nowhere, TimeoutError when nobody says in time.
+    """The addresses of this name, the best first. Raises OSError if there are none, TimeoutError if the lookup takes
+    too long.
 
-    As the interpreter ends, no thread can be started any more: then what was found last time has to do.
+    While the interpreter exits, no thread can be started: then the addresses that were found last time are used.
     """
     with suppress(ValueError):
         ip_address(host)
-        return system_lookup(host, port)  # in numbers: nobody has to be asked
+        return system_lookup(host, port)  # an IP address, which needs no lookup
     key = (os.getpid(), lookup, host, port)
     mine = _Pending()
     pending = _pending.setdefault(key, mine)
@@ -82,7 +84,7 @@ def _run(key: _Key, pending: _Pending) -> None:
         pending.found = lookup(host, port)
         if not pending.found:
             pending.error = "the name leads nowhere"
-    except Exception as error:  # noqa: BLE001  whoever waits must hear of it, and the next one may ask again
+    except Exception as error:  # noqa: BLE001  for the callers that wait; the next one may ask again
         pending.error = f"{type(error).__name__} while looking up the name: {error}"
     else:
         _last_known[key] = pending.found

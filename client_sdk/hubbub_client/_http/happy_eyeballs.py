@@ -1,4 +1,4 @@
-"""Connecting to whichever of a name's addresses answers first, in the manner of Happy Eyeballs (RFC 8305)."""
+"""Happy Eyeballs: a connection to the first of a name's addresses that answers, in the manner of RFC 8305."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["dial"]
 
 _HEAD_START = 0.25
-"""Seconds that an address has before the next is tried beside it."""
+"""Seconds that an address gets before the next one is tried in parallel."""
 
 
 def dial(addresses: Sequence[Address], limit: TimeLimit) -> socket.socket:
-    """A connection to one of these addresses; OSError when none takes one, TimeoutError when none does in time.
+    """A connection to one of these addresses. Raises OSError if none accepts, TimeoutError if none does in time.
 
-    An address that swallows everything holds the others up for a moment only; and one that is merely far away is not
-    given up for them, however many there are.
+    An address that never answers delays the others by a moment only. One that is merely slow is not given up for the
+    others, however many there are.
     """
     rest = iter(_by_turns(addresses))
     trying: set[socket.socket] = set()
@@ -64,7 +64,7 @@ def _begun(address: Address) -> socket.socket:
     try:
         plain.setblocking(False)
         plain.connect(where)
-    except BlockingIOError:  # on its way
+    except BlockingIOError:  # in progress
         pass
     except OSError:
         plain.close()
@@ -73,7 +73,7 @@ def _begun(address: Address) -> socket.socket:
 
 
 def _by_turns(addresses: Sequence[Address]) -> list[Address]:
-    """The families by turns, as it is often one of them that leads nowhere."""
+    """Alternate between the address families, as it is often one whole family that does not work."""
     first = [address for address in addresses if address[0] == addresses[0][0]]
     others = [address for address in addresses if address[0] != addresses[0][0]]
     return [address for pair in zip_longest(first, others) for address in pair if address is not None]

@@ -1,4 +1,4 @@
-"""Which proxy a connection goes through: the one the app names, or the one the environment does."""
+"""The proxy of a connection: the one that the app names, or the environment's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Proxy", "proxy_from", "proxy_of"]
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """An HTTP proxy, asked for a tunnel: it learns where to, and nothing of what passes."""
+    """An HTTP proxy that is asked for a tunnel: it learns the destination, and nothing of the content."""
 
     host: str
     port: int
@@ -30,18 +30,18 @@ class Proxy:
 
 
 def proxy_from(written: str) -> Proxy:
-    """The proxy of this address. InvalidParameter when it is none, or speaks what is not spoken here.
+    """The proxy at this address. Raises InvalidParameter if it is not an address, or of an unsupported kind.
 
-    What is wrong is said without the address: there may be a password in it.
+    The message does not show the address, as there may be a password in it.
     """
     try:
         parts = urlsplit(written if "://" in written else f"http://{written}")
         host, port = parts.hostname, parts.port
-    except ValueError:  # which quotes what it takes for the port, and that may be the beginning of a password
+    except ValueError:  # not chained: it quotes what it takes for the port, which may be the start of a password
         raise InvalidParameter("the proxy is not an address: write it like http://proxy.example.com:3128") from None
     if parts.scheme != "http":
         raise InvalidParameter(
-            f"a proxy of the kind {parts.scheme}:// is not spoken here: use an http:// one, which tunnels TLS as it is"
+            f"a {parts.scheme}:// proxy is not supported: use an http:// one, which tunnels TLS as it is"
         )
     if not host:
         raise InvalidParameter("the proxy has no host name: write it like http://proxy.example.com:3128")
@@ -52,10 +52,10 @@ def proxy_from(written: str) -> Proxy:
 
 
 def proxy_of(environ: Mapping[str, str], host: str, port: int) -> Proxy | None:
-    """What the environment says for an https address: HTTPS_PROXY, else ALL_PROXY, except for what NO_PROXY lists.
+    """The environment's proxy for an https address: HTTPS_PROXY, or else ALL_PROXY, unless NO_PROXY lists the address.
 
-    Lower case is read first, as everywhere. A proxy that cannot be used raises InvalidParameter: who named it does not
-    want to be seen without it, so going past it is not for the SDK to decide.
+    Lower case names are read first, as is usual. A proxy that cannot be used raises InvalidParameter: the person who
+    named it may rely on it, so the SDK must not decide to bypass it.
     """
     named = _read(environ, "https_proxy") or _read(environ, "all_proxy")
     if not named or _is_exempt(host, port, _read(environ, "no_proxy")):
@@ -72,7 +72,7 @@ def _is_exempt(host: str, port: int, listed: str) -> bool:
 
 
 def _matches(entry: str, host: str, port: int) -> bool:
-    """A name and all below it, an address, a network, each with a port or without; * is everything."""
+    """An entry is a name with all its subdomains, an address or a network, with or without a port; * is everything."""
     if entry == "*":
         return True
     try:

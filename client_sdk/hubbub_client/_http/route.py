@@ -1,4 +1,4 @@
-"""The route to the shuffler: HTTP to its address, or a transport that the app provides."""
+"""The route to the shuffler: HTTP to its address, or a transport from the app."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Route"]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How requests of one client travel. InvalidParameter says what is wrong with any of it."""
+    """How the requests of one client reach the shuffler. Raises InvalidParameter if a setting is wrong."""
 
     address: str
     transport: Transport | None = None
@@ -30,12 +30,12 @@ class Route:
     def __post_init__(self) -> None:
         check_address(self.address)
         if self.transport is None and (self.ca_file is not None or self.proxy is not None):
-            with suppress(NoDurableState):  # a child that can begin no TLS reports nothing
+            with suppress(NoDurableState):  # a child that cannot use TLS reports nothing
                 self._http(0.0, lambda: 0.0).close()
 
     @property
     def is_bounded(self) -> bool:
-        """Whether a request ends in time by itself. HTTP does, the app's own transport may not."""
+        """Whether a request always ends in time. HTTP does, the app's own transport may not."""
         return self.transport is None
 
     @contextmanager

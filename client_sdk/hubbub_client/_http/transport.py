@@ -1,6 +1,6 @@
-"""How requests leave the device: one small Protocol, and HTTP over the standard library.
+"""The transport: how requests leave the device. One small Protocol, and HTTP over the standard library.
 
-A transport carries bytes and judges nothing; what an answer means is decided in `hubbub_client._sending.upload`.
+A transport carries bytes and judges nothing. `hubbub_client._sending.upload` decides what an answer means.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Answer = tuple[int, Mapping[str, str], bytes]
 
 _PIECE = 65_536
 _LONGEST = 86_400.0
-"""Seconds. More than this, such as infinity, is no time limit that a socket could keep."""
+"""Seconds. The longest time limit: a socket cannot keep a longer one, such as infinity."""
 _SAME_FOR_EVERYONE = {"Accept-Encoding": "identity", "User-Agent": "hubbub"}
-"""No version and no platform: together with an address they would tell devices apart."""
+"""Without version and platform, which together with an address would tell devices apart."""
 
-_NO_USER = "the address of the shuffler has a user or a password in it: no one logs in there"
-"""Said without the address, as opposed to anything else that is wrong with it."""
+_NO_USER = "the address of the shuffler has a user or a password in it: leave them out, the shuffler has no login"
+"""Unlike the other messages, this one does not show the address."""
 
 _HUNG_UP = (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
 class CannotReach(Exception):
-    """No answer that could be used came: no network, no server, not in time, or not now."""
+    """There was no usable answer: no network, no server, not in time, or not now."""
 
     def __init__(self, reason: str, retry_after: float = 0.0) -> None:
         super().__init__(reason)
@@ -46,16 +46,16 @@ class CannotReach(Exception):
 
 
 class Transport(Protocol):
-    """Sends one request and returns the answer, whatever its status. Raises CannotReach when there is none."""
+    """Sends one request and returns the answer, whatever its status. Raises CannotReach if there is none."""
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """One request, and its answer: status, headers by lower-case name, body."""
+        """Send one request. Returns its answer: status, headers by lower-case name, body."""
 
 
 def _parsed(address: str) -> SplitResult:
     try:
         parts = urlsplit(address)
-        _ = parts.port  # refuses what is not a number
+        _ = parts.port  # raises if it is not a number
     except ValueError as error:
         if "@" in address:
             raise InvalidParameter(_NO_USER) from None
@@ -68,7 +68,7 @@ def _parsed(address: str) -> SplitResult:
         or parts.query
         or parts.fragment
         or not parts.path.isascii()
-        or not address.isprintable()  # what urlsplit leaves out in silence, or a request could not carry
+        or not address.isprintable()  # characters that urlsplit drops silently, or that a request could not carry
         or " " in address
     ):
         raise InvalidParameter(
@@ -78,28 +78,29 @@ def _parsed(address: str) -> SplitResult:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address can only mean this machine; InvalidParameter when it is none."""
+    """Whether an address can only mean this machine. Raises InvalidParameter if it is not an address."""
     return is_loopback_host(_parsed(address).hostname or "")
 
 
 def check_address(address: str) -> None:
-    """InvalidParameter for what no request is sent to: no address, or plain http to another machine."""
+    """Raise InvalidParameter for an address that no request is sent to: a malformed one, or plain http to another
+    machine."""
     if _parsed(address).scheme == "http" and not is_loopback(address):
         raise InvalidParameter(
-            f"{address} would carry reports in the clear, and anyone on the way could answer: use https. "
-            "Plain http is for an address on this machine"
+            f"{address} would carry reports in the clear, and anyone on the path could answer: use https. "
+            "Plain http is only for an address on this machine"
         )
 
 
 class HttpTransport:
-    """HTTP/1.1 with one kept connection; TLS that is verified for https; plain http on this machine only.
+    """HTTP/1.1 with one kept connection; verified TLS for https; plain http on this machine only.
 
-    `timeout` bounds each request as a whole, from looking up the name to the last byte of the answer; `deadline`, by
-    `monotonic`, all of them together. No redirect is followed, no cookie kept, nothing compressed. For one thread at a
-    time; a forked child opens a connection of its own.
+    `timeout` bounds each request as a whole, from the name lookup to the last byte of the answer; `deadline`, by
+    `monotonic`, bounds all of them together. It follows no redirect, keeps no cookie and compresses nothing. It is for
+    one thread at a time; a forked child opens a connection of its own.
 
-    `ca_file` names the authorities to believe instead of the system's. `proxy` is an http:// address to tunnel
-    through, with user and password if needed, or "" for none; without it `environ` is asked (HTTPS_PROXY, ALL_PROXY,
+    `ca_file` names the authorities to trust instead of the system's. `proxy` is an http:// address to tunnel through,
+    with user and password if needed, or "" for none. If it is not given, `environ` decides (HTTPS_PROXY, ALL_PROXY,
     NO_PROXY), except for an address on this machine.
     """
 
@@ -132,12 +133,12 @@ class HttpTransport:
         self._owner = os.getpid()
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """One request. A kept connection that the server closed meanwhile is opened once more."""
+        """Send one request. If the server has closed the kept connection, it is opened again, once."""
         until = self._monotonic() + self._timeout
         until = until if self._deadline is None else min(until, self._deadline)
         limit = TimeLimit(until, self._monotonic)
         if self._owner != os.getpid():
-            self.close()  # after a fork it is the parent's, and so are the answers that come in on it
+            self.close()  # after a fork the connection and its answers are the parent's
         for kept in (self._connection is not None, False):
             try:
                 return self._exchange(method, path, headers, body, limit)
@@ -148,7 +149,7 @@ class HttpTransport:
         raise AssertionError("the second attempt returns or raises")
 
     def close(self) -> None:
-        """Let go of the kept connection; the next request opens another."""
+        """Close the kept connection; the next request opens another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -172,19 +173,19 @@ class HttpTransport:
         cut_off = False
         try:
             connection.request(method, self._base + path, body or None, everything)
-        except _HUNG_UP:  # a server may refuse a large body without reading it: its answer is there all the same
+        except _HUNG_UP:  # a server may refuse a large body without reading it: its answer has still arrived
             cut_off = True
         socket = connection.sock
         response = connection.getresponse()
         with response:
-            if socket.ended:  # http.client takes this for the end of the headers, and the headers for all there are
+            if socket.ended:  # http.client takes the end for the end of the headers
                 raise http.client.RemoteDisconnected("the answer was cut off in its head")
             if response.status < 200:
                 raise http.client.HTTPException(f"{response.status} is not yet an answer")
             content = _read(response)
         if cut_off or response.will_close:
             self.close()
-        # A value may have been folded over lines; it must be fit to be sent back, as a tag is.
+        # A value may be folded over several lines; unfold it, so that it can be sent back, as a tag is.
         return response.status, {name.lower(): " ".join(text.split()) for name, text in response.getheaders()}, content
 
     def _way(self) -> Way:
@@ -227,5 +228,5 @@ def _read(response: http.client.HTTPResponse) -> bytes:
         if size > LARGEST_BUNDLE:
             raise http.client.HTTPException(f"the answer is longer than {LARGEST_BUNDLE} bytes")
     if response.length:
-        raise http.client.IncompleteRead(b"", response.length)  # read1 does not say that the body was cut off
+        raise http.client.IncompleteRead(b"", response.length)  # read1 does not report a body that was cut off
     return b"".join(pieces)

@@ -1,4 +1,4 @@
-"""The end of the process: all clients together get so long, and no longer."""
+"""Closing all clients at the end of the process, within one time limit for all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _open: WeakSet[Closable] = WeakSet()
 
 
 def close_at_exit(client: Closable) -> None:
-    """Close it when the interpreter ends, unless it is gone by then."""
+    """Close a client when the interpreter exits, unless it is gone by then."""
     _register()
     _open.add(client)
 

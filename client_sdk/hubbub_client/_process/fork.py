@@ -1,12 +1,12 @@
-"""Forks: a child gets locks of its own, as the thread that held its parent's is not there to release them.
+"""Forks: a child gets locks of its own, as the thread that held a lock in the parent does not exist in the child.
 
 Some locks can't be replaced: those of modules that are being imported, of OpenSSL, of what `cryptography` makes at
-its first use, of `cached_property` before Python 3.12. What takes one of them runs inside `no_fork`, which a fork of
-another thread waits for; SQLite is seen to by `database` in the same way. The lookup of a name may hold locks of the
-system's library: it runs in a thread of its own, and every wait for that thread has a limit.
+its first use, of `cached_property` before Python 3.12. Code that takes one of them runs inside `no_fork`, and a fork of
+another thread waits for it. `database` does the same for SQLite. A name lookup may hold locks of the system's library:
+it runs in a thread of its own, and every wait for that thread has a limit.
 
-No fork waits for what a thread of the app imports. So a child imports within a time limit (`lazy_imports`). Where that
-does not end, it reports nothing, and hangs nowhere.
+No fork waits for imports by the app's own threads. So a child imports within a time limit (`lazy_imports`). If the
+import does not end, the child reports nothing, but it does not hang.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from hubbub_client._state.errors import FORK_EARLIER, NoDurableState
 __all__ = ["Forkable", "give_up", "is_child", "no_fork"]
 
 _LONGEST_WAIT = 10.0
-"""Seconds for which a fork waits for what must not be cut in two: the longest of it is the first import. And for which
-one thread of a child waits for another's."""
+"""Seconds that a fork waits for work that must not be cut in two, of which the first import takes longest. Also the
+seconds that one thread of a child waits for another."""
 
 
 class Forkable:
-    """What hears of every fork, from `_survive_forks` on and for as long as it lives."""
+    """An object that is told of every fork, from `_survive_forks` on, for as long as it lives."""
 
     def _before_fork(self) -> None:
         pass
@@ -43,12 +43,12 @@ class Forkable:
 
 @contextmanager
 def no_fork() -> Iterator[None]:
-    """A fork of another thread waits until this is over. For what is short, and takes locks that a child could not
-    replace. NoDurableState where it would wait for ever: in a child that was forked all the same, or behind an import
-    that does not end."""
+    """A fork of another thread waits until this is over. For short work that takes locks which a child could not
+    replace. Raises NoDurableState where it would wait for ever: in a child that was forked in the middle of such work,
+    or behind an import that does not end."""
     _register()
     lock = _gate.lock
-    # In a process that was not forked, whoever is inside comes out again, however slow the machine is.
+    # In a process that was not forked, the thread inside comes out again, however slow the machine is.
     if not lock.acquire(timeout=_gate.patience if _gate.is_child else -1):
         raise NoDurableState("an import of this child does not end", FORK_EARLIER)
     try:
@@ -61,26 +61,27 @@ def no_fork() -> Iterator[None]:
 
 
 def is_child() -> bool:
-    """Whether this process was forked by one that had imported the SDK, used or not: modules may be locked for ever
+    """Whether this process was forked by one that had imported the SDK, used or not. Modules may be locked for ever
     here."""
     return _gate.is_child
 
 
 def give_up() -> None:
-    """Someone is inside who does not come out: nobody waits for that any more, unless it does."""
+    """Stop waiting for the thread inside, which does not come out. If it does after all, waiting resumes."""
     _gate.is_stuck = True
 
 
 class _Gate(Forkable):
-    """One for the process. Re-entrant, as who forks may be inside itself, and goes on in the child."""
+    """The one gate of the process. Re-entrant, as the thread that forks may be inside itself, and goes on in the
+    child."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.is_broken = self.is_stuck = self._was_forked = False
         self._process = os.getpid()
-        """That imported this: a fork before anything was used is heard of by nobody, and seen by this."""
+        """The process that imported this module. It reveals forks before the first use, which no hook reports."""
         self._held: set[int] = set()
-        """Threads that hold it for their fork."""
+        """Threads that hold the lock during their fork."""
 
     @property
     def is_child(self) -> bool:
@@ -127,9 +128,10 @@ def _after(in_child: bool) -> None:
 
 
 def _all() -> tuple[Forkable, ...]:
-    """The gate last: who is inside takes no lock of the others, but those may have to wait for it."""
+    """The gate comes last: a thread inside it takes none of the other locks, but their holders may wait for the
+    gate."""
     while True:
         try:
             return (*_forkable, _gate)
-        except RuntimeError:  # another thread makes a client at this moment
+        except RuntimeError:  # another thread is making a client right now
             continue

@@ -1,9 +1,9 @@
-"""What a pass needs is loaded here, all at once, before the first one: the one moment of it that a fork waits for.
+"""Lazy imports: all modules that a cycle needs are loaded here at once, before the first cycle. A fork waits for that.
 
-A child that is forked while another thread imports a module finds that module locked for ever. So passes import
-nothing by themselves: a test compares. Neither the import of this package nor the making of a client loads these. And
-as the other thread may be the app's own, of which nobody knows, a child that has to import does so in a thread of its
-own, and waits for it within a limit.
+A child that is forked while another thread imports a module finds that module locked for ever. So a cycle imports
+nothing by itself, which a test checks. Neither importing this package nor making a client loads these modules. The
+other thread may also be the app's own, which the SDK does not know about. So a child that has to import does it in a
+thread of its own, and waits for it within a limit.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ MODULES = (
     "hubbub.codebook",
     "logging",
 )
-"""And what these import."""
+"""Also loads what these import."""
 _A_CHILD_WAITS = 2.0
-"""Seconds for an import in a child, unless told otherwise: what the making of a client may take."""
+"""Seconds for an import in a child, unless the caller sets them. Making a client may take this long."""
 _done: list[bool] = []
 
 
 def load(within: float | None = None) -> None:
-    """Load them, unless that was done. In a forked child this raises NoDurableState if a module is locked or only half
-    there, after `within` seconds at the latest."""
+    """Load the modules, once. In a forked child this raises NoDurableState if a module is locked or only half
+    initialized, after `within` seconds at the latest."""
     if not _done:
         _in_time(_load, _A_CHILD_WAITS if within is None else within)
 
 
 def imported(name: str) -> ModuleType:
-    """One module, without waiting for anybody if it is here. NoDurableState as for `load`."""
+    """A module, imported if needed; if it is loaded already, without waiting. Raises NoDurableState like `load`."""
     if name not in sys.modules or _is_half(name):
         _in_time(lambda: _import(name), _A_CHILD_WAITS)
     return sys.modules[name]
@@ -55,7 +55,7 @@ def _load() -> None:
             _whole(name)
         from hubbub.metric_types import registered
 
-        registered()  # each type is a module: a codebook that comes later may have any of them
+        registered()  # each type is a module, and a later codebook may use any of them
     _done.append(True)
 
 
@@ -65,15 +65,15 @@ def _import(name: str) -> None:
 
 
 def _whole(name: str) -> None:
-    """Import it. In a child, a thread may have the number of the one that held the module's lock at the fork: then it
-    gets at once what that one had made of it, and the next thread would wait for ever."""
+    """Import a module completely. In a child, this thread may have the id of the one that held the module's lock at the
+    fork. Then the import returns a half initialized module at once, and the next thread would wait for ever."""
     import_module(name)
     if _is_half(name):
-        raise ImportError(f"{name} is only half there")
+        raise ImportError(f"{name} is only half initialized")
 
 
 def _is_half(name: str) -> bool:
-    return bool(getattr(sys.modules[name].__spec__, "_initializing", False))  # as `import` asks
+    return bool(getattr(sys.modules[name].__spec__, "_initializing", False))  # as `import` checks it
 
 
 def _in_time(work: Callable[[], None], within: float) -> None:
@@ -85,19 +85,19 @@ def _in_time(work: Callable[[], None], within: float) -> None:
     def tried() -> None:
         try:
             work()
-        except BaseException as error:  # noqa: BLE001  for whoever waits
+        except BaseException as error:  # noqa: BLE001  raised again below
             failed.append(error)
 
     thread = threading.Thread(target=tried, name="hubbub-import", daemon=True)
     try:
         thread.start()
-    except RuntimeError:  # the interpreter is ending
+    except RuntimeError:  # the interpreter is exiting
         raise NoDurableState("no thread can be started") from None
     thread.join(within)
     if thread.is_alive():
         give_up()
         raise NoDurableState("an import of this child does not end", FORK_EARLIER)
-    for error in failed:  # such as of a module that another thread had half imported at the fork
+    for error in failed:  # for example, another thread had half imported a module at the fork
         if isinstance(error, NoDurableState):
             raise error
         raise NoDurableState(f"an import of this child failed ({type(error).__name__})", FORK_EARLIER) from error

@@ -396,7 +396,7 @@ def test_the_apps_word_wins_over_the_environments(server: Server, proxy: Server,
 def test_a_proxy_of_another_kind_is_not_gone_around(authority: Authority, kind: str) -> None:
     """Whoever routes everything through one does not want to be seen without it."""
     written = f"{kind}://127.0.0.1:1080"
-    with pytest.raises(CannotReach, match=f"{kind}:// is not spoken"):
+    with pytest.raises(CannotReach, match=f"{kind}:// proxy is not supported"):
         ask(HttpTransport(f"https://{NAME}", environ={"ALL_PROXY": written}, lookup=nowhere, ca_file=authority.pem))
     with pytest.raises(InvalidParameter, match=kind):
         HttpTransport(f"https://{NAME}", proxy=written)

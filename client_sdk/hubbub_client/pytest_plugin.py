@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def hubbub_codebook(pytestconfig: pytest.Config) -> Codebook | Path | str:
-    """What is collected in tests. Override it to return another path, TOML, or a Codebook."""
+    """The codebook for tests. Override it to return another path, TOML text, or a Codebook."""
     path: Path = pytestconfig.rootpath / pytestconfig.getini("hubbub_codebook")
     if not path.is_file():
         raise pytest.UsageError(
@@ -39,7 +39,7 @@ def hubbub_codebook(pytestconfig: pytest.Config) -> Codebook | Path | str:
 
 @pytest.fixture
 def hubbub_options() -> dict[str, Any]:
-    """Further arguments of `Client`. Override it to give some."""
+    """Further arguments of `Client`, none by default. Override it to return some."""
     return {}
 
 
@@ -50,7 +50,7 @@ def hubbub(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Device]:
-    """A device with a shuffler in memory, a fake clock, files of its own and consent; strict, and without a thread."""
+    """A device with consent, files of its own, a shuffler in memory and a fake clock; strict, and without a thread."""
     for name in list(os.environ):
         if name in OFF_SWITCHES or name.upper().startswith("HUBBUB_"):
             monkeypatch.delenv(name)

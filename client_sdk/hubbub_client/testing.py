@@ -1,4 +1,4 @@
-"""For the tests of an app that uses the SDK: a device, a shuffler in memory, a clock, a fleet, and a pytest fixture.
+"""Test kit for apps that use the SDK: a device, a shuffler in memory, a clock, a fleet, and a pytest fixture.
 
 In the project's `conftest.py`:
 
@@ -14,42 +14,42 @@ and a test asks for the fixture `hubbub`, a `Device`:
         assert [record[:2] for record in hubbub.recorded] == [("theme", "dark")] * 2
         assert len(hubbub.reports_sent("theme")) == 1
 
-- `hubbub.recorded` is what the app recorded, in its own values: assert on this to know *what* was measured.
-- `hubbub.reports_sent()` is what arrived, randomized as it always is. Assert on how many there are, of which metric
-  and period, and never on the value: it may be any, and on the next run another.
-- A metric that takes the first value of a period is due at once, any other when the period is over:
-  `hubbub.next_period()` lets it end; `hubbub.clock.advance(hours=3)` lets time pass.
-- `hubbub.consent = False` is the person's refusal, `hubbub.transport.offline = True` a lost network,
-  `hubbub.restart()` the next start of the app with the same files,
-  `hubbub.transport.publish("new-metrics.toml")` another codebook.
+- `hubbub.recorded` holds the values that the app recorded: assert on it to check *what* was measured.
+- `hubbub.reports_sent()` returns the reports that arrived, randomized as always. Assert on their number, metric and
+  period, never on the value: it may be any value, and another one in the next run.
+- A metric that takes the first value of a period is due at once, any other when the period is over.
+  `hubbub.next_period()` ends the period; `hubbub.clock.advance(hours=3)` lets time pass.
+- `hubbub.consent = False` withdraws consent, `hubbub.transport.offline = True` cuts the network,
+  `hubbub.restart()` starts the app again with the same files, and
+  `hubbub.transport.publish("new-metrics.toml")` publishes another codebook.
 - The client is strict: a misspelt metric or a value of the wrong type is an exception, not a counter.
 
-The codebook is `metrics.toml` in pytest's root directory. Another one is named in the configuration,
+The codebook is `metrics.toml` in pytest's root directory. To use another one, name it in the configuration,
 
     [tool.pytest.ini_options]
     hubbub_codebook = "src/app/metrics.toml"
 
-or returned by a fixture `hubbub_codebook` of one's own (a path, TOML, or a `Codebook`). A fixture `hubbub_options` that
-returns a dict gives further arguments to `Client`. Variables that switch telemetry off (DO_NOT_TRACK, HUBBUB_*) are
-unset for the test, so that it does the same on every machine.
+or return it from a fixture `hubbub_codebook` of your own (a path, TOML text, or a `Codebook`). A fixture
+`hubbub_options` that returns a dict gives further arguments to `Client`. Variables that switch telemetry off
+(DO_NOT_TRACK, HUBBUB_*) are unset for the test, so that it does the same on every machine.
 
-Without pytest the same device is
+Without pytest, make the same device with
 
     with Device("metrics.toml", state_dir) as device: ...
 
-and its parts are `MemoryTransport.serving(codebook, clock)` and `FakeClock()`, for a `Client` of one's own:
+or use its parts, `MemoryTransport.serving(codebook, clock)` and `FakeClock()`, for a `Client` of your own:
 
     clock = FakeClock()
     transport = MemoryTransport.serving("metrics.toml", clock)
     client = Client("https://telemetry.example.com", trust=transport.trust, consent=True, state_dir=...,
                     background=False, transport=transport, clock=clock, pace=clock.pace)
 
-`Fleet` lets each value of a list be reported by a device of its own, to a real shuffler or to one in memory:
+`Fleet` reports a list of values, each from a device of its own, to a real shuffler or to one in memory:
 
     with Fleet("http://127.0.0.1:8080") as fleet:
         delivered = fleet.report("theme", ["dark"] * 600 + ["light"] * 400, period=20_800)
 
-Nothing here changes what protects a value. The randomness is the operating system's in tests too: there is no seed to
+Nothing here changes what protects a value. The randomness is the operating system's in tests, too: there is no seed to
 set, and so none to leave set by mistake.
 """
 

@@ -1,4 +1,4 @@
-"""Looking into a state directory from outside: no client, no network, no consent, and nothing is changed."""
+"""Inspection of a state directory from outside: without a client, network or consent, and without changing anything."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["CannotInspect", "Inspection", "inspect"]
 
 
 class CannotInspect(Exception):
-    """There is nothing to look at, or it cannot be read; the text says what and why."""
+    """There is nothing to inspect, or it cannot be read; the text says what and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Inspection:
 
     directory: str
     disabled: bool
-    """Whether someone has switched it off."""
+    """Whether telemetry is switched off here."""
     damaged: bool
     """Whether a damaged file was put aside here."""
     preview: Preview
@@ -62,7 +62,7 @@ class Inspection:
 
 
 def inspect(directory: Path, now: float) -> Inspection:
-    """What is in there. CannotInspect when that cannot be said."""
+    """Inspect a state directory. Raises CannotInspect if that is not possible."""
     if not directory.is_dir():
         raise CannotInspect(f"{directory} is not a directory: pass the app's state directory")
     path = directory / FILE_NAME
@@ -84,7 +84,7 @@ def inspect(directory: Path, now: float) -> Inspection:
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     log = path.with_name(path.name + "-wal")
-    # Where nobody may write, not even SQLite for its locks; and where nobody is writing, as there is no log.
+    # The directory is not writable, not even for SQLite's locks; and no client is writing, as there is no log.
     only_reading = not os.access(path.parent, os.W_OK) and not log.exists()
     address = f"{path.resolve().as_uri()}?{'immutable=1' if only_reading else 'mode=ro'}"
     try:
@@ -98,7 +98,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
                 f"{path} has version {version}, this software reads {VERSION}: use the version that the app uses, "
                 "or start the app once, which brings an older file up to date"
             )
-        connection.execute("BEGIN")  # one moment for all that follows
+        connection.execute("BEGIN")  # one snapshot for all that follows
         yield connection
     except sqlite3.Error as error:
         raise CannotInspect(f"{path} cannot be read: {error}") from error
@@ -107,7 +107,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _book(connection: sqlite3.Connection) -> CodebooksInForce | None:
-    """The bundle as it was accepted then, whoever signed it; or the codebook that came with the app."""
+    """The codebooks of the kept bundle, by whoever signed it; or the one that came with the app."""
     facts = dict(connection.execute("SELECT name, value FROM facts WHERE name IN ('bundle', 'packaged')"))
     try:
         if "bundle" in facts:

@@ -1,6 +1,6 @@
-"""What will be sent, exactly, and why nobody can tell from it what was recorded. For people to read.
+"""The preview: exactly what will be sent, and why it does not show what was recorded. For people to read.
 
-It shows the person's own values, as far as they are still on the device, and so is for that person's eyes only.
+It shows the person's own values, as far as they are still on the device, so it is for that person's eyes only.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ class QueuedReport:
     metric: str
     period: str
     says: str
-    """The randomized value, in words: not what was recorded, or perhaps it is."""
+    """The randomized value, in words. It may or may not be what was recorded."""
     sends_at: str
-    """Not before; UTC."""
+    """The earliest time of sending, in UTC."""
     epsilon: float | None
     deniable: str
     """Why it proves nothing."""
     sealed: bool
-    """Whether it is sealed to the aggregator's key already; else that is done at sending."""
+    """Whether it is already sealed to the aggregator's key; otherwise that is done when it is sent."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PendingValue:
-    """A true value, still on the device only, that will be randomized."""
+    """A true value that will be randomized, and is still only on the device."""
 
     metric: str
     period: str
@@ -55,9 +55,9 @@ class PendingValue:
     recorded: int
     """How many values were recorded so far."""
     value: bool | str | float | None
-    """What stands for them now. The person's own: it is shown here, and nowhere else."""
+    """The reduced value so far. It is the person's own, and is shown nowhere but here."""
     randomized_at: str
-    """When it will be, at the earliest; UTC."""
+    """The earliest time of randomization, in UTC."""
 
     def __repr__(self) -> str:
         return f"PendingValue(metric={self.metric!r}, period={self.period!r}, recorded={self.recorded})"
@@ -83,10 +83,10 @@ class CollectedMetric:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """All of it. `str()` is for people, `document()` for JSON."""
+    """The whole preview. `str()` is for people, `document()` for JSON."""
 
     taking_part: bool | None
-    """Whether there is consent; None where only the state file was looked at."""
+    """Whether there is consent; None if only the state file was read."""
     queued: tuple[QueuedReport, ...]
     pending: tuple[PendingValue, ...]
     metrics: tuple[CollectedMetric, ...]
@@ -124,7 +124,7 @@ class Preview:
 
 
 def preview_of(state: State, codebooks: CodebooksInForce | None, *, taking_part: bool | None) -> Preview:
-    """The preview of a state file, empty when there is none."""
+    """The preview of a state file; empty if there is none."""
     if state.exists():
         with suppress(NoDurableState), state.reading() as connection:
             return read_preview(connection, codebooks, taking_part=taking_part)

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from hubbub.codebook import Metric
 
 _SHOWN = 32
-"""Bytes of a report that are shown."""
+"""Bytes of a report to show."""
 
 _LISTED = 8
-"""Values that are named, of those a report says yes to."""
+"""Values to name, of those that a report says yes to."""
 
 __all__ = ["deniability", "input_in_words", "moment", "number", "report_in_words"]
 
@@ -34,17 +34,17 @@ def number(value: float) -> str:
 
 
 def probability(value: float) -> str:
-    """Two digits, and never 0 or 1 for what is not."""
+    """Two digits, and never 0 or 1 for a probability that is neither."""
     return f"{value:.2g}" if value < 0.99 else f"{value:.4f}".rstrip("0")
 
 
 def input_in_words(metric: Metric, value: int | Fraction) -> str:
-    """A value of the metric, as the mechanism knows it."""
+    """A mechanism's input as a value of the metric, in words."""
     return metric.values.input_in_words(value)
 
 
 def report_in_words(metric: Metric, payload: bytes) -> str:
-    """What a randomized report says, on its face."""
+    """What a randomized report says at face value."""
     match metric.mechanism.face(metric.mechanism.decode(payload)):
         case int() | Fraction() as value:
             return metric.values.input_in_words(value)
@@ -55,7 +55,7 @@ def report_in_words(metric: Metric, payload: bytes) -> str:
 
 
 def _listed(metric: Metric, told: Sequence[int]) -> str:
-    """What a report with a bit for each value says yes to."""
+    """The values that a report with one bit per value says yes to."""
     if not told:
         return "no to every value"
     named = ", ".join(metric.values.input_in_words(place) for place in told[:_LISTED])
@@ -64,16 +64,16 @@ def _listed(metric: Metric, told: Sequence[int]) -> str:
 
 
 def deniability(metric: Metric, payload: bytes) -> str:
-    """Why this report proves nothing: how likely it is from the value that makes it most likely, and least."""
+    """Why this report proves nothing: its probability from the value that makes it most likely, and from the least."""
     mechanism = metric.mechanism
     report = mechanism.decode(payload)
     inputs = list(mechanism.inputs())
     likelihoods = [mechanism.likelihood(report, value) for value in inputs]
     most, least = likelihoods.index(max(likelihoods)), likelihoods.index(min(likelihoods))
     said = report_in_words(metric, payload)
-    # a report of very many bits is so unlikely from any value that no float holds it: then what is promised is said
+    # A report of very many bits may be too unlikely from any value for a float. Then the guarantee is shown instead.
     ratio = likelihoods[most] / likelihoods[least] if likelihoods[least] else exp(mechanism.realised_epsilon)
-    shown = ceil(100 * ratio - 1e-6) / 100  # never better than it is
+    shown = ceil(100 * ratio - 1e-6) / 100  # rounded up, so never better than it is
     return (
         f"a device whose value is {input_in_words(metric, inputs[least])} sends {said} with probability "
         f"{probability(likelihoods[least])}, one whose value is {input_in_words(metric, inputs[most])} with "

@@ -1,1 +1,1 @@
-"""The parts of `hubbub_client.testing`, one concept each."""
+"""The parts of `hubbub_client.testing`, one per module."""

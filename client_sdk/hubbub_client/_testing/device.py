@@ -1,4 +1,4 @@
-"""One device under test: a client whose network, clock and consent are in the test's hands."""
+"""A device under test: a client whose network, clock and consent the test controls."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Recorded(NamedTuple):
 
 
 class Device:
-    """A real client with a shuffler in memory, a fake clock and no thread; strict, so that a mistake is an error.
+    """A real client with a shuffler in memory, a fake clock and no thread. It is strict, so that a mistake is an error.
 
-    Everything between `record` and the network is what an app ships: the same file, ledger, randomness and sealing.
+    Everything between `record` and the network is as in a shipped app: the same file, ledger, randomness and sealing.
     `options` are further arguments of `Client`.
     """
 
@@ -37,7 +37,7 @@ class Device:
         self.consent = True
         """What the person answers; a test may change it at any time."""
         self.recorded: list[Recorded] = []
-        """What the app recorded, in its own values: the one thing to assert on that is not random."""
+        """The values that the app recorded: the one thing to assert on that is not random."""
         self._settings = {
             "trust": self.transport.trust,
             "consent": lambda: self.consent,
@@ -52,29 +52,30 @@ class Device:
         self.client = self._started()
 
     def reports_sent(self, metric: str | None = None) -> list[SentReport]:
-        """Send whatever is due, without its random delay, and return all reports that ever arrived.
+        """Send all reports that are due, without their random delay, and return all reports that ever arrived.
 
-        Metrics that take the first value are due at once; for the others let the period end: `next_period`.
+        Metrics that take the first value are due at once. For the others, let the period end: `next_period`.
         """
         self.client.flush(0, now=True)
         return self.transport.reports_sent(metric)
 
     def next_period(self, count: int = 1) -> None:
-        """Let the period end, or several. What is due is sent on the way, as a running app would: reports that wait
-        for longer than their period's grace are dropped. To skip time instead, move the clock."""
+        """Let one or more periods end. Reports that are due are sent on the way, as a running app would send them,
+        because reports that wait for longer than their period's grace are dropped. To skip time, move the clock."""
         for _ in range(count):
             self.client.flush(0, now=True)
             self.clock.next_period()
             self.client.flush(0)
 
     def restart(self) -> Client:
-        """The app ends and starts again, with the same files. Returns the new client, which is `client` from now on."""
+        """Let the app end and start again with the same files. Returns the new client, which `client` is from now
+        on."""
         self.client.close()
         self.client = self._started()
         return self.client
 
     def close(self) -> None:
-        """As the client's."""
+        """Close the client."""
         self.client.close()
 
     def __enter__(self) -> Device:
@@ -85,12 +86,12 @@ class Device:
 
     def _started(self) -> Client:
         client = _Watched(self.recorded, _ADDRESS, **self._settings)
-        client.flush(0)  # as an app that was started before has its bundle already
+        client.flush(0)  # so that it has its bundle, like an app that has run before
         return client
 
 
 class _Watched(Client):
-    """A client that also writes down what it is told."""
+    """A client that also keeps a list of what is recorded."""
 
     def __init__(self, recorded: list[Recorded], *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -1,6 +1,6 @@
-"""Many simulated devices over one transport.
+"""A fleet of simulated devices over one transport.
 
-They keep no ledger and no outbox: each value stands for another device. Everything that protects a value is the
+They keep no ledger and no outbox, as each value stands for another device. Everything that protects a value is the
 client's own: the same randomizer, generator, sealing and reading of answers.
 """
 
@@ -39,9 +39,9 @@ class Delivered:
 
     acknowledged: int = 0
     refused: Counter[str] = field(default_factory=Counter)
-    """Dropped, by the shuffler's reason."""
+    """Reports that were dropped, by the shuffler's reason."""
     undelivered: int = 0
-    """Given up after the last attempt."""
+    """Reports that were given up after the last attempt."""
     silent: int = 0
     """Devices whose coin kept them out, or that had nothing to report."""
 
@@ -55,7 +55,7 @@ class Delivered:
 
 
 _IMPATIENT = Pace(first=0.2, longest=5.0)
-"""Pauses for a service that someone is restarting, not for one that a crowd must spare."""
+"""Short pauses, for a service that is being restarted, not for one that a crowd must spare."""
 
 
 class _Report(NamedTuple):
@@ -66,8 +66,8 @@ class _Report(NamedTuple):
 class Fleet:
     """Many simulated devices, each of which reports one value.
 
-    Give it the bundle, or let it fetch one; without `trust` the bundle's own signer is believed, which an address
-    allows on this machine only. With `remember`, `drawn` maps each nonce to the value that it was drawn for, and
+    Give it the bundle, or let it fetch one. Without `trust` the bundle's own signer is trusted, which is allowed only
+    for an address on this machine. With `remember`, `drawn` maps each nonce to the value that it was drawn for, and
     `acknowledged` holds the nonces that the shuffler took.
     """
 
@@ -102,9 +102,9 @@ class Fleet:
         period: int | Period,
         progress: Callable[[int], None] | None = None,
     ) -> Delivered:
-        """Let each value's device report it for this period; None is a device that recorded nothing.
+        """Let one device per value report it for this period. None stands for a device that recorded nothing.
 
-        `progress` is told how many values are done.
+        `progress` is called with the number of values that are done.
         """
         index = period.index if isinstance(period, Period) else period
         page = self._book.newest_page(index)
@@ -124,7 +124,8 @@ class Fleet:
         return total
 
     def close(self) -> None:
-        """Let go of the connection, if it is the fleet's own; the next report opens another. Each report ends so."""
+        """Close the connection, if it is the fleet's own. `report` does so at its end, and the next one opens
+        another."""
         if isinstance(self._transport, HttpTransport):
             self._transport.close()
 
@@ -166,7 +167,7 @@ class Fleet:
                 else:
                     left.append(report)
             if any(verdict.action is Action.REFETCH for verdict in answer.verdicts):
-                with suppress(CannotReach):  # for later periods: these reports keep their key
+                with suppress(CannotReach):  # for later reports: these keep their key
                     self._book = self._fetch()
             pending = left
         return Delivered(acknowledged, refused, len(pending))

@@ -1,4 +1,4 @@
-"""A shuffler's front door in memory, and the aggregator behind it that knows what the reports say."""
+"""A shuffler in memory, and the aggregator behind it, which can read the reports."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class SentReport:
 
     metric: str
     period: str
-    """Its start, as 2026-01-05 for a day."""
+    """The start of the period, such as 2026-01-05 for a day."""
     value: Any
-    """The *randomized* value: True, a category or a number where the report names one, else the report as it is.
+    """The *randomized* value: True, a category or a number if the report names one, otherwise the report as it is.
     It may be anything, whatever was recorded: do not assert on it."""
     nonce: bytes = field(repr=False)
     """The same in every copy of this report, and in no other."""
@@ -70,7 +70,7 @@ class _Aggregator:
         self.publish(codebook)
 
     def publish(self, codebook: Codebook) -> None:
-        # what the aggregator computes from the release target is of no interest to a device
+        # The aggregator computes this from the release target. It makes no difference to a device.
         book = codebook.with_min_batch(lambda _: _MIN_BATCH)
         calendar = book.collection.calendar
         if any(before.collection.calendar != calendar for before in self._codebooks.values()):
@@ -80,7 +80,7 @@ class _Aggregator:
         self._issued, self.bundle = self._sign()
 
     def renew(self) -> bytes:
-        """The bundle, a new one when it is old or the clock was set back before it."""
+        """The bundle; a new one if it is old, or if the clock was set back before it."""
         if not self._issued <= self._clock() < self._issued + _LIFETIME / 2:
             self._issued, self.bundle = self._sign()
         return self.bundle
@@ -120,41 +120,41 @@ def _on_its_face(metric: Metric, payload: bytes) -> object:
 
 @dataclass
 class MemoryTransport:
-    """Serves a bundle and takes every report. Made by `serving` it makes the bundle itself and can read the reports."""
+    """Serves a bundle and takes every report. Made by `serving`, it signs the bundle itself and can read the
+    reports."""
 
     bundle: bytes
     reports: list[bytes] = field(default_factory=list)
-    """Reports that were acknowledged, in the order in which they came; a resent one is there twice."""
+    """Acknowledged reports, in the order of arrival; a report that was sent twice is in it twice."""
     requests: list[Request] = field(default_factory=list)
     script: deque[Callable[[Request], Answer]] = field(default_factory=deque)
-    """What answers the next requests instead."""
+    """Functions that answer the next requests instead."""
     offline: bool = False
-    """While True, nothing is reached."""
+    """While True, every request fails."""
     _aggregator: _Aggregator | None = field(default=None, repr=False)
 
     @classmethod
     def serving(cls, codebook: Codebook | Path | str, clock: Callable[[], float] = time.time) -> MemoryTransport:
-        """A shuffler of this codebook: a path to metrics.toml, its text, or the codebook itself."""
+        """A shuffler that serves this codebook: a path to metrics.toml, its text, or a `Codebook`."""
         aggregator = _Aggregator(codebook_of(codebook), clock)
         return cls(aggregator.bundle, _aggregator=aggregator)
 
     @property
     def trust(self) -> str:
-        """Whom a client has to trust: `Client(trust=transport.trust)`."""
+        """The signer that a client has to trust: `Client(trust=transport.trust)`."""
         return self._behind.trust
 
     def publish(self, codebook: Codebook | Path | str) -> None:
-        """Put another codebook in force, from the next period on; devices hear of it when they next ask for the
-        bundle."""
+        """Put another codebook in force from the next period on. Devices get it when they next fetch the bundle."""
         self._behind.publish(codebook_of(codebook))
 
     def reports_sent(self, metric: str | None = None) -> list[SentReport]:
-        """The reports that arrived, of one metric or of all, each once however often it was sent."""
+        """The reports that arrived, of one metric or of all, each once, however often it was sent."""
         read = {report.nonce: report for report in map(self._behind.read, self.reports)}
         return [report for report in read.values() if metric in (None, report.metric)]
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Answered as the shuffler would; CannotReach while `offline`."""
+        """Answer like the shuffler. Raises CannotReach while `offline`."""
         request = Request(method, path, headers, body)
         self.requests.append(request)
         if self.offline:
@@ -162,14 +162,14 @@ class MemoryTransport:
         return self.script.popleft()(request) if self.script else self.accept(request)
 
     def accept(self, request: Request) -> Answer:
-        """What a shuffler in good health answers."""
+        """The answer of a healthy shuffler."""
         if (request.method, request.path) == ("POST", REPORTS_PATH):
             self.reports += decode_upload(request.body)
             return 202, {}, b""
         if (request.method, request.path) == ("GET", BUNDLE_PATH):
             if self._aggregator is not None:
                 self.bundle = self._aggregator.renew()
-            etag = f'"{hashlib.sha256(self.bundle).hexdigest()}"'  # as the real one has it
+            etag = f'"{hashlib.sha256(self.bundle).hexdigest()}"'  # as the real shuffler makes it
             if request.headers.get("if-none-match") == etag:
                 return 304, {"etag": etag}, b""
             return 200, {"etag": etag}, self.bundle
@@ -186,7 +186,7 @@ class MemoryTransport:
 
 
 def codebook_of(given: Codebook | Path | str) -> Codebook:
-    """A codebook that was given as itself, as a path, or as the text of metrics.toml."""
+    """A codebook from a `Codebook`, a path, or the text of metrics.toml."""
     if isinstance(given, Codebook):
         return given
     return Codebook.from_toml(given) if isinstance(given, str) and "\n" in given else Codebook.load(given)

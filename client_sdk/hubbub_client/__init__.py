@@ -1,9 +1,9 @@
-"""The SDK that an app embeds: record values, and nothing but randomized, sealed reports ever leaves the device.
+"""The SDK that an app embeds. The app records values; only randomized, sealed reports ever leave the device.
 
     client = Client("https://telemetry.example.com", trust="ed25519:...", consent=settings.telemetry, state_dir=...)
     client.record("startup_ms", 812)     # never raises, never waits; a background thread sends what is due
     client.preview()                     # what will be sent, and why it is deniable
-    client.disable()                     # the person's choice, from now on
+    client.disable()                     # the person opts out, for good
 
 `python -m hubbub_client inspect STATE_DIR` shows the same from outside. `hubbub_client.testing` drives many simulated
 devices, for demos and tests.
@@ -21,7 +21,7 @@ __all__ = ["Client", "HttpTransport", "Outcome", "Transport", "UnknownMetric", "
 
 
 def __getattr__(name: str) -> object:
-    """The transport when it is asked for: importing the package does not load an HTTP client."""
+    """Load the transport on first use, so that importing the package does not load an HTTP client."""
     if name in ("HttpTransport", "Transport"):
         from hubbub_client._process.lazy_imports import imported
 

@@ -23,7 +23,7 @@ Nothing here uses the network.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status."""
+    """Run one command. Returns the exit status."""
     parser = _parser()
     chosen = parser.parse_args(arguments)
     directory: Path = chosen.state_dir

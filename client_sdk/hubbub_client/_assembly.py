@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging  # noqa: F401  before threads have something to say: see `lazy_imports`
+import logging  # noqa: F401  loaded before any thread may need to log: see `lazy_imports`
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-# What a client shows is loaded with it, too: a forked child may not be able to import any more.
+# Preview and account are loaded with the client, too: a forked child may not be able to import any more.
 import hubbub_client._budget.account
 import hubbub_client._display.preview  # noqa: F401  as above
 from hubbub.randomness import Randomness, SystemRandomness
@@ -45,7 +45,7 @@ __all__ = ["Parts", "assemble"]
 
 
 class Parts(NamedTuple):
-    """The parts of one client that it calls itself."""
+    """The parts of a client that it calls directly."""
 
     optout: OptOut
     gate: ConsentGate
@@ -54,7 +54,7 @@ class Parts(NamedTuple):
     cycle: Cycle
     runner: CycleRunner
     strict: bool
-    """What the environment says about it."""
+    """Whether the environment asks for a strict client."""
 
 
 def assemble(
@@ -71,7 +71,7 @@ def assemble(
     pace: Pace | None,
     counts: Counts,
 ) -> Parts:
-    """Everything that is needed to record and send; what an app wrote wrongly is an InvalidParameter here."""
+    """Build everything that it takes to record and send. Raises InvalidParameter if a setting of the app is wrong."""
     anchors, shipped = trust_anchors(trust, route.address), None
     with suppress(NoDurableState):  # a child that cannot read it reports nothing
         shipped = None if codebook is None else packaged(codebook)

@@ -1,4 +1,4 @@
-"""Counters of what happened to values and reports, and a log that says each thing once. Neither ever holds a value."""
+"""Counters of what happened to values and reports, and a log that says each thing once. Neither ever shows a value."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ LOGGER = "hubbub_client"
 
 
 class Kind(Enum):
-    """What is counted."""
+    """The kinds of events that are counted."""
 
     OUTCOME = "outcome"
-    """Of a `record`."""
+    """The outcome of a `record`."""
     LATE = "late"
-    """Outcome of a value that waited in memory."""
+    """The outcome of a value that waited in memory."""
     LOST = "lost"
     """A value that no report will hold."""
     REPORT = "report"
     """A report that was randomized, or acknowledged."""
     DROPPED = "dropped"
-    """A report that is given up."""
+    """A report that was given up."""
     RETRIED = "retried"
-    """A report that is sent again later."""
+    """A report that will be sent again."""
     BUNDLE = "bundle"
     """A bundle that was refused or could not be fetched."""
     CODEBOOK = "codebook"
@@ -79,23 +79,23 @@ class Counts:
             return {event.name: count for event, count in self._counts.items()}
 
     def say(self, text: str) -> None:
-        """Log a warning, the first time. `text` holds names, types and reasons; nothing is said if it is empty."""
+        """Log a warning, the first time only. `text` holds names, types and reasons; an empty one is not logged."""
         with self._lock:
             if not text or text in self._said or len(self._said) >= 1_000:
                 return
             self._said.add(text)
-        logging = sys.modules.get("logging")  # not imported: in a child, that may never end
+        logging = sys.modules.get("logging")  # an import might never end in a forked child
         if logging is None or getattr(logging.__spec__, "_initializing", False):
-            return  # who has not loaded it has set up none, and would hear nothing
+            return  # an app that has not loaded it has set up no logging, and would hear nothing
         logger = logging.getLogger(LOGGER)
         if not logger.handlers:
-            logger.addHandler(logging.NullHandler())  # an app that set up no logging hears nothing from us
+            logger.addHandler(logging.NullHandler())  # an app that set up no logging hears nothing from the SDK
         logger.warning(text)
 
     @contextmanager
     def guarding(self) -> Iterator[None]:
-        """Let no error out: telemetry must not crash its host. The type is kept, never the text, which may name a
-        value."""
+        """Let no error out: telemetry must not crash its host. The error's type is counted and logged, never its text,
+        which may name a value."""
         try:
             yield
         except NoDurableState as error:
@@ -103,8 +103,8 @@ class Counts:
             self.say(error.sentence)
         except Exception as error:  # noqa: BLE001  the one place where everything is caught
             self.add(Kind.ERROR, type(error).__name__)
-            self.say(f"something went wrong inside: {type(error).__name__}")
+            self.say(f"an error inside the SDK: {type(error).__name__}")
 
     def forked(self) -> None:
-        """In a child: whoever held the lock is not there to release it."""
+        """In a child: the thread that held the lock does not exist here."""
         self._lock = threading.RLock()

@@ -1,4 +1,4 @@
-"""What becomes of a recorded value, and the two mistakes that a developer can make in recording it."""
+"""Outcomes of `record`, and the two mistakes that a developer can make with it."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ __all__ = ["Outcome", "UnknownMetric", "WrongValue"]
 
 
 class Outcome(StrEnum):
-    """What became of a recorded value. It never depends on the value, except that `invalid` ones are no values."""
+    """What became of a recorded value. It does not depend on the value, except that one may be `invalid`."""
 
     RECORDED = "recorded"
-    """Taken. A kill may lose it while the file is busy, a power cut until it is randomized: nothing was sent yet."""
+    """Taken. A kill of the app may lose it while the file is busy, and a power cut until it is randomized. Nothing was
+    sent yet in either case."""
     NOT_IN_SHARE = "not_in_share"
     """The private coin keeps this device out of this metric for this period."""
     OVER_BUDGET = "over_budget"
     """The codebook's or the device's own limit is reached, or the period is already spent."""
     DISABLED = "disabled"
-    """No consent, or switched off: the metric, or this client by `disable`, or the codebook is not the pinned one."""
+    """There is no consent, or the metric or this client is switched off, or the codebook is not the pinned one."""
     INVALID = "invalid"
-    """No such metric, or a value that it does not take."""
+    """There is no such metric, or it does not take this value."""
     EXPIRED = "expired"
-    """The bundle or the metric is past its last day, or the value waited longer than its period's grace, or too
-    many wait already."""
+    """The bundle or the metric is past its last day, the value waited for longer than its period's grace, or too many
+    values are waiting."""
     WAITING = "waiting"
-    """No codebook is known yet: kept in memory until one has been fetched."""
+    """No codebook is known yet. The value is kept in memory until one has been fetched."""
     NO_DURABLE_STATE = "no_durable_state"
-    """Nothing can be written to the state directory, so nothing may be reported."""
+    """The state directory cannot be written to, so nothing may be reported."""
 
 
 class UnknownMetric(HubbubError, LookupError):
@@ -36,4 +37,4 @@ class UnknownMetric(HubbubError, LookupError):
 
 
 class WrongValue(HubbubError, TypeError):
-    """A value that its metric does not take. The text says what it takes, and never what was given."""
+    """The metric does not take this value. The text says what the metric takes, and never shows the value."""

@@ -10,7 +10,8 @@ __all__ = ["Outcome", "UnknownMetric", "WrongValue"]
 
 
 class Outcome(StrEnum):
-    """What became of a recorded value. It does not depend on the value, except that one may be `invalid`."""
+    """What became of a recorded value. It never depends on the value, except for a value that the metric does not
+    take."""
 
     RECORDED = "recorded"
     """Taken. A kill of the app may lose it while the file is busy, and a power cut until it is randomized. Nothing was

@@ -99,7 +99,7 @@ class BundleCache:
         return float(facts.get("fetched_at", 0.0)) + bundle.body.max_age + float(facts.get("spread", 0.0))
 
     def is_fresh(self, bundle: Bundle, now: float, *, spread: bool = False) -> bool:
-        """Whether there is no need to ask for a newer bundle yet; with `spread`, not before `refresh_at`."""
+        """Whether there is no need yet to ask for a newer bundle; with `spread`, there is none until `refresh_at`."""
         with self._state.reading() as connection:
             facts = _facts(connection)
         fetched_at = facts.get("fetched_at", 0.0)

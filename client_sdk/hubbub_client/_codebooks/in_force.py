@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["PERIODS_TO_CATCH_UP", "CodebooksInForce", "Page", "Pin", "Span", "is_expired", "packaged", "span_of"]
 
 PERIODS_TO_CATCH_UP = 64
-"""Ended periods that a device still reports, whether or not anything was recorded in them, as that could be seen."""
+"""Ended periods that a device still reports, whether or not anything was recorded: a difference could be seen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _book(connection: sqlite3.Connection) -> CodebooksInForce | None:
-    """The codebooks of the kept bundle, by whoever signed it; or the one that came with the app."""
+    """The codebooks of the kept bundle, from any signer; or the one that came with the app."""
     facts = dict(connection.execute("SELECT name, value FROM facts WHERE name IN ('bundle', 'packaged')"))
     try:
         if "bundle" in facts:

@@ -94,7 +94,7 @@ class BoundedSocket:
     def __init__(self, plain: socket.socket, limit: TimeLimit) -> None:
         self.limit, self._socket = limit, plain
         self.ended = False
-        """Whether the other side has closed the connection."""
+        """Whether the other side was seen to end the connection."""
 
     def secure(self, context: ssl.SSLContext, host: str) -> None:
         """Begin TLS."""
@@ -126,8 +126,8 @@ class BoundedSocket:
                 selector.select(left)
 
     def is_quiet(self) -> bool:
-        """Whether nothing unexpected came in: the end of the connection, or an extra answer, which would be taken for
-        the answer to the next request. If something did, the connection must not be used again."""
+        """Whether nothing came in unasked. It could be the end of the connection, or an extra answer, which would be
+        taken for the answer to the next request. If anything came in, the connection must not be used again."""
         self._socket.settimeout(0)
         try:
             with no_fork():

@@ -14,7 +14,7 @@ __all__ = ["ConsentingTransport"]
 
 
 class ConsentingTransport:
-    """Sends nothing without consent, even if a flush began with it."""
+    """Sends nothing without consent, even if there was consent when a flush began."""
 
     def __init__(self, transport: Transport, gate: ConsentGate) -> None:
         self._transport, self._gate = transport, gate

@@ -178,7 +178,7 @@ class HttpTransport:
         socket = connection.sock
         response = connection.getresponse()
         with response:
-            if socket.ended:  # http.client takes the end for the end of the headers
+            if socket.ended:  # http.client takes this for the end of the headers
                 raise http.client.RemoteDisconnected("the answer was cut off in its head")
             if response.status < 200:
                 raise http.client.HTTPException(f"{response.status} is not yet an answer")

@@ -90,11 +90,12 @@ class IntegrityCheck:
         Raises OSError if it cannot be written. Without it, the next start would take this file for a copy.
 
         The witness is read each time, so that a deleted one comes back. Only the steady lane writes it, as this must
-        not depend on what was recorded. In the occasional lane WitnessBehind is raised instead; so it is between
-        another process's charge and its witness.
+        not depend on what was recorded. The occasional lane raises WitnessBehind instead, as it does between another
+        process's charge and its witness.
 
-        Raises Forgetful if the file has forgotten spends since it was opened. Only in the steady lane, too: a check
-        only where something was recorded would close the file at another moment than on a device where nothing was."""
+        Raises Forgetful if the file has forgotten spends since it was opened. Only the steady lane checks this, too: a
+        check that only happens where something was recorded would close the file at another moment than on a device
+        where nothing was."""
         witness = self._note(read_witness(self._path), self._inode())
         if lane != "occasional" and self._lack(connection) is Lack.SPENDS:
             raise Forgetful("the file has become an older one")

@@ -1,8 +1,8 @@
 """Quarantine of a damaged state file: it is put aside, and whatever it may have spent counts as spent.
 
-Which periods were spent can no longer be read. So the new file is *closed* up to that moment: no period that began
-before it is reported, and nothing more is spent on that UTC day. The lifetime total is carried over if it can still be
-read; if not, a client with a `lifetime_epsilon` reports nothing more.
+Which periods were spent can no longer be read. So the new file is *closed* up to the moment when it is made: no period
+that began before it is reported, and nothing more is spent on that UTC day. The lifetime total is carried over if it
+can still be read; if not, a client with a `lifetime_epsilon` reports nothing more.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Emptied(sqlite3.DatabaseError):
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether an error says that the file is no longer a usable database, as opposed to busy, full or not permitted."""
+    """Whether an error says that the file is no longer a usable database, as opposed to busy, full or newer."""
     if isinstance(error, Emptied | Forgetful | Torn):
         return True
     return isinstance(error, sqlite3.DatabaseError) and (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGE

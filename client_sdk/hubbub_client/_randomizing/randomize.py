@@ -66,8 +66,8 @@ class Randomizer:
         """Randomize the values of a lane that are due, by the pinned pages alone.
 
         In the steady lane these are the values of ended periods, or the declared `missing` where a period holds none.
-        In the occasional lane they are the values of ended periods, and first values `at_once`; values that can never
-        be reported are deleted.
+        In the occasional lane they are the values of ended periods, and those that are due `at_once`; values that can
+        never be reported are deleted.
         """
         counts: Counter[Event] = Counter()
         with self._state.reading() as connection:  # most cycles end here, and delay no record

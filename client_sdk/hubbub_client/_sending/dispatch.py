@@ -98,7 +98,7 @@ class Dispatch:
     def _ready(
         self, some: list[Waiting], codebooks: CodebooksInForce, now: float, *, hurry: bool
     ) -> list[tuple[Waiting, bytes]]:
-        """Those of these reports that there is a key for, with the bytes to send."""
+        """These reports with the bytes to send, except those whose period has no key."""
         if self._seal([report for report in some if report.sealed is None], codebooks):
             nonces, lane = {report.drawn.nonce for report in some}, some[0].lane
             with self._state.reading() as connection:  # as it is stored: another process may have sealed it first

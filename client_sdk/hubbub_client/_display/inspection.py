@@ -76,7 +76,7 @@ def inspect(directory: Path, now: float) -> Inspection:
             str(directory),
             disabled,
             damaged,
-            read_preview(connection, _book(connection)),
+            read_preview(connection, _kept_codebooks(connection)),
             read_account(connection, now),
         )
 
@@ -106,7 +106,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
         connection.close()
 
 
-def _book(connection: sqlite3.Connection) -> CodebooksInForce | None:
+def _kept_codebooks(connection: sqlite3.Connection) -> CodebooksInForce | None:
     """The codebooks of the kept bundle, from any signer; or the one that came with the app."""
     facts = dict(connection.execute("SELECT name, value FROM facts WHERE name IN ('bundle', 'packaged')"))
     try:

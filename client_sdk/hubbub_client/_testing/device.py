@@ -31,9 +31,9 @@ class Device:
     """
 
     def __init__(self, codebook: Codebook | Path | str, state_dir: Path | str, **options: Any) -> None:
-        book = codebook_of(codebook)
-        self.clock = FakeClock(period=str(book.collection.calendar))
-        self.transport = MemoryTransport.serving(book, self.clock)
+        codebook = codebook_of(codebook)
+        self.clock = FakeClock(period=str(codebook.collection.calendar))
+        self.transport = MemoryTransport.serving(codebook, self.clock)
         self.consent = True
         """What the person answers; a test may change it at any time."""
         self.recorded: list[Recorded] = []

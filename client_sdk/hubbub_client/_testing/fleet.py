@@ -91,7 +91,7 @@ class Fleet:
         self.drawn: dict[bytes, object] = {}
         self.acknowledged: set[bytes] = set()
         try:
-            self._book = self._read(bundle) if bundle is not None else self._fetch()
+            self._codebooks = self._read(bundle) if bundle is not None else self._fetch()
         finally:
             self.close()
 
@@ -107,7 +107,7 @@ class Fleet:
         `progress` is called with the number of values that are done.
         """
         index = period.index if isinstance(period, Period) else period
-        page = self._book.newest_page(index)
+        page = self._codebooks.newest_page(index)
         found = page.metric(metric) if page else None
         if found is None:
             raise InvalidParameter(f"no codebook in force in period {index} has a metric named {metric!r}")
@@ -168,12 +168,12 @@ class Fleet:
                     left.append(report)
             if any(verdict.action is Action.REFETCH for verdict in answer.verdicts):
                 with suppress(CannotReach):  # for later reports: these keep their key
-                    self._book = self._fetch()
+                    self._codebooks = self._fetch()
             pending = left
         return Delivered(acknowledged, refused, len(pending))
 
     def _sealer(self, period: int) -> tuple[int, Sealer]:
-        key = self._book.body.key_for(period)
+        key = self._codebooks.body.key_for(period)
         if key is None:
             raise InvalidParameter(f"the bundle has no key for period {period}")
         return key.id, Sealer(key.public_key)

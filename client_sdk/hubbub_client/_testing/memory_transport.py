@@ -71,12 +71,12 @@ class _Aggregator:
 
     def publish(self, codebook: Codebook) -> None:
         # The aggregator computes this from the release target. It makes no difference to a device.
-        book = codebook.with_min_batch(lambda _: _MIN_BATCH)
-        calendar = book.collection.calendar
+        codebook = codebook.with_min_batch(lambda _: _MIN_BATCH)
+        calendar = codebook.collection.calendar
         if any(before.collection.calendar != calendar for before in self._codebooks.values()):
             self._codebooks.clear()  # a bundle has one length of periods
-        self._codebooks[calendar.index_at(self._clock()) + 1 if self._codebooks else 0] = book
-        self._metrics |= {metric.id: metric for metric in book.metrics}
+        self._codebooks[calendar.index_at(self._clock()) + 1 if self._codebooks else 0] = codebook
+        self._metrics |= {metric.id: metric for metric in codebook.metrics}
         self._issued, self.bundle = self._sign()
 
     def renew(self) -> bytes:
@@ -92,7 +92,9 @@ class _Aggregator:
         return now, sign(
             self._identity,
             collection=next(iter(self._codebooks.values())).collection.name,
-            codebooks=[BundledCodebook(first, book.compiled()) for first, book in sorted(self._codebooks.items())],
+            codebooks=[
+                BundledCodebook(first, codebook.compiled()) for first, codebook in sorted(self._codebooks.items())
+            ],
             keys=[SealingKey(1, public_key_of(self._private_key), *_ALL_PERIODS)],
             now=now,
             lifetime=_LIFETIME,

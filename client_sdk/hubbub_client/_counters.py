@@ -78,7 +78,7 @@ class Counts:
         with self._lock:
             return {event.name: count for event, count in self._counts.items()}
 
-    def say(self, text: str) -> None:
+    def warn_once(self, text: str) -> None:
         """Log a warning, the first time only. `text` holds names, types and reasons; an empty one is not logged."""
         with self._lock:
             if not text or text in self._said or len(self._said) >= 1_000:
@@ -100,10 +100,10 @@ class Counts:
             yield
         except NoDurableState as error:
             self.add(Kind.ERROR, "NoDurableState")
-            self.say(error.sentence)
+            self.warn_once(error.sentence)
         except Exception as error:  # noqa: BLE001  the one place where everything is caught
             self.add(Kind.ERROR, type(error).__name__)
-            self.say(f"an error inside the SDK: {type(error).__name__}")
+            self.warn_once(f"an error inside the SDK: {type(error).__name__}")
 
     def forked(self) -> None:
         """In a child: the thread that held the lock does not exist here."""

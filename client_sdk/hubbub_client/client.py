@@ -121,7 +121,7 @@ class Client(Forkable):
                 outcome = self._record(name, value, self._clock())
             except NoDurableState as error:
                 outcome = Outcome.NO_DURABLE_STATE
-                self._counts.say(error.sentence)
+                self._counts.warn_once(error.sentence)
             except (UnknownMetric, WrongValue) as error:
                 mistake = error if self._strict else None
             except HubbubError:
@@ -165,7 +165,9 @@ class Client(Forkable):
         self._gate.close()
         if waiting := len(self._intake.queue):
             self._counts.add(Kind.LOST, "closed", waiting)
-            self._counts.say("values were lost on close: there was no codebook for them, or nothing could be written")
+            self._counts.warn_once(
+                "values were lost on close: there was no codebook for them, or nothing could be written"
+            )
             self._intake.queue.clear()
         with self._counts.guarding():
             self._state.close(max(deadline - time.monotonic(), 0.0))

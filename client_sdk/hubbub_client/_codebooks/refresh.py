@@ -133,12 +133,12 @@ class Codebooks:
                 self.counts.add(Kind.CODEBOOK, "unreadable")
             elif page.refusal is not None:
                 self.counts.add(Kind.CODEBOOK, page.refusal)
-                self.counts.say(f"a codebook is not used because this device does not allow it: {page.refusal}")
+                self.counts.warn_once(f"a codebook is not used because this device does not allow it: {page.refusal}")
             for name, error in page.codebook.refused.items() if page.codebook else ():
                 self.counts.add(Kind.CODEBOOK, "metric-refused")
-                self.counts.say(f"metric {name!r} is not collected: this SDK refuses it: {error.findings[0].problem}")
+                self.counts.warn_once(f"metric {name!r} is not collected: this SDK refuses it: {error.findings[0].problem}")
         return codebooks
 
     def _say_refused(self, error: BundleError) -> None:
         self.counts.add(Kind.BUNDLE, type(error).__name__)
-        self.counts.say(f"a bundle is refused, so nothing is sent: {type(error).__name__}")
+        self.counts.warn_once(f"a bundle is refused, so nothing is sent: {type(error).__name__}")

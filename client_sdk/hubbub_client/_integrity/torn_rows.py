@@ -72,7 +72,7 @@ def delete_torn(state: State, counts: Counts) -> None:
             for row in kept:
                 connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608  ours
     counts.update(deleted)
-    counts.say(
+    counts.warn_once(
         "rows of the state file were damaged and were deleted: what they held is not reported. "
         "There is nothing to do about them; if it happens again, check the disk"
     )

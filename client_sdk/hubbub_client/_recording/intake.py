@@ -170,14 +170,14 @@ class Intake:
             names = [metric.name for metric in page.codebook.metrics] if page.codebook else []
             self._hints[word] = did_you_mean(word, names)
         text = f"no metric is named {shown}: {self._hints.get(word) or 'the codebook in force has none like it'}"
-        self._counts.say(text)
+        self._counts.warn_once(text)
         raise UnknownMetric(text)
 
     def _recorded(self, metric: Metric, value: object) -> Value:
         if metric.values.takes(value):
             return metric.recorded(value)
         text = f"metric {metric.name!r} takes {metric.values.takes_in_words()}, and not every {type(value).__name__}"
-        self._counts.say(text)
+        self._counts.warn_once(text)
         raise WrongValue(text)
 
     def _reduce(

@@ -179,7 +179,7 @@ class State(Forkable):
         if self._integrity.mended:
             self._integrity.mended = 0
             self._counts.add(Kind.STATE, "mended")
-            self._counts.say(
+            self._counts.warn_once(
                 "a page of the state file was an older one and was mended; check the disk, which loses writes"
             )
 
@@ -258,13 +258,13 @@ class State(Forkable):
                 raise Busy(*BUSY) from error
             if isinstance(error, NewerVersion):
                 self._counts.add(Kind.STATE, "newer-version")
-            raise self._said(NoDurableState(*reason_of(error))) from error
+            raise self._logged(NoDurableState(*reason_of(error))) from error
         except OSError as error:
-            raise self._said(NoDurableState(*reason_of(error))) from error
+            raise self._logged(NoDurableState(*reason_of(error))) from error
 
-    def _said(self, error: NoDurableState) -> NoDurableState:
+    def _logged(self, error: NoDurableState) -> NoDurableState:
         """Log the error here, as not every caller does."""
-        self._counts.say(error.sentence)
+        self._counts.warn_once(error.sentence)
         return error
 
     def _open_quick(self) -> sqlite3.Connection:
@@ -282,7 +282,7 @@ class State(Forkable):
             raise NoDurableState("closed")
         if self._lost_in_fork:
             why = "this child was forked while another thread was writing to the state file"
-            raise self._said(NoDurableState(why, FORK_EARLIER))
+            raise self._logged(NoDurableState(why, FORK_EARLIER))
         if link.connection is not None and link.file != identity(self._path):
             link.close()  # another process has put the file aside, or it was deleted
             self.generation += 1
@@ -298,7 +298,9 @@ class State(Forkable):
 
     def _quarantine(self) -> None:
         self._counts.add(Kind.STATE, "quarantined")
-        self._counts.say("the state file was damaged and was put aside; reporting goes on in the next period and day")
+        self._counts.warn_once(
+            "the state file was damaged and was put aside; reporting goes on in the next period and day"
+        )
         self._had_file = True
         self.generation += 1
         for link in (self._quick, self._durable):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "Outcome"]
 
-_SOON = 1.0
+_FIRST_CYCLE_AFTER = 1.0
 """Seconds from the start of an app to the worker's first cycle."""
 
 
@@ -245,7 +245,7 @@ class Client(Forkable):
     def _wake(self) -> None:
         """Wake the worker, if there is one. The start of a client, a fork and `enable` do this, never `record`."""
         if self._worker is not None and not self._closing:
-            self._worker.wake(_SOON)
+            self._worker.wake(_FIRST_CYCLE_AFTER)
 
     def _after_fork(self, *, in_child: bool) -> None:
         if in_child:

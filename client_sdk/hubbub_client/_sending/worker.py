@@ -10,7 +10,7 @@ from math import inf
 
 __all__ = ["Worker"]
 
-_SHORTEST_WISH = 0.1
+_SHORTEST_PAUSE = 0.1
 """Seconds. The shortest pause between two cycles, so that a bug cannot make the host spin."""
 
 
@@ -87,16 +87,16 @@ class Worker:
 
     def _run(self) -> None:
         try:
-            while self._its_turn():
+            while self._wait_for_cycle():
                 wanted = self._work()
                 with self._changed:
-                    self._plan(max(_SHORTEST_WISH, wanted))
+                    self._plan(max(_SHORTEST_PAUSE, wanted))
         finally:
             with self._changed:
                 if self._thread is threading.current_thread():  # a wake may have started another one meanwhile
                     self._thread = None
 
-    def _its_turn(self) -> bool:
+    def _wait_for_cycle(self) -> bool:
         """Wait for the next cycle. False: the thread is to end."""
         with self._changed:
             while not self._stopping:

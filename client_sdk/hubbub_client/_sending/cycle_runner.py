@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CycleRunner", "in_time"]
 
-_A_TRY = 1.0
+_TRY_SECONDS = 1.0
 """Seconds for the one try of a flush with timeout 0, and for the last cycle before a client is closed."""
-_A_CYCLE = 60.0
+_CYCLE_SECONDS = 60.0
 """Seconds that one cycle of the worker may take. Also the pause before the next one after an internal error."""
 
 
@@ -42,11 +42,11 @@ class CycleRunner:
     def flush(self, timeout: float, *, hurry: bool) -> bool:
         """Retry for `timeout` seconds."""
         deadline, busy = self.pace.monotonic() + timeout, self.busy
-        if not busy.acquire(timeout=max(timeout, _A_TRY)):
+        if not busy.acquire(timeout=max(timeout, _TRY_SECONDS)):
             return False  # the worker, or another flush, is in the middle of a request
         try:
             with self.counts.guarding():
-                load(max(timeout, _A_TRY))
+                load(max(timeout, _TRY_SECONDS))
                 self.cycle.start()
                 with self._transport(deadline) as transport:
                     return self.cycle.flush(transport, deadline, hurry=hurry, aside=self._aside)
@@ -69,21 +69,21 @@ class CycleRunner:
         def work() -> bool:
             return self.flush(timeout, hurry=hurry)
 
-        return in_time(work, max(timeout, _A_TRY), work if self.route.is_bounded else None)
+        return in_time(work, max(timeout, _TRY_SECONDS), work if self.route.is_bounded else None)
 
     def work(self) -> float:
         """One cycle of the worker. Returns the seconds until the next."""
         with self.busy, self.counts.guarding():
             load()
             self.cycle.start()
-            with self._transport(self.pace.monotonic() + _A_CYCLE) as transport:
+            with self._transport(self.pace.monotonic() + _CYCLE_SECONDS) as transport:
                 return self.cycle.run(transport)
-        return _A_CYCLE
+        return _CYCLE_SECONDS
 
     def finish(self, timeout: float) -> None:
         """The last cycle, within `timeout` seconds: randomize the values that are due, and send the reports."""
         deadline = time.monotonic() + timeout
-        here = partial(self._last_cycle, timeout - _A_TRY) if self.route.is_bounded else None
+        here = partial(self._last_cycle, timeout - _TRY_SECONDS) if self.route.is_bounded else None
         if not in_time(partial(self._last_cycle, timeout), timeout, here):
             self.settle(max(deadline - time.monotonic(), 0.0))
 
@@ -109,9 +109,9 @@ class CycleRunner:
             return False
         try:
             with self.counts.guarding():
-                load(max(within, _A_TRY))
+                load(max(within, _TRY_SECONDS))
                 self.cycle.start()
-                with self._transport(self.pace.monotonic() + _A_TRY) as transport:
+                with self._transport(self.pace.monotonic() + _TRY_SECONDS) as transport:
                     self.cycle.run(transport)
         finally:
             busy.release()
@@ -125,7 +125,7 @@ class CycleRunner:
     def _transport(self, deadline: float) -> Iterator[Transport]:
         """The transport of one cycle. It asks for consent before each request."""
         # A flush with timeout 0 still tries once.
-        with self.route.open(max(deadline, self.pace.monotonic() + _A_TRY), self.pace.monotonic) as transport:
+        with self.route.open(max(deadline, self.pace.monotonic() + _TRY_SECONDS), self.pace.monotonic) as transport:
             yield ConsentingTransport(transport, self.cycle.gate)
 
 

@@ -29,7 +29,7 @@ __all__ = ["FILE_NAME", "Busy", "NoDurableState", "State"]
 FILE_NAME = "hubbub.sqlite3"
 _BUSY_SECONDS = 2.0
 """Seconds that a transaction waits for another process's transaction, and a fork for another thread's."""
-_A_MOMENT = 0.005
+_NOTE_SECONDS = 0.005
 """Seconds that a note waits for another thread's note, which never waits for the disk either."""
 _TRIES = 5
 """Attempts to open a file while other processes keep putting it aside."""
@@ -108,7 +108,7 @@ class State(Forkable):
         thread, and everything inside it for another process; then Busy is raised. None: the usual limit."""
         patience = _BUSY_SECONDS if within is None else within
         lock = self._durable.lock
-        if not lock.acquire(timeout=max(patience, _A_MOMENT)):
+        if not lock.acquire(timeout=max(patience, _NOTE_SECONDS)):
             raise Busy("another thread is writing")
         before = self._patience  # the outer limit, if this thread is alone already
         self._patience = before if within is None else min(before, within)
@@ -126,7 +126,7 @@ class State(Forkable):
         on the moment, which must not depend on whether something was recorded. The next cycle does it, and the value
         waits.
         """
-        if not self._quick.lock.acquire(timeout=_A_MOMENT):
+        if not self._quick.lock.acquire(timeout=_NOTE_SECONDS):
             raise Busy("another thread is writing")
         try:
             with self._judging(act=False):
@@ -206,7 +206,7 @@ class State(Forkable):
         self._closed = True
         deadline = time.monotonic() + within
         for link in (self._quick, self._durable):
-            if not link.lock.acquire(timeout=max(deadline - time.monotonic(), _A_MOMENT)):
+            if not link.lock.acquire(timeout=max(deadline - time.monotonic(), _NOTE_SECONDS)):
                 continue
             try:
                 if link.durable and link.connection is not None:
@@ -304,7 +304,7 @@ class State(Forkable):
         self._had_file = True
         self.generation += 1
         for link in (self._quick, self._durable):
-            if link.lock.acquire(timeout=_A_MOMENT):
+            if link.lock.acquire(timeout=_NOTE_SECONDS):
                 link.close()
                 link.lock.release()
         if self._durable.file not in (None, identity(self._path)):

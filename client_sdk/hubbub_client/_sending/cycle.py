@@ -126,13 +126,19 @@ class Cycle:
         self.settle_occasional()
 
     def flush(
-        self, transport: Transport, deadline: float, *, hurry: bool, aside: Callable[[float], None] | None = None
+        self,
+        transport: Transport,
+        deadline: float,
+        *,
+        hurry: bool,
+        sleep_unlocked: Callable[[float], None] | None = None,
     ) -> bool:
         """Run cycles, with growing pauses, until no due report is left or the time is over. The steady lane comes
-        first, so that the occasional one cannot affect it. While the occasional lane waits, it sleeps `aside`."""
+        first, so that the occasional one cannot affect it. While the occasional lane waits, it calls
+        `sleep_unlocked`."""
         steady = self._insist(transport, deadline, Lane.STEADY, self.pace.sleep, hurry=hurry)
         self.settle_occasional()  # true values must not wait until the service may be asked again
-        occasional = self._insist(transport, deadline, Lane.OCCASIONAL, aside or self.pace.sleep, hurry=hurry)
+        occasional = self._insist(transport, deadline, Lane.OCCASIONAL, sleep_unlocked or self.pace.sleep, hurry=hurry)
         return steady and occasional
 
     def _insist(

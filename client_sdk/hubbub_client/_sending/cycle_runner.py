@@ -49,12 +49,12 @@ class CycleRunner:
                 load(max(timeout, _TRY_SECONDS))
                 self.cycle.start()
                 with self._transport(deadline) as transport:
-                    return self.cycle.flush(transport, deadline, hurry=hurry, aside=self._aside)
+                    return self.cycle.flush(transport, deadline, hurry=hurry, sleep_unlocked=self._sleep_unlocked)
             return False
         finally:
             busy.release()
 
-    def _aside(self, seconds: float) -> None:
+    def _sleep_unlocked(self, seconds: float) -> None:
         """Sleep, and let the worker run its cycles meanwhile."""
         busy = self.busy
         busy.release()

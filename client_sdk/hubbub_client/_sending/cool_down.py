@@ -60,7 +60,7 @@ class CoolDown:
                 setattr(self, f"_{name}", passed + left)
         self._failures = kept.get("failures", 0)
 
-    def asked(self, seconds: float) -> None:
+    def note_retry_after(self, seconds: float) -> None:
         """The service asked the device to wait this many seconds."""
         if seconds > 0:
             self._asked_until = max(self._asked_until, self.pace.monotonic() + seconds)
@@ -80,11 +80,11 @@ class CoolDown:
             self._failures, self._rest_until = 0, 0.0
             self._keep()
 
-    def until_asked(self) -> float:
+    def retry_after_left(self) -> float:
         """Seconds that `flush` has to wait; 0 or less when it need not."""
         return self._asked_until - self.pace.monotonic()
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds that the worker has to wait; 0 or less when it need not."""
         return max(self._asked_until, self._rest_until) - self.pace.monotonic()
 

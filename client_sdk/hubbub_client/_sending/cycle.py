@@ -103,7 +103,7 @@ class Cycle:
         if not self.gate.may_send():
             return self.tick
         steady, occasional = (self.cool_downs[lane] for lane in Lane)
-        if steady.left() <= 0:
+        if steady.seconds_left() <= 0:
             done = False
             with self.counts.guarding():
                 done = self.send_steady(transport, spread=True) and not self.codebooks.fetch_failed
@@ -112,7 +112,7 @@ class Cycle:
             with self.counts.guarding():
                 self.settle_steady()
         with self.counts.guarding():
-            if max(occasional.left(), self._until_asked(Lane.OCCASIONAL)) <= 0:
+            if max(occasional.seconds_left(), self._retry_after_left(Lane.OCCASIONAL)) <= 0:
                 sent = self.send_occasional(transport)
                 if self.codebooks.may_send(self.clock()):
                     occasional.succeeded() if sent else occasional.failed()
@@ -147,7 +147,7 @@ class Cycle:
         send = self.send_steady if lane is Lane.STEADY else self.send_occasional
         attempt = 0
         while True:
-            wait = self._until_asked(lane)
+            wait = self._retry_after_left(lane)
             if wait <= 0:
                 if not self.gate.may_send():
                     return False
@@ -155,7 +155,7 @@ class Cycle:
                     self.cool_downs[lane].succeeded()
                     return True
                 coins = self.coins.of("retry", f"flush {lane.value}", attempt)
-                wait = max(self._until_asked(lane), self.pace.backoff(attempt, coins))
+                wait = max(self._retry_after_left(lane), self.pace.backoff(attempt, coins))
                 attempt += 1
             if self.pace.monotonic() + wait >= deadline:
                 return False
@@ -170,7 +170,7 @@ class Cycle:
         """
         self._sweep_guarded()
         refreshed = self.codebooks.refresh(transport, self.clock(), spread=spread)
-        self.cool_downs[Lane.STEADY].asked(refreshed.retry_after)
+        self.cool_downs[Lane.STEADY].note_retry_after(refreshed.retry_after)
         pinned, complete = self._pin_and_settle(refreshed)
         return pinned is not None and self._send(transport, pinned, Lane.STEADY, hurry=hurry) and complete
 
@@ -239,10 +239,10 @@ class Cycle:
             return False
         sent = self.dispatch.send(transport, codebooks, lane, now, hurry=hurry)
         self.counts.update(sent.counts)
-        self.cool_downs[lane].asked(sent.retry_after)
+        self.cool_downs[lane].note_retry_after(sent.retry_after)
         if lane is Lane.STEADY and sent.unknown_key and not sent.retry_after:
             newer = self.codebooks.refetch(transport, self.clock())
-            self.cool_downs[Lane.STEADY].asked(newer.retry_after)
+            self.cool_downs[Lane.STEADY].note_retry_after(newer.retry_after)
             if newer.codebooks is not None and newer.is_fresh:
                 pinned, _ = self.codebooks.pin(newer.codebooks, self.clock(), fresh=True)
                 self.counts.update(self.dispatch.drop_hopeless(pinned, lane))
@@ -252,9 +252,9 @@ class Cycle:
 
     # -- when -----------------------------------------------------------------------------------
 
-    def _until_asked(self, lane: Lane) -> float:
+    def _retry_after_left(self, lane: Lane) -> float:
         """Seconds left of the pause that the service asked for. A pause asked of the steady lane holds for both."""
-        return max(self.cool_downs[one].until_asked() for one in {Lane.STEADY, lane})
+        return max(self.cool_downs[one].retry_after_left() for one in {Lane.STEADY, lane})
 
     def _until_next(self) -> float:
         """Seconds until the next steady report is due, the period ends, the bundle is stale, or it is time to try
@@ -265,8 +265,8 @@ class Cycle:
         now = self.clock()
         waits = [self.tick]
         cool_down, codebooks = self.cool_downs[Lane.STEADY], self.codebooks.in_force
-        if cool_down.left() > 0:
-            waits.append(cool_down.left())
+        if cool_down.seconds_left() > 0:
+            waits.append(cool_down.seconds_left())
         elif codebooks is not None and codebooks.bundle is not None and now < codebooks.expires:
             waits.append(self.codebooks.cache.refresh_at(codebooks.bundle) - now)
         if codebooks is not None and codebooks.calendar is not None:
@@ -274,7 +274,7 @@ class Cycle:
         with self.state.reading() as connection:
             soonest = Outbox.next_at(connection, Lane.STEADY, now)
         if soonest is not None:
-            waits.append(max(soonest - now, cool_down.left()))
+            waits.append(max(soonest - now, cool_down.seconds_left()))
         soon = min(waits)
         return soon if soon > 0 else _SHORTEST_SLEEP
 

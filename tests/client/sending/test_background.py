@@ -225,7 +225,7 @@ def test_a_dead_service_is_not_tried_again_at_the_end_of_every_short_run(world: 
         world.time.now += 3_601
         client._runner.work()
         assert world.transport.requests[-1].method == "GET"
-        assert client._cycle.cool_downs[Lane.STEADY].left() <= 0
+        assert client._cycle.cool_downs[Lane.STEADY].seconds_left() <= 0
 
 
 def test_a_clock_that_was_wrong_when_a_service_was_dead_silences_nobody(world: World) -> None:
@@ -241,7 +241,7 @@ def test_a_clock_that_was_wrong_when_a_service_was_dead_silences_nobody(world: W
     world.transport.script.clear()
     world.time.now = right
     client = world.client(background=True)
-    assert [client._cycle.cool_downs[lane].left() <= 0 for lane in Lane] == [True, True]
+    assert [client._cycle.cool_downs[lane].seconds_left() <= 0 for lane in Lane] == [True, True]
 
 
 def test_a_service_that_asked_to_be_left_alone_is_so_over_a_restart(world: World) -> None:

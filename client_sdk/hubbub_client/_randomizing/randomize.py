@@ -87,7 +87,7 @@ class Randomizer:
                 if period.index in recorded or _owes(pin, period, charged, now):
                     settled += self._settle_period(connection, codebooks, lane, period, pin, kept, enabled, now, counts)
             if lane is Lane.OCCASIONAL:
-                for here, reason in self._hopeless(connection, codebooks, kept.keys() - set(settled), now):
+                for here, reason in self._unreportable(connection, codebooks, kept.keys() - set(settled), now):
                     settled.append(here)
                     counts[Event(Kind.LOST, reason)] += 1
             connection.executemany("DELETE FROM reductions WHERE metric = ? AND period = ?", settled)
@@ -101,11 +101,11 @@ class Randomizer:
         if lane is Lane.OCCASIONAL:
             kept = _kept(connection)
             plain = any(_lane_of(codebooks, name, index) is not Lane.STEADY for name, index in kept)
-            return plain or any(True for _ in self._hopeless(connection, codebooks, kept, now))
+            return plain or any(True for _ in self._unreportable(connection, codebooks, kept, now))
         charged = self._ledger.charged(connection, _oldest(codebooks, now))
         return any(_owes(pin, period, charged, now) for period, pin in _pinned(codebooks, now))
 
-    def _hopeless(
+    def _unreportable(
         self, connection: sqlite3.Connection, codebooks: CodebooksInForce, kept: Iterable[tuple[str, int]], now: float
     ) -> Iterator[tuple[tuple[str, int], str]]:
         """Values that will not be reported, and why: the period has no pin and is too old to get one, the page lacks

@@ -118,7 +118,7 @@ class Cycle:
                     occasional.succeeded() if sent else occasional.failed()
             else:
                 self.settle_occasional()
-        return self._until_next()
+        return self._seconds_until_next()
 
     def settle(self) -> None:
         """One cycle without the network: values that are due are randomized and wait in the outbox."""
@@ -136,12 +136,14 @@ class Cycle:
         """Run cycles, with growing pauses, until no due report is left or the time is over. The steady lane comes
         first, so that the occasional one cannot affect it. While the occasional lane waits, it calls
         `sleep_unlocked`."""
-        steady = self._insist(transport, deadline, Lane.STEADY, self.pace.sleep, hurry=hurry)
+        steady = self._send_until_done(transport, deadline, Lane.STEADY, self.pace.sleep, hurry=hurry)
         self.settle_occasional()  # true values must not wait until the service may be asked again
-        occasional = self._insist(transport, deadline, Lane.OCCASIONAL, sleep_unlocked or self.pace.sleep, hurry=hurry)
+        occasional = self._send_until_done(
+            transport, deadline, Lane.OCCASIONAL, sleep_unlocked or self.pace.sleep, hurry=hurry
+        )
         return steady and occasional
 
-    def _insist(
+    def _send_until_done(
         self, transport: Transport, deadline: float, lane: Lane, sleep: Callable[[float], None], *, hurry: bool
     ) -> bool:
         send = self.send_steady if lane is Lane.STEADY else self.send_occasional
@@ -230,7 +232,7 @@ class Cycle:
         settled = self.randomizer.settle(codebooks, lane, now)
         self._unclean = settled.values > 0 or self._unclean
         self.counts.update(settled.counts)
-        self.counts.update(self.dispatch.drop_hopeless(codebooks, lane))
+        self.counts.update(self.dispatch.drop_unsendable(codebooks, lane))
 
     def _send(self, transport: Transport, codebooks: CodebooksInForce, lane: Lane, *, hurry: bool) -> bool:
         """Whether no due report is left in the lane."""
@@ -245,7 +247,7 @@ class Cycle:
             self.cool_downs[Lane.STEADY].note_retry_after(newer.retry_after)
             if newer.codebooks is not None and newer.is_fresh:
                 pinned, _ = self.codebooks.pin(newer.codebooks, self.clock(), fresh=True)
-                self.counts.update(self.dispatch.drop_hopeless(pinned, lane))
+                self.counts.update(self.dispatch.drop_unsendable(pinned, lane))
                 with self.state.reading() as connection:
                     return not Outbox.due(connection, lane, self.clock(), hurry=hurry)
         return sent.left == 0
@@ -256,7 +258,7 @@ class Cycle:
         """Seconds left of the pause that the service asked for. A pause asked of the steady lane holds for both."""
         return max(self.cool_downs[one].retry_after_left() for one in {Lane.STEADY, lane})
 
-    def _until_next(self) -> float:
+    def _seconds_until_next(self) -> float:
         """Seconds until the next steady report is due, the period ends, the bundle is stale, or it is time to try
         again.
 

@@ -45,7 +45,7 @@ class Dispatch:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def drop_hopeless(self, codebooks: CodebooksInForce, lane: Lane) -> Counter[Event]:
+    def drop_unsendable(self, codebooks: CodebooksInForce, lane: Lane) -> Counter[Event]:
         """Remove reports from a lane that no shuffler would take any more. The reasons have the shuffler's names."""
         dropped: dict[bytes, str] = {}
         revoked = [key for key in codebooks.body.keys if key.state == "revoked"]

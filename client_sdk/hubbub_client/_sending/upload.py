@@ -54,11 +54,11 @@ _DURABLE = Verdict(None, "acknowledged")
 
 def upload(transport: Transport, reports: Sequence[bytes]) -> Uploaded:
     """Send reports in one request, or in halves if the service or a proxy says that the request is too large."""
-    whole = _judged(transport, reports)
+    whole = _verdicts_of_request(transport, reports)
     if all(verdict.action is not Action.SPLIT for verdict in whole.verdicts):
         return whole
     if len(reports) == 1:
-        return Uploaded((_last_resort(whole.verdicts[0]),), whole.retry_after)
+        return Uploaded((_verdict_on_single(whole.verdicts[0]),), whole.retry_after)
     middle = len(reports) // 2
     first = upload(transport, reports[:middle])
     if first.blocked:  # the other half would fare no better
@@ -66,7 +66,7 @@ def upload(transport: Transport, reports: Sequence[bytes]) -> Uploaded:
     return first + upload(transport, reports[middle:])
 
 
-def _judged(transport: Transport, reports: Sequence[bytes]) -> Uploaded:
+def _verdicts_of_request(transport: Transport, reports: Sequence[bytes]) -> Uploaded:
     """The verdicts of one request. If it is to be split, all of them say so."""
     try:
         status, headers, body = transport.request(
@@ -77,11 +77,11 @@ def _judged(transport: Transport, reports: Sequence[bytes]) -> Uploaded:
     if status == 202 and not body:
         return Uploaded((_DURABLE,) * len(reports))
     if status == 200 and _media_type(headers) == "application/json":
-        return Uploaded(_one_by_one(body, len(reports)), retry_after(headers))
-    return Uploaded((_problem(status, headers, body),) * len(reports), retry_after(headers))
+        return Uploaded(_listed_verdicts(body, len(reports)), retry_after(headers))
+    return Uploaded((_problem_verdict(status, headers, body),) * len(reports), retry_after(headers))
 
 
-def _last_resort(verdict: Verdict) -> Verdict:
+def _verdict_on_single(verdict: Verdict) -> Verdict:
     """The verdict on one report, which cannot be split. If our service finds it too large, no request can carry it; a
     proxy may change its mind."""
     if verdict.action is not Action.SPLIT:
@@ -106,7 +106,7 @@ def retry_after(headers: Mapping[str, str]) -> float:
     return seconds_to_wait(headers.get("retry-after"), LONGEST_RETRY_AFTER) or 0.0
 
 
-def _one_by_one(body: bytes, count: int) -> tuple[Verdict, ...]:
+def _listed_verdicts(body: bytes, count: int) -> tuple[Verdict, ...]:
     """The verdicts in a list of failures. A report that is not listed is durable. Any other document proves nothing."""
     document = _json(body)
     listed = document.get("failures") if isinstance(document, dict) else None
@@ -117,12 +117,14 @@ def _one_by_one(body: bytes, count: int) -> tuple[Verdict, ...]:
             return (Verdict(Action.RETRY, "not-understood"),) * count
         refusal = refusal_named(reason)
         verdicts[index] = (
-            _last_resort(Verdict(refusal.action, refusal.name)) if refusal else Verdict(Action.RETRY, "unknown-reason")
+            _verdict_on_single(Verdict(refusal.action, refusal.name))
+            if refusal
+            else Verdict(Action.RETRY, "unknown-reason")
         )
     return tuple(verdicts)
 
 
-def _problem(status: int, headers: Mapping[str, str], body: bytes) -> Verdict:
+def _problem_verdict(status: int, headers: Mapping[str, str], body: bytes) -> Verdict:
     """The verdict of a problem document about the whole request, if it is one of ours. With a status that is no error
     it proves nothing."""
     if status >= 400 and _media_type(headers) == PROBLEM_TYPE:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-__all__ = ["Connection", "TimeLimit", "Way", "authority", "trusting"]
+__all__ = ["Connection", "Endpoint", "TimeLimit", "authority", "tls_context"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class TimeLimit:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Endpoint:
     """How to reach a server."""
 
     host: str
@@ -70,14 +70,14 @@ class Way:
 class Connection(http.client.HTTPConnection):
     """HTTP/1.1 over a bounded socket. `limit` is set for each request."""
 
-    def __init__(self, way: Way, limit: TimeLimit) -> None:
-        super().__init__(way.host, way.port)
-        self.limit, self._way = limit, way
+    def __init__(self, endpoint: Endpoint, limit: TimeLimit) -> None:
+        super().__init__(endpoint.host, endpoint.port)
+        self.limit, self._endpoint = limit, endpoint
 
     def connect(self) -> None:
-        self.sock: BoundedSocket = self._way.open(self.limit)
+        self.sock: BoundedSocket = self._endpoint.open(self.limit)
 
-    def hurry(self, limit: TimeLimit) -> None:
+    def set_limit(self, limit: TimeLimit) -> None:
         """Set the time limit of the next request."""
         self.limit = limit
         if self.sock is not None:
@@ -171,7 +171,7 @@ class _Received(io.RawIOBase):
         super().close()
 
 
-def trusting(ca_file: str | None) -> ssl.SSLContext:
+def tls_context(ca_file: str | None) -> ssl.SSLContext:
     """A TLS context: always TLS 1.2 or later, with a verified host name. It trusts the authorities in this file, or
     without one the system's, to which OpenSSL adds those that SSL_CERT_FILE names."""
     with no_fork():

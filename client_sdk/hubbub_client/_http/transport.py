@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 from hubbub.bundle import LARGEST_BUNDLE
 from hubbub.loopback_host import is_loopback_host
 from hubbub.problems import InvalidParameter
-from hubbub_client._http.connection import Connection, TimeLimit, Way, authority, trusting
+from hubbub_client._http.connection import Connection, Endpoint, TimeLimit, authority, tls_context
 from hubbub_client._http.dns import Lookup, system_lookup
 from hubbub_client._http.proxy import Proxy, proxy_from, proxy_of
 
@@ -162,9 +162,9 @@ class HttpTransport:
 
     def _exchange(self, method: str, path: str, headers: Mapping[str, str], body: bytes, limit: TimeLimit) -> Answer:
         limit.left()
-        connection = self._connection or Connection(self._way(), limit)
+        connection = self._connection or Connection(self._endpoint(), limit)
         self._connection, self._owner = connection, os.getpid()
-        connection.hurry(limit)
+        connection.set_limit(limit)
         if connection.sock is not None and not connection.sock.is_quiet():
             connection.close()
         if connection.sock is None:
@@ -188,13 +188,13 @@ class HttpTransport:
         # A value may be folded over several lines; unfold it, so that it can be sent back, as a tag is.
         return response.status, {name.lower(): " ".join(text.split()) for name, text in response.getheaders()}, content
 
-    def _way(self) -> Way:
+    def _endpoint(self) -> Endpoint:
         if self._tls and self._context is None:
-            self._context = trusting(None)
+            self._context = tls_context(None)
         proxy = self._proxy
         if proxy is None and not self._local:
             proxy = self._proxy_of_environment()
-        return Way(self._host, self._port, self._context, proxy, self._lookup)
+        return Endpoint(self._host, self._port, self._context, proxy, self._lookup)
 
     def _proxy_of_environment(self) -> Proxy | None:
         try:
@@ -212,7 +212,7 @@ def _ascii(host: str) -> str:
 
 def _read_authorities(ca_file: str | os.PathLike[str]) -> ssl.SSLContext:
     try:
-        return trusting(os.fspath(ca_file))
+        return tls_context(os.fspath(ca_file))
     except OSError as error:  # a missing file, or one without a certificate
         raise InvalidParameter(
             f"ca_file {os.fspath(ca_file)!r} cannot be used: {error}. It holds certificates in PEM"

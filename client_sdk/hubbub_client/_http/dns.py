@@ -56,7 +56,7 @@ def addresses_of(host: str, port: int, within: float, lookup: Lookup = system_lo
     key = (os.getpid(), lookup, host, port)
     mine = _Pending()
     pending = _pending.setdefault(key, mine)
-    if pending is mine and not _started(key, mine):
+    if pending is mine and not _start(key, mine):
         _pending.pop(key, None)
         if key not in _last_known:
             raise OSError("no thread can be started to look up a name")
@@ -68,7 +68,7 @@ def addresses_of(host: str, port: int, within: float, lookup: Lookup = system_lo
     return pending.found
 
 
-def _started(key: _Key, pending: _Pending) -> bool:
+def _start(key: _Key, pending: _Pending) -> bool:
     if sys.is_finalizing():
         return False
     try:

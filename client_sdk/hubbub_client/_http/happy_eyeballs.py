@@ -25,7 +25,7 @@ def dial(addresses: Sequence[Address], limit: TimeLimit) -> socket.socket:
     An address that never answers delays the others by a moment only. One that is merely slow is not given up for the
     others, however many there are.
     """
-    rest = iter(_by_turns(addresses))
+    rest = iter(_alternating_families(addresses))
     trying: set[socket.socket] = set()
     failure = OSError("the name leads nowhere")
     try:
@@ -36,7 +36,7 @@ def dial(addresses: Sequence[Address], limit: TimeLimit) -> socket.socket:
                     raise failure
                 if address is not None:
                     try:
-                        plain = _begun(address)
+                        plain = _start_connecting(address)
                     except OSError as error:
                         failure = error
                         continue
@@ -58,7 +58,7 @@ def dial(addresses: Sequence[Address], limit: TimeLimit) -> socket.socket:
             plain.close()
 
 
-def _begun(address: Address) -> socket.socket:
+def _start_connecting(address: Address) -> socket.socket:
     family, where = address
     plain = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -72,7 +72,7 @@ def _begun(address: Address) -> socket.socket:
     return plain
 
 
-def _by_turns(addresses: Sequence[Address]) -> list[Address]:
+def _alternating_families(addresses: Sequence[Address]) -> list[Address]:
     """Alternate between the address families, as it is often one whole family that does not work."""
     first = [address for address in addresses if address[0] == addresses[0][0]]
     others = [address for address in addresses if address[0] != addresses[0][0]]

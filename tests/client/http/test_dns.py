@@ -13,7 +13,7 @@ import pytest
 
 from hubbub_client import Client
 from hubbub_client._http.dns import Address, addresses_of
-from hubbub_client._http.happy_eyeballs import _by_turns
+from hubbub_client._http.happy_eyeballs import _alternating_families
 from hubbub_client._http.transport import CannotReach, HttpTransport
 from tests.client.servers import healthy, running
 from tests.client.world import TRUST, World, forks
@@ -188,8 +188,8 @@ def test_of_two_kinds_of_address_the_second_has_its_turn_before_the_first_is_thr
     with BlackHole() as hole, running(healthy(world.transport)) as server:
         nowhere: list[Address] = [(socket.AF_INET6, ("2001:db8::1", 1))] * 40
         dead = [hole.address] * 40
-        assert _by_turns([*nowhere, here(server.port)])[1] == here(server.port)
-        assert _by_turns([here(1), *dead, *nowhere])[:2] == [here(1), nowhere[0]]
+        assert _alternating_families([*nowhere, here(server.port)])[1] == here(server.port)
+        assert _alternating_families([here(1), *dead, *nowhere])[:2] == [here(1), nowhere[0]]
         with within(IN_TIME):
             assert status_by(hole.address, here(server.port), *dead, timeout=PATIENCE) == 200
 
@@ -214,7 +214,7 @@ def test_a_forked_child_does_not_wait_for_a_lookup_of_its_parents() -> None:
     """The thread that would have finished it did not come along."""
     program = """
 import os, threading
-from hubbub_client._http.happy_eyeballs import _by_turns
+from hubbub_client._http.happy_eyeballs import _alternating_families
 from hubbub_client._http.dns import addresses_of
 
 parent = os.getpid()

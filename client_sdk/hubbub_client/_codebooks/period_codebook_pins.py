@@ -57,7 +57,7 @@ class Pins:
             return codebooks, False
         since = min(enabled, now)  # a clock that was ahead when consent was given must not exclude the current period
         periods = [period for period in codebooks.open_periods(now) if since < period.end]
-        self.state.vouch(Lane.STEADY.value)
+        self.state.witness_charges(Lane.STEADY.value)
         if self.are_made(codebooks, periods) or not fresh:
             return codebooks, self.are_made(codebooks, periods)
         with self.state.transaction() as connection:
@@ -65,7 +65,7 @@ class Pins:
                 self.state.check(connection, Lane.STEADY.value)
                 self.make(connection, codebooks, periods, now)
             codebooks = replace(codebooks, pins=read_pins(connection, codebooks, self.limits))
-        self.state.vouch(Lane.STEADY.value)  # now, and not when something is recorded
+        self.state.witness_charges(Lane.STEADY.value)  # now, and not when something is recorded
         return codebooks, self.are_made(codebooks, periods)
 
     def make(

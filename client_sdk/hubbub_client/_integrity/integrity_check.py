@@ -85,7 +85,7 @@ class IntegrityCheck:
             with suppress(OSError, sqlite3.OperationalError):
                 self._write(connection, "steady")
 
-    def vouch(self, connection: sqlite3.Connection, lane: str) -> None:
+    def witness_charges(self, connection: sqlite3.Connection, lane: str) -> None:
         """Before anything is charged or drawn: make sure that the witness is of this file and counts every charge.
         Raises OSError if it cannot be written. Without it, the next start would take this file for a copy.
 
@@ -105,7 +105,7 @@ class IntegrityCheck:
                 raise WitnessBehind("the witness does not know of this charge yet")
             self._write(connection, lane)
 
-    def attest(self, connection: sqlite3.Connection, lane: str) -> None:
+    def witness_draws(self, connection: sqlite3.Connection, lane: str) -> None:
         """Make sure that the witness counts every draw of this lane. Raises OSError if it cannot be written."""
         witness = self._witness
         known = witness.counted.of(lane) if witness is not None and witness.is_of(self._inode()) else -1

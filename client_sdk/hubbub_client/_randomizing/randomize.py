@@ -73,7 +73,7 @@ class Randomizer:
         with self._state.reading() as connection:  # most cycles end here, and delay no record
             if not self._has_work(connection, codebooks, lane, now):
                 return Settled(counts)
-        self._state.vouch(lane.value)
+        self._state.witness_charges(lane.value)
         with self._state.transaction() as connection:
             enabled = enabled_since(connection)
             if enabled is None:

@@ -80,7 +80,7 @@ class Dispatch:
         for some in _slices(waiting, MOST_REPORTS):
             ready = self._ready(some, codebooks, now, hurry=hurry)
             for part in chunks([sealed for _, sealed in ready], MOST_REPORTS, MOST_BYTES):
-                self._state.attest(lane.value, generation)  # on disk, too, before the first byte leaves
+                self._state.witness_draws(lane.value, generation)  # on disk, too, before the first byte leaves
                 answer = upload(transport, [sealed for _, sealed in ready[part]])
                 done: list[bytes] = []
                 for (report, _), verdict in zip(ready[part], answer.verdicts, strict=True):

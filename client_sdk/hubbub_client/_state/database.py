@@ -163,11 +163,11 @@ class State(Forkable):
                 "INSERT INTO facts VALUES ('writes', 1) ON CONFLICT DO UPDATE SET value = (value + 1) % 1000"
             )
 
-    def vouch(self, lane: str) -> None:
+    def witness_charges(self, lane: str) -> None:
         """Make sure that the witness knows this file and every charge, before more is charged or drawn for a lane.
         Raises NoDurableState if it does not."""
         with self.reading() as connection:
-            self._integrity.vouch(connection, lane)
+            self._integrity.witness_charges(connection, lane)
 
     def check(self, connection: sqlite3.Connection, lane: str) -> None:
         """Inside a transaction that charges or draws for a lane: make sure that the file has forgotten nothing since it
@@ -183,13 +183,13 @@ class State(Forkable):
                 "a page of the state file was an older one and was mended; check the disk, which loses writes"
             )
 
-    def attest(self, lane: str, generation: int) -> None:
+    def witness_draws(self, lane: str, generation: int) -> None:
         """Make sure that the witness knows every draw of this lane. Raises NoDurableState if it cannot be written, or
         if another file has replaced the one that was open at that generation."""
         with self.reading() as connection:
             if self.generation != generation:
                 raise NoDurableState("these reports come from a file that was put aside")
-            self._integrity.attest(connection, lane)
+            self._integrity.witness_draws(connection, lane)
 
     def log_pages(self) -> int:
         """The length of the log in pages, roughly."""

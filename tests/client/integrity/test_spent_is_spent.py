@@ -656,9 +656,9 @@ def test_the_witness_of_one_lane_does_not_wait_for_the_other(world: World, monke
     monkeypatch.setattr(integrity_check, "write_witness", noted)
     client.record("theme", "dark")
     world.settle(client)
-    client._state.attest("steady", client._state.generation)
+    client._state.witness_draws("steady", client._state.generation)
     assert written == []
-    client._state.attest("occasional", client._state.generation)
+    client._state.witness_draws("occasional", client._state.generation)
     assert written == [Counted(charged=2, steady=0, occasional=1)]
 
 
@@ -669,13 +669,13 @@ def test_the_witness_of_one_lane_spares_the_other_no_write(world: World, monkeyp
         client.record("theme", "dark")
         world.time.now = START + DAY + 5
         world.settle(client)
-        client._state.attest("occasional", client._state.generation)
+        client._state.witness_draws("occasional", client._state.generation)
         said = read_witness(file(world))
         assert said is not None
         assert (said.counted.steady, said.counted.occasional) == (0, 1)
         monkeypatch.setattr(integrity_check, "write_witness", full_disk)
         with pytest.raises(NoDurableState):
-            client._state.attest("steady", client._state.generation)
+            client._state.witness_draws("steady", client._state.generation)
 
 
 def test_a_witness_that_was_deleted_comes_back_by_a_pass_and_not_by_what_was_recorded(world: World) -> None:
@@ -684,7 +684,7 @@ def test_a_witness_that_was_deleted_comes_back_by_a_pass_and_not_by_what_was_rec
     world.settle(client)
     witness(world).unlink()
     with pytest.raises(NoDurableState):
-        client._state.attest("occasional", client._state.generation)
+        client._state.witness_draws("occasional", client._state.generation)
     assert client.flush(0, now=True)
     assert witness(world).exists()
     client.close()
@@ -721,7 +721,7 @@ def test_reports_of_a_file_that_was_put_aside_are_not_vouched_for_by_the_next(wo
     file(world).rename(file(world).with_name("elsewhere"))
     client.flush(0)
     with pytest.raises(NoDurableState):
-        client._state.attest("steady", before)
+        client._state.witness_draws("steady", before)
 
 
 def test_what_kills_have_left_beside_the_witness_is_cleaned_up(world: World) -> None:

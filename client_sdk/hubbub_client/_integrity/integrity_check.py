@@ -51,7 +51,7 @@ class IntegrityCheck:
         self._by_system_clock = clock is time.time
         self._witness: Witness | None = None
         """What the witness said when it was last read or written."""
-        self._seen: Witness | None = None
+        self._most_seen: Witness | None = None
         """The most that a witness of the file that was here ever said: an older one may overwrite it."""
         self._salvaged: Salvaged | None = None
         self.mended = 0
@@ -68,7 +68,7 @@ class IntegrityCheck:
                 whole = is_whole(connection)
                 check_facts(connection)
                 lack = lack_of(connection, inode, witness)
-                at = self._at(connection)
+                at = self._drawn_before(connection)
             finally:
                 connection.execute("ROLLBACK")
             if not whole:
@@ -78,8 +78,8 @@ class IntegrityCheck:
                 break
             before, witness = witness, read_witness(self._path)
             if witness == before:  # or another process has written it meanwhile
-                self._forgive(connection, inode)
-        self._note(witness, inode)
+                self._accept_lost_occasional(connection, inode)
+        self._remember(witness, inode)
         if identity(self._path) == file and (witness is None or not witness.is_of(inode) or witness.at != at):
             # It need not succeed: an opt-out on a full disk needs no witness, and a draw looks again.
             with suppress(OSError, sqlite3.OperationalError):
@@ -96,7 +96,7 @@ class IntegrityCheck:
         Raises Forgetful if the file has forgotten spends since it was opened. Only the steady lane checks this, too: a
         check that only happens where something was recorded would close the file at another moment than on a device
         where nothing was."""
-        witness = self._note(read_witness(self._path), self._inode())
+        witness = self._remember(read_witness(self._path), self._inode())
         if lane != "occasional" and self._lack(connection) is Lack.SPENDS:
             raise Forgetful("the file has become an older one")
         known = witness.counted.charged if witness is not None and witness.is_of(self._inode()) else -1
@@ -115,7 +115,7 @@ class IntegrityCheck:
     def check(self, connection: sqlite3.Connection, lane: str) -> None:
         """Inside a transaction that charges or draws: make sure that the file is whole and knows all that the witness
         counts, now. An older copy may have been written over it since it was opened."""
-        told = self._note(read_witness(self._path), self._inode())
+        told = self._remember(read_witness(self._path), self._inode())
         if told is None or not told.is_of(self._inode()):
             raise OSError("the witness is gone, and the next cycle brings it back")
         lack = self._lack(connection) if is_whole(connection) or self._mended(connection) else Lack.SPENDS
@@ -125,7 +125,7 @@ class IntegrityCheck:
         elif lack is Lack.SPENDS:
             raise OSError("the file has forgotten something, and the next cycle sees to it")
         elif lack is Lack.OCCASIONAL:
-            self._doubt(connection)
+            self._put_in_doubt(connection)
 
     def put_aside(self) -> None:
         """Move the file out of the way. Raises OSError if another process was faster."""
@@ -144,7 +144,7 @@ class IntegrityCheck:
             start_closed(connection, self._clock(), salvaged)
         begin(connection, witness, is_successor=lost)
 
-    def _forgive(self, connection: sqlite3.Connection, inode: int) -> None:
+    def _accept_lost_occasional(self, connection: sqlite3.Connection, inode: int) -> None:
         """If only the occasional lane has forgotten draws, close no more than that lane: whether something was recorded
         must not decide whether a device goes silent. Every charge that a forgotten draw may have used is here."""
         with transaction(connection):
@@ -153,8 +153,8 @@ class IntegrityCheck:
             if lack is Lack.SPENDS:
                 raise Forgetful("the file is not the one that was here, or an older one")
             if lack is Lack.OCCASIONAL:
-                self._note(witness, inode)
-                self._doubt(connection)
+                self._remember(witness, inode)
+                self._put_in_doubt(connection)
 
     def _mend(self, connection: sqlite3.Connection) -> None:
         with transaction(connection):
@@ -167,26 +167,28 @@ class IntegrityCheck:
         self.mended += done
         return done
 
-    def _doubt(self, connection: sqlite3.Connection) -> None:
+    def _put_in_doubt(self, connection: sqlite3.Connection) -> None:
         """Put every charge in doubt, inside a transaction."""
         with renewing(connection, "ledger"):
             connection.execute("UPDATE ledger SET decision = 'in doubt' WHERE decision = 'charged'")
-        if self._seen is not None:
-            raise_occasional(connection, self._seen.counted.occasional)
+        if self._most_seen is not None:
+            raise_occasional(connection, self._most_seen.counted.occasional)
 
     def _lack(self, connection: sqlite3.Connection) -> Lack:
         """What the file lacks, according to the witness as this process has seen it."""
         inode = self._inode()
-        if self._seen is None or not self._seen.is_of(inode):
+        if self._most_seen is None or not self._most_seen.is_of(inode):
             return Lack.NOTHING
-        return lack_of(connection, inode, self._seen)
+        return lack_of(connection, inode, self._most_seen)
 
-    def _note(self, witness: Witness | None, inode: int) -> Witness | None:
+    def _remember(self, witness: Witness | None, inode: int) -> Witness | None:
         """Remember what the witness says, and the most that a witness of this file ever said."""
         self._witness = witness
         if witness is not None and witness.is_of(inode):
-            before = self._seen.counted if self._seen is not None and self._seen.is_of(inode) else Counted()
-            self._seen = witness._replace(counted=Counted(*map(max, witness.counted, before)))
+            before = (
+                self._most_seen.counted if self._most_seen is not None and self._most_seen.is_of(inode) else Counted()
+            )
+            self._most_seen = witness._replace(counted=Counted(*map(max, witness.counted, before)))
         return witness
 
     def _write(self, connection: sqlite3.Connection, what: str) -> None:
@@ -198,7 +200,7 @@ class IntegrityCheck:
         """
         with transaction(connection):
             tidy(self._path)
-            here, told, at = counted(connection), read_witness(self._path), self._at(connection)
+            here, told, at = counted(connection), read_witness(self._path), self._drawn_before(connection)
             if told is not None and told.is_of(self._inode()):
                 if what == "occasional":
                     most = max(here.occasional, told.counted.occasional)
@@ -209,9 +211,9 @@ class IntegrityCheck:
                     here = here._replace(occasional=told.counted.occasional)
             elif what == "occasional":
                 raise OSError("the witness is gone, and the next cycle brings it back")
-            self._note(write_witness(self._path, here, at), self._inode())
+            self._remember(write_witness(self._path, here, at), self._inode())
 
-    def _at(self, connection: sqlite3.Connection) -> float:
+    def _drawn_before(self, connection: sqlite3.Connection) -> float:
         """The moment before which every period began that may have been drawn. It comes from the rows, not from a clock
         that may be wrong for a minute. Charges far ahead of the clock were made by a wrong clock, and do not count."""
         return latest_charge(connection, self._clock() + IMPLAUSIBLE)

@@ -32,7 +32,7 @@ from hubbub_client._integrity.witness import (
     begin,
     counted,
     lack_of,
-    raise_occasional,
+    raise_occasional_count,
     read_witness,
     tidy,
     write_witness,
@@ -172,7 +172,7 @@ class IntegrityCheck:
         with renewing(connection, "ledger"):
             connection.execute("UPDATE ledger SET decision = 'in doubt' WHERE decision = 'charged'")
         if self._most_seen is not None:
-            raise_occasional(connection, self._most_seen.counted.occasional)
+            raise_occasional_count(connection, self._most_seen.counted.occasional)
 
     def _lack(self, connection: sqlite3.Connection) -> Lack:
         """What the file lacks, according to the witness as this process has seen it."""

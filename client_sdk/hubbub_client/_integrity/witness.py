@@ -34,7 +34,7 @@ __all__ = [
     "count",
     "counted",
     "lack_of",
-    "raise_occasional",
+    "raise_occasional_count",
     "read_witness",
     "stamp",
     "tidy",
@@ -181,7 +181,7 @@ def counted(connection: sqlite3.Connection) -> Counted:
     return Counted(*(facts.get(f"counted:{what}", 0) for what in Counted._fields))
 
 
-def raise_occasional(connection: sqlite3.Connection, number: int) -> None:
+def raise_occasional_count(connection: sqlite3.Connection, number: int) -> None:
     """Count the forgotten draws, too, now that nothing more is drawn on their charges."""
     connection.execute("UPDATE facts SET value = max(value, ?) WHERE name = 'counted:occasional'", (number,))
 

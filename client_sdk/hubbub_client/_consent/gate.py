@@ -63,14 +63,14 @@ class ConsentGate:
         with self._state.reading() as connection:
             if enabled_since(connection) is not None:
                 return True
-        self._participation.doubt()
+        self._participation.forget_answer()
         return self.may_send()
 
     def withdrawn(self) -> None:
         """Act now on the person's decision to switch this client off."""
         if self._closed:
             withdraw(self._state.path.parent, self._clock())
-        self._participation.doubt()
+        self._participation.forget_answer()
         self.may_send()
 
     def close(self) -> None:

@@ -57,7 +57,7 @@ class Participation:
             forget_damaged(self._state.path)
         self._given, self._withdrawn = given, False
 
-    def doubt(self) -> None:
+    def forget_answer(self) -> None:
         """Another client may have heard of a withdrawal: act on the next answer even if it is the same."""
         self._given = None
 

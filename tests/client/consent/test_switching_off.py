@@ -140,7 +140,7 @@ def test_a_value_that_was_on_its_way_when_someone_switched_off_is_not_kept(world
         return True
 
     client = world.ready(consent=answer)
-    client._gate._participation.doubt()
+    client._gate._participation.forget_answer()
     switching_off = True
 
     assert client.record("startup_ms", SECRET) is Outcome.DISABLED
@@ -166,7 +166,7 @@ def test_an_answer_that_is_being_written_does_not_undo_a_later_one(
                 switch.start()
                 time.sleep(0.3)  # it is about to withdraw now
 
-    client._gate._participation.doubt()
+    client._gate._participation.forget_answer()
     with monkeypatch.context() as patched:
         patched.setattr(client._state, "transaction", slow)
         client._gate._participation.answer(True, world.time.now)

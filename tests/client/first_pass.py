@@ -82,7 +82,7 @@ def take_part(client: Client, number: int) -> None:
 
 def main(way: str, address: str, directory: str, ca_file: str, *moments: str) -> None:
     # however slow the machine is
-    database._BUSY_SECONDS = fork._LONGEST_WAIT = lazy_imports._A_CHILD_WAITS = PATIENCE
+    database._BUSY_SECONDS = fork._LONGEST_WAIT = lazy_imports._CHILD_WAITS = PATIENCE
     client._FIRST_CYCLE_AFTER = worker._SHORTEST_PAUSE = 0.0
     ours = Client(
         address,

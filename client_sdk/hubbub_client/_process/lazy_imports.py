@@ -30,7 +30,7 @@ MODULES = (
     "logging",
 )
 """Also loads what these import."""
-_A_CHILD_WAITS = 2.0
+_CHILD_WAITS = 2.0
 """Seconds for an import in a child, unless the caller sets them. Making a client may take this long."""
 _done: list[bool] = []
 
@@ -39,20 +39,20 @@ def load(within: float | None = None) -> None:
     """Load the modules, once. In a forked child this raises NoDurableState if a module is locked or only half
     initialized, after `within` seconds at the latest."""
     if not _done:
-        _in_time(_load, _A_CHILD_WAITS if within is None else within)
+        _in_time(_load, _CHILD_WAITS if within is None else within)
 
 
 def imported(name: str) -> ModuleType:
     """A module, imported if needed; if it is loaded already, without waiting. Raises NoDurableState like `load`."""
-    if name not in sys.modules or _is_half(name):
-        _in_time(lambda: _import(name), _A_CHILD_WAITS)
+    if name not in sys.modules or _is_half_initialized(name):
+        _in_time(lambda: _import(name), _CHILD_WAITS)
     return sys.modules[name]
 
 
 def _load() -> None:
     with no_fork():
         for name in MODULES:
-            _whole(name)
+            _import_whole(name)
         from hubbub.metric_types import registered
 
         registered()  # each type is a module, and a later codebook may use any of them
@@ -61,18 +61,18 @@ def _load() -> None:
 
 def _import(name: str) -> None:
     with no_fork():
-        _whole(name)
+        _import_whole(name)
 
 
-def _whole(name: str) -> None:
+def _import_whole(name: str) -> None:
     """Import a module completely. In a child, this thread may have the id of the one that held the module's lock at the
     fork. Then the import returns a half initialized module at once, and the next thread would wait for ever."""
     import_module(name)
-    if _is_half(name):
+    if _is_half_initialized(name):
         raise ImportError(f"{name} is only half initialized")
 
 
-def _is_half(name: str) -> bool:
+def _is_half_initialized(name: str) -> bool:
     return bool(getattr(sys.modules[name].__spec__, "_initializing", False))  # as `import` checks it
 
 

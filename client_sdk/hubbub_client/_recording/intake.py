@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Intake"]
 
-_A_FEW = 16
+_EMPTIED_PER_RECORD = 16
 """Waiting values that one `record` writes besides its own; the next cycle writes the rest."""
 _LONGEST_WORD = 100
 """Characters of an unknown name that are looked at and shown, as an app may pass a whole text."""
@@ -46,7 +46,7 @@ _REFUSED = {"not_pinned": Outcome.DISABLED}
 """Outcomes by reason. A codebook that is refused for any other reason asks for more than this device allows."""
 
 
-class _NotOnFile(Busy):
+class _NoConsentOnFile(Busy):
     """The file does not say yet that there is consent, so nothing may be written."""
 
 
@@ -67,11 +67,11 @@ class Intake:
         if len(self.queue) == 0:
             try:
                 return self._take(codebooks, name, value, at=now, now=now)
-            except _NotOnFile:
+            except _NoConsentOnFile:
                 return self._wait(name, value, now, Outcome.WAITING)
             except Busy:
                 return self._wait(name, value, now, Outcome.RECORDED)
-        found = self._found(codebooks, name, at=now, now=now)
+        found = self._find(codebooks, name, at=now, now=now)
         if isinstance(found, Outcome):
             return found
         return self._queue(QueuedValue(now, name, self._recorded(found[1], value)), Outcome.RECORDED)
@@ -97,7 +97,7 @@ class Intake:
 
     def empty_a_few(self, codebooks: CodebooksInForce, now: float, may: Callable[[], bool]) -> None:
         """Write as many waiting values as a `record` has time for."""
-        self.empty(codebooks, now, may, _A_FEW)
+        self.empty(codebooks, now, may, _EMPTIED_PER_RECORD)
 
     def forked(self) -> None:
         self.queue.forked()
@@ -117,25 +117,25 @@ class Intake:
         return outcome
 
     def _take(self, codebooks: CodebooksInForce, name: str, value: object, *, at: float, now: float) -> Outcome:
-        found = self._found(codebooks, name, at=at, now=now)
+        found = self._find(codebooks, name, at=at, now=now)
         if isinstance(found, Outcome):
             return found
         codebook, metric, period = found
         recorded = self._recorded(metric, value)
         if now >= period.closes_at(codebook.collection.grace):
             return Outcome.EXPIRED
-        if metric.reduce == "first" and self._comes_later(metric, period):
+        if metric.reduce == "first" and self._has_first_value(metric, period):
             return Outcome.RECORDED
         with self._state.noting() as connection:
             if enabled_since(connection) is None:
-                raise _NotOnFile("consent was withdrawn, and no cycle has heard yet that it is back")
+                raise _NoConsentOnFile("consent was withdrawn, and no cycle has heard yet that it is back")
             decision = self._ledger.decision(connection, metric.name, period, steady=metric.missing is not None)
             if decision is not Decision.CHARGED and (decision is not None or codebooks.pin(period) is not None):
                 return _final(metric, decision)
             self._reduce(connection, codebook, metric, period, recorded, at)
             return Outcome.RECORDED
 
-    def _comes_later(self, metric: Metric, period: Period) -> bool:
+    def _has_first_value(self, metric: Metric, period: Period) -> bool:
         """Whether there is a first value already. Then this one changes nothing and needs no write."""
         key = metric.name, period.index, metric.reduce
         same = "SELECT 1 FROM reductions WHERE metric = ? AND period = ? AND reduce = ?"
@@ -143,7 +143,7 @@ class Intake:
             kept = connection.execute(same, key).fetchone()
             return kept is not None or self._ledger.decision(connection, metric.name, period) is Decision.SPENT
 
-    def _found(
+    def _find(
         self, codebooks: CodebooksInForce, name: str, *, at: float, now: float
     ) -> Outcome | tuple[Codebook, Metric, Period]:
         if now >= codebooks.expires:
@@ -156,12 +156,12 @@ class Intake:
             return _REFUSED.get(page.refusal, Outcome.OVER_BUDGET)
         metric = page.metric(name)
         if metric is None:
-            self._unknown(page, name)
+            self._raise_unknown(page, name)
         if codebooks.is_off(metric):
             return Outcome.DISABLED
         return Outcome.EXPIRED if is_expired(metric, now) else (page.codebook, metric, period)
 
-    def _unknown(self, page: Page, name: str) -> NoReturn:
+    def _raise_unknown(self, page: Page, name: str) -> NoReturn:
         if page.codebook and name in page.codebook.refused:
             raise UnknownMetric(f"metric {name!r} is not collected: this SDK refuses it, and a newer one may know it")
         word = name[:_LONGEST_WORD] if isinstance(name, str) else ""

@@ -17,7 +17,7 @@ from hubbub.period import DAY
 from hubbub_client._integrity import checksum
 from hubbub_client._integrity import witness as _witness
 from hubbub_client._integrity.checksum import Forgetful
-from hubbub_client._state.sqlite import OURS, connect
+from hubbub_client._state.sqlite import VERSION_FUNCTION, connect
 
 __all__ = ["VERSION", "NewerVersion", "create", "upgrade"]
 
@@ -55,7 +55,7 @@ CREATE TABLE days (day INTEGER PRIMARY KEY, epsilon TEXT NOT NULL);
 CREATE TABLE totals (metric TEXT PRIMARY KEY, epsilon TEXT NOT NULL, reports INTEGER NOT NULL) WITHOUT ROWID;
 """
 _TRIGGERS = "".join(
-    f"CREATE TRIGGER {table}_{verb.lower()} BEFORE {verb} ON {table} BEGIN SELECT {OURS}(); END;\n"
+    f"CREATE TRIGGER {table}_{verb.lower()} BEFORE {verb} ON {table} BEGIN SELECT {VERSION_FUNCTION}(); END;\n"
     for table, verbs in {
         **dict.fromkeys(("ledger", "days", "totals"), ("INSERT", "UPDATE", "DELETE")),
         "outbox": ("INSERT", "UPDATE"),  # sealed bytes leave the device; an opt-out deletes

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["OURS", "connect", "identity", "transaction", "version_of"]
+__all__ = ["VERSION_FUNCTION", "connect", "identity", "transaction", "version_of"]
 
-OURS = "hubbub_5"
+VERSION_FUNCTION = "hubbub_5"
 """An SQL function that connections of this version have and older ones lack. Triggers on the account call it. So a
 process of an older SDK that has the file open during an update can no longer write there: it would write without
 checksums and witness, and the file would be taken for damaged."""
@@ -18,7 +18,7 @@ checksums and witness, and the file would be taken for damaged."""
 def connect(path: Path, patience: float) -> sqlite3.Connection:
     """A connection without implicit transactions. Callers make sure that one thread uses it at a time."""
     connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
-    connection.create_function(OURS, 0, lambda: None)
+    connection.create_function(VERSION_FUNCTION, 0, lambda: None)
     connection.execute("PRAGMA trusted_schema=ON")  # or no trigger could call it; the file is the device's own
     return connection
 

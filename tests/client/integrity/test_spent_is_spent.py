@@ -21,7 +21,7 @@ from hubbub_client._randomizing.randomize import Randomizer, Settled
 from hubbub_client._sending.outbox import Lane
 from hubbub_client._state.errors import NoDurableState
 from hubbub_client._state.schema import upgrade
-from hubbub_client._state.sqlite import OURS, connect, transaction
+from hubbub_client._state.sqlite import VERSION_FUNCTION, connect, transaction
 from tests.client.world import DAY, HOURLY, START, TOML, World, codebook, opened, period_of, rows, signed
 
 STEADY = TOML.replace("[metrics.startup_ms]", "[metrics.startup_ms]\nmissing = 0")
@@ -565,7 +565,7 @@ def test_a_process_of_the_version_before_cannot_write_to_the_account_any_more(wo
     world.ready().close()
     for table in ("ledger", "days", "totals"):
         for change in (f"DELETE FROM {table}", f"UPDATE {table} SET epsilon = epsilon"):  # noqa: S608  ours
-            with pytest.raises(sqlite3.OperationalError, match=f"no such function: {OURS}"):
+            with pytest.raises(sqlite3.OperationalError, match=f"no such function: {VERSION_FUNCTION}"):
                 old.execute(change)
     old.execute("DELETE FROM outbox")  # who opts out
     old.close()

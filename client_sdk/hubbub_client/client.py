@@ -180,7 +180,7 @@ class Client(Forkable):
         """
         written = self._optout.give()
         with self._counts.guarding():
-            self._gate.withdrawn()
+            self._gate.act_on_opt_out()
         return written
 
     def enable(self) -> bool:

@@ -66,7 +66,7 @@ class ConsentGate:
         self._participation.forget_answer()
         return self.may_send()
 
-    def withdrawn(self) -> None:
+    def act_on_opt_out(self) -> None:
         """Act now on the person's decision to switch this client off."""
         if self._closed:
             withdraw(self._state.path.parent, self._clock())

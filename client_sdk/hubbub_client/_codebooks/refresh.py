@@ -66,7 +66,7 @@ class Codebooks:
             self._use(CodebooksInForce.before_any_bundle(self.shipped, self.limits))
         return cached
 
-    def held(self, now: float) -> Refreshed:
+    def known(self, now: float) -> Refreshed:
         """The codebooks that this device has, without a request."""
         current = self._current()
         if current is None or current.bundle is None or self._outdated:

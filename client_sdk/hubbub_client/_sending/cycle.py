@@ -179,7 +179,7 @@ class Cycle:
     def settle_steady(self) -> None:
         """The same without the network: nothing is refreshed or sent."""
         self._sweep_guarded()
-        self._pin_and_settle(self.codebooks.held(self.clock()))
+        self._pin_and_settle(self.codebooks.known(self.clock()))
 
     def _pin_and_settle(self, refreshed: Refreshed) -> tuple[CodebooksInForce | None, bool]:
         """The codebooks to send by (None: nothing may be sent), and whether no pin is missing."""

@@ -15,7 +15,7 @@ from hubbub.period import duration_text
 from hubbub.problems import HubbubError
 from hubbub_client._display.wording import deniability, moment, number, report_in_words
 from hubbub_client._integrity.torn_rows import SOUND
-from hubbub_client._randomizing.randomize import at_once
+from hubbub_client._randomizing.randomize import is_due_at_once
 from hubbub_client._state.errors import NoDurableState
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _pending(metric: Metric | None, period: int, state: str, at: float) -> Pendi
     if metric is None:
         return PendingValue(_GONE, str(period), "none", count, value, "never: it will be deleted")
     span = metric.calendar.period(period)
-    due = at if at_once(metric) else span.end
+    due = at if is_due_at_once(metric) else span.end
     return PendingValue(metric.name, span.label, metric.reduce, count, value, moment(due))
 
 

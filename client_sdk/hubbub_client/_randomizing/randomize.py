@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hubbub_client._randomizing.sampling_coins import Coins
     from hubbub_client._state.database import State
 
-__all__ = ["Randomizer", "Settled", "at_once"]
+__all__ = ["Randomizer", "Settled", "is_due_at_once"]
 
 _LOST = {
     None: "metric-disabled",  # it was not collected when the page was pinned
@@ -66,7 +66,7 @@ class Randomizer:
         """Randomize the values of a lane that are due, by the pinned pages alone.
 
         In the steady lane these are the values of ended periods, or the declared `missing` where a period holds none.
-        In the occasional lane they are the values of ended periods, and those that are due `at_once`; values that can
+        In the occasional lane they are the values of ended periods and those that are due at once; values that can
         never be reported are deleted.
         """
         counts: Counter[Event] = Counter()
@@ -146,7 +146,7 @@ class Randomizer:
             here = metric.name, period.index
             found = kept.get(here)
             decision = self._ledger.decision(connection, metric.name, period, steady=is_steady(metric))
-            if now < period.end and not at_once(metric) and decision is Decision.CHARGED:
+            if now < period.end and not is_due_at_once(metric) and decision is Decision.CHARGED:
                 continue  # not yet
             if found is not None:
                 done.append(here)
@@ -190,7 +190,7 @@ class Randomizer:
             return problem
         count(connection, lane_of(metric).value)
         due: float = period.end
-        if found is not None and at_once(metric):
+        if found is not None and is_due_at_once(metric):
             due = min(max(found.at, period.start), now)
         longest = pin.page.codebook.collection.longest_delay
         delay = self._coins.of("delay", metric.name, period.index).below(longest + 1) / 1000  # whatever the value
@@ -207,7 +207,7 @@ def is_steady(metric: Metric) -> bool:
     return metric.missing is not None
 
 
-def at_once(metric: Metric) -> bool:
+def is_due_at_once(metric: Metric) -> bool:
     """Whether a value is due as soon as it is recorded. With a `missing` it is not, as the time of sending would tell
     that there was a value."""
     return metric.reduce == "first" and metric.missing is None

@@ -48,7 +48,7 @@ class _Link:
         self.patience = -1.0
         """Seconds that the connection waits for another process; below 0: not set yet."""
 
-    def waits(self, seconds: float) -> None:
+    def set_patience(self, seconds: float) -> None:
         """Set how long the connection waits for another process."""
         if self.connection is not None and self.patience != seconds:
             self.connection.execute(f"PRAGMA busy_timeout={int(1000 * seconds)}")
@@ -90,9 +90,9 @@ class State(Forkable):
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Read without a transaction. Raises NoDurableState if the file cannot be opened or read."""
-        with self._durable.lock, self._judging():
+        with self._durable.lock, self._translating_errors():
             connection = self._open(self._durable)
-            self._durable.waits(self._patience)
+            self._durable.set_patience(self._patience)
             yield connection
 
     @contextmanager
@@ -129,7 +129,7 @@ class State(Forkable):
         if not self._quick.lock.acquire(timeout=_NOTE_SECONDS):
             raise Busy("another thread is writing")
         try:
-            with self._judging(act=False):
+            with self._translating_errors(act=False):
                 yield self._open_quick()
         finally:
             self._quick.lock.release()
@@ -150,7 +150,7 @@ class State(Forkable):
         Ends with a small write: the first write into an empty log waits for the disk, and no `record` should.
         """
         with suppress(NoDurableState), self.reading() as connection:
-            self._durable.waits(self._patience if patient else 0.0)
+            self._durable.set_patience(self._patience if patient else 0.0)
             (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self.warm()
             return not busy
@@ -173,9 +173,9 @@ class State(Forkable):
         """Inside a transaction that charges or draws for a lane: make sure that the file has forgotten nothing since it
         was opened."""
         self._integrity.check(connection, lane)
-        self._tell_of_mending()
+        self._warn_of_mending()
 
-    def _tell_of_mending(self) -> None:
+    def _warn_of_mending(self) -> None:
         if self._integrity.mended:
             self._integrity.mended = 0
             self._counts.add(Kind.STATE, "mended")
@@ -211,7 +211,7 @@ class State(Forkable):
             try:
                 if link.durable and link.connection is not None:
                     with suppress(sqlite3.Error):  # another process is using it: the last one to close does this
-                        link.waits(0.0)
+                        link.set_patience(0.0)
                         link.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 link.close()
             finally:
@@ -245,7 +245,7 @@ class State(Forkable):
     # -- opening --------------------------------------------------------------------------------
 
     @contextmanager
-    def _judging(self, *, act: bool = True) -> Iterator[None]:
+    def _translating_errors(self, *, act: bool = True) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
@@ -345,7 +345,7 @@ class State(Forkable):
                         upgrade(connection, version, read_witness(self._path))
             if link.durable:
                 self._integrity.examine(connection, link.file)
-                self._tell_of_mending()
+                self._warn_of_mending()
         except BaseException:
             connection.close()
             raise

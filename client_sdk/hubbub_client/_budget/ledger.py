@@ -33,7 +33,7 @@ __all__ = ["Decision", "Ledger"]
 
 _KEPT = 60 * DAY
 """Seconds after its end that a decision is kept as it was taken."""
-_LONG = 60 * DAY
+_LONGEST_GAP = 60 * DAY
 """Seconds. A closed span does not cover this much time without decisions."""
 _WORTH_MERGING = 100
 
@@ -198,7 +198,7 @@ def _merged(rows: Iterable[tuple[str, int, int]]) -> Iterable[tuple[str, int, in
     """Merge spans of the same metric (sorted by start) that touch, or nearly do."""
     current: tuple[str, int, int] | None = None
     for metric, start, end in rows:
-        if current is not None and metric == current[0] and start - current[2] < _LONG:
+        if current is not None and metric == current[0] and start - current[2] < _LONGEST_GAP:
             current = metric, current[1], max(end, current[2])
             continue
         if current is not None:

@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 __all__ = ["sweep"]
 
-_BEFORE = ("late_since", "ahead_since")
+_OLD_LOOKS = ("late_since", "ahead_since")
 """Looks that an earlier version noted, by the wall clock alone. They do not count."""
 
 
 def sweep(state: State, ledger: Ledger, moment: Moment) -> Counter[Event]:
     """Delete what is too late for any shuffler, even if there are no codebooks, and what a wrong clock left."""
     swept: Counter[Event] = Counter()
-    kinds = _kinds(ledger, swept)
+    checks = _checks(ledger, swept)
     with state.reading() as connection:  # most cycles end here
-        if not any(_matters(connection, name, moment, finds) for name, (finds, _) in kinds.items()):
+        if not any(_changes_anything(connection, name, moment, finds) for name, (finds, _) in checks.items()):
             return swept
     with state.transaction() as connection:
-        connection.execute("DELETE FROM facts WHERE name IN (?, ?)", _BEFORE)
-        for name, (finds, deletes) in kinds.items():
+        connection.execute("DELETE FROM facts WHERE name IN (?, ?)", _OLD_LOOKS)
+        for name, (finds, deletes) in checks.items():
             over = _look(connection, name, moment, finds)
             if over is not None:
                 deletes(connection, over, moment.now)
@@ -52,7 +52,7 @@ _Deletes = Callable[[sqlite3.Connection, float, float], None]
 """Takes the time of the first look and that of this one."""
 
 
-def _kinds(ledger: Ledger, swept: Counter[Event]) -> dict[str, tuple[_Finds, _Deletes]]:
+def _checks(ledger: Ledger, swept: Counter[Event]) -> dict[str, tuple[_Finds, _Deletes]]:
     """Each kind of thing to look for, and what to do about it. Losses are counted in `swept`."""
 
     def is_old(connection: sqlite3.Connection, now: float) -> bool:
@@ -118,7 +118,7 @@ def _is_ahead(connection: sqlite3.Connection, now: float) -> bool:
     return bool(ahead)
 
 
-def _matters(connection: sqlite3.Connection, name: str, moment: Moment, finds: _Finds) -> bool:
+def _changes_anything(connection: sqlite3.Connection, name: str, moment: Moment, finds: _Finds) -> bool:
     """Whether this look changes anything."""
     before = clock_confirmation.read(connection, name)
     if not finds(connection, moment.now):

@@ -83,8 +83,8 @@ class CycleRunner:
     def finish(self, timeout: float) -> None:
         """The last cycle, within `timeout` seconds: randomize the values that are due, and send the reports."""
         deadline = time.monotonic() + timeout
-        here = partial(self._last_cycle, timeout - _TRY_SECONDS) if self.route.is_bounded else None
-        if not in_time(partial(self._last_cycle, timeout), timeout, here):
+        fallback = partial(self._last_cycle, timeout - _TRY_SECONDS) if self.route.is_bounded else None
+        if not in_time(partial(self._last_cycle, timeout), timeout, fallback):
             self.settle(max(deadline - time.monotonic(), 0.0))
 
     def settle(self, timeout: float) -> None:
@@ -129,14 +129,14 @@ class CycleRunner:
             yield ConsentingTransport(transport, self.cycle.gate)
 
 
-def in_time(work: Callable[[], bool], timeout: float, here: Callable[[], bool] | None) -> bool:
+def in_time(work: Callable[[], bool], timeout: float, fallback: Callable[[], bool] | None) -> bool:
     """The result of `work`, or False if it takes too long. If no thread can be started, because the interpreter is
-    exiting, `here` runs in this thread instead, if it is given."""
+    exiting, `fallback` runs in this thread instead, if it is given."""
     results: list[bool] = []
     thread = threading.Thread(target=lambda: results.append(work()), name="hubbub-flush", daemon=True)
     try:
         thread.start()
     except RuntimeError:
-        return here is not None and here()
+        return fallback is not None and fallback()
     thread.join(timeout)
     return results == [True]

@@ -141,4 +141,4 @@ class Codebooks:
 
     def _say_refused(self, error: BundleError) -> None:
         self.counts.add(Kind.BUNDLE, type(error).__name__)
-        self.counts.warn_once(f"a bundle is refused, so nothing is sent: {type(error).__name__}")
+        self.counts.warn_once(f"a bundle was refused, so nothing is sent: {type(error).__name__}")

@@ -50,7 +50,7 @@ def no_fork() -> Iterator[None]:
     lock = _gate.lock
     # In a process that was not forked, the thread inside comes out again, however slow the machine is.
     if not lock.acquire(timeout=_gate.patience if _gate.is_child else -1):
-        raise NoDurableState("an import of this child does not end", FORK_EARLIER)
+        raise NoDurableState("an import in this child does not end", FORK_EARLIER)
     try:
         _gate.is_stuck = False
         if _gate.is_broken:

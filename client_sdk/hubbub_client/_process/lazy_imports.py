@@ -96,8 +96,8 @@ def _in_time(work: Callable[[], None], within: float) -> None:
     thread.join(within)
     if thread.is_alive():
         give_up()
-        raise NoDurableState("an import of this child does not end", FORK_EARLIER)
+        raise NoDurableState("an import in this child does not end", FORK_EARLIER)
     for error in failed:  # for example, another thread had half imported a module at the fork
         if isinstance(error, NoDurableState):
             raise error
-        raise NoDurableState(f"an import of this child failed ({type(error).__name__})", FORK_EARLIER) from error
+        raise NoDurableState(f"an import in this child failed ({type(error).__name__})", FORK_EARLIER) from error

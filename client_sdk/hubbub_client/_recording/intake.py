@@ -176,7 +176,7 @@ class Intake:
     def _recorded(self, metric: Metric, value: object) -> Value:
         if metric.values.takes(value):
             return metric.recorded(value)
-        text = f"metric {metric.name!r} takes {metric.values.takes_in_words()}, and not every {type(value).__name__}"
+        text = f"metric {metric.name!r} takes {metric.values.takes_in_words()}, not this {type(value).__name__}"
         self._counts.warn_once(text)
         raise WrongValue(text)
 

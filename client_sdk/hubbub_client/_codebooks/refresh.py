@@ -136,7 +136,9 @@ class Codebooks:
                 self.counts.warn_once(f"a codebook is not used because this device does not allow it: {page.refusal}")
             for name, error in page.codebook.refused.items() if page.codebook else ():
                 self.counts.add(Kind.CODEBOOK, "metric-refused")
-                self.counts.warn_once(f"metric {name!r} is not collected: this SDK refuses it: {error.findings[0].problem}")
+                self.counts.warn_once(
+                    f"metric {name!r} is not collected: this SDK refuses it: {error.findings[0].problem}"
+                )
         return codebooks
 
     def _say_refused(self, error: BundleError) -> None:

@@ -43,24 +43,24 @@ LONGEST = 65_536
 
 INTRODUCTION = """# Accuracy on real data
 
-What `hubbub simulate` finds on five public data sets: every row plays a device, or devices draw rows where there are
-fewer rows than devices. Made by `scripts/make_accuracy_table.py`; the codebooks are in `scripts/accuracy/`.
+What `hubbub simulate` finds on five public data sets. Every row plays a device; if there are fewer rows than devices,
+devices draw rows. Made by `scripts/make_accuracy_table.py`; the codebooks are in `scripts/accuracy/`.
 
-- **eps0** is the local epsilon of one report: what holds even if shuffler and aggregator collude.
+- **eps0** is the local epsilon of one report, which holds even if shuffler and aggregator collude.
 - **error** is the root mean square over all values and repeats of estimate minus truth: for lists and yes-or-no in
   percentage points, for means in their own unit.
 - **coverage** is the share of 95 % intervals that hold the truth of the devices that reported. A mean or a yes-or-no
-  has one interval a repeat (the two shares of a yes-or-no are one): in 100 repeats luck alone gives 90 % to 99 %,
-  49 times out of 50. Lists have more intervals, which share a release's noise. A mean's interval allows for the worst
-  spread of the values and so may hold more often than it says.
+  has one interval in each repeat (the two shares of a yes-or-no count once): in 100 repeats, luck alone gives 90 % to
+  99 %, 49 times out of 50. Lists have more intervals, which share a release's noise. A mean's interval allows for the
+  worst spread of the values and so may hold the truth more often than stated.
 - **eps** is the certified shuffle guarantee of one release at delta 1e-8, with 90 % of valid reports assumed honest;
-  † marks numbers that would not be released since their batch misses eps 1.
+  † marks numbers that would not be released because their batch misses eps 1.
 - **top** is the share of the ten largest values that are among the ten largest estimates (half of shorter lists).
 - The mechanism is the codebook's own choice. {repeats} repeats each; {fewer} for lists of more than {many} values,
   {fewest} for the words.
 
-Lists and bounds here were written down with the data at hand, which a real codebook must not do; the lists are
-complete, the bounds round numbers.
+The lists and bounds here were written with the data at hand, which a real codebook must not do. The lists are
+complete, and the bounds are round numbers.
 """
 
 

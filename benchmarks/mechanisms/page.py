@@ -44,8 +44,8 @@ def _head(found: Found) -> Iterator[str]:
     names = ", ".join(f"{name} {version}" for name, version in found.versions.items())
     yield "# Mechanisms beside those of other libraries"
     yield _prose(
-        f"""Made by `make bench-mechanisms`: one run, the same seeded values for everybody. The others run in an
-        environment of their own, pinned in `benchmarks/mechanisms/peers.lock`: {names}; Python
+        f"""Made by `make bench-mechanisms`: one run, the same seeded values for all. The other libraries run in a
+        separate environment, pinned in `benchmarks/mechanisms/peers.lock`: {names}; Python
         {platform.python_version()}, {_machine()}. Times are CPU time of one process on a machine that others used at
         the same time: good for comparing, not for quoting."""
     )
@@ -66,9 +66,9 @@ def _shares(found: Found) -> Iterator[str]:
     yield "## Error of shares"
     yield _prose(
         f"""Mean squared error times reports, as a multiple of the least that any randomizer can have (Ye and Barg,
-        arXiv 1702.00610 and 1708.00059), ± one standard error of the measurement. Values follow Zipf's law; what a
-        library clips is taken before clipping. {REPORTS} reports, repeated; fewer over 65,536 values where one report
-        takes milliseconds."""
+        arXiv 1702.00610 and 1708.00059), ± one standard error of the measurement. Values follow Zipf's law; where a
+        library clips its estimates, the ones before clipping are used. {REPORTS} reports, repeated; fewer over 65,536
+        values if one report takes milliseconds."""
     )
     yield _prose(
         """DE, GRR and RR are k-ary randomized response; OUE and `bitvec` send a bit for each value (`bitvec` with
@@ -93,10 +93,10 @@ def _crowd(found: Found) -> Iterator[str]:
     yield _prose(
         f"""{CROWD:,} reports of values that follow Zipf's law. Error is the mean absolute error of the ten largest
         shares, as a part of their mean: a low squared error over all values can come from shrinking everything, and
-        this shows it. "Largest" is the estimated over the true share of the most frequent value. With one draw, where a
-        server takes seconds, the first three columns are little more than chance. The last two columns are CPU
-        microseconds a report, measured at this number of reports and not extrapolated. Aggregators
-        of multi-freq-ldpy clip at zero and rescale; the rows marked "unclipped" are our own estimates from its
+        this shows it. "Largest" is the estimated share of the most frequent value divided by the true one. Where a
+        server takes seconds there is only one draw, and the first three columns are little more than chance. The last
+        two columns are CPU microseconds a report, measured at this number of reports and not extrapolated. Aggregators
+        of multi-freq-ldpy clip at zero and rescale; the rows marked "unclipped" are estimates that we made from its
         reports."""
     )
     yield "![error against the cost on the server](../images/mechanisms-cost.svg)"
@@ -134,9 +134,9 @@ def _means(found: Found) -> Iterator[str]:
     yield _prose(
         f"""Variance of one report on {found.numbers[0].reports:,} values (a skewed Beta law), as a multiple of the
         least worst-case variance of an unbiased randomizer, found by linear programme on 9 inputs
-        (`benchmarks/mechanisms/least.py`). Bias is at the upper end of the range at epsilon 1, ± one standard error:
-        noise that is cut at the bounds has little variance and a large bias, which more reports do not remove, so the
-        biased rows are no competitors for a mean."""
+        (`benchmarks/mechanisms/least.py`). Bias is at the upper end of the range at epsilon 1, ± one standard error.
+        Noise that is cut at the bounds has little variance and a large bias, which more reports do not remove, so the
+        biased rows do not compete for a mean."""
     )
     yield "![variance against epsilon](../images/mechanisms-means.svg)"
     rows = []
@@ -150,8 +150,8 @@ def _means(found: Found) -> Iterator[str]:
     yield _table(["", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS), "bias at 1", "device, us"], rows)
     yield _prose(
         """`canonical` of opendp is (epsilon, 1e-9)-private: asked for a delta of 0, this version ends the process with
-        a segmentation fault. The noises of diffprivlib are floats, whose gaps can tell values apart (Mironov, CCS
-        2012), except `Snapping`; opendp draws on a grid exactly, as we do."""
+        a segmentation fault. Except for `Snapping`, diffprivlib draws noise as floats, whose gaps can tell values
+        apart (Mironov, CCS 2012); opendp draws exactly on a grid, as Hubbub does."""
     )
 
 
@@ -159,14 +159,13 @@ def _notes(found: Found) -> Iterator[str]:
     seen = found.defects
     yield "## What else to know"
     general = [
-        """Chosen by hand, subset selection of multi-freq-ldpy is as accurate as ours at every size (over long lists its
-        reports hold up to thousands of values), and OUE and OLH come close from 1024 up: the formulas are everybody's.
-        What differs is the choice, the cost, and what comes with a number.""",
+        """Chosen by hand, subset selection of multi-freq-ldpy is as accurate as Hubbub at every size (over long lists
+        its reports hold up to thousands of values), and OUE and OLH come close from 1024 up: the formulas are public.
+        The differences are the choice, the cost, and what comes with a number.""",
         """None of the four gives an interval with its estimates from local reports, or the epsilon that its floats
-        really have. multi-freq-ldpy and diffprivlib have formulas of the variance that can be called beside; opendp has
-        a privacy map that is checked, and draws without floats.""",
-        """Debiasing is missing from opendp (randomized response) and diffprivlib (`Binary`): it is ours in these
-        tables.""",
+        really have. multi-freq-ldpy and diffprivlib have variance formulas that can be called separately; opendp has a
+        checked privacy map, and draws without floats.""",
+        """opendp (randomized response) and diffprivlib (`Binary`) lack debiasing: these tables add ours.""",
         "The error of Fast OLH has a part that more reports do not remove; at these numbers of reports it is small.",
         "Measured in this run, in the versions above:",
     ]
@@ -176,7 +175,8 @@ def _notes(found: Found) -> Iterator[str]:
         f"""Its `convert_eps_to_f(3)` rounds to two digits and so realises epsilon {seen["rappor_epsilon"]:.3f}.""",
         f"""Its `FastLHServer.reset()` leaves counts: {seen["reset"]:.0f} of 1 report is still there.""",
         f"""multi-freq-ldpy's `L_GRR_Client` redraws its permanent step at every call: of devices asked 4,000 times,
-        {seen["memory"]:.0%} are found out by their commonest answer. A kept answer would tell on 15 %.""",
+        {seen["memory"]:.0%} are found out by their most frequent answer. With an answer that is kept, it would be 15
+        %.""",
         f"""diffprivlib's `LaplaceTruncated` and `LaplaceBoundedDomain` are off by {seen["truncated"]:+.2f} and
         {seen["bounded"]:+.2f} at the upper end of [-1, 1], epsilon 1.""",
         *(f"{name} did not run: {error}" for name, error in found.failed.items()),

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from hubbub.refusals import Refused
 from hubbub_service_common.http.client_network import network_of
+from hubbub_service_common.http.cross_origin import CrossOrigin, Headers
 from hubbub_service_common.http.problem_documents import ProblemDocument
 from hubbub_service_common.http.server import HttpProtocol
 
@@ -41,7 +42,7 @@ LARGEST_HEAD = 2**16
 """Most bytes of a request's head, including trailers and chunk lengths. Beyond it the connection is cut."""
 _LONGEST_QUEUE = 100
 """Most requests sent ahead on one connection, before the first of them is answered."""
-_TOO_SLOW = ProblemDocument.of(Refused("overloaded", "the body took too long to arrive", retry_after=2)).raw()
+_TOO_SLOW = ProblemDocument.of(Refused("overloaded", "the body took too long to arrive", retry_after=2))
 _CALM = 0.8
 """Share of all connections below which they count as free again."""
 _FIRST_BYTES = 5.0
@@ -62,11 +63,13 @@ class ConnectionLimits:
         max_per_address: int | None,
         clock: Callable[[], float],
         log: logging.Logger,
+        cross_origin: CrossOrigin | None = None,
     ) -> None:
         self.cut: Counter[str] = Counter(dict.fromkeys(get_args(Cut), 0))
         """Connections cut since the start, by reason. All start at zero, so that the first one shows as a rise."""
         self.head_timeout, self.body_timeout, self.body_rate = head_timeout, body_timeout, body_rate
         self.clock, self._log = clock, log
+        self.cross_origin = cross_origin
         self.max_bytes = 2 * max_body + LARGEST_HEAD
         self._max, self._max_per_address = max_connections, max_per_address
         self._open: set[Watched] = set()
@@ -198,10 +201,15 @@ class Watched(HttpProtocol):
     def let_go(self, *, answer: bool) -> None:
         """End the connection, with an answer if the sender waits for one."""
         if answer and not self.cycle.response_started:
-            self.transport.write(_TOO_SLOW)
+            self.transport.write(_TOO_SLOW.raw(self.answer_headers()))
             self.transport.close()
         else:
             self.transport.abort()
+
+    def answer_headers(self) -> Headers:
+        """For pages of other origins: a body that came too slowly is a refusal that a page should be able to read."""
+        cross_origin = self._limits.cross_origin
+        return () if cross_origin is None else cross_origin.headers(self.headers or ())
 
     @property
     def _phase(self) -> str:

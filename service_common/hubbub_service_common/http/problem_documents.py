@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -76,10 +76,14 @@ class ProblemDocument:
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body})
 
-    def raw(self) -> bytes:
-        """The bytes of an HTTP/1.1 answer that ends the connection. It has a Date, like every answer."""
+    def raw(self, besides: Iterable[tuple[bytes, bytes]] = ()) -> bytes:
+        """The bytes of an HTTP/1.1 answer that ends the connection. It has a Date, like every answer.
+
+        `besides`: headers that depend on the request.
+        """
         lines = [f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}", f"date: {formatdate(usegmt=True)}"]
         lines += [f"{name}: {value}" for name, value in self._headers(close=True)]
+        lines += [f"{name.decode()}: {value.decode()}" for name, value in besides]
         return "\r\n".join([*lines, "", ""]).encode() + self.body
 
     def _headers(self, close: bool) -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from hubbub_service_common.http.certificate import Certificate
+    from hubbub_service_common.http.cross_origin import Headers
 
 __all__ = ["HttpProtocol", "Server", "listen", "run", "serve_together", "server_config"]
 
@@ -57,8 +58,12 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  it may repeat what was sent
-        self.transport.write(NOT_HTTP.raw())
+        self.transport.write(NOT_HTTP.raw(self.answer_headers()))
         self.transport.close()
+
+    def answer_headers(self) -> Headers:
+        """What an answer has besides its own headers if it is written here, past the application."""
+        return ()
 
 
 def server_config(

@@ -15,6 +15,7 @@ from hubbub.problems import InvalidParameter
 from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_service_common.http import server
 from hubbub_service_common.http.certificate_authorities import Authorities
+from hubbub_service_common.http.cross_origin import CrossOrigin
 from hubbub_service_common.http.listeners import Listener, listening
 from hubbub_service_common.http.server import Server, serve_together
 from hubbub_service_common.http.tokens import Tokens
@@ -74,6 +75,7 @@ def _listening(settings: Settings) -> AbstractContextManager[list[Listener]]:
         log=_LOG,
         max_per_address=None if settings.proxy_hops else settings.max_connections_per_address,
         reuse_port=settings.reuse_port,
+        cross_origin=CrossOrigin(settings.cors_origins) if settings.cors_origins else None,
     )
 
 

@@ -12,6 +12,7 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from hubbub.loopback_host import is_loopback_host
 from hubbub.trust import parse_anchor
+from hubbub_service_common.http.cross_origin import check_origins
 from hubbub_service_common.http.tokens import PresentedToken
 from hubbub_service_common.settings import ServiceSettings
 from hubbub_shuffler.bundle.relay import ID_BYTES
@@ -97,6 +98,11 @@ class Settings(ServiceSettings):
         le=10,
         description="Trusted proxies in front. The client is the X-Forwarded-For entry that many from the right.",
     )
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Origins (https://app.example.com) whose web pages may fetch the bundle and send reports, "
+        "separated by commas; * for all pages. Unset: none.",
+    )
     body_timeout: float = Field(30.0, gt=0, description="Seconds within which the body of an upload must arrive.")
     skew: float = Field(
         60.0, ge=0, description="Seconds by which a device's clock may be ahead; at most a tenth of a period is used."
@@ -130,7 +136,7 @@ class Settings(ServiceSettings):
         description="Let several processes with these settings listen on the same port (SO_REUSEPORT).",
     )
 
-    @field_validator("trust", "codebooks", mode="before")
+    @field_validator("trust", "codebooks", "cors_origins", mode="before")
     @classmethod
     def _split(cls, given: object) -> object:
         return tuple(given.replace(",", " ").split()) if isinstance(given, str) else given
@@ -150,6 +156,12 @@ class Settings(ServiceSettings):
                 raise ValueError(
                     f"the id of a codebook has {2 * ID_BYTES} hexadecimal digits: /v1/status shows those in use"
                 )
+        return given
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _origins(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        check_origins(given)
         return given
 
     @field_validator("rate")

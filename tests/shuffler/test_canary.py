@@ -28,6 +28,7 @@ HEADERS = [
     f"Cookie: id={WORD}",
     f"X-Device-Id: {WORD}",
     f"Referer: https://{WORD}.example/",
+    f"Origin: https://{WORD}.example",
     f"Authorization: Bearer {WORD}",
     f"traceparent: 00-{WORD}-01",
     f"Forwarded: for={FORWARDED[0]}",
@@ -74,6 +75,7 @@ def everything(shuffler: ShufflerProcess) -> list[bytes]:
 def test_nothing_of_who_sent_a_report_is_anywhere_afterwards(tmp_path: Path, storage: dict[str, str]) -> None:
     stub = daily_aggregator()
     settings = {"admin_port": "0", "log_format": "json", "proxy_hops": "1", "rate": "0.001", "burst": "4", **storage}
+    settings["cors_origins"] = "https://app.example.com"
     log = tmp_path / "log"
     with (
         AppServer(stub) as address,

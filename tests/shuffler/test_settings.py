@@ -138,6 +138,8 @@ def test_a_password_in_the_storage_url_does_not_print() -> None:
         ({"codebooks": "not-an-id"}, "hexadecimal"),
         ({"log_format": "xml"}, "log_format"),
         ({"proxy_hops": -1}, "proxy_hops"),
+        ({"cors_origins": "https://app.example.com/"}, "cors_origins: .* write https://app.example.com$"),
+        ({"cors_origins": "*, https://app.example.com"}, "cors_origins"),
     ],
 )
 def test_what_would_be_unsafe_or_cannot_work_is_refused(given: dict[str, object], wrong: str) -> None:
@@ -154,6 +156,17 @@ def test_codebooks_are_pinned_by_their_ids(monkeypatch: pytest.MonkeyPatch) -> N
     ids = codebook().id.hex(), codebook(min_batch=9).id.hex()
     monkeypatch.setenv("HUBBUB_SHUFFLER_CODEBOOKS", ", ".join(ids))
     assert Settings.load().codebooks == ids
+
+
+def test_the_pages_that_may_report_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings.load().cors_origins == ()
+    for given, meant in (
+        ("", ()),
+        ("*", ("*",)),
+        ("https://a.example, https://b.example", ("https://a.example", "https://b.example")),
+    ):
+        monkeypatch.setenv("HUBBUB_SHUFFLER_CORS_ORIGINS", given)
+        assert Settings.load().cors_origins == meant
 
 
 def test_an_address_that_is_taken_is_named_instead_of_a_traceback() -> None:

@@ -91,7 +91,7 @@ def test_every_kind_of_answer_can_be_read_and_is_otherwise_the_same(tmp_path: Pa
     asyncio.run(scenario())
 
 
-def test_a_preflight_takes_no_token_and_who_has_none_left_can_read_so(tmp_path: Path) -> None:
+def test_a_preflight_takes_no_token_and_a_page_without_tokens_can_read_so(tmp_path: Path) -> None:
     limits = Limits(rate=0.001, burst=2, hops=0, key=bytes(KEY_BYTES), clock=Clock())
 
     async def scenario() -> None:

@@ -26,11 +26,11 @@ from hubbub.bundle import BundledCodebook, SealingKey, sign
 from hubbub.codebook import Codebook
 from hubbub.randomness import SystemRandomness
 from hubbub.sealing import Sealer, new_private_key, public_key_of
-from hubbub.trust import anchor_of
+from hubbub.trust_anchor import anchor_of
 from hubbub.wire import Plaintext, ReportHeader
 from hubbub_client import Client
 from hubbub_client._randomizing.draw import draw
-from hubbub_client._sending.dispatch import seal
+from hubbub_client._sending.seal_and_send import seal
 from hubbub_client.testing import MemoryTransport
 
 IMPORTS = "import http.client, cryptography.hazmat.primitives.hpke"

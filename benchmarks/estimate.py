@@ -25,7 +25,7 @@ from hubbub.accounting.batch_sizes import with_batch_sizes
 from hubbub.codebook import Codebook
 from hubbub.mechanisms import Tally
 from hubbub.wire import BatchHeader
-from hubbub_aggregator.analysis.precompute import warm
+from hubbub_aggregator.analysis.precompute_guarantees import warm
 from hubbub_aggregator.app import create_app
 from hubbub_aggregator.intake.batch_guarantee import promise_of
 from hubbub_aggregator.intake.release_record import release_record

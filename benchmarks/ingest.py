@@ -161,7 +161,7 @@ def _shuffler(directory: Path, storage: str | None = None) -> tuple[Any, Any]:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from hubbub.bundle import BundledCodebook, SealingKey, sign
-    from hubbub.trust import anchor_of
+    from hubbub.trust_anchor import anchor_of
     from hubbub_service_common.clock.trusted_clock import TrustedClock
     from hubbub_service_common.http.connection_limits import ConnectionLimits
     from hubbub_shuffler.app import create_app

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from hubbub.codebook import Codebook, Metric
 from hubbub.simulation import Column, Crowd, InsecureBulkRandomness, Scores, run
-from hubbub_cli.simulator.release import verdict
-from hubbub_cli.simulator.result import Outcome
-from hubbub_cli.terminal.rounding import above
+from hubbub_cli.simulator.outcome import Outcome
+from hubbub_cli.simulator.release_verdict import verdict
+from hubbub_cli.terminal.round_up import above
 
 ROOT = Path(__file__).parent.parent
 EPSILONS = (1, 2, 4)

@@ -21,7 +21,7 @@ from hubbub.codebook import Codebook
 from hubbub.mechanisms import Bounds, Categories, Domain, Mechanism, mechanism
 from hubbub.randomness import Randomness
 from hubbub.sealing import Sealer, public_key_of
-from hubbub.trust import anchor_of
+from hubbub.trust_anchor import anchor_of
 from hubbub.wire import BatchHeader, Plaintext, ReportHeader, encode_report, encode_upload
 
 VECTORS = Path(__file__).parent.parent / "tests" / "vectors" / "v1"

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import hubbub
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub.refusals import Refused
-from hubbub_aggregator.analysis.precompute import warming
-from hubbub_aggregator.api import batches, bundle, operations, query, release_records
+from hubbub_aggregator.analysis.precompute_guarantees import warming
+from hubbub_aggregator.api import batches, bundle, operations, query, releases_and_ledger
 from hubbub_aggregator.api.openapi import DocumentedAPI
 from hubbub_aggregator.dashboard import routes as dashboard
 from hubbub_aggregator.storage import StorageError
@@ -60,7 +60,7 @@ def create_app(service: Aggregator) -> FastAPI:
     app.add_exception_handler(InvalidParameter, on_parameter)
     app.add_exception_handler(StorageError, on_storage)
     app.state.service = service
-    for part in (batches, bundle, operations, query, release_records):
+    for part in (batches, bundle, operations, query, releases_and_ledger):
         app.include_router(part.router)
     add_health(app, operations.health_of(service), tags=["operators"])
     dashboard.attach(app)

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hubbub.codebook import Codebook, is_compiled, read_file
-from hubbub.problems import InvalidParameter
-from hubbub.trust import anchor_of
+from hubbub.errors import InvalidParameter
+from hubbub.trust_anchor import anchor_of
 from hubbub_aggregator.app import create_app
 from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.intake.spool import Spool
-from hubbub_aggregator.operations.admin import create_admin
+from hubbub_aggregator.operations.admin_listener import create_admin
 from hubbub_aggregator.publication.bundles import Publisher
-from hubbub_aggregator.publication.codebooks import Codebooks
+from hubbub_aggregator.publication.codebook_versions import Codebooks
 from hubbub_aggregator.publication.keys import IDENTITY, KeyRing, load_identity, storage_secret
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.settings import Settings

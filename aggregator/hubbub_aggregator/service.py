@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hubbub_aggregator.intake.open_reports import Pool
     from hubbub_aggregator.intake.spool import Spool
     from hubbub_aggregator.publication.bundles import Publisher
-    from hubbub_aggregator.publication.codebooks import Codebooks
+    from hubbub_aggregator.publication.codebook_versions import Codebooks
     from hubbub_aggregator.publication.keys import KeyRing
     from hubbub_aggregator.storage import SignedBundle, Storage
     from hubbub_service_common.clock.last_seen import LastSeen

@@ -25,9 +25,9 @@ from pydantic import SecretStr
 from hubbub.bundle import BundledCodebook, SealingKey, sign
 from hubbub.codebook import Codebook
 from hubbub.sealing import public_key_of
-from hubbub.trust import anchor_of
+from hubbub.trust_anchor import anchor_of
 from hubbub.wire import REPORTS_TYPE, ReportHeader, encode_report, encode_upload, sealed_bytes
-from hubbub_audit.device import fast_folder
+from hubbub_audit.audited_client import fast_folder
 from hubbub_audit.findings import Attack, Finding
 from hubbub_shuffler.bundle.relay import Bundles
 from hubbub_shuffler.in_process import in_process

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.mechanisms._exact import exp_below, float_above, log_above
+from hubbub.mechanisms._exact_arithmetic import exp_below, float_above, log_above
 from hubbub_audit.findings import Attack, Finding, judged
 from hubbub_audit.output_law import CannotEnumerate, Law, law_of
 from hubbub_audit.targets import AnyMechanism, Subject, truth_of

@@ -15,16 +15,16 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from fractions import Fraction
 
 from hubbub.codebook import Codebook, Collection, Metric
+from hubbub.errors import HubbubError
 from hubbub.mechanisms import Bounds, Categories, KaryRandomizedResponse
 from hubbub.mechanisms import DiscreteLaplaceMean as Laplace
 from hubbub.metric_types.category import Category
 from hubbub.metric_types.mean import Mean
 from hubbub.period import Calendar
-from hubbub.problems import HubbubError
 from hubbub.randomness import SystemRandomness
-from hubbub_audit.device import a_device, refused
+from hubbub_audit.audited_client import a_device, refused
 from hubbub_audit.findings import Attack, Finding
-from hubbub_audit.pipeline import through_the_shuffler
+from hubbub_audit.real_shuffler import through_the_shuffler
 from hubbub_client._randomizing.draw import draw
 
 __all__ = ["canaries"]

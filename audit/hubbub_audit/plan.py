@@ -9,21 +9,21 @@ from functools import lru_cache
 from multiprocessing import get_context
 
 from hubbub.codebook import Codebook
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import mechanism, registered
-from hubbub.problems import InvalidParameter
-from hubbub_audit.cross_metric_tracing import differencing, tracing
-from hubbub_audit.crowd import crowd
+from hubbub_audit.averaging_and_retries import averaging, retries
+from hubbub_audit.batch_likelihood_ratio import crowd
+from hubbub_audit.crowd_padding import junk
 from hubbub_audit.crowd_splitting import splitting
 from hubbub_audit.exact_epsilon import exact
 from hubbub_audit.findings import FAMILY, Attack, Finding
-from hubbub_audit.junk_reports import junk
-from hubbub_audit.local import law, local
+from hubbub_audit.forwarded_order import shuffled
+from hubbub_audit.local_epsilon import law, local
 from hubbub_audit.log_canaries import canaries
-from hubbub_audit.periods import averaging, retries
 from hubbub_audit.poisoning import poisoning
-from hubbub_audit.shuffled import shuffled
 from hubbub_audit.side_channels import lengths, recording, sending
 from hubbub_audit.targets import Subject, spread, subject_of, usual
+from hubbub_audit.tracing_and_differencing import differencing, tracing
 from hubbub_audit.twins import twins
 
 __all__ = ["EPSILONS", "TRIALS", "Audit", "Plan", "attacks", "audit", "audit_in_processes"]

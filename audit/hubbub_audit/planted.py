@@ -17,13 +17,14 @@ from unittest.mock import patch
 from hubbub.randomness import Randomness, SystemRandomness
 from hubbub.sealing import Sealer
 from hubbub.wire import decode_report
+from hubbub_audit.averaging_and_retries import retries
+from hubbub_audit.crowd_padding import junk
 from hubbub_audit.crowd_splitting import splitting
 from hubbub_audit.exact_epsilon import exact
 from hubbub_audit.findings import FAMILY, Attack
-from hubbub_audit.junk_reports import junk
-from hubbub_audit.local import law, local
+from hubbub_audit.forwarded_order import shuffled
+from hubbub_audit.local_epsilon import law, local
 from hubbub_audit.log_canaries import canaries
-from hubbub_audit.periods import retries
 from hubbub_audit.plan import Audit, audit
 from hubbub_audit.planted_mechanisms import (
     never_turned_off,
@@ -40,7 +41,6 @@ from hubbub_audit.planted_twins import (
     settles_missing_by_the_newest_page,
     wakes_when_recording,
 )
-from hubbub_audit.shuffled import shuffled
 from hubbub_audit.side_channels import recording, sending
 from hubbub_audit.targets import Subject, usual
 from hubbub_audit.twin_histories import STORIES
@@ -48,8 +48,8 @@ from hubbub_audit.twins import twins
 from hubbub_client import Client
 from hubbub_client._randomizing import randomize
 from hubbub_client._randomizing.draw import Draw, draw
-from hubbub_client._sending.dispatch import Dispatch, seal
 from hubbub_client._sending.outbox import Outbox
+from hubbub_client._sending.seal_and_send import Dispatch, seal
 from hubbub_shuffler.batching import ranking
 from hubbub_shuffler.batching.permute import PLACE_BYTES
 from hubbub_shuffler.ingest.group_commit import Commits

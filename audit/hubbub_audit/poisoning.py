@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubbub.problems import MalformedReport
+from hubbub.errors import MalformedReport
 from hubbub_aggregator.intake.open_reports import tally_payloads
 from hubbub_audit.findings import Attack, Finding
 from hubbub_audit.targets import AnyMechanism, Subject, spread

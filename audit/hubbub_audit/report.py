@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import hubbub
-from hubbub_audit import crowd, local
+from hubbub_audit import batch_likelihood_ratio, local_epsilon
 from hubbub_audit.findings import Finding, Kind, Verdict
 from hubbub_audit.plan import Audit
 
@@ -20,9 +20,9 @@ HEADINGS: dict[Kind, tuple[str, str]] = {
     "local": (
         "One report",
         "The receiver of a single report tries to tell two values apart. The pair of values is the one that reports "
-        f"tell apart best; the test is the best that statistics knows, and must prove {local.POWER:.0%} of the claim "
-        "to count. A second test is found by looking at reports, in case the declared law is wrong; the third holds "
-        "the reports to that law.",
+        f"tell apart best; the test is the best that statistics knows, and must prove {local_epsilon.POWER:.0%} of the "
+        "claim to count. A second test is found by looking at reports, in case the declared law is wrong; the third "
+        "holds the reports to that law.",
     ),
     "exact": (
         "Every outcome of every coin",
@@ -33,7 +33,8 @@ HEADINGS: dict[Kind, tuple[str, str]] = {
         "A batch out of the shuffler",
         "The receiver of a shuffled batch tries to tell which of two values one device held, while all others hold "
         "the value that hides it least; and tries to learn from the order of the reports. Batches are dear: "
-        f"{crowd.POWER:.0%} of the claim must be proven to count. The delta is one that can be observed.",
+        f"{batch_likelihood_ratio.POWER:.0%} of the claim must be proven to count. "
+        "The delta is one that can be observed.",
     ),
     "time": (
         "One device over time",

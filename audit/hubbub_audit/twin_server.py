@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hubbub.bundle import BundledCodebook, SealingKey, sign
 from hubbub.sealing import public_key_of
-from hubbub.trust import anchor_of
+from hubbub.trust_anchor import anchor_of
 from hubbub.wire import decode_report, decode_upload
 from hubbub_audit.twin_histories import codebook_of
 from hubbub_client._http.transport import Answer, CannotReach

@@ -49,7 +49,7 @@ def main() -> None:
 def _run() -> None:
     import click
 
-    from hubbub.problems import HubbubError
+    from hubbub.errors import HubbubError
     from hubbub_cli.all_commands import hubbub
 
     try:

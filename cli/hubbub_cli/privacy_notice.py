@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hubbub_cli.terminal.markdown import plain
+from hubbub_cli.markdown_escape import plain
 
 if TYPE_CHECKING:
     from hubbub_aggregator.dashboard.pages.what_is_collected import Collected, CollectedPage

@@ -23,7 +23,7 @@ __all__ = ["Client", "HttpTransport", "Outcome", "Transport", "UnknownMetric", "
 def __getattr__(name: str) -> object:
     """Load the transport on first use, so that importing the package does not load an HTTP client."""
     if name in ("HttpTransport", "Transport"):
-        from hubbub_client._process.lazy_imports import imported
+        from hubbub_client._process.preload_modules import imported
 
         return getattr(imported("hubbub_client._http.transport"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

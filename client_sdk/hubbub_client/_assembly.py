@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging  # noqa: F401  loaded before any thread may need to log: see `lazy_imports`
+import logging  # noqa: F401  loaded before any thread may need to log: see `preload_modules`
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -10,28 +10,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 # Preview and account are loaded with the client, too: a forked child may not be able to import any more.
-import hubbub_client._budget.account
+import hubbub_client._budget.account_statement
 import hubbub_client._display.preview  # noqa: F401  as above
 from hubbub.randomness import Randomness, SystemRandomness
 from hubbub_client._budget.ledger import Ledger
-from hubbub_client._codebooks.bundle_cache import BundleCache, trust_anchors
+from hubbub_client._codebooks.bundle_fetch_and_cache import BundleCache, trust_anchors
 from hubbub_client._codebooks.in_force import packaged
 from hubbub_client._codebooks.period_codebook_pins import Pins
 from hubbub_client._codebooks.refresh import Codebooks
 from hubbub_client._consent.consent import Consent, is_set
+from hubbub_client._consent.consent_record import Participation
 from hubbub_client._consent.gate import ConsentGate
-from hubbub_client._consent.opt_out import OptOut
-from hubbub_client._consent.participation import Participation
+from hubbub_client._consent.opt_out_file import OptOut
+from hubbub_client._randomizing.coin_streams import Coins, OneStream, SystemCoins
 from hubbub_client._randomizing.randomize import Randomizer
-from hubbub_client._randomizing.sampling_coins import Coins, OneStream, SystemCoins
 from hubbub_client._recording.in_memory_queue import InMemoryQueue
 from hubbub_client._recording.intake import Intake
 from hubbub_client._sending.backoff import Pace
 from hubbub_client._sending.cool_down import CoolDown
 from hubbub_client._sending.cycle import Cycle
 from hubbub_client._sending.cycle_runner import CycleRunner
-from hubbub_client._sending.dispatch import Dispatch
 from hubbub_client._sending.outbox import Lane
+from hubbub_client._sending.seal_and_send import Dispatch
 from hubbub_client._state.database import State
 from hubbub_client._state.errors import NoDurableState
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hubbub.codebook import Codebook
     from hubbub_client._budget.device_limits import Limits
     from hubbub_client._counters import Counts
-    from hubbub_client._http.route import Route
+    from hubbub_client._http.transport_choice import Route
 
 __all__ = ["Parts", "assemble"]
 

@@ -8,11 +8,11 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hubbub.problems import HubbubError
+from hubbub.errors import HubbubError
 from hubbub_client._counters import Counts, Kind
 from hubbub_client._process.at_exit import close_at_exit
 from hubbub_client._process.fork import Forkable
-from hubbub_client._process.lazy_imports import imported
+from hubbub_client._process.preload_modules import imported
 from hubbub_client._sending.worker import Worker
 from hubbub_client._state.errors import NoDurableState
 from hubbub_client.outcome import Outcome, UnknownMetric, WrongValue
@@ -20,10 +20,10 @@ from hubbub_client.outcome import Outcome, UnknownMetric, WrongValue
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook
     from hubbub.randomness import Randomness
-    from hubbub_client._budget.account import Account
+    from hubbub_client._budget.account_statement import Account
     from hubbub_client._display.preview import Preview
     from hubbub_client._http.transport import Transport
-    from hubbub_client._randomizing.sampling_coins import Coins
+    from hubbub_client._randomizing.coin_streams import Coins
     from hubbub_client._sending.backoff import Pace
 
 __all__ = ["Client", "Outcome"]
@@ -76,7 +76,7 @@ class Client(Forkable):
         imported("hubbub_client._assembly")  # here, so that importing the package stays fast
         from hubbub_client._assembly import assemble
         from hubbub_client._budget.device_limits import Limits
-        from hubbub_client._http.route import Route
+        from hubbub_client._http.transport_choice import Route
 
         self._clock, self._counts = clock, Counts()
         self._limits = Limits.of(max_epsilon, lifetime_epsilon, min_period, pin)
@@ -210,7 +210,7 @@ class Client(Forkable):
 
     def ledger(self) -> Account:
         """What was spent, on what, and what is left."""
-        from hubbub_client._budget.account import account_of  # already loaded, by `assemble`
+        from hubbub_client._budget.account_statement import account_of  # already loaded, by `assemble`
 
         return account_of(self._state, self._limits, self._clock())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from hubbub.problems import HubbubError
+from hubbub.errors import HubbubError
 
 __all__ = ["Outcome", "UnknownMetric", "WrongValue"]
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.bundle_body import Body, BundledCodebook, MetricHeader, SealingKey, read_body
 from hubbub.canonical import canonical_bytes, read_json
-from hubbub.problems import (
+from hubbub.errors import (
     BadSignature,
     ExpiredBundle,
     InvalidParameter,
@@ -27,7 +27,7 @@ from hubbub.problems import (
     RolledBackBundle,
     UntrustedBundle,
 )
-from hubbub.trust import anchor_of, base64_text, parse_anchor, read_base64
+from hubbub.trust_anchor import anchor_of, base64_text, parse_anchor, read_base64
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

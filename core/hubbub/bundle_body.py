@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import Literal, NoReturn, TypeAlias, get_args
 
 from hubbub.canonical import LARGEST_INTEGER, Json
+from hubbub.errors import InvalidParameter, MalformedBundle
 from hubbub.period import LARGEST_INDEX, Calendar
-from hubbub.problems import InvalidParameter, MalformedBundle
-from hubbub.trust import base64_text, read_base64
+from hubbub.trust_anchor import base64_text, read_base64
 
 __all__ = ["SUITE", "Body", "BundledCodebook", "KeyState", "MetricHeader", "SealingKey", "read_body"]
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 
 __all__ = ["LARGEST_INDEX", "Calendar", "Period", "duration_seconds", "duration_text"]
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 
 if TYPE_CHECKING:
     import numpy as np

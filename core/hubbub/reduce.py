@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NotRequired, TypeAlias, TypedDict
 
-from hubbub.problems import InvalidParameter, InvalidValue, did_you_mean
+from hubbub.errors import InvalidParameter, InvalidValue, did_you_mean
 
 if TYPE_CHECKING:
     from hubbub.randomness import Randomness

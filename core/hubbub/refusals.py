@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from hubbub.problems import HubbubError
+from hubbub.errors import HubbubError
 
 __all__ = ["PROBLEM_TYPE", "REFUSALS", "Action", "Refusal", "Refused", "refusal_named", "seconds_to_wait"]
 

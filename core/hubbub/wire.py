@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from hubbub.problems import MalformedBatch, MalformedReport, MalformedUpload
+from hubbub.errors import MalformedBatch, MalformedReport, MalformedUpload
 
 __all__ = [
     "BATCH_HEADER_BYTES",

@@ -12,9 +12,9 @@ from fastapi import FastAPI
 
 from hubbub.refusals import PROBLEM_TYPE, REFUSALS
 from hubbub_aggregator.app import create_app
-from hubbub_aggregator.operations import admin as of_the_aggregator
+from hubbub_aggregator.operations import admin_listener as of_the_aggregator
 from hubbub_shuffler.app import public_api
-from hubbub_shuffler.operations import admin as of_the_shuffler
+from hubbub_shuffler.operations import admin_listener as of_the_shuffler
 from hubbub_shuffler.operations.metrics import Sources
 from scripts.reference.markdown import code, slug, table
 

@@ -17,8 +17,8 @@ from hubbub_service_common.http.fastapi_app import create_api
 from hubbub_service_common.http.health import Health, add_health
 from hubbub_service_common.http.problem_documents import ProblemHandlers, problem_answers, send_problem
 from hubbub_shuffler.ingest.upload import PATH, Ingest
+from hubbub_shuffler.operations.limited_storage_questions import Asked
 from hubbub_shuffler.operations.metrics import hundreds
-from hubbub_shuffler.operations.storage_probe import Asked
 from hubbub_shuffler.storage import AsyncStorage, StorageError
 
 if TYPE_CHECKING:

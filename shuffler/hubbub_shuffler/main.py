@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import httpx2
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_service_common.http import server
 from hubbub_service_common.http.certificate_authorities import Authorities
@@ -24,16 +24,16 @@ from hubbub_service_common.process.file_reload import Renewal
 from hubbub_service_common.process.logs import configure, ends_in_format
 from hubbub_service_common.storage.wait_for_storage import open_when_reachable
 from hubbub_shuffler.app import create_app
-from hubbub_shuffler.batching.batcher import Batcher
+from hubbub_shuffler.batching.batch_worker import Batcher
 from hubbub_shuffler.bundle.relay import Bundles
 from hubbub_shuffler.forwarding.aggregator_client import Upstream
-from hubbub_shuffler.forwarding.forward import Forwarder
+from hubbub_shuffler.forwarding.forward_attempt import Forwarder
 from hubbub_shuffler.forwarding.lag import Lag
 from hubbub_shuffler.ingest.rate_limit import KEY_BYTES, Limits
 from hubbub_shuffler.ingest.upload import PASSED_OVER, Ingest
-from hubbub_shuffler.operations.admin import create_admin
+from hubbub_shuffler.operations.admin_listener import create_admin
+from hubbub_shuffler.operations.durability_check import watch
 from hubbub_shuffler.operations.metrics import Sources
-from hubbub_shuffler.operations.periodic_checks import watch
 from hubbub_shuffler.operations.python_gc import sweep, tune
 from hubbub_shuffler.settings import Settings
 from hubbub_shuffler.storage import AsyncStorage, StorageError, open_storage

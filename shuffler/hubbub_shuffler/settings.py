@@ -11,7 +11,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from hubbub.loopback_host import is_loopback_host
-from hubbub.trust import parse_anchor
+from hubbub.trust_anchor import parse_anchor
 from hubbub_service_common.http.cross_origin import check_origins
 from hubbub_service_common.http.tokens import PresentedToken
 from hubbub_service_common.settings import ServiceSettings

@@ -29,7 +29,7 @@ from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.storage.redis.backend import RedisStorage
 from hubbub_service_common.clock.trusted_clock import TrustedClock
-from hubbub_service_common.redis.calls import command
+from hubbub_service_common.redis.commands import command
 from tests.support.compiled import write_compiled
 
 START = 1_800_000_000 // 86_400 * 86_400

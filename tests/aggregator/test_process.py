@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from hubbub.bundle import verify
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.main import only_one
 from hubbub_aggregator.settings import Settings

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.publication.keys import new_identity
 from hubbub_aggregator.storage import StorageError

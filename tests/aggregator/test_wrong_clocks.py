@@ -20,7 +20,7 @@ from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.main import DATABASE
 from hubbub_aggregator.operations.metrics import snapshot, stored_now
 from hubbub_aggregator.publication import keys
-from hubbub_aggregator.publication.key_ids import IDS
+from hubbub_aggregator.publication.key_id_allocation import IDS
 from hubbub_aggregator.publication.keys import IDENTITY, new_identity
 from hubbub_aggregator.storage.redis.backend import RedisStorage
 from hubbub_service_common.clock import last_seen

@@ -19,7 +19,7 @@ from hubbub.codebook import Codebook
 from hubbub.mechanisms import registered
 from hubbub_audit.exact_epsilon import exact
 from hubbub_audit.findings import FAMILY, Attack
-from hubbub_audit.local import law, local
+from hubbub_audit.local_epsilon import law, local
 from hubbub_audit.plan import TRIALS, attacks, audit
 from hubbub_audit.planted import PLANTS, Plant, caught
 from hubbub_audit.poisoning import poisoning

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hubbub_aggregator.publication.codebooks import Codebooks, Governed
+    from hubbub_aggregator.publication.codebook_versions import Codebooks, Governed
     from hubbub_aggregator.storage import Storage
 
 __all__ = ["Crowd"]

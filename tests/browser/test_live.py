@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hubbub_aggregator.main import DATABASE
-from hubbub_aggregator.publication.codebooks import Codebooks
+from hubbub_aggregator.publication.codebook_versions import Codebooks
 from hubbub_aggregator.storage import SqliteStorage
 from tests.browser.crowd import Crowd
 from tests.browser.looking import plain

@@ -21,7 +21,7 @@ from click.testing import CliRunner, Result
 
 from hubbub.accounting.plan import plan
 from hubbub.codebook import Codebook
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub_cli.all_commands import hubbub
 from hubbub_cli.checklist.answers import Answers, template
 from hubbub_cli.checklist.not_protected import LIMITS
@@ -30,7 +30,7 @@ from hubbub_cli.checklist.plan_markdown import render
 from hubbub_cli.checklist.questions import sections
 from hubbub_cli.checklist.review import review
 from hubbub_cli.commands.checklist import OPEN
-from hubbub_cli.terminal.rounding import above
+from hubbub_cli.terminal.round_up import above
 from tests.support.patience import PATIENCE, wait_for
 
 TODAY = date(2026, 11, 16)

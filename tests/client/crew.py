@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from hubbub_client import Client
-from hubbub_client._state import clock_confirmation
+from hubbub_client._state import confirm_elapsed
 from tests.client.world import DAY, START, period_of
 
 DAYS = 8
@@ -25,7 +25,7 @@ SECONDS_A_DAY = 0.25
 
 
 def main(address: str, directory: str) -> None:
-    clock_confirmation.SECOND_LOOK = 1_000.0 * DAY
+    confirm_elapsed.SECOND_LOOK = 1_000.0 * DAY
     began: float | None = None
     recorded: set[int] = set()
 

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hubbub_client import Client, client
-from hubbub_client._process import fork, lazy_imports
+from hubbub_client._process import fork, preload_modules
 from hubbub_client._sending import worker
 from hubbub_client._state import database
 from tests.support.patience import PATIENCE
@@ -82,7 +82,7 @@ def take_part(client: Client, number: int) -> None:
 
 def main(way: str, address: str, directory: str, ca_file: str, *moments: str) -> None:
     # however slow the machine is
-    database._BUSY_SECONDS = fork._LONGEST_WAIT = lazy_imports._CHILD_WAITS = PATIENCE
+    database._BUSY_SECONDS = fork._LONGEST_WAIT = preload_modules._CHILD_WAITS = PATIENCE
     client._FIRST_CYCLE_AFTER = worker._SHORTEST_PAUSE = 0.0
     ours = Client(
         address,

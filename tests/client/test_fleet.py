@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from hubbub.problems import InvalidParameter, InvalidValue, UntrustedBundle
-from hubbub.trust import anchor_of
+from hubbub.errors import InvalidParameter, InvalidValue, UntrustedBundle
+from hubbub.trust_anchor import anchor_of
 from hubbub.wire import Plaintext
 from hubbub_client.testing import Fleet, MemoryTransport
 from tests.client.world import (

@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 from hubbub.codebook import Codebook
+from hubbub.errors import CodebookError, HubbubError, InvalidParameter, InvalidValue
 from hubbub.mechanisms import Bounds
 from hubbub.metric_types import MetricType
 from hubbub.metric_types.boolean import Boolean
 from hubbub.metric_types.category import Category
 from hubbub.metric_types.mean import Mean
-from hubbub.problems import CodebookError, HubbubError, InvalidParameter, InvalidValue
 from hubbub_client import Outcome, UnknownMetric, WrongValue
 from hubbub_client._recording.in_memory_queue import QueuedValue
 from tests.client.world import DAY, START, TOML, World, no_network, period_of, reduced, rows, signed

@@ -40,7 +40,7 @@ def lost_in_fork(client: Client, _: pytest.MonkeyPatch) -> None:
 
 def broken_gate(_: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fork._gate, "is_broken", True)
-    monkeypatch.setattr("hubbub_client._process.lazy_imports._done", [])
+    monkeypatch.setattr("hubbub_client._process.preload_modules._done", [])
 
 
 @pytest.mark.parametrize("harm", [lost_in_fork, broken_gate])

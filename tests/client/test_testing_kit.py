@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from hubbub.codebook import Codebook
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import registered
-from hubbub.problems import InvalidParameter
 from hubbub_client import Client, Outcome
 from hubbub_client.testing import Device, FakeClock, Fleet, MemoryTransport
 from tests.repository.test_imports import loaded_by
@@ -315,7 +315,7 @@ def test_whatever_the_mechanism_a_report_can_be_read(mechanism: str) -> None:
 
 
 def _reported(written: str, metric: str, value: object, possible: set[Any] | None) -> bool:
-    from hubbub.problems import HubbubError
+    from hubbub.errors import HubbubError
 
     clock = FakeClock()
     try:

@@ -13,9 +13,9 @@ import pytest
 
 from hubbub.bundle import verify
 from hubbub.codebook import Codebook
+from hubbub.errors import BadSignature, ExpiredBundle
 from hubbub.mechanisms import Bounds, Categories, Domain, mechanism, registered
 from hubbub.mechanisms._frequency_oracle import PureOracle
-from hubbub.problems import BadSignature, ExpiredBundle
 from hubbub.randomness import Randomness
 from hubbub_client._randomizing.draw import draw
 from tests.client.world import TOML

@@ -22,7 +22,7 @@ from hubbub.codebook import Codebook
 from hubbub.period import Calendar
 from hubbub.refusals import PROBLEM_TYPE, REFUSALS
 from hubbub.sealing import Opener, public_key_of
-from hubbub.trust import anchor_of
+from hubbub.trust_anchor import anchor_of
 from hubbub.wire import Plaintext, ReportHeader, decode_report, decode_upload
 from hubbub_client import Client, Transport
 from hubbub_client._http.transport import Answer, CannotReach

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hubbub.bundle import LARGEST_BUNDLE, BundledCodebook, SealingKey, sign, verify
 from hubbub.canonical import Json, canonical_bytes
 from hubbub.codebook import Codebook
-from hubbub.problems import (
+from hubbub.errors import (
     BadSignature,
     BundleError,
     ExpiredBundle,
@@ -26,7 +26,7 @@ from hubbub.problems import (
     RolledBackBundle,
     UntrustedBundle,
 )
-from hubbub.trust import anchor_of, anchor_text, base64_text, parse_anchor
+from hubbub.trust_anchor import anchor_of, anchor_text, base64_text, parse_anchor
 
 NOW = 1_800_000_000
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

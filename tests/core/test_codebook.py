@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.codebook import COLLECTION, RELEASE, Codebook, Metric, metric_keys
+from hubbub.errors import CodebookError, Finding, InvalidParameter, InvalidValue
 from hubbub.mechanisms import Categories, mechanism, registered
 from hubbub.metric_types import LATER, metric_type
 from hubbub.metric_types import registered as registered_types
-from hubbub.problems import CodebookError, Finding, InvalidParameter, InvalidValue
 from hubbub.randomness import WORD, SystemRandomness
 from hubbub.reduce import MOST_REMEMBERED, REDUCERS
 from tests.support.paths import ROOT

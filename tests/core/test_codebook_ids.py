@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from hubbub.canonical import LARGEST_INTEGER, canonical_bytes, digest, read_json
 from hubbub.codebook import Codebook
-from hubbub.problems import CodebookError
+from hubbub.errors import CodebookError
 from tests.support.paths import ROOT
 
 VECTORS: list[dict[str, Any]] = json.loads((ROOT / "tests" / "vectors" / "v1" / "codebook.json").read_bytes())

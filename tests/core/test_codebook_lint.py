@@ -11,7 +11,7 @@ import pytest
 
 from hubbub.codebook import Codebook, Diff, diff, lint
 from hubbub.codebook._lint import USUAL_DAY
-from hubbub.problems import Finding
+from hubbub.errors import Finding
 from hubbub_client import Client
 from tests.support.paths import ROOT
 

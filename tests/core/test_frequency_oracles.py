@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hubbub.errors import InvalidParameter, InvalidValue, MalformedReport, MalformedTally
 from hubbub.mechanisms import (
     Categories,
     HadamardResponse,
@@ -23,10 +24,9 @@ from hubbub.mechanisms import (
     mechanism,
     registered,
 )
-from hubbub.mechanisms._exact import exact_epsilon, exp_below
+from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below
 from hubbub.mechanisms._local_hashing import keep_for
-from hubbub.mechanisms._parity import walsh_hadamard
-from hubbub.problems import InvalidParameter, InvalidValue, MalformedReport, MalformedTally
+from hubbub.mechanisms._parity_hash import walsh_hadamard
 from hubbub.randomness import SystemRandomness
 from hubbub.simulation import InsecureBulkRandomness, InsecureRandomness
 from tests.core.conformance import checks

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import (
     Bounds,
     DiscreteLaplaceMean,
@@ -26,7 +27,6 @@ from hubbub.mechanisms import (
     TableMean,
     mechanism,
 )
-from hubbub.problems import InvalidParameter
 from hubbub.simulation import InsecureBulkRandomness
 
 UNIT = Bounds(Fraction(-1), Fraction(1))

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from hubbub.errors import InvalidParameter, InvalidValue, MalformedReport, MalformedTally, SingularMatrix
 from hubbub.mechanisms import (
     BinaryRandomizedResponse,
     Bounds,
@@ -28,9 +29,8 @@ from hubbub.mechanisms import (
     register,
     registered,
 )
-from hubbub.mechanisms._exact import decimal_text, exp_below, log_above
+from hubbub.mechanisms._exact_arithmetic import decimal_text, exp_below, log_above
 from hubbub.mechanisms.matrix import left_inverse
-from hubbub.problems import InvalidParameter, InvalidValue, MalformedReport, MalformedTally, SingularMatrix
 from hubbub.randomness import SystemRandomness
 from hubbub.simulation import InsecureBulkRandomness
 

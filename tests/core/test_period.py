@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub.errors import InvalidParameter
 from hubbub.period import LARGEST_INDEX, Calendar, Period, duration_seconds, duration_text
-from hubbub.problems import InvalidParameter
 
 LENGTHS = ["1s", "30s", "15m", "1h", "6h", "1d", "2d", "30d", "1w", "7d", "2w"]
 calendars = st.sampled_from(LENGTHS).map(Calendar.parse)

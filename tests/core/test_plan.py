@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from hubbub.accounting import AnyRandomizer, compose, guarantee, min_reports
 from hubbub.accounting.plan import min_batch, plan
 from hubbub.codebook import Codebook
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import Categories, KaryRandomizedResponse
-from hubbub.problems import InvalidParameter
 from hubbub_cli.all_commands import hubbub as command
 from tests.support.paths import ROOT
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub.errors import InvalidParameter
 from hubbub.postprocess import base_cut, clip, norm_sub
-from hubbub.problems import InvalidParameter
 
 values = st.lists(st.floats(-2, 2), min_size=1, max_size=30)
 

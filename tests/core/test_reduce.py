@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub.errors import InvalidParameter, InvalidValue
 from hubbub.metric_types import metric_type, registered
-from hubbub.problems import InvalidParameter, InvalidValue
 from hubbub.randomness import Randomness, SystemRandomness
 from hubbub.reduce import MOST_REMEMBERED, REDUCERS, State, Value, reducer
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hubbub.problems import CannotOpen
+from hubbub.errors import CannotOpen
 from hubbub.sealing import Opener, Sealer, new_private_key, public_key_of
 from hubbub.wire import ReportHeader
 from tests.support.paths import ROOT

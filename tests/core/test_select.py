@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from benchmarks.mechanisms.least import least_mean_variance
 from hubbub.codebook import Codebook
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import (
     REPORT_BYTES,
     Bounds,
@@ -23,8 +24,7 @@ from hubbub.mechanisms import (
     registered,
     select,
 )
-from hubbub.mechanisms._optimal_variance import frequencies
-from hubbub.problems import InvalidParameter
+from hubbub.mechanisms._variance_bound import frequencies
 from hubbub_cli.all_commands import hubbub as command
 
 SIZES = (2, 16, 128, 1024, 65_536)

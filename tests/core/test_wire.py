@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hubbub.problems import MalformedBatch, MalformedReport, MalformedUpload
+from hubbub.errors import MalformedBatch, MalformedReport, MalformedUpload
 from hubbub.wire import (
     BATCH_HEADER_BYTES,
     REPORT_HEADER_BYTES,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 from hubbub.bundle import Bundle, verify
-from hubbub.problems import BundleError
+from hubbub.errors import BundleError
 from hubbub.refusals import Action
 from hubbub.sealing import Sealer
 from hubbub.wire import NONCE_BYTES, Plaintext, ReportHeader, encode_report

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from hubbub.trust import anchor_of
+from hubbub.trust_anchor import anchor_of
 from hubbub_aggregator.publication.keys import IDENTITY, load_identity
 from hubbub_cli.api_client import ask
 from tests.faults.clocks import Clock

@@ -12,7 +12,7 @@ from pathlib import Path
 atheris = import_module("atheris")  # by name, since it is not in the lock and mypy would not find it
 
 with atheris.instrument_imports(include=["hubbub", "hubbub_client"]):
-    from hubbub.problems import HubbubError
+    from hubbub.errors import HubbubError
     from tests.fuzz.mutations import mutated_json
     from tests.fuzz.targets import SEEDS, TARGETS
 

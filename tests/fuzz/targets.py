@@ -20,11 +20,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hubbub.bundle import BundledCodebook, SealingKey, sign, verify
 from hubbub.canonical import canonical_bytes, digest, read_json
 from hubbub.codebook import Codebook
+from hubbub.errors import MalformedBundle
 from hubbub.mechanisms import Bounds, Categories, Mechanism, registered
-from hubbub.problems import MalformedBundle
 from hubbub.refusals import PROBLEM_TYPE, REFUSALS, Action
 from hubbub.sealing import Opener, Sealer, public_key_of
-from hubbub.trust import anchor_of, base64_text, parse_anchor
+from hubbub.trust_anchor import anchor_of, base64_text, parse_anchor
 from hubbub.wire import (
     BATCH_HEADER_BYTES,
     BatchHeader,

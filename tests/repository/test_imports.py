@@ -35,7 +35,7 @@ LIGHT = [
     "hubbub.period",
     "hubbub.reduce",
     "hubbub.postprocess",
-    "hubbub.problems",
+    "hubbub.errors",
     "hubbub_client",
 ]
 
@@ -84,7 +84,7 @@ def test_a_choice_is_made_without_numpy() -> None:
 
 
 def test_what_the_shuffler_imports_never_loads_a_mechanism() -> None:
-    loaded = loaded_by("import hubbub_shuffler, hubbub.bundle, hubbub.period, hubbub.problems")
+    loaded = loaded_by("import hubbub_shuffler, hubbub.bundle, hubbub.period, hubbub.errors")
     assert not any(name.startswith(("hubbub.mechanisms", "hubbub.codebook")) for name in loaded)
 
 

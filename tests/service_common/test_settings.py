@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub_aggregator.settings import Settings as Aggregator
 from hubbub_service_common.settings import ServiceSettings
 from hubbub_shuffler.settings import Settings as Shuffler

@@ -23,7 +23,7 @@ from hubbub_aggregator.storage import open_storage as open_releases
 from hubbub_service_common.http import server as serving
 from hubbub_service_common.http.server import listen
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.storage.kinds import StorageAway, StorageError
+from hubbub_service_common.storage.kinds_and_errors import StorageAway, StorageError
 from hubbub_service_common.storage.wait_for_storage import open_when_reachable
 from hubbub_shuffler.storage import open_storage as open_reports
 from tests.aggregator.fleet import CODEBOOK, remember

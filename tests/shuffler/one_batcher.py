@@ -19,9 +19,9 @@ import httpx2
 
 from hubbub_service_common.clock.last_seen import LastSeen
 from hubbub_service_common.clock.trusted_clock import TrustedClock
-from hubbub_shuffler.batching.batcher import Batcher
+from hubbub_shuffler.batching.batch_worker import Batcher
 from hubbub_shuffler.forwarding.aggregator_client import Upstream
-from hubbub_shuffler.forwarding.forward import Forwarder
+from hubbub_shuffler.forwarding.forward_attempt import Forwarder
 from hubbub_shuffler.storage import AsyncStorage, open_storage
 from tests.shuffler.world import TOKEN
 

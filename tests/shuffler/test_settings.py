@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub_cli.commands.shuffler import shuffler
 from hubbub_service_common.http.server import listen
 from hubbub_shuffler.main import doubts, run

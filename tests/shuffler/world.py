@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hubbub.bundle import BundledCodebook, SealingKey, sign
 from hubbub.codebook import Codebook
 from hubbub.refusals import Refused
-from hubbub.trust import anchor_of
+from hubbub.trust_anchor import anchor_of
 from hubbub.wire import (
     BATCH_HEADER_BYTES,
     REPORTS_TYPE,
@@ -28,10 +28,10 @@ from hubbub.wire import (
 )
 from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_shuffler.app import create_app
-from hubbub_shuffler.batching.batcher import Batcher
+from hubbub_shuffler.batching.batch_worker import Batcher
 from hubbub_shuffler.bundle.relay import Bundles
 from hubbub_shuffler.forwarding.aggregator_client import Upstream
-from hubbub_shuffler.forwarding.forward import Forwarder
+from hubbub_shuffler.forwarding.forward_attempt import Forwarder
 from hubbub_shuffler.ingest.upload import Ingest
 from hubbub_shuffler.storage import AsyncStorage
 from hubbub_shuffler.storage.sqlite.backend import SqliteStorage

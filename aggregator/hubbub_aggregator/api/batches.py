@@ -12,11 +12,11 @@ from typing import Annotated, Any, TypeAlias
 from fastapi import APIRouter, Path, Request, Response
 from starlette.requests import ClientDisconnect
 
-from hubbub.problems import InvalidParameter, MalformedBatch
+from hubbub.errors import InvalidParameter, MalformedBatch
 from hubbub.refusals import Refused
 from hubbub.wire import BATCH_HEADER_BYTES, BATCH_TYPE, BatchHeader, sealed_bytes
-from hubbub_aggregator.api.auth import PROBLEMS, Shuffler
-from hubbub_aggregator.intake.discard_reasons import unwanted
+from hubbub_aggregator.api.request_dependencies import PROBLEMS, Shuffler
+from hubbub_aggregator.intake.discarded_bucket_reason import unwanted
 from hubbub_aggregator.intake.spool import Upload
 from hubbub_aggregator.models.batch_verdict import Verdict
 from hubbub_aggregator.service import Aggregator

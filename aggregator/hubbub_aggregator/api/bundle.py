@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from hubbub_aggregator.api.auth import PROBLEMS, Anyone
+from hubbub_aggregator.api.request_dependencies import PROBLEMS, Anyone
 from hubbub_service_common.http.entity_tags import is_known, tag_of_bytes
 
 __all__ = ["BUNDLE_TYPE", "router"]

@@ -13,7 +13,7 @@ from itertools import product
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hubbub.shapes import cell_label
+from hubbub.result_shapes import cell_label
 from hubbub_aggregator.models.comparison import Comparison
 from hubbub_aggregator.models.estimate import Estimate
 from hubbub_aggregator.models.ledger import LedgerAnswer, LedgerEntry

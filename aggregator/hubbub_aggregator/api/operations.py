@@ -6,7 +6,7 @@ import asyncio
 
 from fastapi import APIRouter
 
-from hubbub_aggregator.api.auth import PROBLEMS, Analyst
+from hubbub_aggregator.api.request_dependencies import PROBLEMS, Analyst
 from hubbub_aggregator.operations.health_warnings import warnings_of
 from hubbub_aggregator.operations.status import FullStatus, status_of
 from hubbub_aggregator.service import Aggregator

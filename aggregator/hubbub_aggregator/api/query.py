@@ -12,13 +12,13 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from hubbub.codebook import Metric
 from hubbub.refusals import Refused
 from hubbub_aggregator.analysis import compare as comparing
-from hubbub_aggregator.analysis import question
+from hubbub_aggregator.analysis import queried_periods
 from hubbub_aggregator.analysis import series as courses
 from hubbub_aggregator.analysis.estimate import Query as Asked
 from hubbub_aggregator.analysis.estimate import mechanism_model, segment, shaped
 from hubbub_aggregator.analysis.guarantee import privacy
 from hubbub_aggregator.analysis.summed_releases import Crowd, over
-from hubbub_aggregator.api.auth import PROBLEMS, Analyst, only_known_parameters
+from hubbub_aggregator.api.request_dependencies import PROBLEMS, Analyst, only_known_parameters
 from hubbub_aggregator.api.respond import Format, reply
 from hubbub_aggregator.models.comparison import Comparison
 from hubbub_aggregator.models.estimate import Estimate
@@ -125,11 +125,11 @@ def estimate(
     format: Format = None,  # noqa: A002  as callers write it
 ) -> Response:
     """What the releases of a metric say about the periods `from` up to, not including, `to`; unset: all periods."""
-    versions = question.versions(service, name)
+    versions = queried_periods.versions(service, name)
     asked = Asked.of(confidence, postprocess, population, simultaneous, top)
-    periods = question.released_periods(service, versions, since, until)
+    periods = queried_periods.released_periods(service, versions, since, until)
     # asked before reading: what is complete now stays complete, so that a complete answer can't miss a late batch
-    is_complete = question.is_complete(service, {metric.id for metric in versions}, periods)
+    is_complete = queried_periods.is_complete(service, {metric.id for metric in versions}, periods)
     found = [crowd for metric in versions if (crowd := over(service.storage, metric, periods)) is not None]
     if not found:
         raise _nothing(name)
@@ -188,10 +188,10 @@ def series(
     `simultaneous` is over the values of one period, not over periods. Composing a year of guarantees may take
     seconds after a release; `composed=false` leaves it out.
     """
-    versions = question.versions(service, name)
+    versions = queried_periods.versions(service, name)
     asked = Asked.of(confidence, postprocess, population, simultaneous, top, headline=headline)
-    periods = question.recent(service, since, until)
-    complete = question.complete_periods(service, {metric.id for metric in versions}, periods)
+    periods = queried_periods.recent(service, since, until)
+    complete = queried_periods.complete_periods(service, {metric.id for metric in versions}, periods)
     course = courses.Course.read(service.storage, versions, periods, complete)
     basis: list[object] = [
         astuple(asked),
@@ -227,7 +227,7 @@ def compare(
     """
     if top is not None and not simultaneous:
         raise Refused("invalid-query", "simultaneous: `top` chooses values by their change; leave one of the two out")
-    versions = question.versions(service, name)
+    versions = queried_periods.versions(service, name)
     calendar = service.codebooks.collection.calendar
     a, b = calendar.range(a_from, a_to), calendar.range(b_from, b_to)
     comparing.refuse_overlap(a, b, lambda index: calendar.period(index).label)
@@ -252,7 +252,7 @@ def compare(
 
 def _one_id(service: Aggregator, name: str, versions: list[Metric], periods: range, side: str) -> comparing.Range:
     """The one id that was released in a range. Ids are never merged, so that one side can't have two."""
-    is_complete = question.is_complete(service, {metric.id for metric in versions}, periods)
+    is_complete = queried_periods.is_complete(service, {metric.id for metric in versions}, periods)
     found = [crowd for metric in versions if (crowd := over(service.storage, metric, periods)) is not None]
     if not found:
         raise Refused("nothing-released", f"nothing has been released for {name} in range {side} yet")

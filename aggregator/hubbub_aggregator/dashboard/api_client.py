@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 
 from hubbub.bundle import Bundle, verify
 from hubbub.codebook import Codebook
-from hubbub.problems import HubbubError
+from hubbub.errors import HubbubError
 from hubbub_aggregator.models.base import ResponseModel
 
 __all__ = ["Api", "Kept", "Problem", "Question", "Reply", "Send", "in_process", "metric_path"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+from hubbub.errors import HubbubError
 from hubbub.mechanisms import Bounds, Categories, Mechanism, mechanism
-from hubbub.problems import HubbubError
 from hubbub_aggregator.dashboard.wording import epsilon, odds
 from hubbub_aggregator.models.mechanism import MechanismModel
 from hubbub_aggregator.models.metrics import MetricVersion

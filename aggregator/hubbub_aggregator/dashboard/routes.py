@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 from fastapi import APIRouter, Request, Response
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub_aggregator.dashboard.api_client import Api, Kept, Problem, in_process
-from hubbub_aggregator.dashboard.chart_style import Spec
+from hubbub_aggregator.dashboard.chart_axes import Spec
 from hubbub_aggregator.dashboard.pages.metric import compare_spec, estimate_spec, metric_page, series_spec
 from hubbub_aggregator.dashboard.pages.operations import operations_page
 from hubbub_aggregator.dashboard.pages.overview import Cards, overview
@@ -29,8 +29,8 @@ from hubbub_aggregator.dashboard.pages.privacy import (
 from hubbub_aggregator.dashboard.pages.url_parameters import Asked
 from hubbub_aggregator.dashboard.pages.what_is_collected import collected_page
 from hubbub_aggregator.dashboard.palette import Theme, themed
-from hubbub_aggregator.dashboard.render_svg import Busy, Drawer, to_png
-from hubbub_aggregator.dashboard.rendering import asset, asset_hash, render
+from hubbub_aggregator.dashboard.templates_and_assets import asset, asset_hash, render
+from hubbub_aggregator.dashboard.vega_render import Busy, Drawer, to_png
 from hubbub_aggregator.models.ledger import LedgerAnswer
 from hubbub_service_common.http.entity_tags import is_known
 

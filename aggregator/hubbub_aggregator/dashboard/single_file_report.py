@@ -15,8 +15,8 @@ from hubbub_aggregator.dashboard.pages.page_context import Links, Site
 from hubbub_aggregator.dashboard.pages.privacy import ask_ledger, privacy_page
 from hubbub_aggregator.dashboard.pages.url_parameters import Asked
 from hubbub_aggregator.dashboard.pages.what_is_collected import collected_page
-from hubbub_aggregator.dashboard.render_svg import Drawer
-from hubbub_aggregator.dashboard.rendering import render, style
+from hubbub_aggregator.dashboard.templates_and_assets import render, style
+from hubbub_aggregator.dashboard.vega_render import Drawer
 
 __all__ = ["report"]
 

@@ -22,7 +22,7 @@ from hubbub_aggregator.intake.batch_guarantee import promise_of
 from hubbub_aggregator.intake.deduplicate import Duplicates, distinct, masks
 from hubbub_aggregator.intake.open_reports import Opened, Pool, open_slice, slices, tally_parts, tally_payloads
 from hubbub_aggregator.intake.release_record import refusal_record, release_record
-from hubbub_aggregator.publication.codebooks import Codebooks, Governed
+from hubbub_aggregator.publication.codebook_versions import Codebooks, Governed
 from hubbub_aggregator.storage import Accepted, Batch, Storage, StorageError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import hubbub
 from hubbub.codebook import decimal_text
-from hubbub_aggregator.publication.codebooks import Governed, required_batch
+from hubbub_aggregator.publication.codebook_versions import Governed, required_batch
 
 if TYPE_CHECKING:
     from hubbub.accounting import Guarantee

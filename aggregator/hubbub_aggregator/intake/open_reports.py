@@ -19,8 +19,8 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hubbub.errors import CannotOpen
 from hubbub.mechanisms import Mechanism
-from hubbub.problems import CannotOpen
 from hubbub.sealing import Opener
 from hubbub.wire import NONCE_BYTES, BatchHeader, ReportHeader
 

@@ -14,7 +14,7 @@ from hubbub.codebook import decimal_text
 
 if TYPE_CHECKING:
     from hubbub_aggregator.intake.batch_guarantee import Promise
-    from hubbub_aggregator.publication.codebooks import Governed
+    from hubbub_aggregator.publication.codebook_versions import Governed
     from hubbub_aggregator.storage import Batch
 
 __all__ = ["UNIT", "refusal_record", "release_record"]

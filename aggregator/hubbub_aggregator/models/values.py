@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 from typing_extensions import TypedDict  # pydantic's own, which it asks for before Python 3.12
 
-from hubbub.shapes import Measure, Order, ShapeName
+from hubbub.result_shapes import Measure, Order, ShapeName
 from hubbub_aggregator.models.base import ResponseModel
 
 __all__ = ["AxisModel", "HeadlineModel", "IntervalKind", "Postprocess", "Shaped", "ValueModel"]

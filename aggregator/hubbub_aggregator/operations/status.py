@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 import hubbub
-from hubbub_aggregator.intake.discard_reasons import DiscardReason
+from hubbub_aggregator.intake.discarded_bucket_reason import DiscardReason
 from hubbub_aggregator.models.base import ResponseModel
 from hubbub_aggregator.models.status import CodebookStatus, KeyStatus, Status
 from hubbub_aggregator.operations.health_warnings import warnings_of
 from hubbub_aggregator.operations.metrics import key_ages
-from hubbub_service_common.storage.kinds import StorageKind
+from hubbub_service_common.storage.kinds_and_errors import StorageKind
 
 if TYPE_CHECKING:
     from hubbub_aggregator.service import Aggregator

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from hubbub.bundle import sign
 from hubbub.canonical import digest
-from hubbub.trust import anchor_of
+from hubbub.trust_anchor import anchor_of
 from hubbub_aggregator.publication.lead_time import told
 from hubbub_aggregator.storage import SignedBundle, Storage
 from hubbub_service_common.clock.trusted_clock import TOLERANCE
@@ -26,7 +26,7 @@ from hubbub_service_common.clock.trusted_clock import TOLERANCE
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from hubbub_aggregator.publication.codebooks import Codebooks
+    from hubbub_aggregator.publication.codebook_versions import Codebooks
     from hubbub_aggregator.publication.keys import KeyRing
 
 __all__ = ["Publisher"]

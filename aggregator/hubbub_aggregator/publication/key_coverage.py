@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hubbub.period import Calendar
-    from hubbub_aggregator.publication.codebooks import Codebooks
+    from hubbub_aggregator.publication.codebook_versions import Codebooks
     from hubbub_aggregator.storage import StoredKey
     from hubbub_service_common.process.fault_episodes import Episode
 

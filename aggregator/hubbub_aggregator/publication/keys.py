@@ -5,7 +5,8 @@ periods, so that every device knows the next key before it needs it. If a key is
 that begin before every device can know, get no other key: two keys would split their crowd.
 
 Every open and coming period gets a key, even if there are keys of distant times already: a clock that was wrong for a
-while leaves such keys behind, which stay and are used when their period comes. `key_ids` says which id a key gets.
+while leaves such keys behind, which stay and are used when their period comes. `key_id_allocation` says which id a key
+gets.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.bundle import SealingKey
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub.sealing import new_private_key, public_key_of
-from hubbub_aggregator.publication.key_ids import (
+from hubbub_aggregator.publication.key_id_allocation import (
     AT_ONCE,
     LIVE,
     SCARCE,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from hubbub.codebook import Collection
-    from hubbub_aggregator.publication.codebooks import Codebooks
+    from hubbub_aggregator.publication.codebook_versions import Codebooks
 
 __all__ = ["IDENTITY", "KeyRing", "Revocation", "load_identity", "new_identity", "storage_secret"]
 

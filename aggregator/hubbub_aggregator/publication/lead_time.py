@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hubbub.canonical import read_json
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub_service_common.clock.trusted_clock import TOLERANCE
 
 if TYPE_CHECKING:

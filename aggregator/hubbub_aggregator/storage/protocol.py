@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub.wire import BatchHeader
-from hubbub_service_common.storage.kinds import StorageError, StorageKind
+from hubbub_service_common.storage.kinds_and_errors import StorageError, StorageKind
 
 __all__ = [
     "Accepted",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from hubbub.problems import Finding, InvalidParameter, InvalidValue, did_you_mean
+from hubbub.errors import Finding, InvalidParameter, InvalidValue, did_you_mean
 from hubbub_cli.checklist.question import Answer, Question, Section
 from hubbub_cli.checklist.questions import sections
 from hubbub_cli.terminal import output_file

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hubbub.problems import InvalidValue
+from hubbub.errors import InvalidValue
 from hubbub_cli.checklist.questions import sections
 
 if TYPE_CHECKING:

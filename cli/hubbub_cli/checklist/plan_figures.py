@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hubbub.period import DAY
-from hubbub_cli.services.min_crowd import usual_floor
+from hubbub_cli.services.default_min_crowd import usual_floor
 
 if TYPE_CHECKING:
     from hubbub.accounting.plan import MetricPlan, Plan

@@ -12,8 +12,8 @@ from hubbub.period import duration_text
 from hubbub_cli.checklist.plan_figures import group, near
 from hubbub_cli.checklist.question import Question
 from hubbub_cli.checklist.questions import release_target, sections
-from hubbub_cli.terminal.markdown import plain
-from hubbub_cli.terminal.rounding import above
+from hubbub_cli.markdown_escape import plain
+from hubbub_cli.terminal.round_up import above
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Literal, TypeAlias
 
-from hubbub.problems import InvalidValue, did_you_mean
+from hubbub.errors import InvalidValue, did_you_mean
 
 __all__ = ["Answer", "Kind", "Question", "Section"]
 

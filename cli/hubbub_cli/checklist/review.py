@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from hubbub.codebook import lint
 from hubbub_cli.checklist.questions import sections
-from hubbub_cli.terminal.rounding import above
+from hubbub_cli.terminal.round_up import above
 
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook
-    from hubbub.problems import Finding
+    from hubbub.errors import Finding
     from hubbub_cli.checklist.answers import Answers
     from hubbub_cli.checklist.plan_figures import Figures
     from hubbub_cli.checklist.question import Answer, Question

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from hubbub.errors import InvalidParameter
 from hubbub.period import duration_text
-from hubbub.problems import InvalidParameter
 from hubbub_cli.services.aggregator_state import STATE, settings_beside
 from hubbub_cli.services.settings_help import write_settings
 
@@ -71,7 +71,7 @@ def backup(file: Path, state_dir: Path, with_keys: bool) -> None:
     the horizon erases nonces and keys here.
     """
     from hubbub_aggregator.main import DATABASE
-    from hubbub_aggregator.operations.backup import backup as copy
+    from hubbub_aggregator.operations.backup_and_restore import backup as copy
     from hubbub_aggregator.publication.keys import IDENTITY
 
     settings = _embedded(state_dir)
@@ -106,7 +106,7 @@ def restore(file: Path, state_dir: Path, bundle: Path | None) -> None:
     begun period, until that period has closed.
     """
     from hubbub_aggregator.main import DATABASE, only_one
-    from hubbub_aggregator.operations.backup import restore as bring_back
+    from hubbub_aggregator.operations.backup_and_restore import restore as bring_back
     from hubbub_service_common.process.atomic_files import state_directory
 
     max_age = _embedded(state_dir).bundle_max_age

@@ -19,7 +19,7 @@ from hubbub_cli.checklist.plan_figures import Figures, figures, near
 from hubbub_cli.checklist.plan_markdown import render
 from hubbub_cli.checklist.review import review
 from hubbub_cli.terminal import output_file
-from hubbub_cli.terminal.rounding import above
+from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table
 
 if TYPE_CHECKING:

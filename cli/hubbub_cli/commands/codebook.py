@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from hubbub.codebook import Codebook, decimal_text, diff, is_compiled, lint, read_file
+from hubbub.errors import CodebookError, InvalidParameter
 from hubbub.period import duration_text
-from hubbub.problems import CodebookError, InvalidParameter
 from hubbub_cli.compiled_codebook import compiled, write_compiled
 from hubbub_cli.services.aggregator_state import STATE, beside, warn_of_clock
 from hubbub_cli.terminal.output_file import refuse_if_nowhere
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hubbub.codebook import Metric
-    from hubbub.problems import Finding
+    from hubbub.errors import Finding
 
 __all__ = ["codebook"]
 
@@ -232,7 +232,7 @@ def _switch(name: str, state_dir: Path, *, off: bool, as_json: bool) -> None:
 def _min_batch(checked: Codebook, metric: Metric) -> int:
     """What the accountant and a shuffler ask for; more than there are devices where no batch would do."""
     from hubbub.accounting.plan import min_batch
-    from hubbub_cli.services.min_crowd import usual_floor
+    from hubbub_cli.services.default_min_crowd import usual_floor
 
     try:
         return max(min_batch(metric, checked), usual_floor())

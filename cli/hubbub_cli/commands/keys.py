@@ -37,7 +37,7 @@ def new(state_dir: Path, as_json: bool) -> None:
 
     The aggregator does the same on its first start. Sealing keys it makes itself, ahead of each period.
     """
-    from hubbub.trust import anchor_of
+    from hubbub.trust_anchor import anchor_of
     from hubbub_aggregator.publication.keys import new_identity
 
     anchor = anchor_of(new_identity(state_dir))
@@ -58,8 +58,8 @@ def anchor(state_dir: Path, make: bool, out: Path | None, as_json: bool) -> None
 
     The shuffler and every device are configured with it; it is no secret, but must reach them unchanged.
     """
-    from hubbub.problems import InvalidParameter
-    from hubbub.trust import anchor_of
+    from hubbub.errors import InvalidParameter
+    from hubbub.trust_anchor import anchor_of
     from hubbub_aggregator.publication.keys import IDENTITY, load_identity
 
     elsewhere = settings_beside(state_dir).identity
@@ -146,7 +146,7 @@ def revoke(key_id: int, state_dir: Path, as_json: bool) -> None:
 
 @contextmanager
 def _ring(state_dir: Path) -> Iterator[tuple[KeyRing, str]]:
-    from hubbub.trust import anchor_of
+    from hubbub.trust_anchor import anchor_of
     from hubbub_aggregator.publication.keys import KeyRing
 
     with beside(state_dir) as state:

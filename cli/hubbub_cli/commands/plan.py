@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hubbub.codebook import Codebook
-from hubbub.problems import InvalidParameter
-from hubbub_cli.services.min_crowd import usual_floor
-from hubbub_cli.terminal import plot as plotting
-from hubbub_cli.terminal.rounding import above
+from hubbub.errors import InvalidParameter
+from hubbub_cli import plot_option
+from hubbub_cli.services.default_min_crowd import usual_floor
+from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ POINTS = 13
     type=click.IntRange(min=2),
     help="Fewest reports that the shuffler lets leave together. Unset: the default of its min_batch_floor, 100.",
 )
-@plotting.option("Draw error and epsilon against devices")
+@plot_option.option("Draw error and epsilon against devices")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 def plan(codebook: str, devices: int, periods: int, floor: int | None, plot: str | None, as_json: bool) -> None:
     """Work out CODEBOOK for a number of devices: batch sizes, errors, guarantees, and what to change.
 
     Nothing is collected and no data is looked at: all of it follows from the codebook.
     """
-    picture = plotting.target(plot)
+    picture = plot_option.target(plot)
     from hubbub.accounting import plan as planning
 
     loaded = Codebook.load(codebook)
@@ -131,12 +131,12 @@ def _draw(codebook: Codebook, devices: int, floor: int, path: Path) -> None:
 
     rows = _points(codebook, devices, floor)
     axis = alt.Axis(format="~s", labelOverlap=True)
-    base = alt.Chart(plotting.as_data(rows)).encode(
+    base = alt.Chart(plot_option.as_data(rows)).encode(
         x=alt.X("devices:Q", scale=alt.Scale(type="log", nice=False), axis=axis, title="devices per period"),
         color=alt.Color("metric:N", scale=alt.Scale(scheme="tableau10")),
     )
     marks = alt.Scale(domain=["released", "discarded"], range=["circle", "cross"])
-    planned = alt.Chart(plotting.as_data([{"devices": devices}])).mark_rule(strokeDash=[4, 4]).encode(x="devices:Q")
+    planned = alt.Chart(plot_option.as_data([{"devices": devices}])).mark_rule(strokeDash=[4, 4]).encode(x="devices:Q")
 
     def panel(field: str, title: str) -> Any:
         y = alt.Y(f"{field}:Q", scale=alt.Scale(type="log"), title=title)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hubbub.mechanisms import Bounds, Categories, mechanism, registered
-from hubbub_cli.terminal.rounding import above
+from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import REPORT_BYTES
 from hubbub.mechanisms import select as choice_for
 from hubbub.metric_types import metric_type, names
-from hubbub.problems import InvalidParameter
 from hubbub_cli.terminal.table import table
 
 if TYPE_CHECKING:

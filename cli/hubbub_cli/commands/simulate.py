@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from hubbub.codebook import Codebook
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
+from hubbub_cli import plot_option
 from hubbub_cli.terminal import bars
-from hubbub_cli.terminal import plot as plotting
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hubbub.simulation import Crowd
     from hubbub_cli.simulator.csv_data import Data
-    from hubbub_cli.simulator.result import Outcome
+    from hubbub_cli.simulator.outcome import Outcome
 
 _FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
 
@@ -71,7 +71,7 @@ class _Asked(NamedTuple):
 @click.option(
     "--top", default=10, show_default=True, type=click.IntRange(min=1), help="Largest values to look for and to list."
 )
-@plotting.option("Draw truth and estimates with their intervals")
+@plot_option.option("Draw truth and estimates with their intervals")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 def simulate(
     book: Path,
@@ -92,7 +92,7 @@ def simulate(
 
     Nothing here is private: the data is read as it is, and the noise can be repeated with the seed.
     """
-    picture = plotting.target(plot)
+    picture = plot_option.target(plot)
     from hubbub.simulation import Column, Crowd, InsecureBulkRandomness
     from hubbub_cli.simulator.csv_data import read
 
@@ -130,8 +130,8 @@ def simulate(
 def _fast(codebook: Codebook, crowd: Crowd, weights: NDArray[np.int64], asked: _Asked) -> Iterator[Outcome]:
     """Every metric by itself: its numbers do not depend on which others there are."""
     from hubbub.simulation import InsecureBulkRandomness, Scores, run
-    from hubbub_cli.simulator.release import verdict
-    from hubbub_cli.simulator.result import Outcome
+    from hubbub_cli.simulator.outcome import Outcome
+    from hubbub_cli.simulator.release_verdict import verdict
 
     with click.progressbar(length=asked.repeat * len(crowd.columns), label="simulating", file=sys.stderr) as shown:
         for column in crowd.columns:
@@ -155,7 +155,7 @@ def _full(
 ) -> list[Outcome]:
     """Every report on its way; what the shuffler discards is shown as the fast path has it, and labelled."""
     from hubbub.simulation import Crowd, InsecureRandomness
-    from hubbub_cli.simulator.full_path import everyone, through
+    from hubbub_cli.simulator.full_path_trials import everyone, through
 
     values = {column.metric.name: everyone(column.metric, data, weights) for column in crowd.columns}
     total = asked.repeat * sum(map(len, values.values()))

@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 
 from hubbub.codebook import Codebook
+from hubbub_cli.services.default_min_crowd import usual_floor
 from hubbub_cli.services.environment import passed_on
-from hubbub_cli.services.min_crowd import usual_floor
 from hubbub_cli.services.processes import Services
 
 _NO_CODEBOOK = """there is no {path}. Write one, for example:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from hubbub_aggregator.publication.codebooks import Codebooks
+    from hubbub_aggregator.publication.codebook_versions import Codebooks
     from hubbub_aggregator.settings import Settings
     from hubbub_aggregator.storage import Storage
 
@@ -59,7 +59,7 @@ def settings_beside(state_dir: Path) -> Settings:
 def beside(state_dir: Path) -> Iterator[Beside]:
     """The identity, storage and codebooks of an aggregator that was started once."""
     from hubbub_aggregator.main import DATABASE, open_state
-    from hubbub_aggregator.publication.codebooks import Codebooks
+    from hubbub_aggregator.publication.codebook_versions import Codebooks
     from hubbub_aggregator.publication.keys import IDENTITY
     from hubbub_aggregator.storage import StorageError
 

@@ -77,13 +77,13 @@ class Services:
     @property
     def floor(self) -> int:
         """Fewest reports that the shuffler lets leave together."""
-        from hubbub_cli.services.min_crowd import usual_floor
+        from hubbub_cli.services.default_min_crowd import usual_floor
 
         given = self._extra["shuffler"].get("MIN_BATCH_FLOOR", "")
         return int(given) if given.isdecimal() and int(given) > 1 else usual_floor()  # another one the shuffler refuses
 
     def __enter__(self) -> Self:
-        from hubbub.trust import anchor_of
+        from hubbub.trust_anchor import anchor_of
         from hubbub_aggregator.publication.keys import load_identity
         from hubbub_cli.compiled_codebook import freeze
 

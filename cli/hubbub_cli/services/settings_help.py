@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hubbub_service_common.process.secret_files import FILE
+from hubbub_service_common.settings_from_environment import FILE
 
 if TYPE_CHECKING:
     from hubbub_service_common.settings import ServiceSettings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from hubbub_shuffler.storage import Storage

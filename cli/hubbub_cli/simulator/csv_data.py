@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hubbub.problems import InvalidParameter, did_you_mean
+from hubbub.errors import InvalidParameter, did_you_mean
 
 if TYPE_CHECKING:
     from hubbub.codebook import Metric

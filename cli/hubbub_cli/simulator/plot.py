@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hubbub_cli.terminal import plot
+from hubbub_cli import plot_option
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hubbub_cli.simulator.result import Outcome
+    from hubbub_cli.simulator.outcome import Outcome
 
 __all__ = ["draw"]
 
@@ -41,7 +41,7 @@ def _panel(outcome: Outcome) -> Any:
     marks = alt.Scale(domain=list(_LEGEND.values()), range=["#d6604d", "#2166ac"])
     y = alt.Y("name:N", sort=None, title=None)
     format_ = "~%" if outcome.share else "~g"
-    base = alt.Chart(plot.as_data(rows)).encode(y=y)
+    base = alt.Chart(plot_option.as_data(rows)).encode(y=y)
     axis = alt.Axis(format=format_, title="share of devices" if outcome.share else outcome.metric.label_of(0))
     scale = alt.Scale(zero=outcome.share, nice=True)
     bars = base.mark_rule(strokeWidth=2).encode(

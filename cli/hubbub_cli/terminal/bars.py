@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from hubbub.shapes import cell_label
+from hubbub.result_shapes import cell_label
 from hubbub.shortening import shortened, shortened_all
-from hubbub_cli.terminal.rounding import above
+from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table
 
 COLUMNS = 80

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hubbub_cli.terminal import bars
-from hubbub_cli.terminal.rounding import above
+from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table
 
 __all__ = ["ROWS", "comparison", "course", "estimate", "listing"]

@@ -9,8 +9,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hubbub.errors import InvalidParameter
 from hubbub.period import duration_seconds
-from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook

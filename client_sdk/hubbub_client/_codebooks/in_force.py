@@ -9,10 +9,10 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from hubbub.problems import HubbubError, InvalidParameter
+from hubbub.errors import HubbubError, InvalidParameter
 from hubbub_client._budget.device_limits import NO_LIMITS, Limits
 from hubbub_client._process.fork import no_fork
-from hubbub_client._process.lazy_imports import imported
+from hubbub_client._process.preload_modules import imported
 
 if TYPE_CHECKING:
     from hubbub.bundle import Bundle

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hubbub.problems import BundleError
+from hubbub.errors import BundleError
 from hubbub_client._codebooks.in_force import CodebooksInForce
 from hubbub_client._counters import Kind
 from hubbub_client._http.transport import CannotReach
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hubbub.bundle import Bundle
     from hubbub.codebook import Codebook
     from hubbub_client._budget.device_limits import Limits
-    from hubbub_client._codebooks.bundle_cache import BundleCache
+    from hubbub_client._codebooks.bundle_fetch_and_cache import BundleCache
     from hubbub_client._codebooks.period_codebook_pins import Pins
     from hubbub_client._counters import Counts
     from hubbub_client._http.transport import Transport

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hubbub.problems import InvalidParameter
-from hubbub_client._consent.opt_out import OptOut
+from hubbub.errors import InvalidParameter
+from hubbub_client._consent.opt_out_file import OptOut
 
 __all__ = ["OFF_SWITCHES", "Consent", "is_set"]
 

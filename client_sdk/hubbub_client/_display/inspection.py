@@ -12,13 +12,13 @@ from typing import Any
 
 from hubbub.bundle import verify
 from hubbub.codebook import Codebook
-from hubbub.problems import HubbubError
-from hubbub_client._budget.account import Account, read_account
+from hubbub.errors import HubbubError
+from hubbub_client._budget.account_statement import Account, read_account
 from hubbub_client._budget.device_limits import NO_LIMITS
-from hubbub_client._codebooks.bundle_cache import signer_of
+from hubbub_client._codebooks.bundle_fetch_and_cache import signer_of
 from hubbub_client._codebooks.in_force import CodebooksInForce
 from hubbub_client._codebooks.period_codebook_pins import read_pins
-from hubbub_client._consent.opt_out import OptOut
+from hubbub_client._consent.opt_out_file import OptOut
 from hubbub_client._display.preview import Preview, read_preview
 from hubbub_client._integrity.quarantine import damaged_path
 from hubbub_client._state.database import FILE_NAME

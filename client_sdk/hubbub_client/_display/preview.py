@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from hubbub.errors import HubbubError
 from hubbub.period import duration_text
-from hubbub.problems import HubbubError
 from hubbub_client._display.wording import deniability, moment, number, report_in_words
 from hubbub_client._integrity.torn_rows import SOUND
 from hubbub_client._randomizing.randomize import is_due_at_once

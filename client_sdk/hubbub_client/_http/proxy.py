@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from urllib.parse import unquote, urlsplit
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 
 __all__ = ["Proxy", "proxy_from", "proxy_of"]
 

@@ -14,8 +14,8 @@ from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from hubbub.bundle import LARGEST_BUNDLE
+from hubbub.errors import InvalidParameter
 from hubbub.loopback_host import is_loopback_host
-from hubbub.problems import InvalidParameter
 from hubbub_client._http.connection import Connection, Endpoint, TimeLimit, authority, tls_context
 from hubbub_client._http.dns import Lookup, system_lookup
 from hubbub_client._http.proxy import Proxy, proxy_from, proxy_of

@@ -24,7 +24,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hubbub_client._consent.opt_out import sync_directory
+from hubbub_client._consent.opt_out_file import sync_directory
 
 __all__ = [
     "Counted",

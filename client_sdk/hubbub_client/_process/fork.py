@@ -5,7 +5,7 @@ its first use, of `cached_property` before Python 3.12. Code that takes one of t
 another thread waits for it. `database` does the same for SQLite. A name lookup may hold locks of the system's library:
 it runs in a thread of its own, and every wait for that thread has a limit.
 
-No fork waits for imports by the app's own threads. So a child imports within a time limit (`lazy_imports`). If the
+No fork waits for imports by the app's own threads. So a child imports within a time limit (`preload_modules`). If the
 import does not end, the child reports nothing, but it does not hang.
 """
 

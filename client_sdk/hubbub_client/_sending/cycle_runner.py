@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from hubbub_client._http.consenting_transport import ConsentingTransport
 from hubbub_client._process.fork import is_child
-from hubbub_client._process.lazy_imports import load
+from hubbub_client._process.preload_modules import load
 
 if TYPE_CHECKING:
     from hubbub_client._counters import Counts
-    from hubbub_client._http.route import Route
     from hubbub_client._http.transport import Transport
+    from hubbub_client._http.transport_choice import Route
     from hubbub_client._sending.backoff import Pace
     from hubbub_client._sending.cycle import Cycle
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hubbub_client._counters import Counts, Kind
-from hubbub_client._integrity.integrity_check import IntegrityCheck
+from hubbub_client._integrity.forgotten_spends import IntegrityCheck
 from hubbub_client._integrity.quarantine import Emptied, is_damage
 from hubbub_client._integrity.witness import read_witness
 from hubbub_client._process.fork import Forkable

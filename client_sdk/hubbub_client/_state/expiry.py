@@ -1,7 +1,7 @@
 """Expiry: deletes what is over and what a wrong clock left, and never after only one look at the clock.
 
 A clock that is wrong for a minute must not cost recorded values. So nothing is deleted, moved or merged until a second
-look has found the same (`clock_confirmation` says when one counts). A look that does not find it cancels the first one.
+look has found the same (`confirm_elapsed` says when one counts). A look that does not find it cancels the first one.
 What is deleted is what was over at the time of the first look.
 
 Recorded values have looks of their own: they must not decide when anything changes that a device reports by.
@@ -18,11 +18,11 @@ from hubbub.period import DAY
 from hubbub_client._codebooks.period_codebook_pins import Pins
 from hubbub_client._counters import Event, Kind
 from hubbub_client._integrity.quarantine import IMPLAUSIBLE, keep_closed
-from hubbub_client._state import clock_confirmation
+from hubbub_client._state import confirm_elapsed
 
 if TYPE_CHECKING:
     from hubbub_client._budget.ledger import Ledger
-    from hubbub_client._state.clock_confirmation import Moment
+    from hubbub_client._state.confirm_elapsed import Moment
     from hubbub_client._state.database import State
 
 __all__ = ["sweep"]
@@ -120,7 +120,7 @@ def _is_ahead(connection: sqlite3.Connection, now: float) -> bool:
 
 def _changes_anything(connection: sqlite3.Connection, name: str, moment: Moment, finds: _Finds) -> bool:
     """Whether this look changes anything."""
-    before = clock_confirmation.read(connection, name)
+    before = confirm_elapsed.read(connection, name)
     if not finds(connection, moment.now):
         return before is not None
     return before is None or before.then(moment) != (before, None)
@@ -128,10 +128,10 @@ def _changes_anything(connection: sqlite3.Connection, name: str, moment: Moment,
 
 def _look(connection: sqlite3.Connection, name: str, moment: Moment, finds: _Finds) -> float | None:
     """Note this look, inside a transaction. Returns the time of the first look if this one counts as the second."""
-    before = clock_confirmation.read(connection, name)
+    before = confirm_elapsed.read(connection, name)
     if not finds(connection, moment.now):
-        clock_confirmation.write(connection, name, None)
+        confirm_elapsed.write(connection, name, None)
         return None
-    after, over = (clock_confirmation.Look.first(moment), None) if before is None else before.then(moment)
-    clock_confirmation.write(connection, name, after)
+    after, over = (confirm_elapsed.Look.first(moment), None) if before is None else before.then(moment)
+    confirm_elapsed.write(connection, name, after)
     return over

@@ -16,18 +16,18 @@ from typing import NamedTuple
 
 from hubbub.bundle import verify
 from hubbub.codebook import Metric
+from hubbub.errors import InvalidParameter
 from hubbub.period import Period
-from hubbub.problems import InvalidParameter
 from hubbub.randomness import Randomness, SystemRandomness
 from hubbub.refusals import Action
 from hubbub.sealing import Sealer
 from hubbub.wire import ReportHeader
-from hubbub_client._codebooks.bundle_cache import fetch_bundle, signer_of, trust_anchors
+from hubbub_client._codebooks.bundle_fetch_and_cache import fetch_bundle, signer_of, trust_anchors
 from hubbub_client._codebooks.in_force import CodebooksInForce
 from hubbub_client._http.transport import CannotReach, HttpTransport, Transport
 from hubbub_client._randomizing.draw import draw, in_share
 from hubbub_client._sending.backoff import Pace
-from hubbub_client._sending.dispatch import seal
+from hubbub_client._sending.seal_and_send import seal
 from hubbub_client._sending.upload import upload
 
 __all__ = ["Delivered", "Fleet"]

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.bundle import BundledCodebook, SealingKey, sign
 from hubbub.codebook import Codebook
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub.sealing import Opener, new_private_key, public_key_of
-from hubbub.trust import anchor_of
+from hubbub.trust_anchor import anchor_of
 from hubbub.wire import Plaintext, decode_report, decode_upload
-from hubbub_client._codebooks.bundle_cache import BUNDLE_PATH
+from hubbub_client._codebooks.bundle_fetch_and_cache import BUNDLE_PATH
 from hubbub_client._http.transport import Answer, CannotReach
 from hubbub_client._sending.upload import REPORTS_PATH
 

@@ -10,7 +10,7 @@ Every number is an upper bound on the true one, under replacement of one device'
 says why, step by step. `reports` counts honest reports, the protected one included.
 """
 
-from hubbub.accounting.clone import AnyRandomizer, CloneRandomizer
+from hubbub.accounting.any_randomizer import AnyRandomizer, CloneRandomizer
 from hubbub.accounting.compose import Composition, compose, composed_delta
 from hubbub.accounting.guarantee import (
     Guarantee,

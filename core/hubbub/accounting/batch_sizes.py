@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hubbub.codebook import Codebook, decimal_text
-from hubbub.problems import CodebookError, Finding, InvalidParameter
+from hubbub.errors import CodebookError, Finding, InvalidParameter
 
 if TYPE_CHECKING:
     from hubbub.codebook import Collection, Metric

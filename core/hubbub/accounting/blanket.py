@@ -6,7 +6,7 @@ For inputs x0, x1 with output laws R0, R1, and Rmin(y) = min over all inputs x o
 
 and G = 0 on the mass that Rmin lacks to 1 (Balle, Bell, Gascón, Nissim, CRYPTO 2019, arXiv 1903.02837,
 section 5; n counts the victim). It holds for every data set of the other n - 1, so only pairs of inputs
-are left to maximise over. The mean is evaluated from above by `inversion`.
+are left to maximise over. The mean is evaluated from above by `laplace_inversion`.
 
 Many pairs need few evaluations: when G of one pair is below G of another in convex order, so are the sums
 and their positive parts, and comparing two laws costs far less than summing one n times.
@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from hubbub.accounting.epsilon_search import smallest_epsilon
-from hubbub.accounting.inversion import RAMP, UNIT, Law, upper_expectation
+from hubbub.accounting.laplace_inversion import RAMP, UNIT, Law, upper_expectation
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import Table
-from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

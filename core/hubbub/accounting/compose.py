@@ -9,7 +9,8 @@ the hockey-stick curve of two laws, a dominating pair; such pairs compose by pro
 2. their lower convex hull, which is not below H because H is convex and below every value;
 3. its kinks: H(E) = Σ p_i (1 - E/E_i)_+ with p_i = E_i times the change of slope at E_i ("connect the dots",
    Doroshenko et al., PoPETs 2022, arXiv 2207.04380), all in rational arithmetic;
-4. δ(ε) = E[(1 - e^(ε - L))_+] for L the sum of independent losses ln E_i with the p_i as masses, by `inversion`.
+4. δ(ε) = E[(1 - e^(ε - L))_+] for L the sum of independent losses ln E_i with the p_i as masses, by
+   `laplace_inversion`.
 
 Pairs of (ε, δ) are never composed where the curve can be.
 """
@@ -26,7 +27,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from hubbub.accounting.clone import log_below
+from hubbub.accounting.any_randomizer import log_below
 from hubbub.accounting.epsilon_search import TOLERANCE, smallest_epsilon
 from hubbub.accounting.guarantee import (
     ASSUMPTIONS,
@@ -37,9 +38,9 @@ from hubbub.accounting.guarantee import (
     guarantee,
     profile,
 )
-from hubbub.accounting.inversion import LOSS, UNIT, Law, upper_expectation
-from hubbub.mechanisms._exact import float_above
-from hubbub.problems import InvalidParameter
+from hubbub.accounting.laplace_inversion import LOSS, UNIT, Law, upper_expectation
+from hubbub.errors import InvalidParameter
+from hubbub.mechanisms._exact_arithmetic import float_above
 
 Route: TypeAlias = Literal["loss-distribution", "basic", "local"]
 

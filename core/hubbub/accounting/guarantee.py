@@ -9,15 +9,15 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from hubbub.accounting.any_randomizer import AnyRandomizer, CloneRandomizer
 from hubbub.accounting.blanket import FINE, MOST_REPORTS, USUAL, Blankets
-from hubbub.accounting.clone import AnyRandomizer, CloneRandomizer
 from hubbub.accounting.epsilon_search import TOLERANCE
 from hubbub.accounting.one_bit_delta import Coin
 from hubbub.accounting.one_bit_worst_case import MOST_DATA_SETS, Census
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from hubbub.mechanisms.amplification import Amplification
+    from hubbub.mechanisms.amplification_data import Amplification
 
 Method: TypeAlias = Literal["blanket", "exact-binary", "extremal-pair", "clone-fmt21", "local"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from decimal import Context, Decimal
 from fractions import Fraction
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 
 __all__ = [
     "FAILURE_SHARE",
@@ -83,7 +83,7 @@ def _log(number: Fraction) -> Decimal:
 
 
 def _fraction(honest_fraction: object) -> Fraction:
-    from hubbub.mechanisms._exact import exact_number
+    from hubbub.mechanisms._exact_arithmetic import exact_number
 
     fraction = exact_number(honest_fraction, "honest_fraction")
     if not 0 < fraction <= 1:

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from hubbub.accounting.compose import Composition, compose
 from hubbub.accounting.guarantee import Randomizer, check_reports
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 
 _KEPT_BITS = (64, 7, 6, 5, 4, 3, 2, 1)
 

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hubbub.accounting.inversion import UNIT
-from hubbub.mechanisms._exact import float_above
+from hubbub.accounting.laplace_inversion import UNIT
+from hubbub.mechanisms._exact_arithmetic import float_above
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from hubbub.accounting.compose import Composition, compose
 from hubbub.accounting.guarantee import Guarantee, guarantee, min_reports
 from hubbub.accounting.honest_fraction import honest_reports
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import explain
-from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook, Metric

@@ -14,10 +14,10 @@ from typing import Any, Self
 from hubbub.canonical import Json, canonical_bytes, digest, read_json
 from hubbub.codebook._metric import ID_BYTES, Collection, Metric, total_epsilon
 from hubbub.codebook._read import check_budget, read, read_collection, read_metric, resolve
+from hubbub.errors import CodebookError, Finding, InvalidParameter, did_you_mean
 from hubbub.mechanisms import Domain, Mechanism, mechanism
 from hubbub.metric_types import metric_type, names
 from hubbub.period import duration_text
-from hubbub.problems import CodebookError, Finding, InvalidParameter, did_you_mean
 
 __all__ = ["Codebook", "is_compiled", "read_file"]
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from hubbub.canonical import Json, canonical_bytes
-from hubbub.metric_types._numbers import decimal_text
+from hubbub.metric_types._exact_numbers import decimal_text
 from hubbub.period import duration_text
 
 if TYPE_CHECKING:

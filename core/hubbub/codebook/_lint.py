@@ -8,9 +8,9 @@ from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hubbub.metric_types._numbers import decimal_text
+from hubbub.errors import Finding, InvalidParameter, InvalidValue
+from hubbub.metric_types._exact_numbers import decimal_text
 from hubbub.period import DAY
-from hubbub.problems import Finding, InvalidParameter, InvalidValue
 
 if TYPE_CHECKING:
     from hubbub.codebook._codebook import Codebook

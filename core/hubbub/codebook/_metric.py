@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hubbub.canonical import Json, digest
-from hubbub.metric_types._numbers import decimal_text
+from hubbub.metric_types._exact_numbers import decimal_text
 from hubbub.randomness import WORD
 from hubbub.reduce import REDUCERS, Reducer
 

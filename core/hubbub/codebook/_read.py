@@ -20,12 +20,12 @@ from hubbub.codebook._table import (
     one_of,
     whole_number,
 )
+from hubbub.errors import CodebookError, HubbubError, InvalidParameter, did_you_mean
 from hubbub.mechanisms import REPORT_BYTES, Domain, Mechanism, choose, fitting, mechanism
-from hubbub.mechanisms._exact import exact_epsilon
+from hubbub.mechanisms._exact_arithmetic import exact_epsilon
 from hubbub.metric_types import LATER, metric_type, names
-from hubbub.metric_types._numbers import decimal_text, exact
+from hubbub.metric_types._exact_numbers import decimal_text, exact
 from hubbub.period import Calendar, duration_seconds, duration_text
-from hubbub.problems import CodebookError, HubbubError, InvalidParameter, did_you_mean
 from hubbub.reduce import REDUCERS
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from hubbub.problems import Finding, InvalidParameter, InvalidValue, did_you_mean
+from hubbub.errors import Finding, InvalidParameter, InvalidValue, did_you_mean
 
 if TYPE_CHECKING:
     from hubbub.codebook._keys import Key

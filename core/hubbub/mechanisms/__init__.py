@@ -9,7 +9,7 @@ mechanism.estimate(tally), mechanism.interval(tally)
 from hubbub.mechanisms._grid_mean import GridMean
 from hubbub.mechanisms._registry import fitting, mechanism, register, registered
 from hubbub.mechanisms._select import REPORT_BYTES, Candidate, Choice, choose, explain, select
-from hubbub.mechanisms.amplification import Amplification, Atom, Pair, Table
+from hubbub.mechanisms.amplification_data import Amplification, Atom, Pair, Table
 from hubbub.mechanisms.base import Face, Mechanism
 from hubbub.mechanisms.domains import Bounds, Categories, Domain
 from hubbub.mechanisms.duchi import DuchiMean

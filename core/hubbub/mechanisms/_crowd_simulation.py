@@ -10,9 +10,9 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms._grid_rounding import positions
 from hubbub.mechanisms._symbols import whole_numbers
-from hubbub.problems import InvalidParameter
 from hubbub.randomness import BulkRandomness
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import _intervals
 from hubbub.mechanisms.base import Kind, Mechanism, Population, Report
 from hubbub.mechanisms.domains import Categories
 from hubbub.mechanisms.tallies import Estimate, Interval, Tally
 from hubbub.number_format import count, probability
-from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -21,11 +21,11 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from hubbub.mechanisms import _intervals, _sum_quantile
-from hubbub.mechanisms._exact import log_above
+from hubbub.mechanisms._exact_arithmetic import log_above
 from hubbub.mechanisms._frequency_oracle import refuse_empty
 from hubbub.mechanisms._grid_rounding import position, positions, round_many_to_grid, round_to_grid
 from hubbub.mechanisms._symbols import SymbolMechanism
-from hubbub.mechanisms.amplification import Amplification, Table
+from hubbub.mechanisms.amplification_data import Amplification, Table
 from hubbub.mechanisms.base import Kind, Population
 from hubbub.mechanisms.domains import Bounds, Domain
 from hubbub.mechanisms.tallies import Estimate, Interval, Tally

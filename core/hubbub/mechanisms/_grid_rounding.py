@@ -7,8 +7,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hubbub.errors import InvalidValue
 from hubbub.number_format import amount
-from hubbub.problems import InvalidValue
 from hubbub.randomness import WORD
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from functools import lru_cache, partial
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms.tallies import Interval
-from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,13 +14,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from fractions import Fraction
 
-from hubbub.mechanisms._exact import log_above, threshold
+from hubbub.errors import InvalidParameter
+from hubbub.mechanisms._exact_arithmetic import log_above, threshold
 from hubbub.mechanisms._frequency_oracle import PureOracle, at
-from hubbub.mechanisms.amplification import Amplification, Atom, Pair
+from hubbub.mechanisms.amplification_data import Amplification, Atom, Pair
 from hubbub.mechanisms.base import Report
 from hubbub.mechanisms.domains import Categories, Domain
 from hubbub.number_format import count, probability
-from hubbub.problems import InvalidParameter
 from hubbub.randomness import WORD
 
 

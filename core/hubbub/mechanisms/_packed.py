@@ -9,9 +9,9 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from hubbub.errors import InvalidParameter, InvalidValue, MalformedReport
 from hubbub.mechanisms.base import Mechanism
 from hubbub.mechanisms.tallies import Tally
-from hubbub.problems import InvalidParameter, InvalidValue, MalformedReport
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms._registry import fitting
 from hubbub.mechanisms.domains import Bounds, Categories
-from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
     from hubbub.mechanisms.base import Mechanism

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hubbub.problems import InvalidParameter, did_you_mean
+from hubbub.errors import InvalidParameter, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable

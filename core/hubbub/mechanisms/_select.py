@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from hubbub.mechanisms._exact import exact_epsilon
-from hubbub.mechanisms._optimal_variance import optimum
+from hubbub.errors import InvalidParameter
+from hubbub.mechanisms._exact_arithmetic import exact_epsilon
 from hubbub.mechanisms._registry import registered
+from hubbub.mechanisms._variance_bound import optimum
 from hubbub.mechanisms.domains import Categories
-from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
     from hubbub.mechanisms.base import Mechanism

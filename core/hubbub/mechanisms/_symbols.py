@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
+from hubbub.errors import InvalidValue, MalformedReport
 from hubbub.mechanisms.base import Mechanism
 from hubbub.mechanisms.tallies import Tally
-from hubbub.problems import InvalidValue, MalformedReport
 
 if TYPE_CHECKING:
     import numpy as np

@@ -18,17 +18,17 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
-from hubbub.mechanisms._exact import decimal_text, float_above
+from hubbub.errors import InvalidParameter, MalformedReport, MalformedTally
+from hubbub.mechanisms._exact_arithmetic import decimal_text, float_above
 from hubbub.mechanisms.domains import Bounds, Categories, Domain
 from hubbub.mechanisms.tallies import Estimate, Interval, Tally
-from hubbub.problems import InvalidParameter, MalformedReport, MalformedTally
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
     from hubbub.mechanisms._crowd_simulation import CrowdRandomness
-    from hubbub.mechanisms.amplification import Amplification
+    from hubbub.mechanisms.amplification_data import Amplification
     from hubbub.randomness import BulkRandomness, Randomness
 
 Report = TypeVar("Report")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hubbub.mechanisms._exact import decimal_text, exact_number
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
+from hubbub.mechanisms._exact_arithmetic import decimal_text, exact_number
 
 if TYPE_CHECKING:
     import numpy as np

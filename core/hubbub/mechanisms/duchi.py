@@ -17,19 +17,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import _intervals
-from hubbub.mechanisms._exact import exact_epsilon, exp_below, log_above, threshold
+from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below, log_above, threshold
 from hubbub.mechanisms._frequency_oracle import refuse_empty
 from hubbub.mechanisms._grid_rounding import position, positions, round_many_to_grid, round_to_grid
 from hubbub.mechanisms._parameters import bounds_of, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import SymbolMechanism
-from hubbub.mechanisms.amplification import Amplification, Atom, Pair
+from hubbub.mechanisms.amplification_data import Amplification, Atom, Pair
 from hubbub.mechanisms.base import Json, Kind, Population
 from hubbub.mechanisms.domains import Bounds, Domain
 from hubbub.mechanisms.tallies import Estimate, Interval, Tally
 from hubbub.number_format import amount, probability
-from hubbub.problems import InvalidParameter
 from hubbub.randomness import WORD
 
 if TYPE_CHECKING:

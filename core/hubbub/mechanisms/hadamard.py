@@ -5,7 +5,8 @@ The device draws the row j and sends it with the sign (-1)^<j, x>, kept with pro
     n Var = ((z + 1) / (z - 1))^2 - f
 
 (Nguyên, Xiao, Yang, Hui, Shin and Shin, 2016, arXiv 1606.05053, and Apple's HCMS use one bit in the same way; Acharya,
-Sun and Zhang, AISTATS 2019, arXiv 1802.04705, for more.) It is local hashing to two buckets by one parity: `_parity`.
+Sun and Zhang, AISTATS 2019, arXiv 1802.04705, for more.) It is local hashing to two buckets by one parity:
+`_parity_hash`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from hubbub.mechanisms._exact import exact_epsilon, exp_below
+from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below
 from hubbub.mechanisms._local_hashing import keep_for
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
-from hubbub.mechanisms._parity import ParityHash
+from hubbub.mechanisms._parity_hash import ParityHash
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms.base import Json
 from hubbub.mechanisms.domains import Categories, Domain

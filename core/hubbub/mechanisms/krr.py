@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from hubbub.mechanisms._exact import exact_epsilon, exp_below, log_above, threshold
+from hubbub.errors import InvalidParameter
+from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below, log_above, threshold
 from hubbub.mechanisms._frequency_oracle import NamesOneItem, one_of_many
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import SymbolMechanism, index, whole_numbers
-from hubbub.mechanisms.amplification import Amplification, Atom, Pair
+from hubbub.mechanisms.amplification_data import Amplification, Atom, Pair
 from hubbub.mechanisms.base import Json
 from hubbub.mechanisms.domains import Categories, Domain
-from hubbub.problems import InvalidParameter
 from hubbub.randomness import WORD
 
 if TYPE_CHECKING:

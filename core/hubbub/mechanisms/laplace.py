@@ -21,18 +21,18 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from hubbub.errors import InvalidParameter, InvalidValue, MalformedReport, MalformedTally
 from hubbub.mechanisms import _intervals
-from hubbub.mechanisms._exact import exact_epsilon, exp_below
+from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below
 from hubbub.mechanisms._frequency_oracle import refuse_empty
 from hubbub.mechanisms._grid_rounding import clamped, position, positions, round_many_to_grid, round_to_grid
 from hubbub.mechanisms._parameters import bounds_of, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
-from hubbub.mechanisms.amplification import Amplification, Table
+from hubbub.mechanisms.amplification_data import Amplification, Table
 from hubbub.mechanisms.base import Json, Kind, Mechanism, Population
 from hubbub.mechanisms.domains import Bounds, Domain
 from hubbub.mechanisms.tallies import Estimate, Interval, Tally
 from hubbub.number_format import amount
-from hubbub.problems import InvalidParameter, InvalidValue, MalformedReport, MalformedTally
 from hubbub.randomness import discrete_laplace
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ r"""Linear hashing: local hashing to 2^t buckets by t parities that the device d
     n Var = (z+g-1)^2 / ((z-1)^2 (g-1)) + f ((g-1)^2 - z) / ((g-1) (z-1)),   z = e^eps, g = 2^t
 
 exactly, within 7 % of the best possible (g near z + 1 loses least; Wang, Blocki, Li and Jha, USENIX Security 2017). All
-d counts cost O(n 2^t + d log d). `_parity` derives hash and decoder; docs/design/linear-hash.md says why.
+d counts cost O(n 2^t + d log d). `_parity_hash` derives hash and decoder; docs/design/linear-hash.md says why.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from hubbub.mechanisms._exact import exact_epsilon, exp_below
+from hubbub.errors import InvalidParameter
+from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below
 from hubbub.mechanisms._local_hashing import error_with, keep_for
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
-from hubbub.mechanisms._parity import ParityHash
+from hubbub.mechanisms._parity_hash import ParityHash
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms.base import Json
 from hubbub.mechanisms.domains import Domain
-from hubbub.problems import InvalidParameter
 
 MOST_BITS = 10
 """The server adds 2^t signs for each report: a thousand, and no more."""

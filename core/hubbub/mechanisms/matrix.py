@@ -20,17 +20,17 @@ from fractions import Fraction
 from itertools import accumulate, combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from hubbub.errors import InvalidParameter, SingularMatrix
 from hubbub.mechanisms import _frequency_oracle, _intervals
-from hubbub.mechanisms._exact import exact_epsilon, exact_number, exp_below, float_above, log_above
+from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exact_number, exp_below, float_above, log_above
 from hubbub.mechanisms._parameters import categories_of, integer, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import SymbolMechanism, index, whole_numbers
-from hubbub.mechanisms.amplification import Amplification, Table
+from hubbub.mechanisms.amplification_data import Amplification, Table
 from hubbub.mechanisms.base import Json, Kind, Population
 from hubbub.mechanisms.domains import Categories, Domain
 from hubbub.mechanisms.tallies import Estimate, Interval, Tally
 from hubbub.number_format import count, probability
-from hubbub.problems import InvalidParameter, SingularMatrix
 from hubbub.randomness import WORD
 
 if TYPE_CHECKING:

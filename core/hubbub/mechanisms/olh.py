@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from hubbub.mechanisms._exact import exact_epsilon, exp_below
+from hubbub.errors import InvalidParameter, MalformedTally
+from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below
 from hubbub.mechanisms._local_hashing import LocalHashing, error_with, keep_for
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
@@ -25,7 +26,6 @@ from hubbub.mechanisms._symbols import SymbolMechanism, index, whole_numbers
 from hubbub.mechanisms.base import Json
 from hubbub.mechanisms.domains import Domain
 from hubbub.mechanisms.tallies import Tally
-from hubbub.problems import InvalidParameter, MalformedTally
 from hubbub.randomness import WORD
 
 if TYPE_CHECKING:

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from hubbub.mechanisms._exact import exact_epsilon, exp_below, log_above, threshold
+from hubbub.errors import InvalidParameter, InvalidValue
+from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below, log_above, threshold
 from hubbub.mechanisms._frequency_oracle import NamesOneItem, opposite
 from hubbub.mechanisms._parameters import integers, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import SymbolMechanism, whole_numbers
-from hubbub.mechanisms.amplification import Amplification, Atom, Pair
+from hubbub.mechanisms.amplification_data import Amplification, Atom, Pair
 from hubbub.mechanisms.base import Json
 from hubbub.mechanisms.domains import Categories, Domain
-from hubbub.problems import InvalidParameter, InvalidValue
 from hubbub.randomness import WORD
 
 if TYPE_CHECKING:

@@ -23,14 +23,14 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
-from hubbub.mechanisms._exact import exact_epsilon, exp_below
+from hubbub.errors import InvalidParameter
+from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below
 from hubbub.mechanisms._grid_mean import FINEST_GRID, LARGEST_TOTAL, MOST_SYMBOLS, GridMean
 from hubbub.mechanisms._grid_rounding import clamped
 from hubbub.mechanisms._parameters import bounds_of, integer, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms.base import Json
 from hubbub.mechanisms.domains import Bounds, Domain
-from hubbub.problems import InvalidParameter
 
 LARGEST_MOMENT = 2**53
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hubbub.problems import MalformedTally
+from hubbub.errors import MalformedTally
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,16 +4,16 @@
     registered()                                # every type by name
 
 A type is loaded when it is first asked for. A device loads all of them before its first pass
-(`hubbub_client._process.lazy_imports`).
+(`hubbub_client._process.preload_modules`).
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
+from hubbub.errors import InvalidParameter, did_you_mean
 from hubbub.metric_types._registry import REGISTRY, register
 from hubbub.metric_types.base import Declared, Key, MetricType
-from hubbub.problems import InvalidParameter, did_you_mean
 
 __all__ = ["LATER", "Declared", "Key", "MetricType", "metric_type", "names", "register", "registered"]
 

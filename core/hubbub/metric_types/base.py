@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hubbub.mechanisms import Domain, Estimate, Interval, Mechanism, Tally
     from hubbub.mechanisms.base import Population
     from hubbub.reduce import Value
-    from hubbub.shapes import Shape
+    from hubbub.result_shapes import Shape
 
 __all__ = ["Declared", "Key", "MetricType", "Unwise"]
 

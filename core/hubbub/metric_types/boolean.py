@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from hubbub.errors import InvalidParameter, InvalidValue
 from hubbub.mechanisms import Categories
 from hubbub.metric_types._registry import register
 from hubbub.metric_types.base import MetricType
-from hubbub.problems import InvalidParameter, InvalidValue
-from hubbub.shapes import Shares
+from hubbub.result_shapes import Shares
 
 if TYPE_CHECKING:
     from hubbub.canonical import Json

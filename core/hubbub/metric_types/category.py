@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from hubbub.errors import InvalidParameter, InvalidValue, did_you_mean
 from hubbub.mechanisms import Categories
 from hubbub.metric_types._registry import register
 from hubbub.metric_types.base import Key, MetricType, Unwise
 from hubbub.number_format import count
-from hubbub.problems import InvalidParameter, InvalidValue, did_you_mean
-from hubbub.shapes import Shares
+from hubbub.result_shapes import Shares
 
 if TYPE_CHECKING:
     from hubbub.canonical import Json

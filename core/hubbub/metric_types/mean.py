@@ -9,13 +9,13 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from hubbub.errors import InvalidParameter, InvalidValue
 from hubbub.mechanisms import Bounds
-from hubbub.metric_types._numbers import UNIT, a_unit, decimal_text, exact
+from hubbub.metric_types._exact_numbers import UNIT, a_unit, decimal_text, exact
 from hubbub.metric_types._registry import register
 from hubbub.metric_types.base import Key, MetricType
 from hubbub.number_format import amount
-from hubbub.problems import InvalidParameter, InvalidValue
-from hubbub.shapes import Number
+from hubbub.result_shapes import Number
 
 if TYPE_CHECKING:
     from hubbub.canonical import Json

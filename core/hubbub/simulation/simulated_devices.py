@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -6,7 +6,7 @@ import logging
 import ssl
 from pathlib import Path
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub_service_common.process.file_reload import Renewal
 
 __all__ = ["Authorities"]

@@ -16,8 +16,8 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
+from hubbub.errors import InvalidParameter
 from hubbub.loopback_host import is_loopback_host
-from hubbub.problems import InvalidParameter
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

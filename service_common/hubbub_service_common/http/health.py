@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from hubbub.refusals import Refused
 from hubbub_service_common.http.problem_documents import problem_answers
 from hubbub_service_common.process.single_flight import PATIENCE, OneQuestion, TookTooLong
-from hubbub_service_common.storage.kinds import StorageError
+from hubbub_service_common.storage.kinds_and_errors import StorageError
 
 __all__ = ["READY", "Check", "Health", "Reason", "Warn", "add_health"]
 

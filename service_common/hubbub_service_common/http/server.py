@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub_service_common.http.problem_documents import NOT_HTTP
 from hubbub_service_common.process.signals import stopping
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, SecretStr, ValidationInfo
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub.refusals import Refused
 
 __all__ = ["AcceptedToken", "PresentedToken", "Tokens"]

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 
 __all__ = ["Service", "create", "new_file", "state_directory", "sync", "write"]
 

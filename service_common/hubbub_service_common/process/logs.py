@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Literal, TextIO, TypeAlias
 
-from hubbub.problems import HubbubError
+from hubbub.errors import HubbubError
 
 __all__ = ["LogFormat", "configure", "ends_in_format", "where"]
 

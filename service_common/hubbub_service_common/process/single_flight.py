@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
-from hubbub_service_common.storage.kinds import StorageError
+from hubbub_service_common.storage.kinds_and_errors import StorageError
 
 __all__ = ["PATIENCE", "OneQuestion", "TookTooLong"]
 

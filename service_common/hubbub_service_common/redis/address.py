@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 from redis.connection import Connection, SSLConnection, parse_url
 from redis.exceptions import RedisError
 
-from hubbub_service_common.storage.kinds import StorageError
+from hubbub_service_common.storage.kinds_and_errors import StorageError
 
 __all__ = ["Address", "Node"]
 

@@ -1,8 +1,8 @@
 """Redis client for one server or the nodes of a cluster, for any number of threads.
 
 The calls of one `run` go to their nodes together and are answered together. With `replicas`, a write fails unless that
-many replicas have it (confirmation.py). refusals.py says which refusals are followed, waited out or raised. Errors are
-StorageError, and show neither what was sent nor a credential. docs/design/redis-client.md says why this is not
+many replicas have it (confirmation.py). error_codes.py says which refusals are followed, waited out or raised. Errors
+are StorageError, and show neither what was sent nor a credential. docs/design/redis-client.md says why this is not
 redis-py's own cluster client.
 """
 
@@ -19,11 +19,11 @@ from redis import exceptions
 
 from hubbub_service_common.process.backoff import backoff
 from hubbub_service_common.redis.address import Address, Node
-from hubbub_service_common.redis.calls import Call, Part
+from hubbub_service_common.redis.commands import Call, Part
 from hubbub_service_common.redis.confirmation import confirm, questions
-from hubbub_service_common.redis.refusals import REFUSALS, describe, rule_of
+from hubbub_service_common.redis.error_codes import REFUSALS, describe, rule_of
 from hubbub_service_common.redis.slot_map import SlotMap, host_of
-from hubbub_service_common.storage.kinds import StorageAway, StorageError, StorageStuck
+from hubbub_service_common.storage.kinds_and_errors import StorageAway, StorageError, StorageStuck
 
 __all__ = ["Node", "RedisClient"]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from redis import exceptions
 
-from hubbub_service_common.redis.calls import Part
-from hubbub_service_common.redis.refusals import REFUSALS, describe
-from hubbub_service_common.storage.kinds import StorageAway, StorageError
+from hubbub_service_common.redis.commands import Part
+from hubbub_service_common.redis.error_codes import REFUSALS, describe
+from hubbub_service_common.storage.kinds_and_errors import StorageAway, StorageError
 
 __all__ = ["confirm", "questions"]
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from hubbub_service_common.redis.address import Node
-from hubbub_service_common.storage.kinds import StorageError
+from hubbub_service_common.storage.kinds_and_errors import StorageError
 
 __all__ = ["SETTINGS", "Durability", "Servers", "Settings", "Stakes", "faults"]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from hubbub_service_common.process.backoff import backoff
 from hubbub_service_common.redis.address import Node
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.storage.kinds import StorageError
+from hubbub_service_common.storage.kinds_and_errors import StorageError
 
 __all__ = ["FileRewrites"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from hubbub_service_common.redis.address import Node
-from hubbub_service_common.storage.kinds import StorageError
+from hubbub_service_common.storage.kinds_and_errors import StorageError
 
 __all__ = ["Memory", "base_of", "memory_of"]
 

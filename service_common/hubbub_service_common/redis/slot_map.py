@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from redis.crc import key_slot
 
 from hubbub_service_common.redis.address import Node
-from hubbub_service_common.storage.kinds import StorageAway, StorageError
+from hubbub_service_common.storage.kinds_and_errors import StorageAway, StorageError
 
 __all__ = ["SlotMap", "host_of"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hubbub_service_common.storage.kinds import StorageError, refuse_newer
+from hubbub_service_common.storage.kinds_and_errors import StorageError, refuse_newer
 
 __all__ = ["as_storage_error", "connect", "cut_log", "make_tables", "transaction"]
 

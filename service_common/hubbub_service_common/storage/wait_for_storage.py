@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fastapi import FastAPI
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub.refusals import Refused
 from hubbub_service_common.http import server
 from hubbub_service_common.http.admin_listener import for_operators
@@ -25,7 +25,7 @@ from hubbub_service_common.http.fastapi_app import create_api
 from hubbub_service_common.http.health import Health, add_health
 from hubbub_service_common.http.problem_documents import ProblemHandlers, send_problem
 from hubbub_service_common.process.backoff import backoff
-from hubbub_service_common.storage.kinds import StorageAway, StorageError, StorageStuck
+from hubbub_service_common.storage.kinds_and_errors import StorageAway, StorageError, StorageStuck
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hubbub.problems import ChangedPeriod
+from hubbub.errors import ChangedPeriod
 from hubbub_shuffler.bundle.begun_periods import Held, Said
 from hubbub_shuffler.storage import StorageError
 

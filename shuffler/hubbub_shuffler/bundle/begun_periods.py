@@ -28,9 +28,9 @@ from typing import NamedTuple, NoReturn
 
 from hubbub.bundle_body import Body, BundledCodebook
 from hubbub.canonical import canonical_bytes, digest, read_json
+from hubbub.errors import ChangedPeriod
 from hubbub.period import Calendar
-from hubbub.problems import ChangedPeriod
-from hubbub.trust import base64_text
+from hubbub.trust_anchor import base64_text
 
 __all__ = ["NOTHING_HELD", "Held", "HeldKey", "Said", "Stretch", "early"]
 

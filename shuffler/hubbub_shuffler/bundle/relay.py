@@ -23,7 +23,7 @@ import httpx2
 
 from hubbub.bundle import LARGEST_BUNDLE, Bundle, BundledCodebook, Seen, verify
 from hubbub.canonical import digest
-from hubbub.problems import (
+from hubbub.errors import (
     BundleError,
     ChangedPeriod,
     ExpiredBundle,
@@ -31,7 +31,7 @@ from hubbub.problems import (
     MalformedBundle,
     UntrustedBundle,
 )
-from hubbub.trust import parse_anchor
+from hubbub.trust_anchor import parse_anchor
 from hubbub_service_common.clock.last_seen import LastSeen
 from hubbub_service_common.clock.trusted_clock import LONGEST_WAIT, TrustedClock
 from hubbub_service_common.http.entity_tags import tag_of_bytes

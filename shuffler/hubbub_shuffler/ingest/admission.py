@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hubbub.bundle import Bundle, MetricHeader
-from hubbub.problems import InvalidParameter, MalformedReport
+from hubbub.errors import InvalidParameter, MalformedReport
 from hubbub.wire import REPORT_HEADER_BYTES, ReportHeader, decode_report, sealed_bytes
 from hubbub_shuffler.bundle.begun_periods import early
 from hubbub_shuffler.storage import Bucket, Terms

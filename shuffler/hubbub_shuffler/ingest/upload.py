@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from hubbub.problems import MalformedUpload
+from hubbub.errors import MalformedUpload
 from hubbub.refusals import REFUSALS, Refused
 from hubbub.wire import REPORT_HEADER_BYTES, REPORTS_TYPE, decode_upload, sealed_bytes
 from hubbub_service_common.clock.trusted_clock import TOLERANCE

@@ -16,7 +16,7 @@ from prometheus_client.core import Metric
 
 from hubbub_service_common.process import prometheus
 from hubbub_service_common.process.prometheus import COMMON, Families, Family
-from hubbub_shuffler.forwarding.verdicts import VERDICTS
+from hubbub_shuffler.forwarding.refusal_confirmation import VERDICTS
 
 if TYPE_CHECKING:
     from hubbub_service_common.clock.trusted_clock import TrustedClock

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from hubbub.wire import Kind
-from hubbub_service_common.storage.kinds import StorageError, StorageKind
+from hubbub_service_common.storage.kinds_and_errors import StorageError, StorageKind
 from hubbub_service_common.storage.room import Room
 
 __all__ = [

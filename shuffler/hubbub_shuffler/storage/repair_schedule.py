@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Protocol
 
-from hubbub_service_common.storage.kinds import StorageAway
+from hubbub_service_common.storage.kinds_and_errors import StorageAway
 from hubbub_shuffler.storage.protocol import Bucket, BucketDamaged, Damage, Repairs, StorageError
 
 __all__ = ["Mender", "Repair"]

@@ -13,7 +13,7 @@ from hubbub.accounting import compose
 from hubbub_aggregator.analysis import series as courses
 from hubbub_aggregator.analysis.guarantee import Released, _composed
 from hubbub_aggregator.analysis.ledger import ledger
-from hubbub_aggregator.analysis.precompute import warm, warming
+from hubbub_aggregator.analysis.precompute_guarantees import warm, warming
 from hubbub_aggregator.intake.open_reports import Pool
 from tests.aggregator.api.test_batches import problem
 from tests.aggregator.fleet import CODEBOOK, DAY, START, WAIT, Site

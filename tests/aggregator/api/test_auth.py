@@ -12,7 +12,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from hubbub_aggregator.dashboard.rendering import asset_hash
+from hubbub_aggregator.dashboard.templates_and_assets import asset_hash
 from hubbub_aggregator.intake.open_reports import Pool
 from tests.aggregator.api.test_batches import problem
 from tests.aggregator.fleet import CODEBOOK, Site

@@ -10,12 +10,12 @@ import threading
 import pytest
 
 from hubbub.codebook import Codebook
-from hubbub_aggregator.dashboard import render_svg
+from hubbub_aggregator.dashboard import vega_render
 from hubbub_aggregator.dashboard.api_client import Api, Kept, Question, Reply, in_process
 from hubbub_aggregator.dashboard.pages.overview import Cards, overview
 from hubbub_aggregator.dashboard.pages.page_context import Site
 from hubbub_aggregator.dashboard.pages.privacy import ask_ledger, privacy_page
-from hubbub_aggregator.dashboard.render_svg import MOST_WAITING, Busy, Drawer
+from hubbub_aggregator.dashboard.vega_render import MOST_WAITING, Busy, Drawer
 from tests.aggregator.dashboard.conftest import CODEBOOK, TOKEN, Visited
 from tests.aggregator.dashboard.markup import Page
 
@@ -148,7 +148,7 @@ def test_only_so_many_wait_for_charts() -> None:
 
 
 def test_one_too_many_is_told_to_come_again(populated: Visited, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(render_svg, "MOST_WAITING", 0)
+    monkeypatch.setattr(vega_render, "MOST_WAITING", 0)
     for path in ("/metric/dark_mode", "/chart/series/dark_mode.svg"):
         answer = populated.get(path)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")

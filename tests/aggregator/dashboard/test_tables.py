@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from hubbub_aggregator.dashboard.pages.metric_tables import gaps, trend
+from hubbub_aggregator.dashboard.pages.period_tables import gaps, trend
 
 
 def series(*points: tuple[str, dict[str, float]]) -> Any:

@@ -17,7 +17,7 @@ import pytest
 from hubbub.bundle import Bundle, verify
 from hubbub.codebook import Codebook
 from hubbub.sealing import Sealer
-from hubbub.trust import anchor_of
+from hubbub.trust_anchor import anchor_of
 from hubbub.wire import BATCH_TYPE, BatchHeader, Plaintext, ReportHeader
 from hubbub_aggregator.main import open_state
 from hubbub_aggregator.publication.keys import new_identity

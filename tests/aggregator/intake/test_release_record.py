@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 from pydantic import SecretStr
 
-from hubbub.problems import InvalidParameter
-from hubbub.trust import anchor_of
+from hubbub.errors import InvalidParameter
+from hubbub.trust_anchor import anchor_of
 from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.publication.keys import load_identity, new_identity
 from hubbub_cli.commands.codebook import codebook

@@ -19,10 +19,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hubbub.bundle import verify
-from hubbub.problems import BundleError, InvalidParameter
+from hubbub.errors import BundleError, InvalidParameter
 from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.main import DATABASE
-from hubbub_aggregator.operations.backup import backup
+from hubbub_aggregator.operations.backup_and_restore import backup
 from hubbub_aggregator.publication.keys import IDENTITY, KeyRing, new_identity
 from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.storage import SqliteStorage

@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from hubbub.refusals import Refused
 from hubbub_aggregator.api.operations import health_of
 from hubbub_aggregator.dashboard.pages.operations import INVALID
-from hubbub_aggregator.operations.admin import create_admin
+from hubbub_aggregator.operations.admin_listener import create_admin
 from hubbub_aggregator.operations.metrics import exposition, stored_now
 from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.storage import SqliteStorage

@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hubbub.bundle import verify
 from hubbub.bundle_body import Body, MetricHeader, SealingKey
 from hubbub.codebook import Codebook
-from hubbub.problems import InvalidParameter
-from hubbub.trust import anchor_of
+from hubbub.errors import InvalidParameter
+from hubbub.trust_anchor import anchor_of
 from hubbub_aggregator.publication.bundles import Publisher
-from hubbub_aggregator.publication.codebooks import Codebooks
+from hubbub_aggregator.publication.codebook_versions import Codebooks
 from hubbub_aggregator.publication.keys import KeyRing
 from hubbub_aggregator.storage import SqliteStorage
 from tests.aggregator.fleet import CODEBOOK, DAY, START

@@ -15,12 +15,12 @@ import pytest
 from hubbub.bundle import verify
 from hubbub.bundle_body import Body
 from hubbub.codebook import Codebook
-from hubbub.problems import InvalidParameter
-from hubbub.trust import anchor_of
-from hubbub_aggregator.operations.backup import backup, restore
+from hubbub.errors import InvalidParameter
+from hubbub.trust_anchor import anchor_of
+from hubbub_aggregator.operations.backup_and_restore import backup, restore
 from hubbub_aggregator.publication.bundles import Publisher
-from hubbub_aggregator.publication.codebooks import Codebooks
-from hubbub_aggregator.publication.key_ids import AT_ONCE, IDS, LIVE, REGULAR, gaps
+from hubbub_aggregator.publication.codebook_versions import Codebooks
+from hubbub_aggregator.publication.key_id_allocation import AT_ONCE, IDS, LIVE, REGULAR, gaps
 from hubbub_aggregator.publication.keys import IDENTITY, KeyRing, new_identity
 from hubbub_aggregator.storage import SqliteStorage, StoredCodebook
 from tests.aggregator.fleet import CODEBOOK, DAY, START

@@ -19,12 +19,12 @@ from pydantic import SecretStr
 from hubbub.bundle import Seen, verify
 from hubbub.canonical import canonical_bytes
 from hubbub.codebook import Codebook
-from hubbub.problems import InvalidParameter, UntrustedBundle
-from hubbub.trust import anchor_of
+from hubbub.errors import InvalidParameter, UntrustedBundle
+from hubbub.trust_anchor import anchor_of
 from hubbub_aggregator.intake.open_reports import Pool, Slice
 from hubbub_aggregator.main import DATABASE, build
-from hubbub_aggregator.publication.codebooks import Codebooks
-from hubbub_aggregator.publication.key_ids import free_id
+from hubbub_aggregator.publication.codebook_versions import Codebooks
+from hubbub_aggregator.publication.key_id_allocation import free_id
 from hubbub_aggregator.publication.keys import IDENTITY, KeyRing, load_identity, new_identity
 from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.storage import SqliteStorage, StoredCodebook, StoredKey

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub.wire import BatchHeader
 from hubbub_aggregator.intake.deduplicate import Duplicates, Fresh, as_nonces, distinct
 from hubbub_aggregator.intake.nonce_filter import hashes
@@ -32,7 +32,7 @@ from hubbub_aggregator.storage import (
 )
 from hubbub_aggregator.storage.redis.backend import RedisStorage
 from hubbub_aggregator.storage.redis.batches import _encode
-from hubbub_service_common.redis.calls import Call, Script, command
+from hubbub_service_common.redis.commands import Call, Script, command
 from tests.aggregator.backends import ANCHOR, SECRET, counted
 from tests.aggregator.earlier_storages import COMMIT_2
 from tests.aggregator.fleet import Site

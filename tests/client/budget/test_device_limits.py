@@ -18,7 +18,7 @@ from hubbub_client import Client, Outcome
 from hubbub_client._budget.device_limits import NO_LIMITS, Limits
 from hubbub_client._budget.ledger import Decision, Ledger
 from hubbub_client._randomizing.draw import draw
-from hubbub_client._sending.dispatch import seal
+from hubbub_client._sending.seal_and_send import seal
 from hubbub_client._state.database import State
 from hubbub_client._state.schema import VERSION
 from hubbub_client.testing import MemoryTransport

@@ -89,7 +89,7 @@ def test_nobody_waits_for_the_file_while_a_bundle_is_verified(world: World, monk
         verified.append(verify(*arguments))
         return verified[-1]
 
-    monkeypatch.setattr("hubbub_client._codebooks.bundle_cache.verify", watched)
+    monkeypatch.setattr("hubbub_client._codebooks.bundle_fetch_and_cache.verify", watched)
     world.ready()
     assert len(verified) == 1
 
@@ -98,14 +98,14 @@ def test_a_bundle_older_than_one_that_another_process_accepted_meanwhile_is_a_ro
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def overtaken(*arguments: Any) -> Bundle:
-        monkeypatch.setattr("hubbub_client._codebooks.bundle_cache.verify", verify)
+        monkeypatch.setattr("hubbub_client._codebooks.bundle_fetch_and_cache.verify", verify)
         older, world.transport.bundle = world.transport.bundle, signed(now=START + 10)
         world.ready().close()
         world.transport.bundle = older
         return verify(*arguments)
 
     client = world.client()
-    monkeypatch.setattr("hubbub_client._codebooks.bundle_cache.verify", overtaken)
+    monkeypatch.setattr("hubbub_client._codebooks.bundle_fetch_and_cache.verify", overtaken)
     assert not client.flush(0)
     assert client.stats()["bundle:RolledBackBundle"] == 1
     assert world.client().record("theme", "dark") is Outcome.RECORDED
@@ -172,7 +172,7 @@ def test_a_clock_set_back_makes_the_device_ask(world: World) -> None:
 
 def test_an_anchor_that_is_no_longer_trusted_takes_its_cached_bundle_with_it(world: World) -> None:
     world.ready().close()
-    from hubbub.trust import anchor_of
+    from hubbub.trust_anchor import anchor_of
 
     client = world.client(trust=anchor_of(STRANGER))
     assert client.record("theme", "dark") is Outcome.WAITING
@@ -180,7 +180,7 @@ def test_an_anchor_that_is_no_longer_trusted_takes_its_cached_bundle_with_it(wor
 
 
 def test_a_device_with_both_anchors_goes_on_when_the_identity_is_exchanged(world: World) -> None:
-    from hubbub.trust import anchor_of
+    from hubbub.trust_anchor import anchor_of
 
     world.ready().close()
     client = world.client(trust=[TRUST, anchor_of(STRANGER)])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub_client import Client, Outcome
 from hubbub_client._http.transport import Answer
 from hubbub_client.testing import MemoryTransport, Request
@@ -162,7 +162,7 @@ def test_consent_withdrawn_between_two_requests_holds_back_the_second(
     world: World, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether there are two because of our limit or because the shuffler asked for smaller ones."""
-    monkeypatch.setattr("hubbub_client._sending.dispatch.MOST_REPORTS", most)
+    monkeypatch.setattr("hubbub_client._sending.seal_and_send.MOST_REPORTS", most)
     answer = True
     client = world.ready(consent=lambda: answer)
     client.record("startup_ms", 7)
@@ -406,7 +406,7 @@ def test_a_start_on_a_full_disk_asks_for_the_same_whatever_was_recorded(
         world.time.go_to(START + 3 * DAY)
         world.transport.requests.clear()
         with monkeypatch.context() as now:
-            now.setattr("hubbub_client._state.clock_confirmation.write", full)
+            now.setattr("hubbub_client._state.confirm_elapsed.write", full)
             with world.client() as client:
                 client.flush(0, now=True)
                 assert ("error:NoDurableState" in client.stats()) is recorded

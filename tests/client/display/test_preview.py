@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from hubbub.codebook import Metric
+from hubbub.errors import CodebookError
 from hubbub.mechanisms import registered
-from hubbub.problems import CodebookError
 from hubbub_client import Outcome
 from hubbub_client.__main__ import main
 from hubbub_client._display.preview import PendingValue

@@ -17,7 +17,7 @@ from hubbub.refusals import PROBLEM_TYPE, REFUSALS
 from hubbub.wire import decode_upload
 from hubbub_client import Client
 from hubbub_client._http.transport import Answer, CannotReach, HttpTransport
-from hubbub_client._sending import dispatch
+from hubbub_client._sending import seal_and_send
 from hubbub_client.testing import Request
 from tests.client.servers import (
     Mood,
@@ -230,7 +230,7 @@ def test_with_its_own_thread_a_client_neither_waits_longer_nor_loses_anything(
 def test_a_full_outbox_at_a_slow_server_is_cut_short_in_time_and_continued(
     world: World, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatch, "MOST_REPORTS", 1)
+    monkeypatch.setattr(seal_and_send, "MOST_REPORTS", 1)
     flags = "".join(f'[metrics.flag_{n}]\ntype = "boolean"\nepsilon = 0.2\nmin_batch = 100\n' for n in range(20))
     world.transport.bundle = signed(TOML[: TOML.index("[metrics")] + flags)
     client = device(world, server.address)

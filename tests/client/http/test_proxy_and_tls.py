@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub_client import Client
 from hubbub_client._http.dns import Address
 from hubbub_client._http.proxy import proxy_from, proxy_of

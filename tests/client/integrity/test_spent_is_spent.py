@@ -14,7 +14,7 @@ import pytest
 
 from hubbub_client import Client, Outcome
 from hubbub_client._codebooks.in_force import CodebooksInForce
-from hubbub_client._integrity import integrity_check
+from hubbub_client._integrity import forgotten_spends
 from hubbub_client._integrity.quarantine import last_seen
 from hubbub_client._integrity.witness import Counted, Witness, read_witness, write_witness
 from hubbub_client._randomizing.randomize import Randomizer, Settled
@@ -595,7 +595,7 @@ def test_nothing_leaves_before_the_witness_knows_and_then_it_does(
     with world.ready() as client:
         client.record("theme", "dark")
         with monkeypatch.context() as now:
-            now.setattr(integrity_check, "write_witness", full_disk)
+            now.setattr(forgotten_spends, "write_witness", full_disk)
             assert client.flush(0, now=True) is False
         assert client.stats()["error:NoDurableState"] > 0
     assert world.transport.reports == []
@@ -612,7 +612,7 @@ def test_a_crash_before_the_first_witness_of_a_successor_closes_no_more_than_it_
     draw_today(world)
     file(world).write_bytes(b"damaged" * 1_000)
     with monkeypatch.context() as now:
-        now.setattr(integrity_check, "write_witness", full_disk)
+        now.setattr(forgotten_spends, "write_witness", full_disk)
         world.client().close()
     with world.client() as client:
         assert "state:quarantined" not in client.stats()
@@ -632,7 +632,7 @@ def test_a_first_witness_that_cannot_be_written_closes_nothing_later(
 ) -> None:
     """Nothing is charged without one."""
     with monkeypatch.context() as now:
-        now.setattr(integrity_check, "write_witness", full_disk)
+        now.setattr(forgotten_spends, "write_witness", full_disk)
         with world.client() as client:
             client.flush(0)
             client.record("theme", "dark")
@@ -653,7 +653,7 @@ def test_the_witness_of_one_lane_does_not_wait_for_the_other(world: World, monke
         return write_witness(path, counted, at)
 
     client = world.ready()
-    monkeypatch.setattr(integrity_check, "write_witness", noted)
+    monkeypatch.setattr(forgotten_spends, "write_witness", noted)
     client.record("theme", "dark")
     world.settle(client)
     client._state.witness_draws("steady", client._state.generation)
@@ -673,7 +673,7 @@ def test_the_witness_of_one_lane_spares_the_other_no_write(world: World, monkeyp
         said = read_witness(file(world))
         assert said is not None
         assert (said.counted.steady, said.counted.occasional) == (0, 1)
-        monkeypatch.setattr(integrity_check, "write_witness", full_disk)
+        monkeypatch.setattr(forgotten_spends, "write_witness", full_disk)
         with pytest.raises(NoDurableState):
             client._state.witness_draws("steady", client._state.generation)
 

@@ -136,7 +136,7 @@ PASSES = """
 import sys, time
 from pathlib import Path
 from hubbub_client import Client
-from hubbub_client._process.lazy_imports import load
+from hubbub_client._process.preload_modules import load
 
 address, trust, pem, directory, names = sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]), sys.argv[5].split()
 now = 20_800 * 86_400 + 1_000

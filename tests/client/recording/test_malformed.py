@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hubbub.codebook import Codebook
-from hubbub.problems import CodebookError, HubbubError, MalformedTally
+from hubbub.errors import CodebookError, HubbubError, MalformedTally
 from hubbub_client import Outcome
 from hubbub_client._http.transport import Answer
 from hubbub_client.testing import MemoryTransport, Request

@@ -14,7 +14,7 @@ from hubbub.refusals import REFUSALS, Action
 from hubbub.wire import decode_report, decode_upload
 from hubbub_client import Client
 from hubbub_client._http.transport import Answer, CannotReach
-from hubbub_client._sending import dispatch
+from hubbub_client._sending import seal_and_send
 from hubbub_client._sending.outbox import Lane
 from hubbub_client._sending.upload import upload
 from hubbub_client.testing import MemoryTransport, Pace, Request
@@ -155,7 +155,7 @@ def test_an_outbox_too_large_for_one_request_goes_in_parts_and_what_arrived_is_g
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sealed part by part, too: when the network breaks, the parts that were never tried have cost nothing."""
-    monkeypatch.setattr(dispatch, "MOST_REPORTS", 5)
+    monkeypatch.setattr(seal_and_send, "MOST_REPORTS", 5)
     flags = "".join(f'[metrics.flag_{n}]\ntype = "boolean"\nepsilon = 0.3\nmin_batch = 100\n' for n in range(12))
     world.transport.bundle = signed(TOML[: TOML.index("[metrics")] + flags)
     client = world.ready()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hubbub_client import Client
-from hubbub_client._state import clock_confirmation
-from hubbub_client._state.clock_confirmation import Look, Moment
+from hubbub_client._state import confirm_elapsed
+from hubbub_client._state.confirm_elapsed import Look, Moment
 from tests.client.world import DAY, START, World, no_network, rows, signed
 
 HOUR = 3_600.0
@@ -61,11 +61,11 @@ def test_a_boot_has_one_name_and_a_process_has_one_where_boots_have_none(
     boot.write_text("9e2c8d2e-0000-4000-8000-000000000000\n")
     named = []
     for there in (True, True, False, False):
-        monkeypatch.setattr(clock_confirmation, "_BOOT", boot if there else tmp_path / "none")
-        clock_confirmation.this_run.cache_clear()
-        named.append(clock_confirmation.this_run())
-        assert clock_confirmation.this_run() == named[-1]
-    clock_confirmation.this_run.cache_clear()
+        monkeypatch.setattr(confirm_elapsed, "_BOOT", boot if there else tmp_path / "none")
+        confirm_elapsed.this_run.cache_clear()
+        named.append(confirm_elapsed.this_run())
+        assert confirm_elapsed.this_run() == named[-1]
+    confirm_elapsed.this_run.cache_clear()
     assert named[0] == named[1] != named[2] != named[3]
     assert "9e2c8d2e" not in named[0]
 

@@ -14,8 +14,8 @@ import pytest
 from hubbub.wire import decode_upload
 from hubbub_client import Outcome
 from hubbub_client._http.transport import Answer
-from hubbub_client._sending.dispatch import Dispatch
 from hubbub_client._sending.outbox import Lane, Outbox
+from hubbub_client._sending.seal_and_send import Dispatch
 from hubbub_client.testing import Request
 from tests.client.world import DAY, START, World, problem, rows
 from tests.repository.test_imports import HEAVY

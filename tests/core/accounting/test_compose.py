@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from hubbub.accounting import AnyRandomizer, Ledger, compose, composed_delta, guarantee
 from hubbub.accounting.compose import losses
 from hubbub.accounting.guarantee import Randomizer, profile
-from hubbub.accounting.inversion import Law
+from hubbub.accounting.laplace_inversion import Law
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import (
     BinaryRandomizedResponse,
     Bounds,
@@ -22,7 +23,6 @@ from hubbub.mechanisms import (
     KaryRandomizedResponse,
     MatrixResponse,
 )
-from hubbub.problems import InvalidParameter
 from tests.core.accounting.oracles import BlanketOnly, Channel
 
 RR = BinaryRandomizedResponse.calibrate(1, Categories(2))

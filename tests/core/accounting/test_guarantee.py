@@ -24,6 +24,7 @@ from hubbub.accounting import (
 )
 from hubbub.accounting.blanket import Blankets
 from hubbub.accounting.guarantee import Randomizer
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import (
     Amplification,
     Atom,
@@ -36,7 +37,6 @@ from hubbub.mechanisms import (
     Pair,
     Table,
 )
-from hubbub.problems import InvalidParameter
 
 RR = BinaryRandomizedResponse.calibrate(1, Categories(2))
 KRR = KaryRandomizedResponse.calibrate(2, Categories(10))

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.accounting import honest_reports, honest_reports_in_part, min_reports, pessimistic_honest_reports
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import Categories, choose
-from hubbub.problems import InvalidParameter
 
 fractions = st.fractions(0, 1, max_denominator=1000).filter(bool)
 counts = st.integers(0, 10**7)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hubbub.accounting.blanket import Blankets
 from hubbub.accounting.epsilon_search import TOLERANCE, smallest_epsilon
-from hubbub.accounting.inversion import LOSS, RAMP, Law, upper_expectation
+from hubbub.accounting.laplace_inversion import LOSS, RAMP, Law, upper_expectation
 from tests.core.accounting.oracles import Channel
 from tests.full import examples
 

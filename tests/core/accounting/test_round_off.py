@@ -13,15 +13,15 @@ import mpmath  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
-from hubbub.accounting import inversion
+from hubbub.accounting import laplace_inversion
 from hubbub.accounting.guarantee import guarantee, profile
-from hubbub.accounting.inversion import LOSS, RAMP, Kernel, Law, upper_expectation
+from hubbub.accounting.laplace_inversion import LOSS, RAMP, Kernel, Law, upper_expectation
 from hubbub.mechanisms import Categories, KaryRandomizedResponse
 
 
 def in_forty_digits(law: Law, kernel: Kernel, at: float, fineness: float) -> Any:
     """The trapezoid sum on the contour that the doubles take, without any rounding that matters."""
-    where = inversion._contour([law], kernel, at, fineness)
+    where = laplace_inversion._contour([law], kernel, at, fineness)
     with mpmath.workdps(40):
         step = mpmath.mpf(2 * math.pi / where.period)
         tilt, tau, drift = (mpmath.mpf(x) for x in (where.tilt, where.tau, kernel.drift))

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.special import gammaincc
 from scipy.stats import binom
 
+from hubbub.errors import MalformedReport
 from hubbub.mechanisms import Bounds, Categories, Mechanism, Tally
-from hubbub.mechanisms._exact import exp_below, log_above
-from hubbub.problems import MalformedReport
+from hubbub.mechanisms._exact_arithmetic import exp_below, log_above
 from hubbub.randomness import BulkRandomness, Randomness
 from hubbub_audit.output_law import Law, law_of
 

@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from hubbub.simulation import InsecureRandomness
 from hubbub_aggregator.app import create_app
 from hubbub_aggregator.dashboard.routes import Dashboard
-from hubbub_cli.simulator.pipeline import Pipeline
+from hubbub_cli.simulator.in_process_services import Pipeline
 from tests.aggregator.dashboard.conftest import Visited
 from tests.core.metric_types.toys import CODEBOOK, registered_toys
 from tests.support.patience import wait_for

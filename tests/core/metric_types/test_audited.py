@@ -11,7 +11,7 @@ import pytest
 
 from hubbub.codebook import Codebook
 from hubbub_audit.bounds import mcdiarmid
-from hubbub_audit.local import law
+from hubbub_audit.local_epsilon import law
 from hubbub_audit.poisoning import poisoning
 from hubbub_audit.targets import Subject
 from tests.core.metric_types.toy_curve import Ladder

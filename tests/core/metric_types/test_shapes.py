@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.shapes import Axis, Grid
+from hubbub.result_shapes import Axis, Grid
 
 NAMES = st.lists(st.text('a×" \\', min_size=1, max_size=5), min_size=2, max_size=5, unique=True)
 

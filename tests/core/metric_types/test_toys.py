@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from hubbub.codebook import Codebook, lint
-from hubbub.problems import HubbubError
+from hubbub.errors import HubbubError
 from hubbub_client import Outcome
 from hubbub_client.testing import Device
 from tests.core.metric_types.conftest import DEVICES, Ran

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from hubbub.errors import InvalidParameter, InvalidValue
 from hubbub.mechanisms import Categories
 from hubbub.metric_types import Key, MetricType
-from hubbub.problems import InvalidParameter, InvalidValue
-from hubbub.shapes import Axis, Grid
+from hubbub.result_shapes import Axis, Grid
 
 if TYPE_CHECKING:
     from hubbub.canonical import Json

@@ -9,11 +9,11 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from hubbub.errors import InvalidParameter, InvalidValue
 from hubbub.mechanisms import Categories
 from hubbub.metric_types import Key
-from hubbub.metric_types._numbers import UNIT, a_unit, decimal_text, exact
-from hubbub.problems import InvalidParameter, InvalidValue
-from hubbub.shapes import Axis, NumbersByGroup
+from hubbub.metric_types._exact_numbers import UNIT, a_unit, decimal_text, exact
+from hubbub.result_shapes import Axis, NumbersByGroup
 from tests.core.metric_types.toy_sums import SumsOfShares
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import Amplification, Atom, Categories, Domain, Pair
-from hubbub.mechanisms._exact import exact_epsilon, exp_below, log_above, threshold
+from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below, log_above, threshold
 from hubbub.mechanisms._frequency_oracle import NamesOneItem
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
 from hubbub.mechanisms._symbols import SymbolMechanism, index, whole_numbers
-from hubbub.problems import InvalidParameter
 from hubbub.randomness import WORD
 
 if TYPE_CHECKING:

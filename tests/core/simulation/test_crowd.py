@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from hubbub.codebook import Codebook, Metric
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub.simulation import Column, Crowd, InsecureBulkRandomness, Scores, Trial, run
 from hubbub_cli.simulator.csv_data import Data
-from hubbub_cli.simulator.full_path import everyone
+from hubbub_cli.simulator.full_path_trials import everyone
 from hubbub_client.testing import Device
 
 TEXT = """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.codebook import Codebook
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub_cli.simulator.csv_data import Data, read
 
 METRICS = Codebook.from_toml("""

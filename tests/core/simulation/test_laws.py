@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hubbub.errors import HubbubError
 from hubbub.mechanisms import Bounds, Categories, Mechanism, registered
-from hubbub.problems import HubbubError
 from hubbub.simulation import InsecureBulkRandomness
 from tests.core.simulation.laws import at_once, check_covariances, check_means, check_whole_law, one_by_one
 

@@ -14,8 +14,8 @@ from scipy.stats import binom
 from hubbub.codebook import Codebook
 from hubbub.mechanisms import KaryRandomizedResponse
 from hubbub.simulation import Column, InsecureBulkRandomness, InsecureRandomness, run
-from hubbub_cli.simulator.full_path import trial
-from hubbub_cli.simulator.pipeline import Pipeline
+from hubbub_cli.simulator.full_path_trials import trial
+from hubbub_cli.simulator.in_process_services import Pipeline
 from hubbub_client._randomizing.draw import draw
 from hubbub_client._testing import fleet
 

@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 
 from hubbub.accounting import guarantee, honest_reports_in_part
 from hubbub.codebook import Codebook
-from hubbub.problems import HubbubError
+from hubbub.errors import HubbubError
 from hubbub_cli.all_commands import hubbub
-from hubbub_cli.simulator.release import verdict
+from hubbub_cli.simulator.release_verdict import verdict
 
 TEXT = """
 [collection]

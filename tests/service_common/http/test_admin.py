@@ -10,10 +10,10 @@ from typing import Any, cast
 import httpx2
 import pytest
 
-from hubbub_aggregator.operations.admin import create_admin as of_the_aggregator
+from hubbub_aggregator.operations.admin_listener import create_admin as of_the_aggregator
 from hubbub_aggregator.settings import Settings as Aggregator
 from hubbub_service_common.http.tokens import Tokens
-from hubbub_shuffler.operations.admin import create_admin as of_the_shuffler
+from hubbub_shuffler.operations.admin_listener import create_admin as of_the_shuffler
 from hubbub_shuffler.operations.metrics import Sources
 from hubbub_shuffler.settings import Settings as Shuffler
 

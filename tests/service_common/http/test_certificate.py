@@ -18,7 +18,7 @@ import pytest
 import uvloop
 from cryptography import x509
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub_service_common.http.certificate import Certificate
 from hubbub_service_common.http.certificate_authorities import Authorities
 from hubbub_service_common.http.server import Server, listen, server_config

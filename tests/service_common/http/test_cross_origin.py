@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from pydantic_settings import SettingsConfigDict
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub_service_common.http.cross_origin import ANY, CrossOrigin, check_origins
 from hubbub_service_common.http.listeners import listening
 from hubbub_service_common.settings import ServiceSettings

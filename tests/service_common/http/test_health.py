@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from hubbub_service_common.http.health import Health, Reason, add_health
 from hubbub_service_common.http.problem_documents import ProblemHandlers
-from hubbub_service_common.storage.kinds import StorageError
+from hubbub_service_common.storage.kinds_and_errors import StorageError
 from tests.service_common.http.test_problem_documents import LOG
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub_service_common.http.server import Server, listen, serve_together, server_config
 from tests.support.patience import PATIENCE
 

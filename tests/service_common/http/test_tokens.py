@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import pytest
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub.refusals import Refused
 from hubbub_service_common.http.tokens import Tokens
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub_service_common.process import atomic_files
 
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from hubbub_service_common.redis.durability import SETTINGS, Durability, Stakes, faults
-from hubbub_service_common.storage.kinds import StorageError
+from hubbub_service_common.storage.kinds_and_errors import StorageError
 
 SOUND = dict(zip(SETTINGS, ("yes", "always", "no", "noeviction", "2"), strict=True))
 STAKES = Stakes("PARCELS", "PARCELS MAY GO")

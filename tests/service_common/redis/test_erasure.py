@@ -15,7 +15,7 @@ import pytest
 from hubbub.wire import BatchHeader
 from hubbub_aggregator.storage import Accepted, Batch, StoredKey
 from hubbub_aggregator.storage.redis.backend import RedisStorage as AggregatorStorage
-from hubbub_service_common.redis.calls import Call, command
+from hubbub_service_common.redis.commands import Call, command
 from hubbub_service_common.redis.file_rewrite import FileRewrites
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, Plan
 from hubbub_shuffler.storage.redis.backend import RedisStorage as ShufflerStorage

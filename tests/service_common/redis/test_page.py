@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hubbub_service_common.redis.refusals import RULES, Rule
+from hubbub_service_common.redis.error_codes import RULES, Rule
 from tests.support.paths import ROOT
 
 PAGE = ROOT / "docs/design/redis-client.md"

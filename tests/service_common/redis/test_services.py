@@ -18,7 +18,7 @@ import pytest
 from hubbub.wire import BatchHeader
 from hubbub_aggregator.storage import Accepted, Batch
 from hubbub_aggregator.storage.redis.backend import RedisStorage as AggregatorStorage
-from hubbub_service_common.storage.kinds import StorageError
+from hubbub_service_common.storage.kinds_and_errors import StorageError
 from hubbub_shuffler.storage import Arrivals, AsyncStorage
 from hubbub_shuffler.storage.redis.backend import RedisStorage as ShufflerStorage
 from tests.aggregator.backends import ANCHOR, SECRET

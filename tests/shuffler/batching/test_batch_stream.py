@@ -26,7 +26,7 @@ from hubbub_shuffler.batching.batch_stream import WINDOW_BYTES, in_order, primed
 from hubbub_shuffler.batching.permute import stretch
 from hubbub_shuffler.batching.ranking import rank
 from hubbub_shuffler.forwarding.aggregator_client import Upstream
-from hubbub_shuffler.forwarding.forward import Again, Answer, Final, Forwarder
+from hubbub_shuffler.forwarding.forward_attempt import Again, Answer, Final, Forwarder
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, StorageError, Terms
 from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
 from tests.shuffler.one_batcher import settle_all, upstream, worker

@@ -17,11 +17,11 @@ import pytest
 
 from hubbub.wire import BATCH_HEADER_BYTES, BATCH_TYPE, BatchHeader
 from hubbub_service_common.clock.trusted_clock import TrustedClock
-from hubbub_shuffler.batching.batcher import Batcher
+from hubbub_shuffler.batching.batch_worker import Batcher
 from hubbub_shuffler.batching.lease_length import Lease
 from hubbub_shuffler.batching.permute import places
 from hubbub_shuffler.forwarding.aggregator_client import Upstream
-from hubbub_shuffler.forwarding.forward import LARGEST_ANSWER, Again, Answer, Final, Forwarder
+from hubbub_shuffler.forwarding.forward_attempt import LARGEST_ANSWER, Again, Answer, Final, Forwarder
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, Batch, Bucket, Count, StorageError, Terms
 from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
 from tests.shuffler.world import (

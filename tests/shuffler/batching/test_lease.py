@@ -12,7 +12,7 @@ import pytest
 from hubbub.bundle import verify
 from hubbub.bundle_body import Body
 from hubbub.codebook import Codebook
-from hubbub.trust import anchor_of
+from hubbub.trust_anchor import anchor_of
 from hubbub_shuffler.batching.lease_length import SHORTEST, Lease
 from tests.shuffler.world import IDENTITY, NOW, TOML, StubAggregator, World, signed
 

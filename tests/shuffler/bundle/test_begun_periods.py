@@ -17,8 +17,8 @@ from hubbub.bundle import BundledCodebook, SealingKey
 from hubbub.bundle_body import Body
 from hubbub.canonical import canonical_bytes
 from hubbub.codebook import Codebook
-from hubbub.problems import ChangedPeriod
-from hubbub.trust import base64_text
+from hubbub.errors import ChangedPeriod
+from hubbub.trust_anchor import base64_text
 from hubbub.wire import REPORTS_TYPE
 from hubbub_shuffler.bundle.begun_periods import NOTHING_HELD, Held, HeldKey, Said, Stretch
 from hubbub_shuffler.storage import StorageError

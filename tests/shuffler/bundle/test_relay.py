@@ -12,9 +12,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hubbub.bundle import BundledCodebook, sign
-from hubbub.problems import InvalidParameter
+from hubbub.errors import InvalidParameter
 from hubbub.refusals import PROBLEM_TYPE
-from hubbub.trust import anchor_of
+from hubbub.trust_anchor import anchor_of
 from hubbub_shuffler.storage import StorageError
 from tests.shuffler.world import (
     CLOSES,

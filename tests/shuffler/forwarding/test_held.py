@@ -20,8 +20,8 @@ from hubbub_cli.all_commands import hubbub
 from hubbub_service_common.clock.trusted_clock import LONGEST_WAIT
 from hubbub_service_common.http.tokens import Tokens
 from hubbub_shuffler.forwarding.lag import Lag
-from hubbub_shuffler.forwarding.verdicts import REFUSED_FOR_GOOD, VERDICTS, confirmed, horizon
-from hubbub_shuffler.operations.admin import create_admin
+from hubbub_shuffler.forwarding.refusal_confirmation import REFUSED_FOR_GOOD, VERDICTS, confirmed, horizon
+from hubbub_shuffler.operations.admin_listener import create_admin
 from hubbub_shuffler.operations.metrics import Sources
 from hubbub_shuffler.storage import Batch, Bucket, Plan, Terms
 from tests.shuffler.world import (

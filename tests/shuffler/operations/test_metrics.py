@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hubbub_service_common.http.tokens import Tokens
 from hubbub_shuffler.forwarding.lag import Lag
-from hubbub_shuffler.operations.admin import create_admin
+from hubbub_shuffler.operations.admin_listener import create_admin
 from hubbub_shuffler.operations.metrics import Sources
 from hubbub_shuffler.storage import StorageError
 from tests.shuffler.world import CLOSES, NOW, PERIOD, TOKEN, World, codebook, signed, unique, upload

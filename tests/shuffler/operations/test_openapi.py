@@ -21,7 +21,7 @@ from hubbub.wire import REPORTS_TYPE, encode_upload
 from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_service_common.http.tokens import Tokens
 from hubbub_shuffler.forwarding.lag import Lag
-from hubbub_shuffler.operations.admin import create_admin
+from hubbub_shuffler.operations.admin_listener import create_admin
 from hubbub_shuffler.operations.metrics import Sources
 from tests.shuffler.edge import METRIC, SIZE, body, daily_aggregator
 from tests.shuffler.process import AppServer

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hubbub_service_common.redis.client import Node, RedisClient
-from hubbub_shuffler.operations.periodic_checks import watch
+from hubbub_shuffler.operations.durability_check import watch
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, Plan, StorageError, open_storage
 from hubbub_shuffler.storage.redis.backend import RedisStorage
 from hubbub_shuffler.storage.redis.key_names import SHARDS, Keys, member_of

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from hubbub_cli.commands.shuffler import shuffler
 from hubbub_shuffler.ingest.high_water_mark import HighWater
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, Overview, Plan, StorageError
-from hubbub_shuffler.storage.sqlite import damage
+from hubbub_shuffler.storage.sqlite import salvage
 from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
 from tests.shuffler.backends import BUCKET, TERMS
 from tests.shuffler.operations.test_metrics import Operated
@@ -264,8 +264,8 @@ def test_a_bucket_on_its_way_is_read_once_and_under_nobodys_lock(
                 other.execute("ROLLBACK")
             return readable(*given)
 
-        readable = damage._readable
-        monkeypatch.setattr(damage, "_readable", scan)
+        readable = salvage._readable
+        monkeypatch.setattr(salvage, "_readable", scan)
         storage = opened(damaged.path, damaged.clock)
         for _ in range(4):
             with pytest.raises(StorageError):
@@ -470,8 +470,8 @@ def test_a_bucket_that_goes_or_is_mended_during_a_look_is_not_taken_for_damaged(
                     assert other.blocking.forget()
             return readable(db, row)
 
-        readable = damage._readable
-        monkeypatch.setattr(damage, "_readable", scan)
+        readable = salvage._readable
+        monkeypatch.setattr(salvage, "_readable", scan)
         assert storage.blocking.repair.find() == []
         assert done
         await storage.aclose()

@@ -135,7 +135,7 @@ def test_a_first_commit_while_another_one_opens_is_no_loss(
 def test_one_that_is_stopped_while_it_opens_does_not_stop_the_others(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hubbub_shuffler.storage.sqlite.file_lock._PATIENCE", 0.05)
+    monkeypatch.setattr("hubbub_shuffler.storage.sqlite.open_close_lock._PATIENCE", 0.05)
     storage = in_use(path)
     with storage._users.one_at_a_time():
         other = in_use(path)

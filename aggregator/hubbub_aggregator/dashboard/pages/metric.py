@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hubbub.errors import InvalidParameter
 from hubbub.period import DAY, Calendar
-from hubbub.problems import InvalidParameter
 from hubbub.shortening import shortened
 from hubbub_aggregator.dashboard import wording
 from hubbub_aggregator.dashboard.api_client import Problem, metric_path
 from hubbub_aggregator.dashboard.mechanism_wording import of_version, paragraph
 from hubbub_aggregator.dashboard.pages.metric_charts import course, differences, picture
-from hubbub_aggregator.dashboard.pages.metric_tables import Gap, Trend, gaps, trend
 from hubbub_aggregator.dashboard.pages.page_context import Site, called, followed, is_share, leading, named, together
+from hubbub_aggregator.dashboard.pages.period_tables import Gap, Trend, gaps, trend
 from hubbub_aggregator.dashboard.pages.url_parameters import STEPS, Asked, Choice, Span, comparisons, ranges, span_of
 from hubbub_aggregator.models.comparison import Comparison, DifferenceModel
 from hubbub_aggregator.models.estimate import Estimate
@@ -21,7 +21,7 @@ from hubbub_aggregator.models.metrics import MetricVersion
 from hubbub_aggregator.models.series import Series
 
 if TYPE_CHECKING:
-    from hubbub_aggregator.dashboard.chart_style import Spec
+    from hubbub_aggregator.dashboard.chart_axes import Spec
     from hubbub_aggregator.dashboard.pages.page_context import Figure
     from hubbub_aggregator.models.estimate import Segment
     from hubbub_aggregator.models.metrics import MetricList, NamedMetric

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from hubbub.shapes import cell_label
+from hubbub.result_shapes import cell_label
 from hubbub.shortening import shortened_all
-from hubbub_aggregator.dashboard import axis_charts, charts, wording
+from hubbub_aggregator.dashboard import curve_and_grid_charts, vega_specs, wording
 from hubbub_aggregator.dashboard.pages.page_context import called, has_one_line, is_share
 from hubbub_aggregator.dashboard.palette import LINES
 
 if TYPE_CHECKING:
-    from hubbub_aggregator.dashboard.chart_style import Spec
+    from hubbub_aggregator.dashboard.chart_axes import Spec
     from hubbub_aggregator.models.comparison import Comparison
     from hubbub_aggregator.models.estimate import Segment
     from hubbub_aggregator.models.metrics import MetricVersion
@@ -53,10 +53,10 @@ def picture(segment: Segment, version: MetricVersion) -> tuple[Spec, str]:
             low, high = (wording.amount(end) for end in version.bounds or (0.0, 0.0))
             possible = f"; values lie from {low} to {high}{unit}" if version.bounds else ""
             name = wording.sentence(rows[0].label)
-            return charts.number_line(rows[0], version.bounds), f"{name} with its {sure} interval, {when}{possible}"
+            return vega_specs.number_line(rows[0], version.bounds), f"{name} with its {sure} interval, {when}{possible}"
         case "curve":
             axis = segment.axes[0]
-            drawn = axis_charts.curve(rows, axis.labels, axis.places, _along(axis), share=is_share(segment))
+            drawn = curve_and_grid_charts.curve(rows, axis.labels, axis.places, _along(axis), share=is_share(segment))
             alone = (
                 "" if joint else "; each interval is for one place alone: the whole curve leaves the band more often"
             )
@@ -67,21 +67,25 @@ def picture(segment: Segment, version: MetricVersion) -> tuple[Spec, str]:
             return _grid(rows, down, across), f"{said}, {when}{joint}{_left_out(down, across)}"
         case "numbers":
             groups = segment.axes[0].name
-            drawn = axis_charts.dots(rows[:_DRAWN])
+            drawn = curve_and_grid_charts.dots(rows[:_DRAWN])
             first = f"; the first {_DRAWN} of {len(rows)}" if len(rows) > _DRAWN else ""
             return drawn, f"By {groups}{unit}: {how} {sure} intervals, {when}{joint}{first}"
     rows = rows[:_DRAWN]
     largest = f"the {len(rows)} largest shares" if len(rows) < segment.value_count else "shares"
     how = "post-processed bars, raw diamonds with" if processed else "raw estimates with"
-    return charts.bars(rows, processed=processed), f"{wording.sentence(largest)}: {how} {sure} intervals, {when}{joint}"
+    return vega_specs.bars(
+        rows, processed=processed
+    ), f"{wording.sentence(largest)}: {how} {sure} intervals, {when}{joint}"
 
 
 def _along(axis: AxisModel) -> str:
     return f"{axis.name}, {axis.unit}" if axis.unit else axis.name
 
 
-def _grid(rows: list[charts.Bar], down: AxisModel, across: AxisModel) -> Spec:
-    return axis_charts.grid(rows, down.labels[:_ROWS], across.labels[:_COLUMNS], (_along(down), _along(across)))
+def _grid(rows: list[vega_specs.Bar], down: AxisModel, across: AxisModel) -> Spec:
+    return curve_and_grid_charts.grid(
+        rows, down.labels[:_ROWS], across.labels[:_COLUMNS], (_along(down), _along(across))
+    )
 
 
 def _left_out(down: AxisModel, across: AxisModel) -> str:
@@ -90,17 +94,17 @@ def _left_out(down: AxisModel, across: AxisModel) -> str:
     for axis, most, what in ((down, _ROWS, "rows"), (across, _COLUMNS, "columns")):
         if len(axis.labels) > most:
             said += f"; the first {most} of {wording.count(len(axis.labels))} {what} are drawn"
-    each = axis_charts.every_named(down.labels[:_ROWS], across.labels[:_COLUMNS], _along(down))
+    each = curve_and_grid_charts.every_named(down.labels[:_ROWS], across.labels[:_COLUMNS], _along(down))
     return said + (f"; one in {each} columns has its name above it, every cell says its own" if each > 1 else "")
 
 
-def _bar(value: ValueModel, segment: Segment, sure: str) -> charts.Bar:
+def _bar(value: ValueModel, segment: Segment, sure: str) -> vega_specs.Bar:
     share, unit = is_share(segment), segment.unit
     limits = wording.interval(value["low"], value["high"], is_share=share, unit=unit)
     text = f"{value['label']}: {wording.value(value['estimate'], is_share=share, unit=unit)}"
     if segment.postprocess != "none":
         text += f" after {segment.postprocess}; raw {wording.value(value['raw_estimate'], is_share=share)}"
-    return charts.Bar(
+    return vega_specs.Bar(
         value["label"],
         value["estimate"],
         value["low"],
@@ -118,7 +122,7 @@ def course(series: Series, confidence: float) -> Course:
     share = is_share(newest)
     one_line = all(has_one_line(segment) for segment in series.segments)
     labels: list[str] = []
-    rows: list[charts.Moment] = []
+    rows: list[vega_specs.Moment] = []
     run, before = 0, None
     released = sum(point.state == "released" for point in series.points)
     step = next(step for step in _STEPS if len(series.points) <= step * _POINTS or step == _STEPS[-1])
@@ -139,7 +143,7 @@ def course(series: Series, confidence: float) -> Course:
             limits = wording.interval(value["low"], value["high"], is_share=share)
             text = f"{point.period}, {label}: {estimate}, {limits}"
             rows.append(
-                charts.Moment(
+                vega_specs.Moment(
                     point.period, label, value["estimate"], value["low"], value["high"], text, f"{label}#{run}"
                 )
             )
@@ -154,7 +158,7 @@ def course(series: Series, confidence: float) -> Course:
     every = f"; every {step}th period is drawn" if step > 1 else ""
     caption = f"Raw estimates over {released} {noun} with {sure} intervals{largest}{joint}{every}"
     edits = [one for one in firsts if one]
-    return Course(charts.course(rows, labels, share=share, edits=edits), caption, labels)
+    return Course(vega_specs.course(rows, labels, share=share, edits=edits), caption, labels)
 
 
 def _first(series: Series, metric_id: str) -> str | None:
@@ -174,7 +178,7 @@ def differences(answer: Comparison) -> tuple[Spec, str]:
         change, low, high = (wording.change(number, is_share=share, unit=answer.unit) for number in numbers)
         text = f"{value.label}: {change}, {low} to {high}"
         name = names.get(value.label, "")
-        rows.append(charts.Bar(value.label, value.difference, value.low, value.high, text, name=name))
+        rows.append(vega_specs.Bar(value.label, value.difference, value.low, value.high, text, name=name))
     sure = wording.share(answer.interval.confidence, 0)
     a, b = (_when(side.periods.start, side.periods.end, side.periods.released) for side in (answer.a, answer.b))
     unit = f" in {answer.unit}" if answer.unit else ""
@@ -183,8 +187,10 @@ def differences(answer: Comparison) -> tuple[Spec, str]:
     said += largest if len(rows) < answer.value_count else ""
     if answer.shape == "curve":
         axis = answer.axes[0]
-        return axis_charts.curve(rows, axis.labels, axis.places, _along(axis), share=share, changes=True), said
-    return charts.differences(rows, share=share), said
+        return curve_and_grid_charts.curve(
+            rows, axis.labels, axis.places, _along(axis), share=share, changes=True
+        ), said
+    return vega_specs.differences(rows, share=share), said
 
 
 def _cells(shown: Shaped) -> Mapping[str, str]:

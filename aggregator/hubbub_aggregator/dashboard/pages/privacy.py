@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from hubbub.mechanisms import Mechanism
-    from hubbub_aggregator.dashboard.chart_style import Spec
+    from hubbub_aggregator.dashboard.chart_axes import Spec
     from hubbub_aggregator.dashboard.pages.page_context import Figure, Site
     from hubbub_aggregator.models.ledger import LedgerEntry
     from hubbub_aggregator.models.metrics import MetricList, MetricVersion, NamedMetric

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hubbub.errors import InvalidParameter, did_you_mean
 from hubbub.period import Calendar
-from hubbub.problems import InvalidParameter, did_you_mean
 
 if TYPE_CHECKING:
     from hubbub_aggregator.dashboard.pages.page_context import Links

@@ -10,10 +10,10 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from hubbub_service_common.redis.calls import Call, Part, Script, command
 from hubbub_service_common.redis.client import RedisClient
+from hubbub_service_common.redis.commands import Call, Part, Script, command
 from hubbub_service_common.redis.durability import Durability, Stakes
-from hubbub_service_common.storage.kinds import StorageKind
+from hubbub_service_common.storage.kinds_and_errors import StorageKind
 from hubbub_service_common.storage.room import Room
 from hubbub_shuffler.batching.permute import Entropy
 from hubbub_shuffler.storage.protocol import (
@@ -29,14 +29,14 @@ from hubbub_shuffler.storage.protocol import (
     StorageError,
     Terms,
 )
-from hubbub_shuffler.storage.redis.damage import RedisMender
+from hubbub_shuffler.storage.redis.batches import Leases
 from hubbub_shuffler.storage.redis.erase import Eraser
 from hubbub_shuffler.storage.redis.key_names import SHARDS, Keys, bucket_of, member_of
 from hubbub_shuffler.storage.redis.layout_version import take_over
-from hubbub_shuffler.storage.redis.leases import Leases
 from hubbub_shuffler.storage.redis.loss_mark import Mark
 from hubbub_shuffler.storage.redis.overview import listed, overview
 from hubbub_shuffler.storage.redis.pack_blobs import blobs
+from hubbub_shuffler.storage.redis.repair import RedisMender
 from hubbub_shuffler.storage.redis.room import room_of
 from hubbub_shuffler.storage.redis.scripts import Scripts
 from hubbub_shuffler.storage.repair_schedule import Repair

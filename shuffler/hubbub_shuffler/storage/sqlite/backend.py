@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from hubbub_service_common.storage.kinds import StorageKind
+from hubbub_service_common.storage.kinds_and_errors import StorageKind
 from hubbub_service_common.storage.room import Room
 from hubbub_service_common.storage.sqlite import as_storage_error, connect, transaction
 from hubbub_service_common.storage.sqlite_room import Reserve, bound_log, free_of, room_of
@@ -33,12 +33,12 @@ from hubbub_shuffler.storage.protocol import (
     Waiting,
 )
 from hubbub_shuffler.storage.repair_schedule import Repair
-from hubbub_shuffler.storage.sqlite import leases, slots
+from hubbub_shuffler.storage.sqlite import batches, slots
 from hubbub_shuffler.storage.sqlite.connections import Connections
-from hubbub_shuffler.storage.sqlite.damage import is_damage
 from hubbub_shuffler.storage.sqlite.erase import erase
-from hubbub_shuffler.storage.sqlite.file_lock import Users
+from hubbub_shuffler.storage.sqlite.open_close_lock import Users
 from hubbub_shuffler.storage.sqlite.repair import SqliteMender, blaming, missing
+from hubbub_shuffler.storage.sqlite.salvage import is_damage
 from hubbub_shuffler.storage.sqlite.schema import THIS, count, create
 from hubbub_shuffler.storage.sqlite.witness import Witness
 
@@ -191,7 +191,7 @@ class SqliteStorage:
                 # In a table of this bucket, so that the seed is deleted with the bucket.
                 db.execute(f"CREATE TABLE {waiting}_seed (seed BLOB NOT NULL)")
                 db.execute(f"INSERT INTO {waiting}_seed VALUES (?)", (plan.seed,))  # noqa: S608  our own name
-            leases.insert(db, bucket, plan)
+            batches.insert(db, bucket, plan)
             count(db, name, "duplicate", reports=plan.duplicates)
             if plan.discard:
                 count(db, name, "discarded", reports=plan.distinct, batches=1)
@@ -219,36 +219,36 @@ class SqliteStorage:
     def claim(self, lease: float) -> Claim | None:
         token = self._entropy(16)
         with self._transaction() as db:
-            return leases.claim(db, token, self._clock(), lease)
+            return batches.claim(db, token, self._clock(), lease)
 
     def extend(self, claim: Claim, lease: float) -> bool:
         with self._transaction() as db:
-            return leases.extend(db, claim, self._clock() + lease)
+            return batches.extend(db, claim, self._clock() + lease)
 
     def postpone(self, claim: Claim, seconds: float, *, sent: bool) -> bool:
         with self._transaction() as db:
-            return leases.postpone(db, claim, self._clock() + seconds, sent=sent)
+            return batches.postpone(db, claim, self._clock() + seconds, sent=sent)
 
     def settle(self, claim: Claim, verdict: str) -> bool:
         with self._transaction() as db:
-            return leases.settle(db, claim, verdict)
+            return batches.settle(db, claim, verdict)
 
     def hold_back(self, claim: Claim, why: str, *, since: int, until: int, seconds: float) -> bool:
         with self._transaction() as db:
-            return leases.hold_back(db, claim, why, since, until, self._clock() + seconds)
+            return batches.hold_back(db, claim, why, since, until, self._clock() + seconds)
 
     def held_batches(self) -> list[HeldBatch]:
         with self._snapshot() as db:
-            return leases.held(db)
+            return batches.held(db)
 
     def offer(self, ids: Collection[bytes] | None = None) -> int:
         with self._transaction() as db:
-            return leases.offer(db, ids, self._clock())
+            return batches.offer(db, ids, self._clock())
 
     def claim_held(self, id: bytes, lease: float) -> Claim | None:  # noqa: A002  it is an id
         token = self._entropy(16)
         with self._transaction() as db:
-            return leases.claim_held(db, id, token, self._clock(), lease)
+            return batches.claim_held(db, id, token, self._clock(), lease)
 
     def overview(self) -> Overview:
         with self._snapshot() as db:

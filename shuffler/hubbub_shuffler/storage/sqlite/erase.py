@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hubbub_service_common.storage.sqlite import cut_log, transaction
-from hubbub_shuffler.storage.sqlite.damage import is_broken, set_aside
+from hubbub_shuffler.storage.sqlite.salvage import is_broken, set_aside
 from hubbub_shuffler.storage.sqlite.schema import THIS
 from hubbub_shuffler.storage.sqlite.slots import tables
 

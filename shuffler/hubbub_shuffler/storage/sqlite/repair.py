@@ -10,7 +10,7 @@ from pathlib import Path
 from hubbub_service_common.storage.sqlite import as_storage_error, connect, cut_log
 from hubbub_service_common.storage.sqlite_room import Reserve
 from hubbub_shuffler.storage.protocol import Bucket, BucketDamaged, Damage, NeedsRoom
-from hubbub_shuffler.storage.sqlite import damage
+from hubbub_shuffler.storage.sqlite import salvage
 from hubbub_shuffler.storage.sqlite.copy_room import lacking
 
 __all__ = ["SqliteMender", "blaming", "missing"]
@@ -26,7 +26,7 @@ def blaming(bucket: Bucket) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        if not damage.is_damage(error):
+        if not salvage.is_damage(error):
             raise
         raise BucketDamaged(f"{type(error).__name__}: {error}", bucket) from error
 
@@ -41,27 +41,27 @@ class SqliteMender:
 
     def find(self) -> list[Damage]:
         with self._opened() as db:
-            return [found for bucket in damage.buckets(db) if (found := damage.find(db, bucket, self._lacks(db)))]
+            return [found for bucket in salvage.buckets(db) if (found := salvage.find(db, bucket, self._lacks(db)))]
 
     def look_at(self, bucket: Bucket) -> Damage | None:
         with self._opened() as db:
-            return damage.find(db, bucket, self._lacks(db))
+            return salvage.find(db, bucket, self._lacks(db))
 
     def is_on_its_way(self, bucket: Bucket) -> bool:
         with self._opened() as db:
-            return damage.is_on_its_way(db, bucket)
+            return salvage.is_on_its_way(db, bucket)
 
     def remains(self) -> int:
         """Number of tables that can't be deleted, and stay in the file."""
         with self._opened() as db:
-            return damage.remains(db)
+            return salvage.remains(db)
 
     def mend(self, bucket: Bucket) -> Damage | None:
         self._reserve.give_up_if_needed()
         needed = self._needed.pop(bucket, 0)
         with self._opened() as writer, self._opened() as reader:
             try:
-                return damage.salvage(writer, reader, bucket, self._lacks(writer), needed)
+                return salvage.salvage(writer, reader, bucket, self._lacks(writer), needed)
             except NeedsRoom as error:
                 self._needed[bucket] = error.needed
                 raise
@@ -72,9 +72,9 @@ class SqliteMender:
     def discard(self, bucket: Bucket) -> int:
         self._reserve.give_up_if_needed()
         with self._opened() as db:
-            return damage.discard(db, bucket)
+            return salvage.discard(db, bucket)
 
-    def _lacks(self, db: sqlite3.Connection) -> damage.Lacks:
+    def _lacks(self, db: sqlite3.Connection) -> salvage.Lacks:
         return lambda copy: lacking(db, self._path, copy)
 
     @contextmanager

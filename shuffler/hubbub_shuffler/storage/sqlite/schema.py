@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from hubbub_service_common.storage.kinds import StorageError
+from hubbub_service_common.storage.kinds_and_errors import StorageError
 from hubbub_service_common.storage.sqlite import make_tables, transaction
 
 __all__ = ["OTHERWISE", "THIS", "UPGRADES", "VERSION", "count", "create"]

@@ -31,8 +31,8 @@ _MAGIC = b"hubbub-1"
 class Witness:
     """The file beside the database. Where several processes share the database, each writes what it saw last.
 
-    Construction, `begin`, `rest` and `end` run in one process at a time (`file_lock`): between looking at the log and
-    recording what was seen, no process may close the database, which deletes the log.
+    Construction, `begin`, `rest` and `end` run in one process at a time (`open_close_lock`): between looking at the log
+    and recording what was seen, no process may close the database, which deletes the log.
     """
 
     def __init__(self, database: Path) -> None:

@@ -1,0 +1,156 @@
+"""What a simulation found of one metric: as JSON, and as text for a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from hubbub_cli.terminal import bars
+from hubbub_cli.terminal.round_up import above
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hubbub.codebook import Metric
+    from hubbub.simulation import Scores, Trial
+    from hubbub_cli.simulator.release_verdict import Verdict
+
+__all__ = ["Outcome"]
+
+FEW = 20
+"""Up to so many values all are listed; of more, the largest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One metric over all repeats."""
+
+    metric: Metric
+    scores: Scores
+    verdict: Verdict
+    confidence: float
+    path: str
+
+    @property
+    def first(self) -> Trial:
+        assert self.scores.first is not None  # noqa: S101  there is no outcome without a trial
+        return self.scores.first
+
+    @property
+    def share(self) -> bool:
+        """Whether the values are shares, and not a number with a unit of its own."""
+        return self.metric.values.shape.measure == "share"
+
+    def document(self) -> dict[str, Any]:
+        """The metric in the JSON answer."""
+        return {
+            "type": self.metric.type,
+            "mechanism": self.metric.mechanism.name,
+            "reports": self.first.reports,
+            "privacy": self.privacy(),
+            "values": self.rows(range(len(self.first.truth))),
+            "coverage": self.scores.coverage,
+        }
+
+    def privacy(self) -> dict[str, Any]:
+        """Both guarantees, of a device's report to this metric in one period."""
+        promise = self.verdict.guarantee
+        return {name: getattr(promise, name) for name in ("local_epsilon", "epsilon", "delta", "method")}
+
+    def promises(self) -> tuple[str, str]:
+        """The same in words: while shuffler and aggregator do not collude, and if they do."""
+        told = self.privacy()
+        return (
+            f"eps {above(told['epsilon'])} at delta {told['delta']:g} ({told['method']}) for one release",
+            f"if shuffler and aggregator collude: eps {told['local_epsilon']:g}",
+        )
+
+    def rows(self, chosen: Any) -> list[dict[str, Any]]:
+        """The first repeat's values, by these indexes."""
+        trial, picked = self.first, np.asarray(chosen, np.intp)
+        columns = (trial.truth, trial.estimate, trial.stderr, trial.low, trial.high)
+        return [
+            dict(zip(("value", "truth", "estimate", "stderr", "low", "high"), row, strict=True))
+            for row in zip(
+                map(self.metric.values.value_of, picked.tolist()), *(_finite(c[picked]) for c in columns), strict=True
+            )
+        ]
+
+    @property
+    def is_curve(self) -> bool:
+        return self.metric.values.shape.kind == "curve"
+
+    def shown(self, most: int) -> list[int]:
+        """Indexes of the values with the largest truth, of a curve of evenly spaced ones; in order where all fit."""
+        size = len(self.first.truth)
+        if size <= most or self.is_curve:
+            return bars.spread(size, most)
+        found: list[int] = np.argsort(-self.first.truth, kind="stable")[:most].tolist()
+        return found
+
+    # -- as text --------------------------------------------------------------------------------
+
+    def text(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        metric, scores = self.metric, self.scores
+        about = f": {metric.description}" if metric.description else ""
+        yield _wrapped(metric.name + about).replace(metric.name, click.style(metric.name, bold=True), 1)
+        cut = f", cut into {self.verdict.parts} batches" if self.verdict.parts > 1 else ""
+        unit = f", in {metric.values.shape.unit}" if metric.values.shape.unit else ""
+        yield f"{metric.type} by {metric.mechanism.name}: {self.first.reports:,} reports{cut}{unit}"
+        if not self.verdict.released:
+            yield from map(_wrapped, self._unreleased())
+        chosen = self.shown(FEW if len(self.first.truth) <= FEW or self.is_curve else scores.top)
+        names = [metric.label_of(index) for index in chosen]
+        yield bars.estimates(self.rows(chosen), names, share=self.share, truth=True)
+        if (left := len(self.first.truth) - len(chosen)) > 0:
+            which = "places between them" if self.is_curve else "values that are rarer in truth"
+            yield f"and {left:,} {which}; --json lists all"
+        yield ""
+        yield _wrapped(
+            f"error: {self._number(scores.rms)} in root mean square, {self._number(scores.largest)} at most; "
+            f"the estimates themselves state {self._number(scores.stated)}"
+        )
+        if scores.recall is not None:
+            yield f"recall of the {scores.asked_top} largest: {scores.recall:.0%}"
+        many = f"{scores.intervals:,}" + (f" in {scores.trials:,} repeats" if scores.trials > 1 else "")
+        yield f"{100 * self.confidence:.10g} % intervals: {scores.coverage:.1%} of {many} hold the truth"
+        would = "" if self.verdict.released else "would be "
+        shuffled, colluding = self.promises()
+        yield f"privacy: {would}{shuffled}"
+        yield f"         {colluding}"
+
+    def unreleased(self) -> str:
+        """Why nothing would be published, in one line."""
+        return " ".join(self._unreleased())
+
+    def _unreleased(self) -> Iterator[str]:
+        needed = self.verdict.needed
+        target = "release target" if needed is None else f"{needed:,} reports that a release needs"
+        what = "no batch can meet the" if needed is None else f"{self.verdict.reports:,} reports are fewer than the"
+        yield f"! {self.metric.name} would NOT be released: {what} {target}."
+        yield "What follows is what it would have been" + (
+            ", by the fast path: the shuffler discarded the reports." if self.path == "full" else "."
+        )
+
+    def _number(self, value: float) -> str:
+        if not self.share:
+            return f"{value:.3g}"
+        return f"{100 * value:.2g} points" if value < 0.1 else f"{100 * value:.1f} points"
+
+
+def _finite(numbers: NDArray[np.float64]) -> list[float | None]:
+    """With None for what JSON has no number for."""
+    return [number if math.isfinite(number) else None for number in numbers.tolist()]
+
+
+def _wrapped(text: str) -> str:
+    return fill(text, bars.columns())

@@ -1,0 +1,48 @@
+"""Numbers as a person wrote them: exact, and small enough to compute with.
+
+0.3 means 3/10. In the compiled form a number is its shortest decimal text, so that ids do not depend on how
+any language prints floats.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+from hubbub.errors import InvalidParameter
+from hubbub.mechanisms._exact_arithmetic import decimal_text
+from hubbub.metric_types.base import Key
+
+__all__ = ["UNIT", "a_unit", "decimal_text", "exact"]
+
+_MOST_DIGITS = 50
+_LONGEST_UNIT = 20
+_LARGEST_EXPONENT = 300
+
+
+def exact(value: object) -> Fraction:
+    """A TOML number, exactly. Refuses what would take gigabytes to write out, such as 1e999999999."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise InvalidParameter(f"expected a number, got {value!r}")
+    number = Decimal(value)
+    if not number.is_finite():
+        raise InvalidParameter(f"expected a finite number, got {value}")
+    if len(number.as_tuple().digits) > _MOST_DIGITS or abs(number.adjusted()) > _LARGEST_EXPONENT:
+        raise InvalidParameter(f"expected at most {_MOST_DIGITS} digits and an exponent within ±{_LARGEST_EXPONENT}")
+    return Fraction(number)
+
+
+UNIT = Key(
+    "unit",
+    'text in quotes of 1 to 20 characters without space around it, such as "ms" or "km/h"',
+    "none",
+    "What numbers are shown in. Not part of the id: it may be edited at any time.",
+)
+"""For every type whose results are numbers."""
+
+
+def a_unit(value: object) -> str:
+    """A unit as it is read from a codebook."""
+    if isinstance(value, str) and 1 <= len(value) <= _LONGEST_UNIT and value.isprintable() and value == value.strip():
+        return value
+    raise InvalidParameter(f"{value!r} is not a unit")

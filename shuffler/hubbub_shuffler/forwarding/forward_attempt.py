@@ -2,9 +2,9 @@
 
 Final answers settle the batch: accepted (also if the aggregator had it already), or refused for good, if that is
 confirmed here (`refusal_confirmation`). Everything else is tried again: no network, a wrong token, an overloaded or
-broken aggregator, any answer that is not the aggregator's own. The request is built from scratch here, so of what a device
-sent it can contain only the sealed reports. A batch is sent while it is made, under an announced length: if anything
-interrupts it, the aggregator never takes a part for the whole.
+broken aggregator, any answer that is not the aggregator's own. The request is built from scratch here, so of what a
+device sent it can contain only the sealed reports. A batch is sent while it is made, under an announced length: if
+anything interrupts it, the aggregator never takes a part for the whole.
 """
 
 from __future__ import annotations

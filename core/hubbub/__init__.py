@@ -1,7 +1,7 @@
-"""What the device, the shuffler and the aggregator must agree on.
+"""Everything that the device, the shuffler and the aggregator must agree on.
 
-Importing this package loads the standard library and nothing else; see the modules:
-`randomness`, `mechanisms`, `codebook`, `period`, `reduce`, `bundle`, `postprocess`, `errors`.
+Importing this package loads only the standard library. The main modules:
+`randomness`, `mechanisms`, `codebook`, `period`, `reduce`, `bundle`, `postprocess`, `problems`.
 """
 
 __version__ = "0.1.0"

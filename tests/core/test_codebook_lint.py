@@ -80,9 +80,9 @@ expires = 2027-06-30
     ("text", "key", "problem", "fix"),
     [
         (COUNTED, "missing", "stays silent", "add missing = 0, reported"),
-        (COUNTED + "missing = 3", "missing", "where nothing was recorded, and `missing` says", "write missing = 0"),
-        (COUNTED.replace("[0,", "[1,"), "reduce", "not among its bounds", "choose bounds that hold 0"),
-        (COUNTED.replace("[0,", "[1,") + "missing = 1", "reduce", "not among its bounds", "declare missing = 0"),
+        (COUNTED + "missing = 3", "missing", "when nothing was recorded, but `missing` says", "write missing = 0"),
+        (COUNTED.replace("[0,", "[1,"), "reduce", "outside the metric's bounds", "choose bounds that include 0"),
+        (COUNTED.replace("[0,", "[1,") + "missing = 1", "reduce", "outside the metric's bounds", "declare missing = 0"),
         (COUNTED.replace('"count"', '"sum"'), "missing", "stays silent", "add missing = VALUE"),
     ],
 )

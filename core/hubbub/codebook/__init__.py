@@ -1,11 +1,11 @@
-"""metrics.toml becomes a codebook: what is collected, decided before any data and reviewed like code.
+"""Codebooks, read from metrics.toml: what is collected, decided before there is any data and reviewed like code.
 
     codebook = Codebook.load("metrics.toml")            # CodebookError carries every finding
     metric = codebook.metric("theme")
     metric.mechanism.randomize(metric.input_of("dark"), rng)
     Codebook.from_compiled(codebook.compiled())         # what a device does; privacy and ids are checked again
 
-`lint` finds what is allowed but unwise, `diff` says what a change means.
+`lint` finds what is allowed but unwise. `diff` says what a change means.
 """
 
 from hubbub.codebook._codebook import Codebook, is_compiled, read_file

@@ -1,4 +1,4 @@
-"""The codebook: what is collected, resolved to the integers that run, with ids that only a change changes."""
+"""The codebook: what is collected, resolved to the integers that run. An id changes only when its content does."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Codebook:
 
     @classmethod
     def from_toml(cls, text: str, file: str = "metrics.toml") -> Self:
-        """The codebook in this text; CodebookError carries everything that is wrong with it."""
+        """The codebook in this text. CodebookError carries everything that is wrong with it."""
         try:
             document = tomllib.loads(text, parse_float=Decimal)
         except (ValueError, ArithmeticError, RecursionError) as error:
@@ -108,11 +108,11 @@ class Codebook:
         return codebook
 
     def compiled(self) -> dict[str, Json]:
-        """The codebook as JSON with nothing left to decide: what devices and services work from."""
+        """The codebook as JSON, with nothing left to decide. Devices and services work from this."""
         return {"id": self.id.hex(), **self._content()}
 
     def to_bytes(self) -> bytes:
-        """The compiled form in its one canonical spelling."""
+        """The compiled form as canonical JSON."""
         return canonical_bytes(self.compiled())
 
     def metric(self, name: str) -> Metric:
@@ -128,7 +128,7 @@ class Codebook:
         return total_epsilon(self.metrics)
 
     def with_min_batch(self, min_batch_of: Callable[[Metric], int]) -> Self:
-        """The codebook with every `min_batch` that was left open filled in. No metric's id changes."""
+        """The codebook with every open `min_batch` filled in. No metric's id changes."""
         return replace(
             self,
             metrics=tuple(
@@ -212,7 +212,7 @@ def _metric_table(metric: Any) -> dict[str, object]:
 
 
 def _rebuild(written: Any, epsilon: Fraction, domain: Domain, _report_bytes: int | None) -> Mechanism[Any]:
-    """The mechanism of a compiled metric, from its integers; from_parameters checks the privacy claim."""
+    """The mechanism of a compiled metric, from its integers. `from_parameters` checks the privacy claim."""
     if not isinstance(written, Mapping) or set(written) != {"name", "parameters"}:
         raise InvalidParameter(f"expected a name and parameters, got {written!r}")
     return mechanism(written["name"]).from_parameters(epsilon, domain, written["parameters"])

@@ -1,4 +1,4 @@
-"""What a change of codebook means: for ids and history, for the budget, for what is released."""
+"""What a change to a codebook means for ids, history, the budget and releases."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Effect: TypeAlias = Literal["added", "removed", "new id", "edited"]
 _MEANING: Mapping[Effect, str] = {
     "added": "starts with no history",
     "removed": "devices stop; its releases stay",
-    "new id": "starts a new segment of history; old and new are shown side by side, and the limits that "
-    "a device sets itself count across both",
+    "new id": "starts a new segment of history; old and new are shown side by side, and a device's own "
+    "limits count across both",
     "edited": "same id, history goes on",
 }
 _DERIVED = ("share_threshold",)
-"""Says nothing that another field does not say better."""
+"""Left out because another field says the same more readably."""
 _LONG = 60
 
 
@@ -60,7 +60,7 @@ class MetricDiff:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """Everything that differs; metrics that stay as they are are left out."""
+    """Everything that differs. Unchanged metrics are left out."""
 
     collection: tuple[Change, ...]
     metrics: tuple[MetricDiff, ...]
@@ -122,7 +122,7 @@ _CONSEQUENCE = {
 
 
 def diff(old: Codebook, new: Codebook) -> Diff:
-    """What it means to go from one codebook to the other."""
+    """What it means to go from the old codebook to the new one."""
     before = {metric.name: metric for metric in old.metrics}
     after = {metric.name: metric for metric in new.metrics}
     compared = (_compare(name, before.get(name), after.get(name)) for name in sorted(before | after))
@@ -152,7 +152,7 @@ def _changes(old: dict[str, Json], new: dict[str, Json]) -> Iterator[Change]:
 
 
 def _readable(document: dict[str, Json]) -> dict[str, Json]:
-    """Durations as a person writes them."""
+    """The document with durations as a person writes them."""
     lengths = {
         name: duration_text(value)
         for name, value in document.items()
@@ -166,7 +166,7 @@ def _change(change: Change) -> dict[str, Json]:
 
 
 def _short(value: Json) -> str:
-    """Fit for one line of a terminal; text that could steer the terminal is escaped."""
+    """The value in one line of a terminal. Text that could control the terminal is escaped."""
     plain = isinstance(value, str) and value.isprintable()
     text = "none" if value is None else str(value) if plain else canonical_bytes(value).decode()
     return text if len(text) <= _LONG else text[: _LONG - 3] + "..."

@@ -1,4 +1,4 @@
-"""Every key of a codebook file: how it is written, its default, its meaning. docs/reference/codebook.md shows this."""
+"""The keys of a codebook file: how each is written, its default and its meaning. See docs/reference/codebook.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["COLLECTION", "METRIC", "RELEASE", "Key", "metric_keys"]
 
 
 def one_of_these(words: Iterable[str]) -> str:
-    """a, b or c."""
+    """The words as "a, b or c"."""
     *most, last = words
     return f"{', '.join(most)} or {last}"
 
@@ -20,7 +20,12 @@ def one_of_these(words: Iterable[str]) -> str:
 _NAME = "a lower-case name: a letter, then letters, digits, `_`"
 
 COLLECTION = (
-    Key("name", _NAME + " or `-`, 64 at most", "required", "Names the deployment. Part of every metric's id."),
+    Key(
+        "name",
+        _NAME + " or `-`, at most 64 characters",
+        "required",
+        "Names the deployment. Part of every metric's id.",
+    ),
     Key(
         "period",
         'a length such as "1h", "1d" or "1w" that divides a day or is whole days',
@@ -39,7 +44,7 @@ COLLECTION = (
         "forward_horizon",
         'a duration such as "7d"',
         '"7d"',
-        "How long after that its batches are taken; then its keys and nonces are deleted.",
+        "How long after the grace its batches are taken; then its keys and nonces are deleted.",
     ),
     Key(
         "device_epsilon",
@@ -57,13 +62,18 @@ COLLECTION = (
         "honest_fraction",
         "a number above 0 and at most 1, such as 0.9",
         "0.9",
-        "Share of the distinct valid reports assumed honest. An assumption: nothing enforces it.",
+        "Share of the distinct valid reports that is assumed honest. Nothing enforces this.",
     ),
 )
 
 RELEASE = (
     Key("epsilon", "a positive number, such as 0.5", "required", "Shuffle-model epsilon of one release."),
-    Key("delta", "a number above 0 and below 1, such as 1e-8", "required", "Its delta: well below one in all devices."),
+    Key(
+        "delta",
+        "a number above 0 and below 1, such as 1e-8",
+        "required",
+        "Its delta. Choose it well below one divided by the number of devices.",
+    ),
 )
 
 METRIC = (
@@ -71,7 +81,7 @@ METRIC = (
         "type",
         one_of_these(f'"{name}"' for name in names()),
         "required",
-        "What is measured. " + ", ".join(f'"{name}"' for name in LATER) + ": not yet.",
+        "What is measured. Not supported yet: " + ", ".join(f'"{name}"' for name in LATER) + ".",
     ),
     Key("epsilon", "a number from 0.0001 to 30, such as 1.0", "required", "Local epsilon of one report."),
     Key(
@@ -87,9 +97,9 @@ METRIC = (
         "missing",
         "a value of the metric",
         "none",
-        "What a device reports when nothing was recorded. Without it, that it is silent can be seen.",
+        "What a device reports when nothing was recorded. Without it the device sends nothing, which others can see.",
     ),
-    Key("memoize", "false", "false", "Permanent randomization against averaging over time: not yet."),
+    Key("memoize", "false", "false", "Permanent randomization, against averaging over time. Not supported yet."),
     Key(
         "mechanism",
         'a name such as "laplace", or a table such as { name = "laplace", steps = 64 }',
@@ -99,24 +109,24 @@ METRIC = (
     Key(
         "report_bytes",
         "a whole number from 1 to 1,048,576",
-        "32; none for a `mechanism` that is named",
+        "32; no limit if `mechanism` is set",
         "Longest payload that a report may have.",
     ),
     Key(
         "min_batch",
         "a whole number from 2 to 1,000,000",
         "computed from `release`",
-        "Fewest reports that are ever released.",
+        "Fewest reports that a release may have.",
     ),
     Key("enabled", "true or false", "true", "The kill switch: when false, devices stop at the next bundle."),
     Key("description", "text in quotes", "none", "What is measured and why, for the person whose device it is."),
     Key("owner", "text in quotes, such as an address", "none", "Who answers for this metric."),
-    Key("expires", "a date without quotes, such as 2027-06-30", "none", "When to remove the metric, or to renew it."),
+    Key("expires", "a date without quotes, such as 2027-06-30", "none", "When to remove or renew the metric."),
 )
-"""Keys that metrics of every type may have; each type adds its own."""
+"""The keys that metrics of every type may have. Each type adds its own."""
 
 
 def metric_keys() -> tuple[Key, ...]:
-    """Every key that a metric of some type may have, those of the types behind type and epsilon."""
+    """Every key that a metric of any type may have. The types' own keys come after `type` and `epsilon`."""
     own = {key.name: key for name in names() for key in metric_type(name).keys}
     return (*METRIC[:2], *own.values(), *METRIC[2:])

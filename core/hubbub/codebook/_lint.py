@@ -1,4 +1,4 @@
-"""What is allowed in a codebook but unwise: warnings, each with a fix."""
+"""Warnings about what a codebook may contain but should not, each with a fix."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["lint"]
 
 MUCH = Fraction(8)
-"""Above this epsilon a report is nearly the value itself: of two values, right 2,981 times in 2,982."""
+"""Above this epsilon a report nearly is the value: with two values it is right 2,981 times in 2,982."""
 LARGEST_DELTA = Fraction(1, 10**6)
 USUAL_DAY = Fraction(8)
-"""What a device spends in a day at most, unless its app says otherwise (`Client(max_epsilon=...)`)."""
+"""The most that a device spends in a day, unless its app says otherwise (`Client(max_epsilon=...)`)."""
 
 
 def lint(
@@ -33,7 +33,7 @@ def lint(
     devices: int | None = None,
     min_batch_of: Callable[[Metric], int] | None = None,
 ) -> list[Finding]:
-    """Every warning. `devices` is how many are expected per period; `min_batch_of` computes what is left open."""
+    """Every warning. `devices` is how many are expected per period; `min_batch_of` computes a metric's minimum."""
     found = []
     if codebook.collection.release_delta > LARGEST_DELTA:
         found.append(
@@ -50,8 +50,8 @@ def lint(
             Finding(
                 file,
                 "collection.device_epsilon",
-                f"a device would spend {decimal_text(daily)} a day, and unless its app raises max_epsilon "
-                f"it refuses more than {decimal_text(USUAL_DAY)}",
+                f"a device would have to spend {decimal_text(daily)} a day, but it refuses more than "
+                f"{decimal_text(USUAL_DAY)} unless its app raises max_epsilon",
                 "lower the metrics' epsilon, take a longer period, or agree on max_epsilon with the app",
             )
         )
@@ -63,54 +63,54 @@ def lint(
 
 
 def _people(metric: Metric, today: date) -> Iterator[tuple[str, str, str]]:
-    """Someone must answer for a metric, say what it is, and end it."""
+    """Every metric needs a description, an owner and an end."""
     if not metric.description:
-        yield "description", "nobody can tell what is measured", 'add description = "..."'
+        yield "description", "the codebook does not say what is measured", 'add description = "..."'
     if not metric.owner:
-        yield "owner", "nobody answers for this metric", 'add owner = "team@example.com"'
+        yield "owner", "the metric has no owner", 'add owner = "team@example.com"'
     if metric.expires is None:
-        yield "expires", "the metric would be collected for ever", "add expires = YYYY-MM-DD, a year ahead at most"
+        yield "expires", "the metric would be collected forever", "add expires = YYYY-MM-DD, at most a year ahead"
     elif metric.expires <= today:
         yield (
             "expires",
             f"the metric expired on {metric.expires}",
-            "remove the metric, or decide anew and set a later date",
+            "remove the metric, or decide to keep it and set a later date",
         )
 
 
 def _privacy(metric: Metric) -> Iterator[tuple[str, str, str]]:
-    """Taking part should say nothing, and a report little."""
+    """Taking part should reveal nothing, and a report little."""
     yield from metric.values.lint()
     yield from _silence(metric)
     if metric.epsilon > MUCH:
         yield (
             "epsilon",
-            f"at {decimal_text(metric.epsilon)} a report nearly is the value, should shuffler and aggregator collude",
-            f"use {decimal_text(MUCH)} or less; 0.5 to 4 are usual",
+            f"at {decimal_text(metric.epsilon)} a report nearly is the value, if shuffler and aggregator collude",
+            f"use {decimal_text(MUCH)} or less; 0.5 to 4 is usual",
         )
 
 
 def _silence(metric: Metric) -> Iterator[tuple[str, str, str]]:
-    """A device that recorded nothing reports something, and what is true."""
+    """A device that recorded nothing should still send a report, and a true one."""
     nothing = metric.reducer.of_nothing
     shown = "VALUE" if nothing is None else str(nothing)
     if nothing is not None and not _may_declare(metric, nothing):
         chosen = metric.values.chosen or "values"
         yield (
             "reduce",
-            f"{metric.reduce} gives {shown} where nothing was recorded, and that is not among its {chosen}",
-            f"choose {chosen} that hold {shown}, and declare missing = {shown}",
+            f"{metric.reduce} gives {shown} when nothing was recorded, which is outside the metric's {chosen}",
+            f"choose {chosen} that include {shown}, and declare missing = {shown}",
         )
     elif metric.missing is None:
         yield (
             "missing",
-            "a device that recorded nothing stays silent, which can be seen",
+            "a device that recorded nothing stays silent, which others can see",
             f"add missing = {shown}, reported when nothing was recorded",
         )
     elif nothing is not None and metric.missing != nothing:
         yield (
             "missing",
-            f"{metric.reduce} gives {shown} where nothing was recorded, and `missing` says otherwise",
+            f"{metric.reduce} gives {shown} when nothing was recorded, but `missing` says otherwise",
             f"write missing = {shown}",
         )
 
@@ -126,7 +126,7 @@ def _may_declare(metric: Metric, value: int) -> bool:
 def _reach(
     metric: Metric, devices: int | None, min_batch_of: Callable[[Metric], int] | None
 ) -> Iterator[tuple[str, str, str]]:
-    """A batch below its minimum is discarded: a metric that never reaches it collects for nothing."""
+    """A batch below its minimum is discarded, so a metric that never reaches the minimum yields no result."""
     needed = metric.min_batch if min_batch_of is None or devices is None else min_batch_of(metric)
     if devices is None or needed is None or not metric.enabled:
         return
@@ -135,7 +135,7 @@ def _reach(
         least = math.ceil(needed / metric.share)
         yield (
             "min_batch",
-            f"{devices} devices send about {expected} reports a period, below the {needed} of a release: "
+            f"{devices} devices send about {expected} reports a period, but a release needs {needed}: "
             "every batch would be discarded",
             f"reach {least} devices, take a longer period, raise share, or relax the release target",
         )

@@ -1,4 +1,4 @@
-"""One metric and the collection it belongs to: resolved, frozen, known by an id."""
+"""A metric and the collection it belongs to: resolved, frozen, identified by a hash."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Collection:
     grace: int
     """Seconds after a period's end during which its reports are still taken."""
     forward_horizon: int
-    """Seconds after that during which its batches are."""
+    """Seconds after the grace during which its batches are still taken."""
     device_epsilon: Fraction
-    """The most that one device spends in one period, over all enabled metrics."""
+    """The most that one device may spend in one period, over all enabled metrics."""
     release_epsilon: Fraction
     release_delta: Fraction
     honest_fraction: Fraction
@@ -67,25 +67,25 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric whose mechanism is resolved: what a report of it means can no longer change."""
+    """A metric whose mechanism is resolved, so that the meaning of its reports is fixed."""
 
     collection: str
     calendar: Calendar
     name: str
     values: MetricType
-    """What it may hold, and all that is particular to its type."""
+    """What the metric may hold, and everything else that depends on its type."""
     mechanism: Mechanism[Any]
     reduce: str
     share: Fraction = Fraction(1)
     missing: Declared | None = None
-    """What a device reports when nothing was recorded; None: it stays silent, which can be seen."""
+    """What a device reports when nothing was recorded. None: it sends nothing, which others can see."""
     min_batch: int | None = None
     enabled: bool = True
     description: str = ""
     owner: str = ""
     expires: date | None = None
     id: bytes = field(init=False)
-    """Sixteen bytes of the hash of everything that gives a report its meaning."""
+    """Sixteen bytes of a hash of everything that gives a report its meaning."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", digest("hubbub-01 metric", self.identity())[:ID_BYTES])
@@ -104,11 +104,11 @@ class Metric:
 
     @property
     def share_threshold(self) -> int:
-        """A device reports when a private draw below 2^64 is below this; rounded down, but never to nobody."""
+        """A device reports when a private 64-bit draw is below this. `share` times 2^64, rounded down, at least 1."""
         return max(1, int(self.share * WORD))
 
     def recorded(self, value: object) -> Value:
-        """What the device keeps of one recorded value, to be reduced; InvalidValue says what to do instead."""
+        """What the device keeps of one recorded value, to be reduced. InvalidValue says what to do instead."""
         return self.values.recorded(value)
 
     def input_of(self, value: object) -> int | Fraction:
@@ -116,7 +116,7 @@ class Metric:
         return self.values.input_of(value)
 
     def estimate(self, tally: Tally) -> Estimate:
-        """The values of the result, unbiased, with their variances; `values.shape` says what each is about."""
+        """The values of the result, unbiased, with their variances. `values.shape` says what each one means."""
         return self.values.estimate(self.mechanism, tally)
 
     def interval(
@@ -131,11 +131,11 @@ class Metric:
         return self.values.interval(self.mechanism, tally, confidence, population=population, simultaneous=simultaneous)
 
     def step(self) -> float:
-        """As `Mechanism.step`, of the values of the result."""
+        """Like `Mechanism.step`, for the values of the result."""
         return self.values.influence(self.mechanism) if self.mechanism.step() else 0.0
 
     def expected_error(self, reports: int) -> float:
-        """Standard error of a value of the result from `reports` reports, before there are any."""
+        """Expected standard error of a value of the result from `reports` reports. Needs no data."""
         return self.values.expected_error(self.mechanism, reports)
 
     def label_of(self, index: int) -> str:
@@ -143,7 +143,7 @@ class Metric:
         return self.values.labels()[index]
 
     def identity(self) -> dict[str, Json]:
-        """Everything that gives a report its meaning, and nothing that may be edited without changing it."""
+        """Everything that gives a report its meaning, and nothing else."""
         parameters: Json = json.loads(json.dumps(self.mechanism.parameters()))  # plain lists, as a reader sees them
         return {
             "collection": self.collection,
@@ -162,7 +162,7 @@ class Metric:
         }
 
     def remarks(self) -> dict[str, Json]:
-        """What may be edited under the same id."""
+        """What may be edited without changing the id."""
         return {
             **self.values.remarks(),
             "min_batch": self.min_batch,
@@ -173,19 +173,19 @@ class Metric:
         }
 
     def document(self) -> dict[str, Json]:
-        """The metric inside a compiled codebook, whose `collection` holds the rest of the identity."""
+        """The metric as it stands in a compiled codebook, whose `collection` holds the rest of the identity."""
         identity = self.identity()
         del identity["collection"], identity["period"]
         return {"id": self.id.hex(), **identity, **self.remarks()}
 
 
 def _plain(declared: Declared | None) -> Json:
-    """As JSON: numbers as their shortest decimal text."""
+    """As JSON, with numbers as their shortest decimal text."""
     if isinstance(declared, list):
         return [_plain(one) for one in declared]
     return decimal_text(declared) if isinstance(declared, Fraction) else declared
 
 
 def total_epsilon(metrics: Iterable[Metric]) -> Fraction:
-    """What a device spends in a period on those that are enabled: plain composition."""
+    """What a device spends in a period on the enabled metrics, by plain composition."""
     return sum((metric.epsilon for metric in metrics if metric.enabled), Fraction(0))

@@ -1,4 +1,4 @@
-"""TOML tables become a collection and its metrics; all that is wrong is found in one go."""
+"""Reader of a codebook's TOML tables. It finds everything that is wrong in one go."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def resolve(written: object, epsilon: Fraction, domain: Domain, report_bytes: in
     name = options.pop("name", None)
     if not isinstance(name, str):
         fix = f'add name = "...", one of {", ".join(fitting(domain))}'
-        raise InvalidParameter("the table names no mechanism", fix)
+        raise InvalidParameter("the table does not name a mechanism", fix)
     built = mechanism(name, domain).calibrate(epsilon, domain, **options)
     if report_bytes is not None and built.report_bytes > report_bytes:
         raise InvalidParameter(
@@ -146,7 +146,7 @@ def _metric(
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
         findings.add(
             path,
-            "a metric's name is a lower-case letter, then letters, digits or _, 64 in all at most",
+            "a metric's name is a lower-case letter, then letters, digits or _, at most 64 characters",
             f"rename it, for example to {_tame(name)!r}",
         )
     table = Table(content, path, findings)
@@ -178,7 +178,7 @@ def _metric(
 def _reducer_of(values: MetricType) -> Callable[[object], str]:
     def read_reducer(value: object) -> str:
         if isinstance(value, str) and value in REDUCERS and value not in values.reducers:
-            problem = f"{value} means nothing for a {values.type} metric"
+            problem = f"{value} has no meaning for a {values.type} metric"
             raise InvalidParameter(problem, f"use one of {', '.join(values.reducers)}")
         return one_of(values.reducers)(value)
 
@@ -186,7 +186,7 @@ def _reducer_of(values: MetricType) -> Callable[[object], str]:
 
 
 def _values(table: Table) -> MetricType | None:
-    """What the metric may hold, as its type reads it."""
+    """What the metric may hold, as read by its type."""
     kind = table.need("type", _type)
     if kind is None:
         table.allow(metric_keys())
@@ -216,7 +216,7 @@ def _mechanism(
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
         problem = f"an option is of the wrong kind: {error}"
     at_fault = next((name for name in ("mechanism", "report_bytes") if name in table.content), "epsilon")
-    if at_fault == "mechanism" and not fix:  # the words of the key name one that may not fit
+    if at_fault == "mechanism" and not fix:  # the key's own text names a mechanism that may not fit this metric
         fix = f"use one of {', '.join(fitting(values.domain))}" if isinstance(written, str) else "correct its options"
         fix += ", or leave it out"
     table.fault(at_fault, problem, fix or None)
@@ -244,7 +244,7 @@ def _name(pattern: str) -> Callable[[object], str]:
 
 
 def _tame(name: str) -> str:
-    """A usable name near to one that is not."""
+    """A usable name close to one that is not usable."""
     tame = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:60]
     return tame if tame[:1].isalpha() else f"m_{tame}".rstrip("_")
 

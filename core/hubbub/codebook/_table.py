@@ -1,4 +1,4 @@
-"""Reading one TOML table so that every fault in it is found, not just the first."""
+"""Reader of one TOML table that finds every fault in it, not just the first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Findings:
 
 
 class Table:
-    """One table of the file. A key that cannot be read becomes a finding and reading goes on."""
+    """One table of the file. A key that cannot be read becomes a finding, and reading goes on."""
 
     def __init__(
         self, content: Mapping[str, object], path: str, findings: Findings, keys: Sequence[Key] | None = None
@@ -41,7 +41,7 @@ class Table:
             self.allow(keys)
 
     def allow(self, keys: Sequence[Key], elsewhere: Callable[[], Mapping[str, str]] = dict) -> None:
-        """The keys that the table may have: every other one is a finding. `elsewhere` says why a key that another
+        """Set the keys that the table may have; every other key is a finding. `elsewhere` says why a key that another
         table may have is wrong in this one."""
         self._forms = {key.name: key.form for key in keys}
         unknown = [name for name in self.content if name not in self._forms]
@@ -57,7 +57,7 @@ class Table:
         self.findings.add(key_path(self.path, name), problem, fix or f"write {self._form(name)}")
 
     def fault_at(self, name: str, position: int, problem: str, fix: str) -> None:
-        """What is wrong with one element of a list."""
+        """Add what is wrong with one element of a list."""
         self.findings.add(f"{key_path(self.path, name)}[{position}]", problem, fix)
 
     def _form(self, name: str) -> str:
@@ -66,7 +66,7 @@ class Table:
         return self._forms.get(name) or next(key.form for key in METRIC if key.name == name)
 
     def take(self, name: str, read: Callable[[object], T], default: T) -> T:
-        """The key's value, or the default where it is absent or faulty."""
+        """The key's value, or the default if the key is absent or faulty."""
         if name not in self.content:
             return default
         try:
@@ -76,14 +76,14 @@ class Table:
         return default
 
     def need(self, name: str, read: Callable[[object], T]) -> T | None:
-        """The value of a key that must be there; None when it is absent or faulty."""
+        """The value of a required key, or None if it is absent or faulty."""
         if name not in self.content:
             self.fault(name, "the key is missing", f"add {name} = {self._form(name)}")
         return self.take(name, read, None)
 
 
 def key_path(path: str, name: str) -> str:
-    """The path of a key as TOML writes it."""
+    """The key's path, as written in TOML."""
     part = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
     return f"{path}.{part}" if path else part
 
@@ -124,7 +124,7 @@ def whole_number(least: int, most: int) -> Callable[[object], int]:
 
 
 def one_of(options: Sequence[str]) -> Callable[[object], str]:
-    """A reader of one of a few words."""
+    """A reader that takes one of a few words."""
 
     def read(value: object) -> str:
         if not isinstance(value, str) or value not in options:

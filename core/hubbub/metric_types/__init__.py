@@ -1,10 +1,10 @@
-"""Metric types, one file each: all that is particular to a type stands there and nowhere else.
+"""Metric types, one file each. Everything that depends on a metric's type is in that file.
 
     metric_type("category")                     # the class, or InvalidParameter that suggests the nearest name
     registered()                                # every type by name
 
-A type is loaded when it is first asked for. A device loads all of them before its first pass
-(`hubbub_client._process.preload_modules`).
+A type is loaded on first use. A device loads all of them before its first cycle
+(`hubbub_client._process.lazy_imports`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from hubbub.metric_types.base import Declared, Key, MetricType
 __all__ = ["LATER", "Declared", "Key", "MetricType", "metric_type", "names", "register", "registered"]
 
 _SHIPPED = ("boolean", "category", "mean")
-"""Each is a module here of the same name."""
+"""Each is defined in the module of the same name here."""
 LATER = ("distribution", "strings")
-"""Promised, and refused with a word of their own until they come."""
+"""Planned types. Until they exist, the codebook reader refuses them with a message of their own."""
 
 
 def names() -> tuple[str, ...]:
-    """Every type there is, without loading one."""
+    """The name of every type, without loading any."""
     return (*_SHIPPED, *(name for name in REGISTRY if name not in _SHIPPED))
 
 

@@ -1,7 +1,7 @@
-"""Numbers as a person wrote them: exact, and small enough to compute with.
+"""Numbers in a codebook: exactly as written, and small enough to compute with.
 
 0.3 means 3/10. In the compiled form a number is its shortest decimal text, so that ids do not depend on how
-any language prints floats.
+a language prints floats.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LARGEST_EXPONENT = 300
 
 
 def exact(value: object) -> Fraction:
-    """A TOML number, exactly. Refuses what would take gigabytes to write out, such as 1e999999999."""
+    """A TOML number, exactly. Refuses numbers that would take gigabytes to write out, such as 1e999999999."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise InvalidParameter(f"expected a number, got {value!r}")
     number = Decimal(value)
@@ -34,15 +34,15 @@ def exact(value: object) -> Fraction:
 
 UNIT = Key(
     "unit",
-    'text in quotes of 1 to 20 characters without space around it, such as "ms" or "km/h"',
+    'text in quotes of 1 to 20 characters without spaces around it, such as "ms" or "km/h"',
     "none",
-    "What numbers are shown in. Not part of the id: it may be edited at any time.",
+    "The unit in which numbers are shown. Not part of the id, so it may be edited at any time.",
 )
-"""For every type whose results are numbers."""
+"""The key for every type whose results are numbers."""
 
 
 def a_unit(value: object) -> str:
-    """A unit as it is read from a codebook."""
+    """A unit, as read from a codebook."""
     if isinstance(value, str) and 1 <= len(value) <= _LONGEST_UNIT and value.isprintable() and value == value.strip():
         return value
     raise InvalidParameter(f"{value!r} is not a unit")

@@ -1,4 +1,4 @@
-"""Which metric types are loaded. Registering one makes a codebook, the SDK and both services know it."""
+"""Registry of the metric types that are loaded. Codebooks, the SDK and both services know every registered type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 REGISTRY: dict[str, type[MetricType]] = {}
 
 _FOLLOW_ESTIMATE = ("interval", "influence", "truth", "expected_error")
-"""What is wrong as it stands in the base class once a type has an `estimate` of its own."""
+"""Methods whose version in the base class is wrong for a type that has its own `estimate`."""
 
 
 def register(name: str) -> Callable[[T], T]:
@@ -23,7 +23,7 @@ def register(name: str) -> Callable[[T], T]:
         if name in REGISTRY:
             raise ValueError(f"a metric type named {name!r} is registered already")
         if missing := left_to_the_mechanism(cls):
-            raise ValueError(f"{cls.__name__} has an estimate of its own: it also needs {', '.join(missing)}")
+            raise ValueError(f"{cls.__name__} has its own estimate, so it also needs its own {', '.join(missing)}")
         cls.type = name
         REGISTRY[name] = cls
         return cls
@@ -32,7 +32,10 @@ def register(name: str) -> Callable[[T], T]:
 
 
 def left_to_the_mechanism(cls: type[MetricType]) -> list[str]:
-    """What a type with an `estimate` of its own must say itself, and does not: it would be about other values."""
+    """The methods that a type with its own `estimate` should define but does not.
+
+    The base class's versions describe the mechanism's values, not those of the type's estimate.
+    """
     from hubbub.metric_types.base import MetricType
 
     if cls.publishes_as_estimated():

@@ -1,10 +1,10 @@
 """The base class of every metric type: its codebook keys, what may be recorded, and what its results look like.
 
-An instance holds what one metric may take. Taking part must say nothing about the value, so as little as possible is
-refused on the device: numbers out of bounds are clamped and, where the codebook names an `other`, unknown categories
+An instance describes the values of one metric. Taking part must reveal nothing about the value, so the device refuses
+as little as possible: numbers out of bounds are clamped and, where the codebook names an `other`, unknown categories
 map to it.
 
-Only what estimates loads numpy, inside its methods: the device half is plain Python.
+Only the estimating methods load numpy. The device half is plain Python.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Declared", "Key", "MetricType", "Unwise"]
 
 Declared: TypeAlias = "bool | str | Fraction | list[Declared]"
-"""A value written in a codebook: exact."""
+"""A value written in a codebook, exactly."""
 
 
 class Key(NamedTuple):
@@ -42,7 +42,7 @@ class Key(NamedTuple):
 
 
 class Unwise(NamedTuple):
-    """What is allowed but unwise: the key, what is wrong, how to mend it."""
+    """A warning about something allowed but unwise: the key, the problem, the fix."""
 
     key: str
     problem: str
@@ -50,7 +50,7 @@ class Unwise(NamedTuple):
 
 
 class MetricType(ABC):
-    """What a metric may hold, and all that is particular to metrics of its type. Subclasses are frozen dataclasses."""
+    """What a metric may hold, and everything that depends on its type. Subclasses are frozen dataclasses."""
 
     __slots__ = ()
 
@@ -59,74 +59,77 @@ class MetricType(ABC):
     meaning: ClassVar[str]
     """What is measured and estimated, in half a line."""
     keys: ClassVar[tuple[Key, ...]] = ()
-    """Keys of a codebook that only this type has, or that it shares with another one under the same words."""
+    """Codebook keys of this type. Another type may have the same key only with the same text."""
     reducers: ClassVar[tuple[str, ...]]
-    """Those of `hubbub.reduce` whose result means something; the first is the default."""
+    """The reducers of `hubbub.reduce` that make sense for this type. The first is the default."""
 
     # -- in a codebook --------------------------------------------------------------------------
 
     @classmethod
     @abstractmethod
     def read(cls, table: Table) -> Self | None:
-        """From its keys; what is wrong becomes a finding of the table, and None."""
+        """The type as its keys describe it. Faults become findings of the table, and the result is None."""
 
     @classmethod
     @abstractmethod
     def of_size(cls, size: int | None) -> Self:
-        """A typical one for planning, with `size` values where it has a list; InvalidParameter says what is missing."""
+        """A typical instance for planning. `size` is the length of its list of values, for a type that has one.
+
+        InvalidParameter says whether `size` is missing or superfluous.
+        """
 
     @classmethod
-    def around(cls, domain: Domain) -> Self | None:  # noqa: ARG003  for types that are nothing but their domain
-        """A metric of this type with made-up values around a domain; None where the domain does not tell."""
+    def around(cls, domain: Domain) -> Self | None:  # noqa: ARG003  overridden by types that a domain alone determines
+        """An instance with this domain and made-up values, or None if the domain does not determine one."""
         return None
 
     @classmethod
     def restored(cls, table: dict[str, Any]) -> dict[str, Any]:
-        """The members of a compiled metric as TOML writes them: numbers are text there."""
+        """The members of a compiled metric as they would be in TOML. In the compiled form numbers are text."""
         return table
 
     @abstractmethod
     def document(self) -> dict[str, Json]:
-        """The members of a compiled metric that describe the domain: part of its id."""
+        """The members of a compiled metric that describe the domain. They are part of its id."""
 
     def remarks(self) -> dict[str, Json]:
-        """Members that may be edited under the same id; left out while they have their default."""
+        """Members that may be edited without changing the id. Left out while they have their default."""
         return {}
 
     def lint(self) -> Iterator[Unwise]:
-        """What is allowed but unwise."""
+        """Warnings about what is allowed but unwise."""
         yield from ()
 
     @property
     @abstractmethod
     def domain(self) -> Domain:
-        """What the mechanism sees of it."""
+        """What the mechanism sees of the metric."""
 
     @property
     def chosen(self) -> str:
-        """What a person has to choose from knowledge of the domain, such as "list of values"; empty: nothing."""
+        """What a person must choose from knowledge of the domain, such as "list of values". Empty if nothing."""
         return ""
 
     @property
     def remedy(self) -> str:
-        """What makes the error smaller, such as "fewer values"; empty: nothing of this type's own."""
+        """What makes the error smaller, such as "fewer values". Empty if there is nothing specific to this type."""
         return ""
 
     # -- on the device --------------------------------------------------------------------------
 
     @abstractmethod
     def recorded(self, value: object) -> Value:
-        """What the device keeps of a recorded value, for reducing; of what it kept, the same. InvalidValue if nothing.
+        """What the device keeps of a recorded value, to be reduced. InvalidValue if the value cannot be kept.
 
-        It is JSON, and no longer than the codebook: a device keeps it.
+        The device stores it, so it is JSON and no longer than the codebook. What was kept once is kept unchanged.
         """
 
     @abstractmethod
     def takes(self, value: object) -> bool:
-        """Whether `recorded` keeps it. Quick: nothing is searched for what was meant, nor asked how it is written."""
+        """Whether `recorded` would keep the value. Fast: it makes no suggestion and formats no value."""
 
-    def clamps(self, value: object) -> bool:  # noqa: ARG002  most take a value as it is, or not at all
-        """Whether a recorded value is moved to the nearest one that the domain holds."""
+    def clamps(self, value: object) -> bool:  # noqa: ARG002  most types take a value as it is, or not at all
+        """Whether a recorded value is moved to the nearest one in the domain."""
         return False
 
     @abstractmethod
@@ -135,11 +138,11 @@ class MetricType(ABC):
 
     @abstractmethod
     def declared(self, value: object) -> Declared:
-        """A value written in a codebook; unlike a recorded one it must be in the domain as it stands."""
+        """A value written in a codebook. Unlike a recorded one, it must be in the domain as written."""
 
     @abstractmethod
     def value_for(self, held: int | Fraction) -> object:
-        """What an app records so that the mechanism's input is this."""
+        """A value that an app can record so that the mechanism's input is `held`."""
 
     # -- examples -------------------------------------------------------------------------------
 
@@ -149,37 +152,37 @@ class MetricType(ABC):
 
     @abstractmethod
     def made_up(self, part: float, age: int) -> object:
-        """What the device at this part of the crowd, from 0 up to 1, might hold `age` periods ago: for a demo."""
+        """For a demo: what a device might have held `age` periods ago. `part` in [0, 1) is its place in the crowd."""
 
     def unusual(self) -> Sequence[object]:
-        """Values that an app may record and that are not in the domain as they stand."""
+        """Values that an app may record although they are not in the domain as they are."""
         return ()
 
     @abstractmethod
     def from_text(self, cell: str) -> object:
-        """The value in a cell of a CSV file; ValueError if it is none."""
+        """The value in a cell of a CSV file, or ValueError if the cell holds none."""
 
     # -- in words -------------------------------------------------------------------------------
 
     @abstractmethod
     def takes_in_words(self) -> str:
-        """What an app may record, to complete "takes ..."."""
+        """What an app may record. Completes "takes ..."."""
 
     @abstractmethod
     def holds_in_words(self) -> str:
-        """What the metric may hold, for those who review a codebook: "true or false"."""
+        """What the metric may hold, for the reviewer of a codebook: "true or false"."""
 
     @abstractmethod
     def to_the_person(self) -> str:
-        """The same as a sentence, for the person whose device it is; `listed` is shown behind it."""
+        """The same as a sentence, for the person whose device it is. `listed` is shown after it."""
 
     @property
     def cell_in_words(self) -> str:
-        """What a cell of a CSV file must be, to complete "is not ..."."""
+        """What a cell of a CSV file must be. Completes "is not ..."."""
         return "a value of this metric"
 
     def listed(self) -> Sequence[str]:
-        """The values that a person would want to read, one by one."""
+        """The values to list one by one for a person."""
         return ()
 
     @abstractmethod
@@ -187,7 +190,7 @@ class MetricType(ABC):
         """A recorded, reduced or declared value, for a person."""
 
     def input_in_words(self, held: int | Fraction) -> str:
-        """A mechanism's input, in quotes where it is a word."""
+        """A mechanism's input, in quotes if it is a word."""
         return repr(self.in_words(self.value_for(held)))
 
     # -- results --------------------------------------------------------------------------------
@@ -202,12 +205,12 @@ class MetricType(ABC):
         return self.shape.labels
 
     def value_of(self, index: int) -> bool | str | None:
-        """The value that an estimate of this index is about; None where it is about all, as a mean is."""
+        """The value that the estimate of this index is about. None if it is about all values, as a mean is."""
         return self.labels()[index]
 
     @classmethod
     def publishes_as_estimated(cls) -> bool:
-        """Whether the values of the result are the mechanism's estimates as they stand."""
+        """Whether the values of the result are the mechanism's estimates, unchanged."""
         return cls.estimate is MetricType.estimate
 
     def estimate(self, mechanism: Mechanism[Any], tally: Tally) -> Estimate:
@@ -231,18 +234,18 @@ class MetricType(ABC):
         return mechanism.influence()
 
     def expected_error(self, mechanism: Mechanism[Any], reports: int) -> float:
-        """Standard error of a value of the result from so many reports: typical for shares, the worst case for a mean.
+        """Standard error of a value of the result from this many reports: typical for shares, worst case for a mean.
 
-        For planning, so no data is looked at. A type with an `estimate` of its own has its own error, too.
+        It is for planning and uses no data. A type with its own `estimate` has its own error, too.
         """
         return math.sqrt(mechanism.typical_variance() / reports) * self.domain.unit_of_variance if reports else math.inf
 
     @property
     def span(self) -> float:
-        """What an error is compared with: how far apart the values of a result can lie."""
+        """How far apart the values of a result can lie. Errors are compared with it."""
         low, high = self.shape.limits
         return high - low
 
     def truth(self, inputs: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]:
-        """What the values of the result are to come out as where `counts[i]` devices hold `inputs[i]`."""
+        """The true values of the result when `counts[i]` devices hold `inputs[i]`."""
         return self.domain.truth(inputs, counts)

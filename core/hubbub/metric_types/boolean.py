@@ -1,4 +1,4 @@
-"""`boolean`: true or false; the share of each is estimated."""
+"""The `boolean` type: true or false. The share of each is estimated."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Boolean(MetricType):
     @classmethod
     def of_size(cls, size: int | None) -> Self:
         if size not in (None, 2):
-            raise InvalidParameter("leave it out: a boolean has no list of values")
+            raise InvalidParameter("a boolean has no list of values: leave the size out")
         return cls()
 
     def document(self) -> dict[str, Json]:
@@ -71,7 +71,7 @@ class Boolean(MetricType):
         return True
 
     def made_up(self, part: float, age: int) -> bool:
-        """A third say yes; more of them the longer ago, up to a half."""
+        """A third say yes. The longer ago, the more, up to a half."""
         return part * (3 + age) >= 2 + age / 2
 
     def from_text(self, cell: str) -> bool:

@@ -1,4 +1,4 @@
-"""`category`: one of a closed list of strings; the share of each is estimated."""
+"""The `category` type: one of a closed list of strings. The share of each is estimated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Category", "label_faults"]
 LONGEST_LABEL = 200
 _FORBIDDEN = {"Cc": "a control character", "Cs": "half a character", "Zl": "a line break", "Zp": "a line break"}
 _SHOWN = 8
-"""Values that are listed in a sentence."""
+"""Most values that a sentence lists."""
 
 
 @register("category")
@@ -39,15 +39,15 @@ class Category(MetricType):
             "values",
             'a list of 2 to 65,536 strings, such as ["light", "dark", "other"]',
             "required for category",
-            "The closed list. From domain knowledge, never from the data.",
+            "The closed list. Take it from domain knowledge, never from the data.",
         ),
-        Key("other", "one of `values`", "none", "Category only: where values that are not in the list go."),
+        Key("other", "one of `values`", "none", "Category only: counts every value that is not in the list."),
     )
     reducers: ClassVar[tuple[str, ...]] = ("first", "last", "most_common", "reservoir")
 
     values: tuple[str, ...]
     other: str | None = None
-    """Where values that are not in the list go."""
+    """The value that stands for every value not in the list."""
     _index: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class Category(MetricType):
         values = tuple(unicodedata.normalize("NFC", value) for value in self.values)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "_index", {value: index for index, value in enumerate(values)})
-        Categories(len(values))  # refuses lists too short or too long
+        Categories(len(values))  # refuses a list that is too short or too long
         if self.other is not None:
             object.__setattr__(self, "other", self.declared(self.other))
 
@@ -90,8 +90,8 @@ class Category(MetricType):
             known = "other" in self.values
             yield Unwise(
                 "other",
-                "a device with a value that is not in the list stays silent, which can be seen",
-                'add other = "other"' if known else 'add "other" to values, and other = "other"',
+                "a device with a value that is not in the list stays silent, which others can see",
+                'add other = "other"' if known else 'add "other" to values, and add other = "other"',
             )
 
     @property
@@ -140,7 +140,7 @@ class Category(MetricType):
         return self.values[0]
 
     def made_up(self, part: float, age: int) -> str:
-        """Each value is held more often than the next, about in proportion to 1 / place."""
+        """Each value is held more often than the next, roughly in proportion to 1 / place."""
         front, size = 1 + age / 2, len(self.values)
         place = int(front * ((size + front) / front) ** part - front)
         return self.values[min(place, size - 1)]
@@ -176,7 +176,7 @@ def _list(value: object) -> list[object]:
 
 
 def label_faults(values: Sequence[object]) -> list[tuple[int, str, str]]:
-    """(position, what is wrong, how to fix it) of every category value that cannot be used."""
+    """Position, problem and fix for every category value that cannot be used."""
     faults: list[tuple[int, str, str]] = []
     seen: set[str] = set()
     for position, written in enumerate(values):
@@ -188,12 +188,12 @@ def label_faults(values: Sequence[object]) -> list[tuple[int, str, str]]:
             faults.append((position, "the value is empty", 'give it a name, such as "none"'))
         elif len(value) > LONGEST_LABEL:
             faults.append((position, f"the value has {len(value)} characters", f"use at most {LONGEST_LABEL}"))
-        # what is printable holds none of those, and that is quickly seen: a device reads 65,536 values at every start
+        # printable text holds nothing forbidden, and this check is fast: a device reads 65,536 values at every start
         elif not value.isprintable() and (
             bad := [_FORBIDDEN[c] for c in map(unicodedata.category, value) if c in _FORBIDDEN]
         ):
             faults.append((position, f"{value!r} contains {bad[0]}", "use printable characters only"))
         elif value in seen:
-            faults.append((position, f"{value!r} is given twice", "remove one (equal after Unicode NFC is equal)"))
+            faults.append((position, f"{value!r} is given twice", "remove one (values are compared after Unicode NFC)"))
         seen.add(value)
     return faults

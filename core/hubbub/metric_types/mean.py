@@ -1,4 +1,4 @@
-"""`mean`: a number between two bounds, of which the mean is estimated. What lies outside is clamped."""
+"""The `mean` type: a number between two bounds, whose mean is estimated. Numbers outside are clamped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Mean(MetricType):
             "bounds",
             "two numbers, lower and upper, such as [0, 5000]",
             "required for mean",
-            "Reported numbers outside are clamped. From domain knowledge, never from the data.",
+            "Numbers outside are clamped. Take the bounds from domain knowledge, never from the data.",
         ),
         UNIT,
     )
@@ -44,7 +44,7 @@ class Mean(MetricType):
 
     bounds: Bounds
     unit: str = ""
-    """What numbers are shown in; no part of what a report means."""
+    """The unit in which numbers are shown. It does not change what a report means."""
 
     @classmethod
     def read(cls, table: Table) -> Self | None:
@@ -55,7 +55,7 @@ class Mean(MetricType):
     @classmethod
     def of_size(cls, size: int | None) -> Self:
         if size is not None:
-            raise InvalidParameter("leave it out: a mean has no list of values")
+            raise InvalidParameter("a mean has no list of values: leave the size out")
         return cls(Bounds(Fraction(-1), Fraction(1)))
 
     @classmethod
@@ -88,7 +88,7 @@ class Mean(MetricType):
         return "tighter bounds"
 
     def recorded(self, value: object) -> float:
-        """A finite float. Only infinity is clamped here: a sum may be in bounds though its parts are not."""
+        """A finite float. Only infinity is clamped here, because a sum may be in bounds although its parts are not."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidValue(f"a mean metric takes int or float, got {value!r}: pass float(...), or record nothing")
         try:
@@ -104,7 +104,7 @@ class Mean(MetricType):
     def takes(self, value: object) -> bool:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
-        return isinstance(value, int) or not math.isnan(value)  # an integer may be too large to ask
+        return isinstance(value, int) or not math.isnan(value)  # math.isnan fails for a very large integer
 
     def clamps(self, value: object) -> bool:
         return self.takes(value) and self.input_of(value) != value
@@ -131,7 +131,7 @@ class Mean(MetricType):
         return float(self.bounds.lower + self.bounds.width / 2)
 
     def made_up(self, part: float, age: int) -> float:
-        """A hump nearer to the lower bound, by the inverse of P[at most x] = 1 - (1 - x^2)^(4 + age)."""
+        """A hump near the lower bound, by the inverse of P[at most x] = 1 - (1 - x^2)^(4 + age)."""
         up = math.sqrt(1 - (1 - part) ** (1 / (4 + age)))
         return float(self.bounds.lower) + float(self.bounds.width) * up
 
@@ -146,12 +146,12 @@ class Mean(MetricType):
 
     def holds_in_words(self) -> str:
         low, high = (decimal_text(bound) for bound in (self.bounds.lower, self.bounds.upper))
-        return f"a number from {low} to {high}{self.unit and ' ' + self.unit}; what is outside is clamped"
+        return f"a number from {low} to {high}{self.unit and ' ' + self.unit}; numbers outside are clamped"
 
     def to_the_person(self) -> str:
         low, high = map(amount, self.bounds.limits)
         unit = self.unit and f" {self.unit}"
-        return f"A number from {low} to {high}{unit}; what lies outside is reported as the nearer end."
+        return f"A number from {low} to {high}{unit}; a number outside is reported as the nearer end."
 
     @property
     def cell_in_words(self) -> str:
@@ -169,9 +169,9 @@ class Mean(MetricType):
 
     @property
     def span(self) -> float:
-        return self.bounds.span  # of exact bounds: as floats, both ends may be the same
+        return self.bounds.span  # from the exact bounds: as floats, both ends may be equal
 
-    def value_of(self, index: int) -> None:  # noqa: ARG002  there is one
+    def value_of(self, index: int) -> None:  # noqa: ARG002  there is only one
         return None
 
 

@@ -65,7 +65,7 @@ def test_a_type_with_an_estimate_of_its_own_must_say_all_that_follows() -> None:
         expected_error = MetricType.expected_error
         truth = MetricType.truth
 
-    with pytest.raises(ValueError, match="Half has an estimate of its own: it also needs truth, expected_error"):
+    with pytest.raises(ValueError, match="Half has its own estimate, so it also needs its own truth, expected_error"):
         register("half")(Half)
     assert "half" not in REGISTRY
     for cls in REGISTRY.values():

@@ -1,4 +1,4 @@
-"""Exceptions for everything that can be wrong with what a caller hands in, as one tree.
+"""Exceptions for everything that can be wrong with a caller's input, as one tree.
 
     HubbubError
     ├── InvalidParameter      a mechanism or setting that cannot exist as asked (also a ValueError)
@@ -11,14 +11,14 @@
     ├── MalformedTally        stored counts that do not belong to this mechanism
     ├── CodebookError         metrics.toml cannot be used; carries every finding, not just the first
     └── BundleError           the signed document is refused
-        ├── MalformedBundle   not a bundle, or one that says something impossible
+        ├── MalformedBundle   not a bundle, or one with impossible content
         ├── UntrustedBundle   signed by a key that is not a trust anchor
-        ├── BadSignature      names a trusted key, but the signature does not fit the bytes
+        ├── BadSignature      names a trusted key, but the signature does not match the bytes
         ├── ExpiredBundle     past its expiry
-        ├── RolledBackBundle  older than, or different under the same number as, one already accepted
-        └── ChangedPeriod     gives a period that has begun other metrics or another key
+        ├── RolledBackBundle  older than a bundle already accepted, or different with the same sequence number
+        └── ChangedPeriod     changes the metrics or the key of a period that has begun
 
-Messages name the value, say what is wrong and what to do. Anything else that is raised is our bug.
+A message names the value, says what is wrong and what to do. Any other exception is a bug in Hubbub.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 _SEARCHABLE = 1_000
-"""With more options than this the nearest one is not looked for: that takes seconds, which a device cannot spare."""
+"""With more options than this, no nearest one is looked for. That would take seconds, which a device cannot spare."""
 
 
 def did_you_mean(word: str, options: Collection[str]) -> str:
-    """A hint that names the option nearest to a misspelt word; empty when none is near."""
+    """A hint that names the option nearest to a misspelt word, or "" if none is near."""
     near = get_close_matches(word, options, n=1) if len(options) <= _SEARCHABLE else []
     return f"did you mean {near[0]!r}?" if near else ""
 
@@ -68,7 +68,7 @@ class InvalidParameter(HubbubError, ValueError):
 
 
 class SingularMatrix(InvalidParameter):
-    """A transition matrix whose inverse does not exist, or would drown every estimate in noise."""
+    """A transition matrix that has no inverse, or one that would drown every estimate in noise."""
 
 
 class InvalidValue(HubbubError, ValueError):
@@ -80,7 +80,7 @@ class InvalidValue(HubbubError, ValueError):
 
 
 class MalformedReport(HubbubError):
-    """Report bytes that no device of this version produces: the sender is at fault."""
+    """Report bytes that no device of this version produces. The sender is at fault."""
 
 
 class MalformedUpload(HubbubError):
@@ -108,11 +108,11 @@ class CodebookError(HubbubError):
 
 
 class BundleError(HubbubError):
-    """The signed document is refused; reporting stops rather than falls back."""
+    """The signed document is refused. Reporting stops; it does not fall back to an older document."""
 
 
 class MalformedBundle(BundleError):
-    """Not a bundle, or one that says something impossible."""
+    """Not a bundle, or one with impossible content."""
 
 
 class UntrustedBundle(BundleError):
@@ -120,19 +120,19 @@ class UntrustedBundle(BundleError):
 
 
 class BadSignature(BundleError):
-    """Names a trusted key, but the signature does not fit the bytes."""
+    """The bundle names a trusted key, but its signature does not match the bytes."""
 
 
 class ExpiredBundle(BundleError):
     """Past its expiry."""
 
     expires: int | None = None
-    """When it did, in Unix time: the message has the present time in it, too."""
+    """When it expired, in Unix time. A caller can report each expiry once by this; the message has the current time."""
 
 
 class RolledBackBundle(BundleError):
-    """Older than a bundle already accepted, or different from it under the same sequence number."""
+    """Older than a bundle already accepted, or different from it with the same sequence number."""
 
 
 class ChangedPeriod(BundleError):
-    """Gives a period that has begun other metrics or another key: its crowd would be split."""
+    """Changes the metrics or the key of a period that has begun, which would split its crowd."""

@@ -1,12 +1,12 @@
-"""Periods: the half-open stretches of UTC time that a report belongs to, known by an index.
+"""Periods: the half-open spans of UTC time that reports belong to, each with an index.
 
     index = (time - origin) // length          start = origin + index * length
 
-The origin is the Unix epoch, except for whole weeks, which start on a Monday: they count from Monday
-1969-12-29, so that index 0 holds the epoch and every later time has a non-negative index. The length in
-seconds alone decides the alignment ("7d" is "1w"), so two codebooks with one length share one calendar.
+The origin is the Unix epoch, except for whole weeks, which start on a Monday. They count from Monday
+1969-12-29, so that index 0 contains the epoch and every later time has a non-negative index. The length in
+seconds alone decides the alignment ("7d" is "1w"), so two codebooks with the same length share one calendar.
 
-Times are Unix seconds and are passed in; nothing here reads a clock.
+Times are Unix seconds and are passed in. Nothing here reads a clock.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _LONGEST = 520 * WEEK
 _MONDAY_BEFORE_EPOCH = -3 * DAY
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _END_OF_TIME = 253_402_300_800
-"""The year 10000: beyond it no period has a name in ISO 8601."""
+"""The year 10000. Later periods have no name in ISO 8601."""
 LARGEST_INDEX = 2**32 - 1
 """A period travels as an unsigned 32-bit integer."""
 
 
 def duration_seconds(text: object) -> int:
-    """The length that a person wrote ("30s", "15m", "6h", "1d", "2w"), in seconds."""
+    """A length as a person writes it ("30s", "15m", "6h", "1d", "2w"), in seconds."""
     match = re.fullmatch(r"([1-9][0-9]{0,8})([smhdw])", text) if isinstance(text, str) else None
     if match is None:
         raise InvalidParameter(
-            f'a duration is a whole number and a unit (s, m, h, d or w) such as "15m", "6h", "1d" or "1w", got {text!r}'
+            f'a duration is a whole number and a unit (s, m, h, d or w), such as "6h", "1d" or "1w"; got {text!r}'
         )
     seconds = int(match[1]) * _UNITS[match[2]]
     if seconds > _LONGEST:
@@ -74,20 +74,20 @@ class Calendar:
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        """The calendar of a length written like "1h", "1d" or "1w"."""
+        """The calendar for a length written like "1h", "1d" or "1w"."""
         return cls(duration_seconds(text))
 
     def __str__(self) -> str:
         return duration_text(self.seconds)
 
     def index_at(self, time: float) -> int:
-        """Index of the period that holds this time."""
+        """Index of the period that contains this time."""
         if not (0 <= time < _END_OF_TIME):  # also refuses NaN
             raise InvalidParameter(f"a time is in Unix seconds, from 1970 to the year 9999, got {time!r}")
         return self.period((math.floor(time) - self.origin) // self.seconds).index
 
     def at(self, time: float) -> Period:
-        """The period that holds this time."""
+        """The period that contains this time."""
         return self.period(self.index_at(time))
 
     def period(self, index: int) -> Period:
@@ -112,7 +112,7 @@ class Calendar:
         return before.index
 
     def range(self, start: str, end: str) -> range:
-        """Indexes from one boundary up to, not including, the other."""
+        """Indexes from one boundary up to the other, which is left out."""
         indexes = range(self.boundary(start), self.boundary(end))
         if not indexes:
             raise InvalidParameter(f"a range must end after it starts (the end is left out), got {start} to {end}")
@@ -128,7 +128,7 @@ class Calendar:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """One period: from `start` up to, not including, `end`."""
+    """One period, from `start` up to `end`, which is not part of it."""
 
     calendar: Calendar
     index: int
@@ -148,23 +148,23 @@ class Period:
 
     @property
     def label(self) -> str:
-        """Its start in ISO 8601; `Calendar.boundary` reads it back."""
+        """The start in ISO 8601. `Calendar.boundary` reads it back."""
         return self.calendar._name(self.start)
 
     def __contains__(self, time: float) -> bool:
         return self.start <= time < self.end
 
     def closes_at(self, grace: int) -> int:
-        """When the bucket closes for good: from then on a report is late."""
+        """When the bucket closes for good. From then on a report is late."""
         return self.end + grace
 
     def horizon(self, grace: int, forward_horizon: int) -> int:
-        """When the period is over for everyone: batches are refused, nonces and private key deleted."""
+        """When the period is over for everyone: batches are refused, and its nonces and private key are deleted."""
         return self.closes_at(grace) + forward_horizon
 
 
 def _nearest_length(seconds: int) -> int:
-    """The closest length that is allowed, for the error text."""
+    """The closest allowed length, for the error message."""
     if seconds > DAY:
         return round(seconds / DAY) * DAY
     return min((n for n in range(1, DAY + 1) if DAY % n == 0), key=lambda n: abs(n - seconds))

@@ -9,8 +9,8 @@ Every decision on a privacy path is one of six draws, each exact in integer arit
     coin_exp(a, b)    True with probability exp(-a / b)          (Canonne, Kamath, Steinke 2020, Alg. 1)
     retry(attempt)    the first result of `attempt` that is not None
 
-`discrete_laplace`, `subset` and `subset_bits` are made of these. A test can therefore subclass `Randomness`,
-branch over all outcomes of the six, and learn the *exact* law of any sampler without being told its formula.
+`discrete_laplace`, `subset` and `subset_bits` are built from these. A test can therefore subclass `Randomness`,
+branch over all outcomes of the six, and learn the *exact* law of any sampler without knowing its formula.
 
 Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy", arXiv 2004.00010,
 Algorithms 1 (exponential coin) and 2 (discrete Laplace).
@@ -43,18 +43,18 @@ __all__ = [
 T = TypeVar("T")
 
 WORD = 2**64
-"""Probabilities that a mechanism fixes are integers out of this."""
+"""Mechanisms state their fixed probabilities as integers out of this."""
 
 
 class Randomness(ABC):
-    """Draws of a single value; a subclass supplies uniform bits."""
+    """Draws of single values. A subclass supplies uniform bits."""
 
     @abstractmethod
     def bits(self, count: int) -> int:
         """A uniform integer of `count` bits."""
 
     def below(self, bound: int) -> int:
-        """Uniform on 0 .. bound-1, by rejection: a modulo would favour small values."""
+        """Uniform on 0 .. bound-1, by rejection. A modulo would favour small values."""
         if bound < 1:
             raise ValueError(f"bound must be at least 1, got {bound}")
         width = (bound - 1).bit_length()
@@ -72,8 +72,9 @@ class Randomness(ABC):
     def coins(self, count: int, numerator: int, places: int) -> int:
         """An integer of `count` independent bits, each 1 with probability numerator / 2**places, exactly.
 
-        Digit by digit, the last one first: a uniform bit OR the bit so far has probability (1 + p)/2, AND it
-        p/2, which writes the digits of the numerator behind the point. All bits at once, always in the same time.
+        It works digit by digit, the last one first. If the bit so far is 1 with probability p, then a uniform bit OR it
+        is 1 with probability (1 + p)/2, and a uniform bit AND it with p/2. Each step puts one more digit of the
+        numerator behind the binary point. All bits are drawn at once, always in the same time.
         """
         if not 0 <= numerator <= 1 << places:
             raise ValueError(f"a probability is between 0 and 1, got {numerator}/2**{places}")
@@ -89,7 +90,7 @@ class Randomness(ABC):
         return found
 
     def buffered(self, size: int) -> Randomness:  # noqa: ARG002  only a subclass that fetches bytes uses it
-        """The same draws, for one short computation, where possible with `size` bytes fetched at once."""
+        """The same draws for one short computation. Fetches `size` bytes at once if it can."""
         return self
 
     def pick(self, cumulative: Sequence[int]) -> int:
@@ -117,7 +118,7 @@ class Randomness(ABC):
 
 
 class SystemRandomness(Randomness):
-    """The operating system's generator. Holds no state, so forks and threads share nothing."""
+    """The operating system's generator. It holds no state, so forks and threads share nothing."""
 
     def bits(self, count: int) -> int:
         size = (count + 7) // 8
@@ -128,8 +129,8 @@ class SystemRandomness(Randomness):
 
 
 class _Fetched(Randomness):
-    """The operating system's bytes, fetched in one call and each used once. It must not outlive the call it is made in:
-    a fork would share them."""
+    """Bytes of the operating system, fetched in one call and each used once. An instance must not outlive the call that
+    makes it, because a fork would share its bytes."""
 
     def __init__(self, size: int) -> None:
         self._bytes, self._used = os.urandom(size), 0
@@ -157,7 +158,7 @@ def discrete_laplace(rng: Randomness, scale: int, rate: int) -> int:
             whole += 1
         magnitude = (rest + scale * whole) // rate
         negative = rng.coin(1, 2)
-        if negative and magnitude == 0:  # zero has one sign, or it would count double
+        if negative and magnitude == 0:  # only the positive zero counts, or zero would be twice as likely
             return None
         return -magnitude if negative else magnitude
 
@@ -176,14 +177,14 @@ def subset(rng: Randomness, size: int, count: int) -> list[int]:
 
 
 def subset_bits(rng: Randomness, size: int, count: int) -> int:
-    """A uniform `count`-subset of 0 .. size-1 as the 1 bits of an integer: quicker than `subset` for many.
+    """A uniform `count`-subset of 0 .. size-1 as the 1 bits of an integer. Faster than `subset` for a large count.
 
-    A coin for each element gives about `count` of them; then the surplus is removed, or the shortfall added, uniformly.
+    A coin for each element gives about `count` of them. Then the surplus is removed, or the shortfall added, uniformly.
     Coins favour no element, so the set is uniform given its size, before that step and after it.
     """
     if not 0 <= count <= size or size < 1:
         raise ValueError(f"cannot choose {count} of {size}")
-    if 16 * count < size:  # few: one draw for each is quicker
+    if 16 * count < size:  # for few elements, one draw each is faster
         return sum(1 << place for place in subset(rng, size, count))
     found = rng.coins(size, (256 * count + size // 2) // size, 8)
     off = found.bit_count() - count
@@ -194,7 +195,7 @@ def subset_bits(rng: Randomness, size: int, count: int) -> int:
 
 
 def ones(number: int) -> list[int]:
-    """The places of the 1 bits, ascending."""
+    """The positions of the 1 bits, in ascending order."""
     if 8 * number.bit_count() > number.bit_length():
         return [place for place, digit in enumerate(bin(number)[:1:-1]) if digit == "1"]
     places = []
@@ -205,7 +206,7 @@ def ones(number: int) -> list[int]:
 
 
 class BulkRandomness(ABC):
-    """The same draws as arrays, for many values at once. Loads numpy; devices never need it."""
+    """The same draws as arrays, for many values at once. It loads numpy; devices never need it."""
 
     @abstractmethod
     def words(self, count: int) -> NDArray[np.uint64]:
@@ -291,9 +292,9 @@ class BulkRandomness(ABC):
 
 
 class SystemBulkRandomness(BulkRandomness):
-    """AES-128-CTR keystreams under keys from the operating system: twenty times faster than it alone.
+    """AES-128-CTR keystreams under keys from the operating system, twenty times faster than its own generator.
 
-    Each draw takes a fresh key and keeps nothing, so that forks and threads can never share a stream.
+    Each draw takes a fresh key and keeps nothing, so forks and threads can never share a stream.
     """
 
     def words(self, count: int) -> NDArray[np.uint64]:

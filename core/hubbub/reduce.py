@@ -1,14 +1,14 @@
-"""Reducers: many recorded values become at most one per metric and period, on the device.
+"""Reducers, which turn many recorded values into at most one per metric and period, on the device.
 
-This bounds what a device contributes: however much was recorded, one value is randomized. A reducer is a pure
+They bound what a device contributes: however many values were recorded, one is randomized. A reducer is a pure
 step over a small JSON state that the SDK stores between records:
 
     state = reducer.add(state, value, rng)      # state is None at first
     value = reducer.result(state)
 
-Values are as `Metric.recorded` returns them: a bool, a string, a finite number, or a list of such. No sequence of
-them can give NaN or infinity: infinite numbers became a bound before they came here, and a sum beyond the largest
-float stays at it, from where the metric's bounds clamp it.
+Values are as `Metric.recorded` returns them: a bool, a string, a finite number, or a list of these. No sequence of
+them can give NaN or infinity: `Metric.recorded` has replaced infinite numbers by a bound, and a sum beyond the largest
+float stays at that float, which the metric's bounds then clamp.
 """
 
 from __future__ import annotations
@@ -27,47 +27,48 @@ if TYPE_CHECKING:
 __all__ = ["REDUCERS", "Reducer", "State", "Value", "reducer"]
 
 Value: TypeAlias = "bool | str | float | list[Value]"
-"""What a device keeps of a recorded value: JSON. A list is a value of several attributes."""
+"""What a device keeps of a recorded value, as JSON. A list is a value of several attributes."""
 
 MOST_REMEMBERED = 255
-"""Values that a median or a most common one is made from. Of more than that, a fair sample, or the most frequent."""
+"""Most values that a median or a most common value is made from. If there are more, the median uses a fair sample of
+this size, and the other reducer keeps the most frequent values."""
 
 
 class State(TypedDict):
-    """What is kept between records: JSON as it stands. `value` is what stands for all so far."""
+    """What is kept between records, as JSON. `value` is the result so far."""
 
     count: int
     value: Value
     seen: NotRequired[list[Any]]
-    """Of a reducer that needs more than one value to go on."""
+    """Only for a reducer that needs more than one value to continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reducer:
-    """One way to make one value of many. Which metric types it fits, each type says (`MetricType.reducers`)."""
+    """One way to make one value of many. Each metric type says which reducers fit it (`MetricType.reducers`)."""
 
     name: str
     meaning: str
     to_the_person: str
-    """The same for the person whose device it is, to complete "at most once a day, ..."."""
+    """The same for the person whose device it is. Completes "at most once a day, ..."."""
     merge: Callable[[State, Value, int, Randomness], State]
-    """(state, new value, how many with the new one, randomness) -> state."""
+    """(state, new value, number of values with the new one, randomness) -> state."""
     begin: Callable[[Value], State]
     of_nothing: int | None = None
-    """What it gives where nothing was recorded; None: nothing follows from that."""
+    """The result when nothing was recorded, or None if there is none."""
 
     def add(self, state: State | None, value: Value, rng: Randomness) -> State:
-        """The state after one more value; the state that was given is not changed."""
+        """The state after one more value. The given state is not changed."""
         value = _checked(value)
         return self.begin(value) if state is None else self.merge(state, value, state["count"] + 1, rng)
 
     def result(self, state: State) -> Value:
-        """The one value that stands for all."""
+        """The one value that stands for all recorded ones."""
         return state["value"]
 
 
 _Step: TypeAlias = "Callable[[Value, Value, int, Randomness], Value]"
-"""(kept value, new value, how many with the new one, randomness) -> kept value."""
+"""(kept value, new value, number of values with the new one, randomness) -> kept value."""
 
 
 def _begin(value: Value) -> State:
@@ -104,7 +105,7 @@ def _min(kept: Value, new: Value, _count: int, _rng: Randomness) -> Value:
 
 
 def _mean(kept: Value, new: Value, count: int, _rng: Randomness) -> Value:
-    # a running mean, term by term: the sum, and even the difference of two values, could overflow
+    # a running mean, term by term, because the sum and even the difference of two values could overflow
     return _number(kept) - _number(kept) / count + _number(new) / count
 
 
@@ -132,7 +133,7 @@ def _median(state: State, new: Value, count: int, rng: Randomness) -> State:
         seen[rng.below(MOST_REMEMBERED)] = _number(new)
     ordered = sorted(seen)
     middle = len(ordered) // 2
-    # half of each, since the sum of two could overflow
+    # halve each one first, since their sum could overflow
     value = ordered[middle] if len(ordered) % 2 else ordered[middle - 1] / 2 + ordered[middle] / 2
     return {"count": count, "value": value, "seen": seen}
 
@@ -142,8 +143,9 @@ def _begin_most_common(value: Value) -> State:
 
 
 def _most_common(state: State, new: Value, count: int, _rng: Randomness) -> State:
-    """The value recorded most often, the earliest of equals. Beyond the limit of different values the rarest make room
-    (Metwally, Agrawal and El Abbadi, ICDT 2005: one above a share of 1/MOST_REMEMBERED is never forgotten)."""
+    """Keep the value recorded most often; of equals, the earliest. Beyond the limit of different values, the rarest one
+    makes room (Metwally, Agrawal and El Abbadi, ICDT 2005: a value above a share of 1/MOST_REMEMBERED is never
+    forgotten)."""
     seen = [list(pair) for pair in state.get("seen", [[state["value"], 1]])]
     known = next((pair for pair in seen if type(pair[0]) is type(new) and pair[0] == new), None)
     if known is not None:
@@ -176,14 +178,14 @@ REDUCERS: Mapping[str, Reducer] = {
         _of_one("mean", "the mean of all values", "the average of all that are recorded", _mean),
         Reducer(
             "median",
-            f"the middle value; of more than {MOST_REMEMBERED}, that of a fair sample of this size",
+            f"the middle value; if there are more than {MOST_REMEMBERED}, the middle of a fair sample of that size",
             "the middle one of those that are recorded",
             _median,
             _begin_median,
         ),
         Reducer(
             "most_common",
-            f"the value recorded most often, of equals the earliest; {MOST_REMEMBERED} different ones are remembered",
+            f"the value recorded most often; of equals, the earliest; {MOST_REMEMBERED} different ones are remembered",
             "the one that is recorded most often",
             _most_common,
             _begin_most_common,
@@ -233,5 +235,5 @@ def _checked(value: Value) -> Value:
 
 def _number(value: Value) -> float:
     if isinstance(value, str | list):
-        raise InvalidValue(f"only numbers can be reduced so, got {value!r}: use first, last or reservoir")
+        raise InvalidValue(f"this reducer takes only numbers, got {value!r}: use first, last or reservoir")
     return value

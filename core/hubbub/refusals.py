@@ -1,9 +1,9 @@
 """HTTP refusals of the services: the name and status of each, and what the sender should do then.
 
-Whole-request faults are RFC 9457 problem documents, `type` = urn:hubbub:problem:<name>. Reports refused one by one
+A refused request gets an RFC 9457 problem document with `type` = urn:hubbub:problem:<name>. Reports refused one by one
 inside an accepted upload carry the same names as `reason`. The SDK acts by name, never by status alone: a captive
-portal answers 403 too, and must not make a device drop what it holds. For the same reason a wrong address or
-method is a retry: it says something about the configuration, nothing about the reports.
+portal also answers 403, and must not make a device drop its reports. For the same reason a wrong address or method
+means retry: it says something about the configuration, but nothing about the reports.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _URN = "urn:hubbub:problem:"
 
 
 class Action(Enum):
-    """What the sender does with what was refused."""
+    """What the sender does with a refused report or request."""
 
     RETRY = "retry"
     SPLIT = "split"
@@ -30,7 +30,7 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One way to be refused."""
+    """One kind of refusal."""
 
     name: str
     status: int
@@ -99,14 +99,14 @@ class Refused(HubbubError):
 
 
 def refusal_named(urn_or_name: str) -> Refusal | None:
-    """The refusal of this type or reason, or None for a name that this version does not know."""
+    """The refusal with this type or reason, or None if this version does not know the name."""
     return REFUSALS.get(urn_or_name.removeprefix(_URN))
 
 
 def seconds_to_wait(retry_after: str | None, longest: float) -> float | None:
-    """Seconds that a Retry-After header asks for, `longest` at most; None if it asks for nothing that can be used.
+    """Seconds that a Retry-After header asks for, at most `longest`. None if the header is not a number of seconds.
 
-    A date is not read: it would trust two clocks.
+    Dates are not read, because that would mean trusting two clocks.
     """
     text = (retry_after or "").strip()
     return min(float(text), longest) if text.isascii() and text.isdigit() else None

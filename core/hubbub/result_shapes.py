@@ -1,8 +1,8 @@
-"""Five shapes of a result, as data: shares, a number, a curve, a grid, numbers by group.
+"""The five shapes of a result: shares, a number, a curve, a grid, numbers by group.
 
-A metric type turns tallies into one of them. What shows a result (API, CSV, terminal, dashboard, report) looks at the
-shape and never at the type's name. The values of a result stand in one flat list; a shape says what each of them is
-about, in which order and unit, and which one leads.
+A metric type turns tallies into one of them. Everything that shows a result (API, CSV, terminal, dashboard, report)
+looks at the shape and never at the type's name. The values of a result are one flat list. The shape says what each
+value is about, in which order and unit, and which one leads.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ __all__ = [
 
 ShapeName: TypeAlias = Literal["shares", "number", "curve", "grid", "numbers"]
 Measure: TypeAlias = Literal["share", "number"]
-"""Whether a value is a share of the devices, or a number with a unit of its own."""
+"""Whether a value is a share of the devices, or a number with its own unit."""
 Order: TypeAlias = Literal["size", "listed"]
-"""How values are best shown: the largest first, or as they are listed."""
+"""How values are best shown: largest first, or in the order of the list."""
 _CROSS = "×"
 
 
 def cell_label(row: str, column: str) -> str:
-    """The name of a cell of a grid; no two cells have the same, also where a name contains the sign between them."""
+    """The name of a grid cell. No two cells share one, even if a row's or column's name contains the separator."""
     return f"{_part(row)} {_CROSS} {_part(column)}"
 
 
 def _part(name: str) -> str:
-    """As it is, or as a JSON string where it would be read as more than one name."""
+    """The name as it is, or as a JSON string if it could be read as more than one name."""
     return json.dumps(name, ensure_ascii=False) if _CROSS in name or name.startswith('"') else name
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What the values of a result run along; `places` where each stands on a scale, for a curve."""
+    """What the values of a result run along. `places` says where each label stands on a scale, for a curve."""
 
     name: str
     labels: Sequence[str]
@@ -59,7 +59,7 @@ class Axis:
 
     def __post_init__(self) -> None:
         if self.places and len(self.places) != len(self.labels):
-            raise InvalidParameter(f"the axis {self.name!r} has {len(self.labels)} labels, {len(self.places)} places")
+            raise InvalidParameter(f"axis {self.name!r} has {len(self.labels)} labels but {len(self.places)} places")
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Shape(ABC):
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """What the values run along: one axis of a curve and of groups, rows and columns of a grid."""
+        """What the values run along: one axis for a curve or groups, rows and columns for a grid."""
         return ()
 
     @property
@@ -84,7 +84,7 @@ class Shape(ABC):
 
     @property
     def unit(self) -> str:
-        """Of the values; empty for shares and for numbers that have none."""
+        """The unit of the values. Empty for shares and for numbers without a unit."""
         return ""
 
     @property
@@ -93,28 +93,28 @@ class Shape(ABC):
 
     @property
     def leading(self) -> int | None:
-        """The index of the value that stands for all in a headline; None: the largest."""
+        """The index of the value that stands for all in a headline. None: the largest value."""
         return None
 
     @property
     def leading_name(self) -> str:
-        """What the headline is called; empty: by the label of its value."""
+        """What the headline is called. Empty: the label of its value."""
         return ""
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Between which every true value lies."""
+        """The numbers between which every true value lies."""
         return 0.0, 1.0
 
     @property
     def sums_to_one(self) -> bool:
-        """Whether the values are the shares of a whole, so that they can be made to sum to one."""
+        """Whether the values are shares of a whole, so that they can be made to sum to one."""
         return False
 
 
 @dataclass(frozen=True)
 class Shares(Shape):
-    """The shares of a list of values. `lead`: the one that says all, such as the yes of yes and no."""
+    """The shares of a list of values. `lead` is the value that says it all, such as the yes of yes and no."""
 
     kind: ClassVar[ShapeName] = "shares"
 
@@ -185,7 +185,7 @@ class Curve(Shape):
     """What is drawn over the axis."""
     lead: int | None = None
     whole: bool = False
-    """Whether the values are the shares of a whole."""
+    """Whether the values are shares of a whole."""
 
     @property
     def labels(self) -> Sequence[str]:
@@ -214,7 +214,7 @@ class Grid(Shape):
     columns: Axis
 
     @cached_property
-    def labels(self) -> Sequence[str]:  # kept once made: a grid may have thousands of cells
+    def labels(self) -> Sequence[str]:  # cached because a grid may have thousands of cells
         return tuple(cell_label(row, column) for row in self.rows.labels for column in self.columns.labels)
 
     @property
@@ -228,7 +228,7 @@ class Grid(Shape):
 
 @dataclass(frozen=True)
 class NumbersByGroup(Shape):
-    """One number for each group, such as the mean of those in it."""
+    """One number for each group, such as the mean of its devices."""
 
     kind: ClassVar[ShapeName] = "numbers"
 

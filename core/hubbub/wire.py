@@ -1,14 +1,14 @@
-"""The wire format, version 1. No I/O: bytes in, values out, or a typed error that says whose fault it is.
+"""The wire format, version 1. No I/O: bytes in, values out, or a typed error that says what is malformed.
 
     report    version u8 | metric id 16 B | period u32 | key id u8 | sealed part
     plaintext period u32 | nonce 16 B | payload             (inside the sealed part; see `hubbub.sealing`)
     upload    any number of: length u16 | report
     batch     version u8 | kind u8 | metric id 16 B | period u32 | key id u8 | count u32 | size u16
               | in other batches u64
-              then count sealed parts of `size` bytes each; a discard has only zeros from count on, and nothing after it
+              then count sealed parts of `size` bytes each; a discard has only zeros from count on, and nothing follows
 
 All integers are big-endian. The clear header of a report says nothing about the value: its length is fixed
-by the metric, and what else it holds is the same for every device.
+by the metric, and its content is the same for every device.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def sealed_bytes(payload_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReportHeader:
-    """What the shuffler may know of a report: which bucket it belongs to."""
+    """What the shuffler may know about a report: the bucket it belongs to."""
 
     metric: bytes
     period: int
@@ -72,12 +72,12 @@ class ReportHeader:
 
 
 def encode_report(header: ReportHeader, sealed: bytes) -> bytes:
-    """A report as it is uploaded."""
+    """A report as uploaded."""
     return _REPORT.pack(VERSION, header.metric, header.period, header.key) + sealed
 
 
 def decode_report(data: bytes) -> tuple[ReportHeader, bytes]:
-    """Header and sealed part; MalformedReport when it is not a report of this version."""
+    """Header and sealed part, or MalformedReport if the bytes are not a report of this version."""
     if len(data) <= _REPORT.size:
         raise MalformedReport(f"a report has more than {_REPORT.size} bytes, got {len(data)}")
     version, metric, period, key = _REPORT.unpack_from(data)
@@ -88,7 +88,7 @@ def decode_report(data: bytes) -> tuple[ReportHeader, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Plaintext:
-    """What is sealed: the period once more, a nonce drawn with the value, and the randomized payload."""
+    """What is sealed: the period again, a nonce drawn with the value, and the randomized payload."""
 
     period: int
     nonce: bytes
@@ -111,7 +111,7 @@ def encode_upload(reports: Iterable[bytes]) -> bytes:
 
 
 def decode_upload(body: bytes) -> list[bytes]:
-    """The reports in a request body; MalformedUpload when the lengths do not add up."""
+    """The reports in a request body, or MalformedUpload if the lengths do not add up."""
     return list(_split(body))
 
 
@@ -134,7 +134,7 @@ def _split(body: bytes) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """What the shuffler tells the aggregator of a bucket. A discard hides how many reports there were."""
+    """What the shuffler tells the aggregator about a bucket. A discard hides how many reports there were."""
 
     metric: bytes
     period: int
@@ -143,7 +143,7 @@ class BatchHeader:
     size: int = 0
     kind: Kind = "batch"
     in_other_batches: int = 0
-    """Reports of the same bucket that other batches hold: 0 unless it was cut, and this is a part of it."""
+    """Reports of the same bucket in other batches. 0 unless the bucket was cut into several batches."""
 
     def encode(self) -> bytes:
         facts = (self.metric, self.period, self.key, self.count, self.size, self.in_other_batches)
@@ -156,7 +156,7 @@ class BatchHeader:
 
     @classmethod
     def decode(cls, data: bytes) -> BatchHeader:
-        """The header at the start of a batch; MalformedBatch when it is none or contradicts itself."""
+        """The header at the start of a batch, or MalformedBatch if it is not a header or contradicts itself."""
         if len(data) < _BATCH.size:
             raise MalformedBatch(f"a batch starts with a header of {_BATCH.size} bytes, got {len(data)}")
         version, kind, metric, period, key, count, size, others = _BATCH.unpack_from(data)
@@ -165,5 +165,5 @@ class BatchHeader:
         header = cls(metric, period, key, count, size, _KINDS[kind], others)
         nothing = count + size + others == 0
         if nothing != (header.kind == "discard") or (not nothing and 0 in (count, size)):
-            raise MalformedBatch(f"a {header.kind} cannot hold {count} reports of {size} bytes beside {others} others")
+            raise MalformedBatch(f"a {header.kind} cannot hold {count} reports of {size} bytes besides {others} others")
         return header

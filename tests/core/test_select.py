@@ -165,7 +165,7 @@ def test_the_table_marks_the_choice_and_the_reasons_stay_out_of_a_pipe() -> None
     ("arguments", "said"),
     [
         (["--type", "category", "--epsilon", "1"], "needs --size"),
-        (["--type", "mean", "--size", "4", "--epsilon", "1"], "leave it out"),
+        (["--type", "mean", "--size", "4", "--epsilon", "1"], "leave the size out"),
         (["--type", "boolean", "--epsilon", "1", "--report-bytes", "0"], "--report-bytes"),
         (["--type", "boolean"], "--epsilon"),
         (["--type", "strings", "--epsilon", "1"], "boolean"),

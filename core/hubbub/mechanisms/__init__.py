@@ -1,4 +1,4 @@
-"""Local randomizers, one file each, each with its law, estimator, variance, interval and privacy claim.
+"""Local randomizers, one file each, with their law, estimator, variance, interval and privacy claim.
 
 mechanism = choose(Categories(4), epsilon=2)          # or KaryRandomizedResponse.calibrate(2, Categories(4))
 report = mechanism.randomize(3, SystemRandomness())   # on the device

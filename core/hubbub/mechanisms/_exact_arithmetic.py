@@ -1,6 +1,6 @@
-"""Epsilon and its exponential in rational arithmetic, rounded on the private side.
+"""Epsilon and its exponential in rational arithmetic, rounded towards more privacy.
 
-A probability may leave this module only as an integer or a Fraction: floats describe, they never decide.
+A probability leaves this module only as an integer or a Fraction. Floats describe; they never decide.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LARGEST_EXPONENT = 400
 
 
 def exact_number(value: object, what: str) -> Fraction:
-    """The number that a person wrote: 0.3 means 3/10, not the binary float next to it."""
+    """The number as a person wrote it: 0.3 means 3/10, not the nearest binary float."""
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal | Fraction):
         raise InvalidParameter(f"{what} must be a number, got {value!r}")
     try:
@@ -30,7 +30,7 @@ def exact_number(value: object, what: str) -> Fraction:
 
 
 def _refuse_if_endless(value: object) -> None:
-    """`1e5000000` is nine characters that would be worked on for seconds; a float ends at 1e308."""
+    """Refuse numbers like `1e5000000`: nine characters that would take seconds to compute with. Floats end at 1e308."""
     exponent = value.lower().partition("e")[2] if isinstance(value, str) else ""
     if exponent and abs(int(exponent)) > _LARGEST_EXPONENT:
         raise OverflowError
@@ -44,7 +44,7 @@ def exact_epsilon(value: object) -> Fraction:
     if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         raise InvalidParameter(
             f"epsilon must be between {float(SMALLEST_EPSILON)} and {float(LARGEST_EPSILON):g}, got {value}: "
-            "below, a report says nothing; above, it hides nothing (0.5 to 4 are usual)"
+            "below that a report says nothing, and above it hides nothing (0.5 to 4 is usual)"
         )
     return epsilon
 
@@ -52,7 +52,7 @@ def exact_epsilon(value: object) -> Fraction:
 def exp_below(exponent: Fraction) -> Fraction:
     """A rational just below exp(exponent), within a relative 1e-57.
 
-    The exponent is rounded down; `Decimal.exp` is correctly rounded, so one step down is below the truth.
+    The exponent is rounded down. `Decimal.exp` is correctly rounded, so one step down is below the true value.
     """
     down = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
     power = down.exp(down.divide(Decimal(exponent.numerator), Decimal(exponent.denominator)))
@@ -79,7 +79,7 @@ def threshold(probability: Fraction) -> int:
 def short_threshold_above(probability: Fraction, digits: int = 24) -> int:
     """The least integer out of 2**64 that is not below a probability and has `digits` significant binary digits.
 
-    Coins for many bits at once cost a random bit for each digit; 24 digits lose a ten millionth of epsilon.
+    Coins for many bits at once cost a random bit for each digit. 24 digits lose a ten-millionth of epsilon.
     """
     above = -((-probability.numerator * 2**64) // probability.denominator)
     spare = max(above.bit_length() - digits, 0)
@@ -87,7 +87,7 @@ def short_threshold_above(probability: Fraction, digits: int = 24) -> int:
 
 
 def decimal_text(number: Fraction) -> str:
-    """The number as text that `Fraction` reads back exactly: a decimal where one exists, else a/b."""
+    """The number as text that `Fraction` reads back exactly: a decimal if there is one, otherwise a/b."""
     denominator = number.denominator
     while denominator % 2 == 0:
         denominator //= 2

@@ -5,7 +5,7 @@ With C supporting reports of n, for a frequency f of the devices that reported,
     fhat = (C/n - q) / (p - q)                      unbiased
     n Var = q (1 - q) / (p - q)^2 + f (1 - p - q) / (p - q)
 
-exactly, noise being the only randomness (Wang, Blocki, Li and Jha, USENIX Security 2017, section 3, give
+exactly, since noise is the only randomness (Wang, Blocki, Li and Jha, USENIX Security 2017, section 3, give
 the same for a small f; the term linear in f is exact). A population frequency adds f (1 - f).
 """
 
@@ -82,7 +82,7 @@ class PureOracle(Mechanism[Report]):
 
 
 def refuse_empty(reports: int) -> None:
-    """InvalidParameter where there is no report: nothing can be estimated."""
+    """Raise InvalidParameter if there is no report to estimate from."""
     if reports < 1:
         raise InvalidParameter("there are no reports to estimate from")
 
@@ -95,30 +95,30 @@ def variance(frequencies: ArrayLike, p: float, q: float) -> NDArray[np.float64]:
 
 
 def at(frequency: float, p: float, q: float) -> float:
-    """n Var at one frequency, without numpy: a device may compare mechanisms too."""
+    """n Var at one frequency. Without numpy, because a device may compare mechanisms, too."""
     return q * (1 - q) / (p - q) ** 2 + frequency * (1 - p - q) / (p - q)
 
 
 def estimate(counts: NDArray[np.int64], reports: int, p: float, q: float) -> Estimate:
-    """Unbiased frequencies; the variance is linear in f, so at fhat it is unbiased too."""
+    """Unbiased frequencies. The variance is linear in f, so at fhat it is unbiased, too."""
     import numpy as np
 
     refuse_empty(reports)
     values = (counts / reports - q) / (p - q)
-    # No truth has a smaller variance than the smaller one of f = 0 and f = 1.
+    # no true frequency has a smaller variance than the smaller of those at f = 0 and f = 1
     least = min(at(0.0, p, q), at(1.0, p, q))
     return Estimate(reports, values, np.maximum(variance(values, p, q), least) / reports)
 
 
 class NamesOneItem(PureOracle[Report]):
-    """A pure oracle whose report supports exactly one item: what one gains the others lose."""
+    """A pure oracle whose report supports exactly one item, so that one item's gain is the others' loss."""
 
     __slots__ = ()
 
     complementary: ClassVar[bool] = True
 
     def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
-        """A report is the truth with p - q, else any of all d items alike: p + (d - 1) q = 1."""
+        """A report is the truth with probability p - q, otherwise uniform over all d items, since p + (d - 1) q = 1."""
         import numpy as np
 
         from hubbub.mechanisms._crowd_simulation import per_item
@@ -133,7 +133,7 @@ class NamesOneItem(PureOracle[Report]):
     def covariance(self, tally: Tally) -> NDArray[np.float64]:
         r"""Covariance of all estimates, for differences and sums of items.
 
-        Off the diagonal n Cov = -(q^2 + q (p - q) (f_i + f_j)) / (p - q)^2: no report supports both.
+        Off the diagonal n Cov = -(q^2 + q (p - q) (f_i + f_j)) / (p - q)^2, since no report supports both items.
         """
         import numpy as np
 
@@ -147,13 +147,13 @@ class NamesOneItem(PureOracle[Report]):
 class UncorrelatedItems(PureOracle[Report]):
     """A pure oracle whose reports support any two items independently, whatever the device holds.
 
-    Then the errors of different items are uncorrelated: the variance of a sum or a difference is the sum of variances.
+    The errors of different items are then uncorrelated: the variance of a sum or difference is the sum of variances.
     """
 
     __slots__ = ()
 
     def covariance(self, tally: Tally) -> NDArray[np.float64]:
-        """Covariance of all estimates: a diagonal. For long lists use the variances of `estimate` themselves."""
+        """Covariance of all estimates, a diagonal matrix. For long lists use the variances of `estimate` instead."""
         import numpy as np
 
         found = self.estimate(tally)
@@ -171,7 +171,7 @@ def interval(
     simultaneous: bool,
     complementary: bool = True,
 ) -> Interval:
-    """Exact while the counts have little spread, then score; Clopper-Pearson for a superpopulation."""
+    """Exact limits if the counts have little spread, otherwise score limits. Clopper-Pearson for a superpopulation."""
     refuse_empty(reports)
     alpha = _intervals.miss(confidence, _intervals.comparisons(len(counts), simultaneous, complementary))
     if population == "superpopulation":
@@ -189,18 +189,18 @@ def interval(
 
 
 def opposite(p: Fraction, q: Fraction) -> str:
-    """The law of a report that says one of two values."""
+    """The law of a report that says one of two values, in words."""
     return (
         f"Each device tells the truth with probability {probability(float(p))} and says the opposite with probability "
-        f"{probability(float(q))}; it tosses that coin itself, and nobody learns how it fell."
+        f"{probability(float(q))}; it tosses that coin itself, and no one else learns the outcome."
     )
 
 
 def one_of_many(p: Fraction, q: Fraction, size: int) -> str:
-    """The law of a report that names one value."""
+    """The law of a report that names one value, in words."""
     if size == 2:
         return opposite(p, q)
     return (
         f"Each device tells the truth with probability {probability(float(p))}, and otherwise names one of the other "
-        f"{count(size - 1)} values, all equally likely; nobody learns which of the two happened."
+        f"{count(size - 1)} values, all equally likely; no one else learns which of the two happened."
     )

@@ -1,13 +1,13 @@
 r"""Mean mechanisms that round to a grid and then draw one of a few symbols: law, estimator and claims.
 
-The value is rounded to one of steps + 1 points by a fair chance; the point's row of integer weights, which sum to the
-same in all rows, gives the law of the symbol; each symbol stands for a place (0 the lower bound, 1 the upper).
+The value is rounded at random, without bias, to one of steps + 1 points. The point's row of integer weights, which have
+the same sum in all rows, gives the law of the symbol. Each symbol stands for a place (0 the lower bound, 1 the upper).
 Places are such that the mean place in row i is i/steps exactly, so that for a value at place x between points a and b
 
     E[place] = x        Var = V(x) + (x - a)(b - x),  V linear between the points' variances
 
-Everything here is computed from those integers: nothing is assumed of how a mechanism made them, except that mirrored
-points have mirrored rows.
+Everything here is computed from those integers. Nothing is assumed about how a mechanism made them, except that
+mirrored points have mirrored rows.
 """
 
 from __future__ import annotations
@@ -39,21 +39,22 @@ if TYPE_CHECKING:
     from hubbub.randomness import BulkRandomness, Randomness
 
 FINEST_GRID = 64
-"""Steps of the finest grid: the accountant looks at all pairs of its points."""
+"""Steps of the finest grid. The limit is there because the accountant looks at all pairs of points."""
 MOST_SYMBOLS = 256
 """A report is one byte."""
 LARGEST_TOTAL = 2**63
-"""Of a row's weights: one draw decides, and bulk draws are of 63 bits at most."""
+"""Largest sum of a row's weights. One draw decides, and bulk draws have at most 63 bits."""
 _POINTS = 9
 _SHARES = (1 / 16, 1 / 4, 1 / 2, 3 / 4, 15 / 16)
-"""Holdings for which an interval must hold: so many points up to the middle, and places between two of them. There the
-error of rounding has no part in the law at a point, and at a large epsilon it is all there is."""
+"""The values for which an interval must hold: this many points up to the middle, and these shares of the way between
+two points. At a point rounding adds no error; between points, at a large epsilon, it is the only error."""
 FEW_REPORTS = 100
-"""Up to here an interval allows for the largest variance there is, beyond for the one that the reports show."""
+"""Up to this many reports an interval allows for the largest possible variance, beyond it for the one that the reports
+show."""
 
 
 class Law(NamedTuple):
-    """The rows as floats, for estimators: places are relative to the middle of the range."""
+    """The rows as floats, for estimators. Places are relative to the middle of the range."""
 
     chances: NDArray[np.float64]
     places: NDArray[np.float64]
@@ -62,7 +63,7 @@ class Law(NamedTuple):
 
 
 class GridMean(SymbolMechanism):
-    """A mean from one symbol. Subclasses are frozen dataclasses without slots: what is derived is kept."""
+    """A mean from one symbol. Subclasses are frozen dataclasses without slots, so that derived values are cached."""
 
     kind: ClassVar[Kind] = "mean"
     bounds: Bounds
@@ -76,7 +77,7 @@ class GridMean(SymbolMechanism):
     @property
     @abstractmethod
     def places(self) -> Sequence[Fraction]:
-        """Where each symbol puts the value: 0 is the lower bound, 1 the upper."""
+        """The place that each symbol stands for: 0 is the lower bound, 1 the upper."""
 
     @classmethod
     def fits(cls, domain: Domain) -> bool:
@@ -108,7 +109,7 @@ class GridMean(SymbolMechanism):
         return reports
 
     def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
-        """Devices at each grid point after rounding, and of each how often every symbol comes."""
+        """Draw the number of devices at each grid point after rounding, then each point's counts of symbols."""
         from hubbub.mechanisms._crowd_simulation import per_grid_point
 
         points = per_grid_point(values, counts, self.bounds, self.steps, self.name, rng)
@@ -118,7 +119,7 @@ class GridMean(SymbolMechanism):
         return self.bounds.lower + self.bounds.width * self.places[report]
 
     def _in_reach(self) -> str:
-        """Among which numbers a report is one."""
+        """The numbers that a report can be, in words."""
         least, most = (amount(float(self.face(self.places.index(end)))) for end in (min(self.places), max(self.places)))
         return f"{count(self.symbols)} numbers from {least} to {most}"
 
@@ -138,7 +139,7 @@ class GridMean(SymbolMechanism):
         return float(weight / sum(rows[0]))
 
     def amplification(self) -> Amplification:
-        """All pairs of grid points, up to mirroring; symbols that all points lean to alike are one class."""
+        """All pairs of grid points, up to mirroring. Symbols with proportional weights at all points form one class."""
         total, last = sum(self.rows[0]), self.steps
         classes: dict[tuple[int, ...], int] = {}
         for column in zip(*self.rows, strict=True):
@@ -155,7 +156,7 @@ class GridMean(SymbolMechanism):
 
     @cached_property
     def _variances(self) -> list[float]:
-        """Of the place, at each grid point; without numpy, since they are compared when a codebook is compiled."""
+        """Variance of the place at each grid point. Without numpy, because compiling a codebook compares them."""
         places, total = [float(place) for place in self.places], float(sum(self.rows[0]))
         points = [i / self.steps for i in range(self.steps + 1)]
         return [
@@ -167,7 +168,7 @@ class GridMean(SymbolMechanism):
         return 4 * self._worst(self._variances)
 
     def _worst(self, levels: Sequence[float]) -> float:
-        """The largest of any value, given what it is at the points: between two of them it is a parabola."""
+        """The largest variance of any value, given the variances at the points. Between two points it is a parabola."""
         step = 1 / self.steps
         found = []
         for low, high in pairwise(levels):
@@ -189,7 +190,7 @@ class GridMean(SymbolMechanism):
 
     @cached_property
     def _seen(self) -> float:
-        """The share b with V - b E[place^2] most nearly the same at all points: what of the variance reports show."""
+        """The b for which V - b E[place^2] is most nearly the same at all points: the share that the reports show."""
         import numpy as np
 
         law = self._law
@@ -215,9 +216,9 @@ class GridMean(SymbolMechanism):
         confidence: float = 0.95,
         *,
         population: Population = "reports",
-        simultaneous: bool = False,  # noqa: ARG002  one value: nothing to hold together
+        simultaneous: bool = False,  # noqa: ARG002  there is only one value
     ) -> Interval:
-        """As many standard deviations as the sum of errors strays, whatever the devices hold."""
+        """As many standard deviations wide as the sum of errors can stray, whatever the devices hold."""
         refuse_empty(tally.reports)
         n, alpha = tally.reports, _intervals.miss(confidence)
         far = _strays(self, n, alpha)
@@ -242,20 +243,23 @@ class GridMean(SymbolMechanism):
 
     @cached_property
     def _gap(self) -> float:
-        """The longest way from one place to the next: a sum moves in such jumps, and between them nothing is known."""
+        """The largest distance from one place to the next. A sum moves in such jumps and shows nothing between them."""
         import numpy as np
 
         return float(np.diff(np.sort(self._law.places)).max())
 
     def _stated(self, tally: Tally) -> float:
-        """The largest variance of one report, on average, that fits: E[place^2] is seen, its share in V is known."""
+        """The largest average variance of one report that fits the reports.
+
+        They show E[place^2], and its share in V is known.
+        """
         seen, law = self._seen, self._law
         square = float(tally.cells @ law.places**2) / tally.reports
         unseen = self._worst((law.variances - seen * (law.variances + law.points**2)).tolist())
         return max(unseen + seen * square, min(self._variances))
 
     def _superpopulation(self, tally: Tally, alpha: float, far: float) -> float:
-        """Half width from the spread that the reports themselves show, and no less than noise and rounding make."""
+        """Half the width, from the spread that the reports show, but at least what noise and rounding cause."""
         from scipy.special import stdtrit
 
         n, places = tally.reports, self._law.places
@@ -269,7 +273,10 @@ class GridMean(SymbolMechanism):
 
 @lru_cache(maxsize=1024)
 def _strays(mechanism: GridMean, reports: int, alpha: float) -> float:
-    """For devices at some points and between some: mirror images stray as far, to the other side."""
+    """How far the sum of errors strays, for devices at and between some points up to the middle.
+
+    Their mirror images stray as far to the other side.
+    """
     import numpy as np
 
     law, middle = mechanism._law, mechanism.steps // 2

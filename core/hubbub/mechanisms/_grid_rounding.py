@@ -1,4 +1,4 @@
-"""Bounded numbers: where a value lies between its bounds, exactly, and rounding to a grid by a fair chance."""
+"""Bounded numbers: a value's exact place between its bounds, and unbiased random rounding to a grid."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def position(value: object, bounds: Bounds, name: str) -> tuple[int, int]:
-    """How far up from the lower bound to the upper one, as a ratio of integers; clamped to 0 .. 1."""
+    """How far the value is from the lower bound to the upper one, as a ratio of integers, clamped to 0 .. 1."""
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction | Decimal):
-        raise InvalidValue(f"{name} randomizes a number, got {value!r}: record a number, or nothing")
+        raise InvalidValue(f"{name} randomizes a number, got {value!r}: record a number or nothing")
     if isinstance(value, Decimal) and not value.is_finite():
         value = math.nan if value.is_nan() else float(value)
     if isinstance(value, float) and not math.isfinite(value):
         if math.isnan(value):
-            raise InvalidValue(f"{name} randomizes a number, got NaN: record a number, or nothing")
+            raise InvalidValue(f"{name} randomizes a number, got NaN: record a number or nothing")
         return (1, 1) if value > 0 else (0, 1)
     numerator, denominator = value.as_integer_ratio()
     low, width = bounds.lower, bounds.width
@@ -39,7 +39,7 @@ def position(value: object, bounds: Bounds, name: str) -> tuple[int, int]:
 
 
 def round_to_grid(value: object, bounds: Bounds, steps: int, name: str, rng: Randomness) -> int:
-    """A grid point 0 .. steps whose expectation is the value's exact place."""
+    """A random grid point 0 .. steps whose expectation is the value's exact place."""
     up, whole = position(value, bounds, name)
     below, rest = divmod(up * steps, whole)
     return below + rng.coin(rest, whole)
@@ -58,8 +58,8 @@ def positions(values: ArrayLike, bounds: Bounds, name: str) -> NDArray[np.float6
 def round_many_to_grid(
     values: ArrayLike, bounds: Bounds, steps: int, name: str, rng: BulkRandomness
 ) -> NDArray[np.int64]:
-    """`round_to_grid` of many values. A place is a float here, right to 2**-52: it bears on the mean
-    in the sixteenth digit and not on privacy, which rests on the noise that follows."""
+    """`round_to_grid` of many values. A place is a float here, exact to 2**-52. That affects the mean in the
+    sixteenth digit. It does not affect privacy, which rests on the noise that follows."""
     import numpy as np
 
     scaled = positions(values, bounds, name) * steps
@@ -69,6 +69,6 @@ def round_many_to_grid(
 
 
 def clamped(bounds: Bounds) -> str:
-    """How a sentence about a mechanism for numbers begins."""
+    """The beginning of a sentence about a mechanism for numbers."""
     low, high = map(amount, bounds.limits)
     return f"Each device clamps its number to {low} to {high}"

@@ -1,14 +1,14 @@
-r"""Confidence intervals: for the devices that reported, and for a larger population they came from.
+r"""Confidence intervals for the devices that reported, and for a larger population that they came from.
 
-The estimand is by default the truth of the devices that reported: of n, m hold the item, and the number
-of reports that support it is C = Bin(m, p) + Bin(n - m, q). Where that count has little spread its law is inverted
-exactly. Where it has much, the score interval with the exact variance n Var = a + b f + c f^2 at the tested f is
-used, so that interval and variance agree (Wilson, JASA 22, 1927, for the idea of testing with the variance at
-the hypothesis), moved by the first Cornish-Fisher term and half a count: far out in the tails, where joint
-intervals over long lists look, the skewness of a count is not to be neglected.
+By default the estimand is the truth of the devices that reported: of n devices, m hold the item, and the number
+of reports that support it is C = Bin(m, p) + Bin(n - m, q). If that count has little spread, its law is inverted
+exactly. Otherwise the score interval is used, with the exact variance n Var = a + b f + c f^2 at the tested f,
+so that interval and variance agree (Wilson, JASA 22, 1927, for the idea of testing with the variance at the
+hypothesis). It is moved by the first Cornish-Fisher term and half a count, because the skewness of a count matters
+far out in the tails, where joint intervals over long lists end.
 
-Superpopulation: C is Bin(n, q + f (p - q)); Clopper and Pearson (Biometrika 26, 1934) maps linearly to f.
-Used for a sum of independent coins with unequal probabilities it is conservative (Hoeffding, Ann. Math.
+Superpopulation: C is Bin(n, q + f (p - q)); the limits of Clopper and Pearson (Biometrika 26, 1934) map linearly to f.
+Used for a sum of independent coins with unequal probabilities they are conservative (Hoeffding, Ann. Math.
 Statist. 27, 1956).
 """
 
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 LITTLE_SPREAD = 300.0
-"""Up to this least variance of a count its law is inverted. Beyond, the corrected score interval is as good and
-cheaper: it missed at most 1.02 times as often as it may at 95 % and 99.999 %, 1.08 times jointly over 65,536 values."""
+"""If the least variance of a count is at most this, its law is inverted. Beyond it the corrected score interval is as
+good and cheaper: it missed at most 1.02 times as often as it may at 95 % and 99.999 %, and 1.08 times jointly over
+65,536 values."""
 
 
 def miss(confidence: float, together: int = 1) -> float:
@@ -45,21 +46,21 @@ def miss(confidence: float, together: int = 1) -> float:
 
 
 def comparisons(items: int, simultaneous: bool, complementary: bool = True) -> int:
-    """How many intervals must hold together. Of two complementary items one interval is both."""
+    """How many intervals must hold together. For two complementary items one interval serves both."""
     return items if simultaneous and (items > 2 or not complementary) else 1
 
 
 def labelled(
     low: NDArray[np.float64], high: NDArray[np.float64], confidence: float, kind: str, simultaneous: bool
 ) -> Interval:
-    """The limits with how they were made."""
+    """The limits as an interval whose `kind` says how they were made."""
     return Interval(low, high, confidence, kind + (", simultaneous (Bonferroni)" if simultaneous else ""))
 
 
 def score(values: Pair, reports: int, alpha: float, a: ArrayLike, b: ArrayLike, c: float = 0.0) -> Limits:
     """All f with (value - f)^2 <= z^2 (a + b f + c f^2) / reports: the roots of a quadratic.
 
-    `values` are those from which the lower and the upper limit are taken: the estimate twice, or moved.
+    The lower limit is taken from `values[0]`, the upper one from `values[1]`. Both are the estimate, possibly moved.
     """
     low, _ = _roots(values[0], reports, alpha, a, b, c)
     _, high = _roots(values[1], reports, alpha, a, b, c)
@@ -98,7 +99,10 @@ def corrected_counts(counts: NDArray[np.int64], reports: int, alpha: float, p: f
 
 
 def two_binomials(counts: NDArray[np.int64], reports: int, alpha: float, p: float, q: float) -> Limits:
-    """Frequencies m / reports not rejected by C = Bin(m, p) + Bin(reports - m, q), p > q, at alpha / 2 a side."""
+    """Limits of the frequencies m / reports that C = Bin(m, p) + Bin(reports - m, q), p > q, does not reject.
+
+    Each side is tested at alpha / 2.
+    """
     import numpy as np
 
     distinct, where = np.unique(counts, return_inverse=True)
@@ -108,7 +112,10 @@ def two_binomials(counts: NDArray[np.int64], reports: int, alpha: float, p: floa
 
 @lru_cache(maxsize=65_536)
 def _not_rejected(count: int, reports: int, alpha: float, p: float, q: float) -> tuple[int, int]:
-    """The smallest and the largest m. C grows with m, so each tail is monotone in m: searched from a guess."""
+    """The smallest and the largest m that is not rejected.
+
+    C grows with m, so each tail is monotone in m and the search can start from a guess.
+    """
     enough = partial(_above_is_likely, reports, p, q, count, alpha / 2)
     too_many = partial(_below_is_unlikely, reports, p, q, count, alpha / 2)
     share = min(max((count / reports - q) / (p - q), 0.0), 1.0)
@@ -121,7 +128,10 @@ def _not_rejected(count: int, reports: int, alpha: float, p: float, q: float) ->
 
 
 def _first(last: int, holds: Callable[[int], bool], guess: float, step: int) -> int:
-    """The first of 0..last for which it holds, and it does for all that follow; last + 1 if there is none."""
+    """The first number of 0..last for which `holds` is true, or last + 1 if there is none.
+
+    `holds` must be true for all later numbers, too.
+    """
     low, step = min(max(int(guess), 0), last), max(step, 1)
     if holds(low):
         while low > 0 and holds(max(low - step, 0)):
@@ -145,7 +155,7 @@ def _above_is_likely(reports: int, p: float, q: float, count: int, level: float,
 def _below_is_unlikely(reports: int, p: float, q: float, count: int, level: float, holders: int) -> bool:
     """Whether P[Bin(holders, p) + Bin(reports - holders, q) <= count] < level.
 
-    The tail itself is summed: one minus the other would drown a small level in round-off.
+    The tail itself is summed. One minus the other tail would drown a small level in round-off.
     """
     start, law = _two_binomials(reports, p, q, holders)
     return bool(law[: max(count - start + 1, 0)].sum() < level)
@@ -160,7 +170,7 @@ def _two_binomials(reports: int, p: float, q: float, holders: int) -> tuple[int,
 
 
 def _binomial(n: int, p: float) -> tuple[int, NDArray[np.float64]]:
-    """The law of Bin(n, p) within twelve standard deviations and then some, and where it starts."""
+    """The start and the probabilities of the law of Bin(n, p), cut at a little over twelve standard deviations."""
     import numpy as np
     from scipy.special import gammaln
 

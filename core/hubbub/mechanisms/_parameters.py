@@ -1,4 +1,4 @@
-"""Reading the parameters that a mechanism is built from, with errors that say what to do."""
+"""Readers of the parameters that a mechanism is built from. Their errors say what to do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def refuse_unfit(cls: type[Mechanism[Any]], domain: Domain, options: Mapping[str, Any] | None = None) -> None:
-    """InvalidParameter for a domain the mechanism is not made for, or an option it does not have."""
+    """Raise InvalidParameter for a domain that does not fit the mechanism, or an option that it does not have."""
     if not cls.fits(domain):
         raise InvalidParameter(f"{cls.name} does not fit {domain.in_words}", f"use one of {', '.join(fitting(domain))}")
     if options:
@@ -25,7 +25,7 @@ def refuse_unfit(cls: type[Mechanism[Any]], domain: Domain, options: Mapping[str
 def bounds_of(cls: type[Mechanism[Any]], domain: Domain) -> Bounds:
     """The domain as bounds, or InvalidParameter."""
     refuse_unfit(cls, domain)
-    assert isinstance(domain, Bounds)  # noqa: S101  what `fits` has just established, said for the type checker
+    assert isinstance(domain, Bounds)  # noqa: S101  `fits` has just established this; for the type checker
     return domain
 
 
@@ -37,7 +37,7 @@ def categories_of(cls: type[Mechanism[Any]], domain: Domain) -> Categories:
 
 
 def integers(name: str, parameters: Mapping[str, Any], keys: Collection[str]) -> list[int]:
-    """The integers under `keys`, which must be all there is; big ones may be decimal strings."""
+    """The integers under `keys`. No other key may be there. Big integers may be decimal strings."""
     if not isinstance(parameters, Mapping):
         raise InvalidParameter(f"{name} is made of {', '.join(keys)}; got {parameters!r}")
     if set(parameters) != set(keys):
@@ -48,7 +48,7 @@ def integers(name: str, parameters: Mapping[str, Any], keys: Collection[str]) ->
 
 
 def integer(name: str, key: str, value: object) -> int:
-    """One non-negative integer, given as such or as a decimal string."""
+    """One non-negative integer, given as a number or as a decimal string."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 40:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:

@@ -1,4 +1,4 @@
-"""Which mechanisms exist. Registering one puts it under the conformance suite and into every choice."""
+"""Registry of mechanisms. The conformance suite tests every registered mechanism, and every choice considers it."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def registered() -> dict[str, type[AnyMechanism]]:
 
 
 def fitting(domain: Domain) -> list[str]:
-    """Names of the mechanisms that can randomize values of this domain, by their name alone."""
+    """Names of the mechanisms that can randomize values of this domain and need no options."""
     return [name for name, cls in _REGISTRY.items() if cls.fits(domain) and not cls.needs_options]
 
 
 def mechanism(name: str, domain: Domain | None = None) -> type[AnyMechanism]:
-    """The mechanism of that name, or InvalidParameter that suggests the nearest one, of those that fit the domain."""
+    """The mechanism of this name, or InvalidParameter that suggests the nearest one that fits the domain."""
     if name in _REGISTRY:
         return _REGISTRY[name]
     near = [known for known, cls in _REGISTRY.items() if domain is None or cls.fits(domain)]

@@ -1,12 +1,12 @@
-"""The base class of every mechanism: one object holds the randomizer and everything that is claimed of it.
+"""The base class of every mechanism: one object holds the randomizer and everything that is claimed about it.
 
 A mechanism cannot be built without its privacy claim: the constructor takes the *integers that run*
-and refuses them when the likelihood ratio they realise is above e^epsilon. `calibrate` finds the best
+and refuses them if the likelihood ratio that they realise is above e^epsilon. `calibrate` finds the best
 integers for an epsilon. Everything else (law, estimator, variance, interval, amplification, influence
-of fakes) is a method beside the randomizer, and registering the class puts it under the conformance
+of fakes) is a method beside the randomizer. Registering the class puts it under the conformance
 suite in tests/core/conformance.
 
-Only the estimating half loads numpy, inside its methods: the device half is plain Python.
+Only the estimating methods load numpy. The device half is plain Python.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ Kind: TypeAlias = Literal["frequency", "mean"]
 Population: TypeAlias = Literal["reports", "superpopulation"]
 Json: TypeAlias = "str | int | list[Json] | dict[str, Json]"
 Face: TypeAlias = int | Fraction | tuple[int, ...] | None
-"""What a report says as it stands: the index of one value, a number, the indexes it says yes to (and no to all others),
-or None: it names nothing."""
+"""What a report says if read literally: the index of one value, a number, the indexes that it says yes to (it says no
+to all others), or None if it names nothing."""
 
 MOST_TALLIED = 2**40
-"""Reports in one tally: sums over a whole domain of counts as large as this stay far within 64 bits."""
+"""Most reports in one tally. Sums over a whole domain of counts as large as this stay far within 64 bits."""
 
 
 class Mechanism(ABC, Generic[Report]):
-    """A local randomizer with everything that is claimed of it. Subclasses are frozen dataclasses."""
+    """A local randomizer with everything that is claimed about it. Subclasses are frozen dataclasses."""
 
     __slots__ = ()
 
@@ -54,15 +54,15 @@ class Mechanism(ABC, Generic[Report]):
     regime: ClassVar[str]
     """When to choose it, in half a line."""
     needs_options: ClassVar[str] = ""
-    """What only a person can give, such as a matrix. Empty for one that is made from an epsilon and a domain alone."""
+    """What only a person can supply, such as a matrix. Empty if an epsilon and a domain are enough to make it."""
     reserved: ClassVar[str] = ""
-    """Why `select` never takes it though it could, such as its cost to the server; a person may name it."""
+    """Why `select` never takes it although it fits, such as its cost to the server. A person may still name it."""
 
     complementary: ClassVar[bool] = False
     """Whether two estimated shares always sum to one, so that an interval for one is an interval for both."""
 
     epsilon: Fraction
-    """The local epsilon that was asked for; what is realised is never above."""
+    """The local epsilon that was asked for. The realised epsilon is never above it."""
 
     # -- making one -----------------------------------------------------------------------------
 
@@ -74,27 +74,27 @@ class Mechanism(ABC, Generic[Report]):
     @classmethod
     @abstractmethod
     def calibrate(cls, epsilon: object, domain: Domain, **options: Any) -> Self:
-        """The most accurate integers that keep epsilon over the domain."""
+        """The mechanism with the most accurate integers that keep epsilon over the domain."""
 
     @classmethod
     @abstractmethod
     def from_parameters(cls, epsilon: object, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        """Rebuild from `parameters`, checking the privacy claim again: a device trusts no codebook."""
+        """Rebuild from `parameters` and check the privacy claim again: a device trusts no codebook."""
 
     @classmethod
     @abstractmethod
     def examples(cls, epsilon: float) -> list[Self]:
-        """Small instances whose output law can be enumerated; the conformance suite runs on them."""
+        """Small instances whose output law can be enumerated. The conformance suite runs on them."""
 
     @classmethod
     def usual_domain(cls, size: int = 4) -> Domain:
-        """A domain to show it on: `size` values or two, or the numbers from -1 to 1."""
+        """A domain to show the mechanism on: `size` values, two values, or the numbers from -1 to 1."""
         shown: list[Domain] = [Categories(size), Categories(2), Bounds(Fraction(-1), Fraction(1))]
         return next(domain for domain in shown if cls.fits(domain))
 
     @abstractmethod
     def parameters(self) -> dict[str, Json]:
-        """The integers that run; big ones as decimal strings. With epsilon and domain this is all there is."""
+        """The integers that run, big ones as decimal strings. With epsilon and domain they determine the mechanism."""
 
     @property
     @abstractmethod
@@ -105,7 +105,7 @@ class Mechanism(ABC, Generic[Report]):
 
     @abstractmethod
     def randomize(self, value: Any, rng: Randomness) -> Report:
-        """One private report. Integers decide; raises InvalidValue for what the domain does not hold."""
+        """One private report. Only integers decide. Raises InvalidValue for a value outside the domain."""
 
     @property
     @abstractmethod
@@ -114,31 +114,31 @@ class Mechanism(ABC, Generic[Report]):
 
     @abstractmethod
     def encode(self, report: Report) -> bytes:
-        """Exactly `report_bytes` bytes."""
+        """The report in exactly `report_bytes` bytes."""
 
     @abstractmethod
     def decode(self, payload: bytes) -> Report:
-        """The report, or MalformedReport. Each report has one encoding."""
+        """The report, or MalformedReport. Each report has exactly one encoding."""
 
     # -- in words -------------------------------------------------------------------------------
 
     @abstractmethod
     def in_words(self) -> str:
-        """The law in one sentence that begins with "Each device", with the probabilities that run; for everybody."""
+        """The law for lay readers: a sentence that begins with "Each device" and has the probabilities that run."""
 
-    def face(self, report: Report) -> Face:  # noqa: ARG002  one that names nothing needs no look at the report
-        """What a report says on its face. By default nothing: a hash, say, stands for many values."""
+    def face(self, report: Report) -> Face:  # noqa: ARG002  a mechanism that names nothing needs no look at the report
+        """What a report says if read literally. By default nothing: a hash, for example, stands for many values."""
         return None
 
     # -- the claim ------------------------------------------------------------------------------
 
     @abstractmethod
     def loss(self) -> Fraction:
-        """The realised epsilon, from the integers that run: ln of the largest P[y | x] / P[y | x'], or just above."""
+        """The realised epsilon, from the integers that run: ln of the largest P[y | x] / P[y | x'] or just above it."""
 
     @property
     def realised_epsilon(self) -> float:
-        """`loss` as a float, rounded up: for an asked 0.3 it may be the float next above 0.3."""
+        """`loss` as a float, rounded up. If 0.3 was asked for, it may be the next float above 0.3."""
         return float_above(self.loss())
 
     def _refuse_if_not_private(self) -> None:
@@ -146,32 +146,32 @@ class Mechanism(ABC, Generic[Report]):
         if loss > self.epsilon:
             raise InvalidParameter(
                 f"{self.name}: these parameters realise epsilon {float_above(loss):.9g}, above the stated "
-                f"{float(self.epsilon):g}; use calibrate() or state the larger epsilon"
+                f"{float(self.epsilon):g}; use calibrate(), or state the larger epsilon"
             )
 
     @abstractmethod
     def likelihood(self, report: Report, value: Any) -> float:
-        """P[report | value] of the code that runs. Tests hold the randomizer to it."""
+        """P[report | value] of the code that runs. Tests compare the randomizer with it."""
 
     @abstractmethod
     def outputs(self) -> Sequence[Report]:
-        """Every report that can occur, in a fixed order (of an example; may be long otherwise)."""
+        """Every report that can occur, in a fixed order. Short for the `examples`; may be long otherwise."""
 
     @abstractmethod
     def inputs(self) -> Sequence[Any]:
-        """The extreme inputs: every other one is a mixture of them."""
+        """The extreme inputs. The law of every other input is a mixture of theirs."""
 
     @abstractmethod
     def amplification(self) -> Amplification:
-        """What the shuffle accountant needs."""
+        """What the shuffle accountant needs to know."""
 
     @abstractmethod
     def influence(self) -> float:
         """Largest change of any estimated value when one report of n is replaced, times n."""
 
     def step(self) -> float:
-        """By how much, times n, an estimate moves at once where noise is small: `influence` for counts, 0 for a sum on
-        a fine grid."""
+        """The size of an estimate's jumps, times n, which shows where noise is small: `influence` for counts, 0 for a
+        sum on a fine grid."""
         return self.influence() if self.domain.estimates > 1 else 0.0
 
     def manipulation(self, fakes: int, reports: int) -> float:
@@ -191,10 +191,10 @@ class Mechanism(ABC, Generic[Report]):
         """Counts of many reports (the first axis runs over reports)."""
 
     def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
-        """A tally with the law of randomizing every value of a crowd: `counts[i]` devices hold `values[i]`.
+        """A tally as if every value of a crowd had been randomized: `counts[i]` devices hold `values[i]`.
 
-        Default: the reports themselves, in parts that fit into memory. A mechanism whose counts have a law that can be
-        drawn at once overrides it; tests/core/simulation holds either to `likelihood`.
+        By default it randomizes every value, in parts that fit into memory. A mechanism that can draw its counts
+        at once overrides this. tests/core/simulation compares both with `likelihood`.
         """
         from hubbub.mechanisms._crowd_simulation import AT_ONCE, in_parts
 
@@ -204,9 +204,9 @@ class Mechanism(ABC, Generic[Report]):
         return total
 
     def decode_many(self, payloads: NDArray[np.uint8]) -> tuple[ArrayLike, NDArray[np.bool_]]:
-        """The reports among many payloads, one a row, as `tally` takes them, and which rows those are.
+        """The reports among many payloads, one per row, as `tally` takes them, and a mask of the rows that hold one.
 
-        What `decode` takes and nothing else. By default each different payload is decoded once.
+        It accepts the same payloads as `decode`. By default each different payload is decoded once.
         """
         import numpy as np
 
@@ -234,20 +234,20 @@ class Mechanism(ABC, Generic[Report]):
 
     @property
     def fingerprint(self) -> bytes:
-        """Eight bytes that tell this mechanism with these parameters from any other."""
+        """Eight bytes that distinguish this mechanism with these parameters from any other."""
         text = json.dumps(
             [self.name, decimal_text(self.epsilon), self.domain.fingerprint(), self.parameters()], sort_keys=True
         )
         return hashlib.sha256(text.encode()).digest()[:8]
 
     def tally_from_bytes(self, data: bytes) -> Tally:
-        """Read `Tally.to_bytes` back; MalformedTally when it is not one of this mechanism's."""
+        """Read `Tally.to_bytes` back. MalformedTally if the bytes are not a tally of this mechanism."""
         import numpy as np
 
         if len(data) != 16 + 8 * self.cells:
             raise MalformedTally(f"a {self.name} tally has {16 + 8 * self.cells} bytes, got {len(data)}")
         if data[:8] != self.fingerprint:
-            raise MalformedTally(f"this tally belongs to another mechanism or other parameters than this {self.name}")
+            raise MalformedTally(f"this tally belongs to another mechanism, or to {self.name} with other parameters")
         tally = Tally(data[:8], int.from_bytes(data[8:16]), np.frombuffer(data[16:], ">i8").astype(np.int64))
         if tally.reports > MOST_TALLIED:
             raise MalformedTally(f"a tally has at most {MOST_TALLIED} reports, got {tally.reports}")
@@ -255,15 +255,15 @@ class Mechanism(ABC, Generic[Report]):
         return tally
 
     def _refuse_impossible(self, tally: Tally) -> None:
-        """Raise MalformedTally for counts that no set of reports can give. Default: one cell per report."""
-        # none above the reports first: a sum of larger ones could wrap around to them
+        """Raise MalformedTally for counts that no set of reports can give. By default each report adds to one cell."""
+        # check the largest count first: a sum of larger ones could wrap around to the number of reports
         low, high = int(tally.cells.min()), int(tally.cells.max())
         if low < 0 or high > tally.reports or int(tally.cells.sum()) != tally.reports:
             raise MalformedTally(f"the counts of a {self.name} tally must be non-negative and sum to its reports")
 
     @abstractmethod
     def estimate(self, tally: Tally) -> Estimate:
-        """Unbiased value(s) of the devices that reported, with variance."""
+        """Unbiased estimates for the devices that reported, with variances."""
 
     @abstractmethod
     def interval(
@@ -274,20 +274,20 @@ class Mechanism(ABC, Generic[Report]):
         population: Population = "reports",
         simultaneous: bool = False,
     ) -> Interval:
-        """Limits that hold each value (all values together if `simultaneous`) with `confidence`.
+        """Limits that contain each value (all values together if `simultaneous`) with `confidence`.
 
-        `population="reports"` is about the devices that reported; `"superpopulation"` about the larger
-        one that they are a random sample of.
+        `population="reports"` is about the devices that reported, `"superpopulation"` about a larger population of
+        which they are a random sample.
         """
 
     @abstractmethod
     def variance(self, truth: ArrayLike) -> NDArray[np.float64]:
-        """Reports times the exact variance of each estimated value, given the truth.
+        """The number of reports times the exact variance of each estimated value, given the truth.
 
-        Truth is the vector of frequencies, or for a mean the values of all devices.
+        The truth is the vector of frequencies or, for a mean, the values of all devices.
         """
 
     @abstractmethod
     def typical_variance(self) -> float:
-        """The figure by which mechanisms are compared: reports times variance, averaged over the items
-        of a uniform population (frequency), or the worst case with the bounds scaled to [-1, 1] (mean)."""
+        """The figure by which mechanisms are compared: the number of reports times the variance, averaged over the
+        items of a uniform population (frequency), or in the worst case with the bounds scaled to [-1, 1] (mean)."""

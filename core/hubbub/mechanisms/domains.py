@@ -1,4 +1,4 @@
-"""What a mechanism may randomize: a list of values, or a range of numbers. A domain says of itself what others ask."""
+"""Domains: what a mechanism may randomize, a list of values or a range of numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Domain(ABC):
     @property
     @abstractmethod
     def in_words(self) -> str:
-        """Completes "it does not fit ..."."""
+        """Completes "... does not fit ..."."""
 
     @property
     @abstractmethod
@@ -39,30 +39,30 @@ class Domain(ABC):
     @property
     @abstractmethod
     def limits(self) -> tuple[float, float]:
-        """Between which every true value lies."""
+        """The numbers between which every true value lies."""
 
     @property
     def span(self) -> float:
-        """What an error is compared with."""
+        """The distance between the limits. Errors are compared with it."""
         return self.limits[1] - self.limits[0]
 
     @property
     @abstractmethod
     def unit_of_variance(self) -> float:
-        """By what a root of `Mechanism.typical_variance` is multiplied to be in the scale of the estimates."""
+        """The factor that brings the root of `Mechanism.typical_variance` to the scale of the estimates."""
 
     @property
     @abstractmethod
     def shorter(self) -> str:
-        """What makes reports shorter or errors smaller, to complete "..., or ..."; empty where nothing does."""
+        """What makes reports shorter or errors smaller. Completes "..., or ..."; empty if nothing does."""
 
     @abstractmethod
     def fingerprint(self) -> list[str | int]:
-        """What tells it from any other, as JSON."""
+        """What distinguishes this domain from any other, as JSON."""
 
     @abstractmethod
     def between(self) -> Sequence[Fraction]:
-        """Inputs that are no mixture of two grid points by chance: those that must be rounded. Exact as floats."""
+        """Inputs between grid points, which a mechanism must round. Exact as floats."""
 
     @abstractmethod
     def inputs(self, held: Sequence[int | Fraction]) -> NDArray[np.int64] | NDArray[np.float64]:
@@ -70,12 +70,12 @@ class Domain(ABC):
 
     @abstractmethod
     def truth(self, inputs: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]:
-        """What estimates are to come out as where `counts[i]` devices hold `inputs[i]`."""
+        """The true values of the estimates when `counts[i]` devices hold `inputs[i]`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Categories(Domain):
-    """A closed list of `size` values, known by their index; the share of each is estimated."""
+    """A closed list of `size` values, known by their index. The share of each is estimated."""
 
     size: int
 
@@ -126,7 +126,7 @@ class Categories(Domain):
 
 @dataclass(frozen=True, slots=True)
 class Bounds(Domain):
-    """Numbers from `lower` to `upper`, of which the mean is estimated; what lies outside is clamped."""
+    """Numbers from `lower` to `upper`, whose mean is estimated. Numbers outside are clamped."""
 
     lower: Fraction
     upper: Fraction
@@ -167,7 +167,7 @@ class Bounds(Domain):
 
     @property
     def unit_of_variance(self) -> float:
-        """A typical variance is on [-1, 1]."""
+        """A typical variance is for bounds scaled to [-1, 1]."""
         return float(self.width) / 2
 
     @property

@@ -1,4 +1,4 @@
-"""Tallies: counts of reports, and what is estimated from them."""
+"""Tallies, which count reports, and the estimates and intervals made from them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["Estimate", "Interval", "Tally"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """Unbiased values with the variance of each; not post-processed, so a frequency may be negative.
+    """Unbiased values, each with its variance. They are not post-processed, so a frequency may be negative.
 
-    `variances` is for the devices that reported (noise is the only randomness). Where the variance
-    depends on what the reports cannot show, it is the largest value that fits them.
+    `variances` is for the devices that reported: noise is the only randomness. Where a variance
+    depends on something that the reports cannot show, it is the largest value that fits them.
     """
 
     reports: int
@@ -35,7 +35,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Interval:
-    """Confidence limits for each value; `kind` says how they were made and for which population."""
+    """Confidence limits for each value. `kind` says how they were made and for which population."""
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
@@ -45,7 +45,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tally:
-    """Mergeable counts of one mechanism's reports. Adding tallies is adding reports."""
+    """Mergeable counts of one mechanism's reports. Adding two tallies is like tallying all their reports."""
 
     fingerprint: bytes
     reports: int

@@ -1,7 +1,7 @@
-"""Crowd simulation: what a whole crowd's reports add up to, without drawing each. For simulations only.
+"""Crowd simulation: the tally of a whole crowd's reports, without drawing each report. For simulations only.
 
-A crowd is `counts[i]` devices that hold `values[i]`. `Mechanism.simulate` makes of it a tally with the law of
-randomizing every value; here is what those laws share. Nothing that a device runs needs this: it draws one report.
+A crowd is `counts[i]` devices that hold `values[i]`. `Mechanism.simulate` draws a tally as if every value had been
+randomized; this module has what the mechanisms share for that. A device draws one report and never needs it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hubbub.mechanisms.domains import Bounds
 
 AT_ONCE = 2**24
-"""Bytes of encoded reports that are in memory at once where reports are drawn one by one."""
+"""Bytes of encoded reports in memory at once, if reports are drawn one by one."""
 
 
 class CrowdRandomness(BulkRandomness):
@@ -34,23 +34,23 @@ class CrowdRandomness(BulkRandomness):
 
     @abstractmethod
     def multinomial(self, trials: int, chances: ArrayLike) -> NDArray[np.int64]:
-        """How often each outcome happens; chances are scaled to sum to one."""
+        """How often each outcome happens. Chances are scaled to sum to one."""
 
 
 def devices(values: ArrayLike, counts: ArrayLike) -> NDArray[np.int64]:
-    """The counts, one non-negative whole number for each value; InvalidParameter otherwise."""
+    """The counts, checked to be one non-negative whole number for each value. InvalidParameter otherwise."""
     import numpy as np
 
     array = np.asarray(counts)
     if array.shape != np.shape(values) or array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise InvalidParameter("a crowd is a list of values and, for each, the whole number of devices that hold it")
     if array.size and array.min() < 0:
-        raise InvalidParameter(f"a number of devices is not negative, got {array.min()}")
+        raise InvalidParameter(f"a number of devices cannot be negative, got {array.min()}")
     return array.astype(np.int64)
 
 
 def in_parts(values: ArrayLike, counts: ArrayLike, most: int) -> Iterator[NDArray[Any]]:
-    """Every device's own value, at most `most` at a time."""
+    """The value of every device, at most `most` values at a time."""
     import numpy as np
 
     held, many = np.asarray(values), devices(values, counts)
@@ -77,7 +77,7 @@ def per_item(values: ArrayLike, counts: ArrayLike, size: int, name: str) -> NDAr
 def per_grid_point(
     values: ArrayLike, counts: ArrayLike, bounds: Bounds, steps: int, name: str, rng: CrowdRandomness
 ) -> NDArray[np.int64]:
-    """How many devices are at each grid point 0 .. steps, each rounded by a fair chance of its own."""
+    """How many devices are at each grid point 0 .. steps, after rounding each at random without bias."""
     import numpy as np
 
     many = devices(values, counts)

@@ -1,6 +1,6 @@
 """The sliding window of `piecewise` and `hybrid`: likely symbols that move with the value.
 
-Point i has its window of `window` symbols from i*stride on; a symbol in it has weight `high`, any other `low`.
+The window of point i is the `window` symbols from i*stride on. A symbol in it has weight `high`, any other `low`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hubbub.mechanisms._grid_mean import FINEST_GRID, MOST_SYMBOLS
 
 
 class Windows(NamedTuple):
-    """Where windows lie."""
+    """The positions of the windows."""
 
     steps: int
     stride: int
@@ -23,7 +23,7 @@ class Windows(NamedTuple):
 
     @property
     def travel(self) -> int:
-        """Symbols outside of any one window."""
+        """Number of symbols outside any one window."""
         return self.steps * self.stride
 
     @property
@@ -31,11 +31,11 @@ class Windows(NamedTuple):
         return self.travel + self.window
 
     def total(self, low: Fraction | int, high: Fraction | int) -> Fraction | int:
-        """Of the weights of each point."""
+        """The sum of each point's weights."""
         return self.window * high + self.travel * low
 
     def refuse_impossible(self, name: str, low: int, high: int) -> None:
-        """InvalidParameter for what is no design."""
+        """Raise InvalidParameter if these numbers are not a valid design."""
         if not 1 <= self.steps <= FINEST_GRID or min(self.stride, self.window) < 1 or self.symbols > MOST_SYMBOLS:
             raise InvalidParameter(
                 f"{name}: steps must be from 1 to {FINEST_GRID}, stride and window positive, "
@@ -50,14 +50,14 @@ class Windows(NamedTuple):
         return [[low] * a + [high] * self.window + [low] * (self.travel - a) for a in starts]
 
     def places(self, low: int, high: int) -> list[Fraction]:
-        """1/2 + (j - middle) / (gain steps): in row i the mean symbol is the middle plus gain (i - steps/2)."""
+        """1/2 + (j - middle) / (gain steps), since in row i the mean symbol is the middle plus gain (i - steps/2)."""
         rise = 2 * (high - low) * self.window * self.travel
         total = int(self.total(low, high))
         return [Fraction(rise // 2 + (2 * j - self.symbols + 1) * total, rise) for j in range(self.symbols)]
 
 
 def best_windows(name: str, epsilon: Fraction, steps: int | None, symbols: int) -> Windows:
-    """With window : travel near 1 : e^(eps/2), and as many symbols as there may be."""
+    """Windows with window : travel near 1 : e^(eps/2), and as many symbols as allowed."""
     t = exp_below(epsilon / 2)
     if steps is None:
         window = max(int(symbols / (1 + t)), 1)
@@ -73,5 +73,5 @@ def best_windows(name: str, epsilon: Fraction, steps: int | None, symbols: int) 
 
 
 def few_windows(epsilon: float) -> Windows:
-    """For examples: a grid just fine enough that rounding is small beside the noise."""
+    """For examples: a grid just fine enough that rounding is small compared with the noise."""
     return Windows(16, 1, 3) if 2 < epsilon <= 4 else Windows(6, 1, 3)

@@ -1,12 +1,12 @@
-r"""Local hashing: a device draws a hash to g buckets, tells both it and, by g-ary randomized response, its bucket.
+r"""Local hashing: a device draws a hash to g buckets and reports it, with its own bucket by g-ary randomized response.
 
-A report supports the values that its hash sends to the bucket it names. Where two different values share a bucket for
-exactly a g-th of the hashes, a report supports a value that is not held with probability
+A report supports the values that its hash sends to the bucket it names. If two different values share a bucket for
+exactly one g-th of the hashes, a report supports a value that is not held with probability
 
     q = p/g + (1 - 1/g) (1 - p)/(g - 1) = 1/g
 
 whatever p is, and n Var = (z+g-1)^2 / ((z-1)^2 (g-1)) + f ((g-1)^2 - z) / ((g-1) (z-1)) with z = e^eps, p = z / (z+g-1)
-(Wang, Blocki, Li and Jha, USENIX Security 2017, section 4.4, for an ideal hash; here the family is exactly so).
+(Wang, Blocki, Li and Jha, USENIX Security 2017, section 4.4, for an ideal hash; this hash family is exactly ideal).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hubbub.randomness import WORD
 
 
 class LocalHashing(PureOracle[Report]):
-    """What is claimed alike of all hashes that are linear over a field, of g elements or of 2 where g = 2^t."""
+    """The claims shared by all hashes that are linear over a field, of g elements or of 2 elements if g = 2^t."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ class LocalHashing(PureOracle[Report]):
     @property
     @abstractmethod
     def hashes(self) -> int:
-        """How many different hashes there are, each as likely. One of them sends every value to bucket 0."""
+        """How many different hashes there are, all equally likely. One of them sends every value to bucket 0."""
 
     @classmethod
     def fits(cls, domain: Domain) -> bool:
@@ -66,8 +66,8 @@ class LocalHashing(PureOracle[Report]):
     def in_words(self) -> str:
         return (
             f"Each device picks a random hash function that puts all values into {count(self.buckets)} groups, and "
-            "sends the function with a group: that of its own value with probability "
-            f"{probability(float(self.p))}, otherwise one of the others, all equally likely, so that any given other "
+            "sends the function with one group: that of its own value with probability "
+            f"{probability(float(self.p))}, otherwise one of the others, all equally likely. Any given other "
             f"value is in the group that is sent with probability {probability(float(self.q))}."
         )
 
@@ -75,15 +75,16 @@ class LocalHashing(PureOracle[Report]):
         return range(self.size)
 
     def loss(self) -> Fraction:
-        """Two values that the hash tells apart, and the bucket of one of them: p over (1 - p)/(g - 1)."""
+        """For two values in different buckets, and the bucket of one of them: p over (1 - p)/(g - 1)."""
         return log_above(self.p * (self.buckets - 1) / (1 - self.p))
 
     def amplification(self) -> Amplification:
         r"""By symmetry one pair, in four classes, exactly.
 
-        Bucket 0 holds value 0 under every hash, and every hash but the constant one moves some value out of it: so for
+        Bucket 0 holds value 0 under every hash, and every hash but the constant one moves some value out of it. So for
         every report but (constant, 0) some value makes it unlikely, and the blanket is low = (1-p)/(g-1) times the
-        chance of the hash. A g-th of the hashes sends both values of the pair to one bucket, the constant among them.
+        chance of the hash. One g-th of the hashes, among them the constant one, sends both values of the pair to one
+        bucket.
         """
         g, one = self.buckets, Fraction(1)
         low = (1 - self.p) / (g - 1)
@@ -96,16 +97,16 @@ class LocalHashing(PureOracle[Report]):
         return Amplification((Pair(tuple(atoms)),))
 
     def influence(self) -> float:
-        """A report adds (1 - q)/(p - q) to each value that it supports and takes q/(p - q) from every other."""
+        """A report adds (1 - q)/(p - q) to each value that it supports and takes q/(p - q) from every other value."""
         return float(1 / (self.p - self.q))
 
 
 def keep_for(odds: Fraction, buckets: int) -> int:
-    """The largest threshold with which g-ary randomized response keeps the odds."""
+    """The largest threshold with which g-ary randomized response stays within the odds."""
     return threshold(odds / (odds + buckets - 1))
 
 
 def error_with(odds: Fraction, buckets: int, size: int) -> float:
-    """n Var of a typical value with that many buckets."""
+    """n Var of a typical value with this many buckets."""
     z = float(odds)
     return at(1 / size, z / (z + buckets - 1), 1 / buckets)

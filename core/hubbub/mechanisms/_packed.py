@@ -1,6 +1,6 @@
-"""Mechanisms whose report is a row of bits, too many for one symbol: how such reports travel and are counted.
+"""Mechanisms whose report is a row of bits, too many for one symbol: encoding and counting of such reports.
 
-A report is its own encoding: `report_bits` bits as a little-endian integer, the bits that fill the last byte zero.
+A report is its own encoding: `report_bits` bits as a little-endian integer. The bits that fill the last byte are zero.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 MOST_OUTPUTS = 2**20
-"""Reports are listed up to this many."""
+"""`outputs` lists at most this many reports."""
 
 
 class PackedMechanism(Mechanism[bytes]):
-    """A report as bytes; arrays of them have one element of that many bytes (dtype V) for each report."""
+    """A mechanism whose report is bytes. In an array of reports each element is one report (dtype V)."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def report_bits(self) -> int:
-        """How many bits of a report carry anything."""
+        """How many bits of a report are used."""
 
     @property
     def report_bytes(self) -> int:
         return (self.report_bits + 7) // 8
 
     def packed(self, number: int) -> bytes:
-        """The report whose bits are those of a number."""
+        """The report with the bits of this number."""
         return number.to_bytes(self.report_bytes, "little")
 
     def number(self, report: bytes) -> int:
-        """The bits of a report, the first one lowest."""
+        """The bits of a report as a number, the first bit lowest."""
         return int.from_bytes(report, "little")
 
     def encode(self, report: bytes) -> bytes:
@@ -59,10 +59,12 @@ class PackedMechanism(Mechanism[bytes]):
         if len(report) != self.report_bytes:
             return f"a {self.name} report has {self.report_bytes} bytes, got {len(report)}"
         number = self.number(report)
-        return f"no {self.name} report is {report.hex()}" if number >> self.report_bits or self._no(number) else None
+        return (
+            f"a {self.name} report cannot be {report.hex()}" if number >> self.report_bits or self._no(number) else None
+        )
 
-    def _no(self, number: int) -> bool:  # noqa: ARG002  for those who refuse some
-        """Whether no report has these bits, all of which are within `report_bits`."""
+    def _no(self, number: int) -> bool:  # noqa: ARG002  overridden by mechanisms that refuse some numbers
+        """Whether these bits, all within `report_bits`, cannot be a report."""
         return False
 
     def outputs(self) -> Sequence[bytes]:
@@ -99,7 +101,7 @@ class PackedMechanism(Mechanism[bytes]):
 
     @abstractmethod
     def _counts(self, rows: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """The cells of a tally of reports, one in each row."""
+        """The cells of a tally of these reports, one per row."""
 
     def _rows(self, reports: ArrayLike) -> NDArray[np.uint8]:
         """One row of bytes for each report, or InvalidValue."""
@@ -112,15 +114,15 @@ class PackedMechanism(Mechanism[bytes]):
             listed = list(reports) if isinstance(reports, Iterable) else [reports]
             whole = [bytes(report) for report in listed if isinstance(report, bytes) and len(report) == size]
             if len(whole) < len(listed):
-                raise InvalidValue(f"a {self.name} report is {size} bytes as `randomize` returns them")
+                raise InvalidValue(f"a {self.name} report is {size} bytes, as returned by `randomize`")
             rows = np.frombuffer(b"".join(whole), np.uint8).reshape(-1, size)
         if not self._possible(rows).all():
             wrong = rows[np.flatnonzero(~self._possible(rows))[0]]
-            raise InvalidValue(f"no {self.name} report is {wrong.tobytes().hex()}")
+            raise InvalidValue(f"a {self.name} report cannot be {wrong.tobytes().hex()}")
         return rows
 
     def _joined_bits(self, bits: NDArray[np.uint8]) -> NDArray[np.void]:
-        """Reports from a table of single bits, one report a row."""
+        """Reports from a table of single bits, one report per row."""
         import numpy as np
 
         return _joined(np.packbits(bits, axis=1, bitorder="little"))
@@ -133,7 +135,7 @@ def _joined(rows: NDArray[np.uint8]) -> NDArray[np.void]:
 
 
 def field(rows: NDArray[np.uint8], start: int, width: int) -> NDArray[np.int64]:
-    """`width` (at most 24) bits of each row from bit `start` on, as a number. Rows need three bytes to spare."""
+    """`width` (at most 24) bits of each row from bit `start` on, as a number. Rows need three spare bytes."""
     import numpy as np
 
     words = np.ascontiguousarray(rows[:, start // 8 : start // 8 + 4]).view("<u4").ravel()
@@ -141,14 +143,14 @@ def field(rows: NDArray[np.uint8], start: int, width: int) -> NDArray[np.int64]:
 
 
 def with_spare_bytes(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Rows that `field` can read to their end."""
+    """The rows with spare bytes, so that `field` can read them to their end."""
     import numpy as np
 
     return np.pad(rows, ((0, 0), (0, 3)))
 
 
 def bits_of(values: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
-    """A table of `width` bits for each value, the lowest first."""
+    """A table with `width` bits for each value, the lowest bit first."""
     import numpy as np
 
     return (values[:, None] >> np.arange(width) & 1).astype(np.uint8)

@@ -1,8 +1,8 @@
 r"""Hashes made of parities: bit i of the bucket is the parity <j_i, x> of the binary digits of x under a mask j_i.
 
-The t masks of L = ceil(log2 d) bits are drawn by the device, uniformly. For x != v each <j_i, x ^ v> is a fair bit, so
-two values share a bucket for exactly 2^-t of the hashes. More: for v, w, x all different, x ^ v and x ^ w are linearly
-independent over GF(2), so that the reports of any x support v and w independently: the errors of different values are
+The device draws the t masks of L = ceil(log2 d) bits uniformly. For x != v each <j_i, x ^ v> is a fair bit, so two
+values share a bucket for exactly 2^-t of the hashes. Also, for v, w, x all different, x ^ v and x ^ w are linearly
+independent over GF(2). So the reports of any x support v and w independently, and the errors of different values are
 uncorrelated.
 
 The counts of all values come from one Walsh-Hadamard transform. A report (j, y) supports v with
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from hubbub.randomness import BulkRandomness, Randomness
 
 _AT_ONCE = 2**21
-"""Signs that are added, or bits that are packed, at once."""
+"""Signs added, or bits packed, in one step."""
 
 
 class ParityHash(PackedMechanism, LocalHashing[bytes], UncorrelatedItems[bytes]):
-    """A report: `bits` bits of the bucket, then as many masks of `width` bits."""
+    """A report has `bits` bits of the bucket, then `bits` masks of `width` bits each."""
 
     __slots__ = ()
 
@@ -71,7 +71,7 @@ class ParityHash(PackedMechanism, LocalHashing[bytes], UncorrelatedItems[bytes])
         held = index(value, self.size, self.name)
         masks = rng.below(self.hashes)
         bucket = self._bucket(masks, held)
-        # the lie is drawn in any case: a device must not take longer when it lies
+        # always draw the lie: a device must not take longer when it lies
         lie = (bucket + 1 + rng.below(self.buckets - 1)) % self.buckets
         told = bucket if rng.coin(self.keep, WORD) else lie
         return self.packed(masks << self.bits | told)
@@ -116,7 +116,7 @@ class ParityHash(PackedMechanism, LocalHashing[bytes], UncorrelatedItems[bytes])
         for start in range(0, len(rows), step):
             some = with_spare_bytes(rows[start : start + step])
             told = field(some, 0, self.bits)
-            # the sign rides on the mask, one bit above it
+            # the sign is kept one bit above the mask
             places = np.zeros((1, len(some)), np.int64)
             for i in range(self.bits):
                 mask = field(some, self.bits + i * self.width, self.width) | (told >> i & 1) << self.width
@@ -130,8 +130,8 @@ class ParityHash(PackedMechanism, LocalHashing[bytes], UncorrelatedItems[bytes])
 
     def _refuse_impossible(self, tally: Tally) -> None:
         if tally.reports << self.bits + self.width >= 2**62:
-            raise MalformedTally(f"a {self.name} tally cannot be of {tally.reports} reports")
-        # not by absolute values: the least 64-bit number has none, and a transform of such would wrap around
+            raise MalformedTally(f"a {self.name} tally cannot have {tally.reports} reports")
+        # without abs: the least 64-bit number has no absolute value, and its transform would wrap around
         if max(int(tally.cells.max()), -int(tally.cells.min())) > tally.reports << self.bits:
             raise MalformedTally(f"the sums of a {self.name} tally exceed what its reports can add to them")
         found = walsh_hadamard(tally.cells)

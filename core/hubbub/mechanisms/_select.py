@@ -1,6 +1,6 @@
-"""Mechanism selection where none is named: the lowest exact variance that fits, and why.
+"""Selection of a mechanism when the codebook names none: the lowest exact variance that fits, and why.
 
-Only closed forms are used and no numpy is loaded: a device that compiles a packaged codebook chooses too.
+It uses only closed forms and does not load numpy, because a device that compiles a packaged codebook selects, too.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     AnyMechanism = Mechanism[Any]
 
 REPORT_BYTES = 32
-"""Longest report of a choice, unless said otherwise: the envelope around a report takes twice as much anyway."""
+"""Default limit on the length of a report. The envelope around a report takes twice as much anyway."""
 
 TIE = 1.02
-"""Variances within two per cent count as equal; then the smaller report wins."""
+"""Variances within two per cent count as equal. Then the smaller report wins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A mechanism for the domain, and what speaks against it (nothing, for the chosen one)."""
+    """A mechanism for the domain, and the reason against it (empty for the chosen one)."""
 
     name: str
     mechanism: AnyMechanism | None
-    """None when it cannot be made without a person."""
+    """None if it needs something that only a person can give."""
     variance: float | None
     report_bytes: int | None
     against: str
@@ -41,17 +41,17 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen mechanism beside those it was chosen from, best first."""
+    """The chosen mechanism and all candidates, best first."""
 
     mechanism: AnyMechanism
     limit: int | None
     candidates: tuple[Candidate, ...]
     optimum: float | None
-    """The least variance that any mechanism can have, for a mean the least known; None where there is no figure."""
+    """The least variance that any mechanism can have, or for a mean the least known. None if there is no figure."""
 
     @property
     def variance(self) -> float:
-        """The figure that was compared: see `Mechanism.typical_variance`."""
+        """The figure that was compared; see `Mechanism.typical_variance`."""
         return self.mechanism.typical_variance()
 
     @property
@@ -62,7 +62,7 @@ class Choice:
         said[0] += f", {_bytes(self.mechanism.report_bytes)} a report."
         others = [one for one in self.candidates if one.against]
         if others:
-            said.append(f"Of reports of {fits}, the lowest variance; within {TIE - 1:.0%}, the smaller report.")
+            said.append(f"The rule: lowest variance for reports of {fits}; within {TIE - 1:.0%}, the smaller report.")
             said += [f"{_figures(one)}: {one.against}." for one in others]
         else:
             said.append("Nothing else fits these values.")
@@ -76,9 +76,10 @@ class Choice:
 
 
 def select(domain: Domain, epsilon: object, report_bytes: int | None = REPORT_BYTES) -> Choice:
-    """The mechanism of lowest variance under the report limit, near-ties to the smaller report, with its reasons.
+    """The mechanism with the lowest variance under the report limit, with reasons. Of near ties, the smaller report.
 
-    One that costs the server too much, or needs what only a person can give, is never chosen: name it instead.
+    A mechanism that costs the server too much, or needs something that only a person can give, is never selected. A
+    codebook can still name it.
     """
     exact = exact_epsilon(epsilon)
     if report_bytes is not None and (isinstance(report_bytes, bool) or not isinstance(report_bytes, int)):
@@ -104,7 +105,7 @@ def select(domain: Domain, epsilon: object, report_bytes: int | None = REPORT_BY
 
 
 def choose(domain: Domain, epsilon: object, report_bytes: int | None = REPORT_BYTES) -> AnyMechanism:
-    """The mechanism that `select` takes."""
+    """The mechanism that `select` chooses."""
     return select(domain, epsilon, report_bytes).mechanism
 
 
@@ -115,16 +116,16 @@ def explain(mechanism: AnyMechanism) -> str:
         return default.why
     instead, ratio = default.mechanism, mechanism.typical_variance() / default.variance
     return (
-        f"{mechanism.name}: asked for by name, or by a limit on the report. By default it would be {instead.name}: "
-        f"{_bytes(instead.report_bytes)} a report instead of {_bytes(mechanism.report_bytes)}, and here "
+        f"{mechanism.name}: set by name, or by a limit on the report. The default would be {instead.name}: "
+        f"{_bytes(instead.report_bytes)} a report instead of {_bytes(mechanism.report_bytes)}, and "
         f"{mechanism.name} has {ratio:.3g} times its variance."
     )
 
 
 def _merit(one: AnyMechanism) -> tuple[int, float, bool]:
-    """Smaller report, then less variance; of equals the one made for two values, then the order of registration.
+    """Sort key: smaller report, then less variance, then the one made for two values. Then registration order decides.
 
-    Nine digits, since mechanisms that are the same in theory differ in the last ones.
+    Variances are rounded to nine digits, since mechanisms that are equal in theory differ in the last digits.
     """
     return one.report_bytes, float(f"{one.typical_variance():.9g}"), one.fits(Categories(3))
 

@@ -1,11 +1,11 @@
-r"""Quantiles of a sum of independent errors, whatever the devices hold: for intervals of means.
+r"""Quantiles of a sum of independent errors, whatever the devices hold. For intervals of means.
 
-An error has one of a few values with known chances, which depend on what the device holds; what all hold is unknown.
-The quantile is taken for devices that all hold the same, in standard deviations, and the largest over several such
-holdings is used. For up to MANY reports the law of the sum is computed (Fourier transform on a lattice, on which every
-value is split between two neighbours so that means stay right and spread can only grow); beyond, by the expansion
-of Cornish and Fisher (Revue de l'Institut International de Statistique 5, 1938) while its terms are small, else by
-Bernstein's bound, which always holds.
+An error has one of a few values with known chances, which depend on the value that the device holds. The values of all
+devices are unknown. So the quantile is taken in standard deviations for devices that all hold the same value, and the
+largest over several such values is used. For up to MANY reports the law of the sum is computed, by Fourier transform on
+a lattice on which every value is split between two neighbours, so that means stay right and spread can only grow. For
+more reports the expansion of Cornish and Fisher (Revue de l'Institut International de Statistique 5, 1938) is used if
+its terms are small, otherwise Bernstein's bound, which always holds.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MANY = 10_000
-"""Beyond this many reports the law of a sum is not computed any more."""
+"""Beyond this many reports the law of a sum is not computed."""
 TRUSTED = 0.05
-"""Cornish and Fisher's terms may add this share of the normal quantile."""
+"""Cornish and Fisher's terms may add at most this share of the normal quantile."""
 _LATTICE = 1 << 16
 _SMALLEST = 1e-9
-"""Chances below this are near the round-off of the transform, and left to the bound."""
+"""Chances below this are near the round-off of the transform, so the bound is used."""
 
 
 def quantile(errors: NDArray[np.float64], chances: NDArray[np.float64], reports: int, alpha: float) -> float:
     """Standard deviations that the sum of `reports` errors exceeds, to either side, with a chance of at most alpha/2.
 
-    `errors[g, y]` is what symbol y is off when devices hold g, and `chances[g, y]` how often it comes.
+    `errors[g, y]` is the error of symbol y when devices hold g, and `chances[g, y]` its chance.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Mechanisms whose report is one of a few symbols 0 .. symbols-1: how such reports travel and are counted."""
+"""Mechanisms whose report is one of a few symbols 0 .. symbols-1: encoding and counting of such reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SymbolMechanism(Mechanism[int]):
-    """One symbol, as a big-endian integer of the least number of bytes that holds them all."""
+    """A mechanism whose report is one symbol, as a big-endian integer in the fewest bytes that hold every symbol."""
 
     __slots__ = ()
 
@@ -48,7 +48,7 @@ class SymbolMechanism(Mechanism[int]):
 
         if payloads.shape[1] != self.report_bytes:
             return np.zeros(0, np.int64), np.zeros(len(payloads), np.bool_)
-        symbols = np.zeros(len(payloads), np.int64)  # eight bytes would not do; no list of symbols is that long
+        symbols = np.zeros(len(payloads), np.int64)  # too small for eight bytes, but no report is that long
         for column in payloads.T:
             symbols = symbols << 8 | column
         possible = symbols < self.symbols
@@ -69,7 +69,7 @@ class SymbolMechanism(Mechanism[int]):
         return Tally(self.fingerprint, len(symbols), counts.astype(np.int64))
 
     def _simulate_columns(self, held: NDArray[np.int64], columns: ArrayLike, rng: CrowdRandomness) -> Tally:
-        """`held[x]` devices act as input x, whose report is y with a chance in proportion to `columns[x][y]`."""
+        """A random tally of `held[x]` devices for each input x, whose report is y in proportion to `columns[x][y]`."""
         import numpy as np
 
         weights = np.asarray(columns, np.float64)

@@ -1,6 +1,6 @@
-r"""Unary encodings: one bit for each value, each randomized by itself (sue, oue).
+r"""Unary encodings: one bit for each value, each randomized on its own (sue, oue).
 
-The bit of the value held is 1 with probability p, every other bit with probability q; all are independent. So
+The bit of the value held is 1 with probability p, every other bit with probability q, all independently. So
 
     P[y | x] = base(y) * (p/q if y_x else (1-p)/(1-q))        base(y) = prod over v of q^y_v (1-q)^(1-y_v)
 
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from hubbub.randomness import BulkRandomness, Randomness
 
 _AT_ONCE = 2**25
-"""Bits that are unpacked at once."""
+"""Bits unpacked in one step."""
 _FEW = 8
-"""Up to this many values the report of all ones is an atom of its own."""
+"""Up to this many values the report of all ones is a separate atom."""
 _TINY = Fraction(1, 2**128)
 
 
 @dataclass(frozen=True, slots=True)
 class UnaryEncoding(PackedMechanism, UncorrelatedItems[bytes]):
-    """Bit v of a report is 1 with probability `keep` / 2**64 if value v is held, else with `flip` / 2**64."""
+    """Bit v of a report is 1 with probability `keep` / 2**64 if value v is held, otherwise with `flip` / 2**64."""
 
     zeros_have: ClassVar[Fraction]
-    """The share of epsilon by which a zero is told: q = 1 / (e^(share eps) + 1)."""
+    """The share of epsilon that a zero gets: q = 1 / (e^(share eps) + 1)."""
 
     epsilon: Fraction
     size: int
@@ -62,7 +62,7 @@ class UnaryEncoding(PackedMechanism, UncorrelatedItems[bytes]):
     @property
     @abstractmethod
     def keep(self) -> int:
-        """How often out of 2**64 the bit of the value held is 1."""
+        """The probability, times 2**64, that the bit of the value held is 1."""
 
     @classmethod
     def fits(cls, domain: Domain) -> bool:
@@ -109,7 +109,7 @@ class UnaryEncoding(PackedMechanism, UncorrelatedItems[bytes]):
 
     def randomize(self, value: object, rng: Randomness) -> bytes:
         held = index(value, self.size, self.name)
-        # every bit is drawn, that of the value too: a device must not take longer for one than for another
+        # always draw every bit, also that of the value: a device must not take longer for one value than for another
         noise = rng.coins(self.size, self.flip, 64)
         one = int(rng.coin(self.keep, WORD))
         return self.packed(noise & ~(1 << held) | one << held)
@@ -127,7 +127,7 @@ class UnaryEncoding(PackedMechanism, UncorrelatedItems[bytes]):
         return joined(rows)
 
     def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
-        """Bits are independent: of each, those that are kept and those that are flipped."""
+        """Draw each bit's count directly, since bits are independent: ones that stay plus zeros that are flipped."""
         from hubbub.mechanisms._crowd_simulation import per_item
 
         held = per_item(values, counts, self.size, self.name)
@@ -161,8 +161,8 @@ class UnaryEncoding(PackedMechanism, UncorrelatedItems[bytes]):
     def amplification(self) -> Amplification:
         r"""By symmetry one pair, in four classes: the two bits of its values.
 
-        With r1 = p/q and r0 = (1-p)/(1-q) < r1 the blanket is base(y) r0, for some value has a 0, unless y is all
-        ones, where it is base(y) r1. That report has mass q^d; where it is rare the smaller base(y) r0 is used for it
+        With r1 = p/q and r0 = (1-p)/(1-q) < r1 the blanket is base(y) r0, because some value has a 0, unless y is all
+        ones, where it is base(y) r1. That report has mass q^d. Where it is rare, the smaller base(y) r0 is used for it,
         too, since lowering a blanket only raises the bound.
         """
         p, q, one = self.p, self.q, Fraction(1)
@@ -181,7 +181,7 @@ class UnaryEncoding(PackedMechanism, UncorrelatedItems[bytes]):
         return Amplification((Pair(tuple(atoms)),))
 
     def influence(self) -> float:
-        """A report of all ones adds (1 - q)/(p - q) to every value; one of all zeros takes q/(p - q)."""
+        """A report of all ones adds (1 - q)/(p - q) to every value; one of all zeros takes away q/(p - q)."""
         return float(1 / (self.p - self.q))
 
     def _counts(self, rows: NDArray[np.uint8]) -> NDArray[np.int64]:

@@ -1,15 +1,15 @@
-r"""The least variance that any local randomizer can have, to say how far a choice is from it.
+r"""The least variance that any local randomizer can have, to show how far a choice is from it.
 
-Frequencies: for many reports no randomizer has, at the uniform population, a smaller total squared error times n than
+Frequencies: for many reports and a uniform population, no randomizer has a smaller total squared error times n than
 
     min over k of  (d - 1)^2 (k z + d - k)^2 / (d (z - 1)^2 k (d - k)),        z = e^eps
 
 which subset selection attains (Ye and Barg, IEEE Trans. Inf. Theory 64, 2018, arXiv 1702.00610, and for the constant
-arXiv 1708.00059). That counts the sampling of n devices out of a population, 1 - 1/d in all; without it,
-and by item, it is the exact variance of subset selection at the best k. This stricter figure is given here.
+arXiv 1708.00059). That includes the sampling of n devices from a population, 1 - 1/d in total. Without the sampling,
+and per item, it is the exact variance of subset selection at the best k. This stricter figure is given here.
 
-Means: the least known, the designs behind `table`, which docs/design/mean-tables.md bounds; between their epsilons on a
-straight line in the logarithms, along which they bend by less than one per cent.
+Means: the least known variance, that of the designs behind `table`, which docs/design/mean-tables.md bounds. Between
+their epsilons it is interpolated linearly in the logarithms, from which it differs by less than one per cent.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from hubbub.mechanisms.domains import Categories, Domain
 
 
 def optimum(domain: Domain, epsilon: float) -> float | None:
-    """Least `typical_variance` over the domain, for a mean the least known; None where there is no figure."""
+    """The least `typical_variance` over the domain, or for a mean the least known. None if there is no figure."""
     return frequencies(domain.size, epsilon) if isinstance(domain, Categories) else mean(epsilon)
 
 
 def frequencies(size: int, epsilon: float) -> float:
-    """Reports times variance, averaged over the items of a uniform population of devices that reported."""
+    """The number of reports times the variance, averaged over the items of a uniform population that reported."""
     odds = math.exp(epsilon)
     best = size / (odds + 1)
-    # With u = k z / (d - k) the bound is (1 + u)^2 / u up to constants: it rises on both sides of u = 1.
+    # with u = k z / (d - k) the bound is (1 + u)^2 / u up to constants, which rises on both sides of u = 1
     return min(_subset(size, k, odds) for k in {max(1, math.floor(best)), math.ceil(best)})
 
 
 def _subset(size: int, k: int, odds: float) -> float:
-    """n Var = q (1 - q) / (p - q)^2 + (1 - p - q) / (p - q) / d, written without differences of near numbers."""
+    """n Var = q (1 - q) / (p - q)^2 + (1 - p - q) / (p - q) / d, without differences of nearly equal numbers."""
     whole = k * odds + size - k
     q = k * ((k - 1) * odds + size - k) / ((size - 1) * whole)
     gain = k * (size - k) * (odds - 1) / ((size - 1) * whole)
@@ -42,8 +42,8 @@ def _subset(size: int, k: int, odds: float) -> float:
 
 
 def mean(epsilon: float) -> float | None:
-    """Least known worst-case variance on [-1, 1] of an unbiased mean; None outside the epsilons that were solved."""
-    from hubbub.mechanisms.table import designs  # a mechanism: it registers itself, in its own turn
+    """The least known worst-case variance on [-1, 1] of an unbiased mean. None outside the range of solved epsilons."""
+    from hubbub.mechanisms.table import designs  # imported late: a mechanism registers itself in its own turn
 
     solved = [(math.log(design.epsilon), math.log(design.variance)) for design in designs()]
     at = math.log(epsilon)

@@ -1,4 +1,4 @@
-r"""Mean of a bounded number from one bit: round to one end by a fair chance, then randomized response.
+r"""Mean of a bounded number from one bit: unbiased random rounding to one end, then randomized response.
 
 With the value at t in [0, 1] between its bounds and p = e^eps / (e^eps + 1), q = 1 - p, the bit is one
 with probability q + t (p - q). On [-1, 1] this is the one-dimensional mechanism of Duchi, Jordan and
@@ -6,8 +6,8 @@ Wainwright (JASA 113, 2018, arXiv 1604.02390, section 4.1), answers +-c with c =
 
     that = (C/n - q) / (p - q)        n Var = c^2 - x^2  on [-1, 1], averaged over the devices
 
-The bits cannot show how the values spread, so the variance stated with an estimate is the largest that
-fits: that of devices which all hold the same value.
+The bits cannot show how the values spread. So the variance stated with an estimate is the largest one that fits
+them, that of devices which all hold the same value.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @register("duchi")
 @dataclass(frozen=True, slots=True)
 class DuchiMean(SymbolMechanism):
-    """The upper end or the lower, kept with probability `keep` / 2**64."""
+    """The upper or the lower end, kept with probability `keep` / 2**64."""
 
     kind: ClassVar[Kind] = "mean"
     regime: ClassVar[str] = "a mean from one bit: best at small epsilon, hard to manipulate"
@@ -89,12 +89,12 @@ class DuchiMean(SymbolMechanism):
 
     @property
     def p(self) -> Fraction:
-        """Probability that the end which was drawn is sent."""
+        """Probability that the device sends the end that it drew."""
         return Fraction(self.keep, WORD)
 
     @property
     def q(self) -> Fraction:
-        """Probability that the other end is sent."""
+        """Probability that it sends the other end."""
         return 1 - self.p
 
     def randomize(self, value: object, rng: Randomness) -> int:
@@ -106,7 +106,7 @@ class DuchiMean(SymbolMechanism):
         return ends ^ ~rng.coin(self.keep, len(ends))
 
     def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
-        """Devices at either end, and of each how many send it."""
+        """Draw the number of devices at each end, then how many of them send it."""
         from hubbub.mechanisms._crowd_simulation import per_grid_point
 
         ends = per_grid_point(values, counts, self.bounds, 1, "duchi", rng)
@@ -116,9 +116,9 @@ class DuchiMean(SymbolMechanism):
     def in_words(self) -> str:
         low, high = map(amount, self.bounds.limits)
         return (
-            f"Each device sends only one of the two ends, {low} or {high}: it draws the end that its number is nearer "
-            f"to more often, and then sends that end with probability {probability(float(self.p))}, the other one with "
-            f"probability {probability(float(self.q))}."
+            f"Each device sends only one of the two ends, {low} or {high}: it draws an end, the one nearer to its "
+            f"number more often, and then sends that end with probability {probability(float(self.p))} and the other "
+            f"one with probability {probability(float(self.q))}."
         )
 
     def face(self, report: int) -> Fraction:
@@ -135,7 +135,7 @@ class DuchiMean(SymbolMechanism):
         return float(one if report else 1 - one)
 
     def amplification(self) -> Amplification:
-        """That of randomized response on the two ends: every value acts as a mixture of them."""
+        """The same as randomized response on the two ends, since every value acts as a mixture of them."""
         ratio, one = self.p / self.q, Fraction(1)
         atoms = (Atom(self.q, ratio, one), Atom(self.q, one, ratio))
         return Amplification((Pair(atoms),), binary=(self.q, self.p))
@@ -150,7 +150,7 @@ class DuchiMean(SymbolMechanism):
         q, gain, width = float(self.q), float(self.p - self.q), float(self.bounds.width)
         n = tally.reports
         rate = tally.cells[1:] / n
-        # Unbiased where all devices agree; the rate of ones lies between q and p whatever the truth.
+        # unbiased if all devices hold the same value; the rate of ones lies between q and p whatever the truth
         coin = np.maximum(rate * (1 - rate) * n / (n - 1), q * (1 - q)) if n > 1 else np.array([0.25])
         values = float(self.bounds.lower) + width * (rate - q) / gain
         return Estimate(n, values, (width / gain) ** 2 * coin / n)
@@ -161,9 +161,9 @@ class DuchiMean(SymbolMechanism):
         confidence: float = 0.95,
         *,
         population: Population = "reports",
-        simultaneous: bool = False,  # noqa: ARG002  one value: nothing to hold together
+        simultaneous: bool = False,  # noqa: ARG002  there is only one value
     ) -> Interval:
-        """The ones are a sum of independent coins, most spread when all devices agree: a binomial."""
+        """The ones are a sum of independent coins. It is most spread when all devices agree: then it is binomial."""
         refuse_empty(tally.reports)
         low, high = _intervals.clopper_pearson(tally.cells[1:], tally.reports, _intervals.miss(confidence))
         q, gain = float(self.q), float(self.p - self.q)

@@ -1,11 +1,11 @@
-r"""Hadamard response in one bit: the sign in a random row of a Hadamard matrix, at the column of the value.
+r"""One-bit Hadamard response: the sign in a random row of a Hadamard matrix, in the value's column.
 
 The device draws the row j and sends it with the sign (-1)^<j, x>, kept with probability z / (z + 1), z = e^eps:
 
     n Var = ((z + 1) / (z - 1))^2 - f
 
 (Nguyên, Xiao, Yang, Hui, Shin and Shin, 2016, arXiv 1606.05053, and Apple's HCMS use one bit in the same way; Acharya,
-Sun and Zhang, AISTATS 2019, arXiv 1802.04705, for more.) It is local hashing to two buckets by one parity:
+Sun and Zhang, AISTATS 2019, arXiv 1802.04705, use more bits.) It is local hashing to two buckets by one parity; see
 `_parity_hash`.
 """
 
@@ -65,5 +65,5 @@ class HadamardResponse(ParityHash):
     def in_words(self) -> str:
         return (
             "Each device draws a row of a Hadamard matrix, which asks one yes-or-no question about its value, and "
-            f"answers with a single bit: truly with probability {probability(float(self.p))}, else with the opposite."
+            f"answers with a single bit: the truth with probability {probability(float(self.p))}, else the opposite."
         )

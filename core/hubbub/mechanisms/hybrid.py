@@ -1,13 +1,14 @@
-r"""Mean of a bounded number by the hybrid mechanism: piecewise with probability 1 - e^(-eps/2), else one of the ends.
+r"""Mean of a bounded number by the hybrid mechanism: piecewise with probability 1 - e^(-eps/2), otherwise an end.
 
 N. Wang et al., ICDE 2019, arXiv 1907.00679, section III-C: for eps above eps* = 0.609... the two variances, one rising
-with x^2 and one falling, add up to a constant; below, the ends alone are best. With t = e^(eps/2), z = e^eps
+with x^2 and one falling, add up to a constant. Below eps* the ends alone are best. With t = e^(eps/2), z = e^eps
 
     n Var = (t + 3) / (3 t (t - 1)) + (z + 1)^2 / (t (z - 1)^2)        eps > eps*
     n Var = ((z + 1) / (z - 1))^2 - x^2                                 eps <= eps*
 
-All is in one row of integer weights: the symbols of `piecewise` times `inner`, then the lower and the upper end, for
-point i of m with weights outer * (high (m-i) + low i) and outer * (low (m-i) + high i). Each part alone is unbiased.
+One row of integer weights has everything: the symbols of `piecewise` times `inner`, then the lower and the upper end.
+For point i of m the ends have weights outer * (high (m-i) + low i) and outer * (low (m-i) + high i). Each part alone is
+unbiased.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class HybridMean(GridMean):
 
     @classmethod
     def calibrate(cls, epsilon: object, domain: Domain, *, steps: int | None = None, **options: Any) -> Self:
-        """`steps` defaults to a grid that costs about one per cent at most for epsilon up to 8."""
+        """`steps` defaults to a grid that costs at most about one per cent for epsilon up to 8."""
         refuse_unfit(cls, domain, options)
         exact = exact_epsilon(epsilon)
         windows = best_windows(cls.name, exact, steps, MOST_SYMBOLS - 2)
@@ -109,7 +110,7 @@ class HybridMean(GridMean):
 
     @property
     def symbols(self) -> int:
-        """Those of the piecewise part come first."""
+        """The symbols of the piecewise part come first."""
         return (self._windows.symbols if self.inner else 0) + (2 if self.outer else 0)
 
     @cached_property
@@ -143,12 +144,12 @@ class HybridMean(GridMean):
         if not windows:
             truly = probability(float(Fraction(self.high, self.low + self.high)))
             return (
-                f"{clamped(self.bounds)}, draws one of the two ends, the nearer one more often, and sends with "
-                f"probability {truly} that end, else the other one."
+                f"{clamped(self.bounds)}, draws one of the two ends, the nearer one more often, and sends that end "
+                f"with probability {truly}, otherwise the other one."
             )
         chance = probability(float(Fraction(windows, windows + ends)))
         return (
             f"{clamped(self.bounds)} and sends a random one of {self._in_reach()}: with probability {chance} one that "
-            "is drawn more often from a window around its own, otherwise one of two ends, drawn at random with a lean "
-            "to the nearer one."
+            "is drawn more often from a window around its own number, otherwise one of two ends, more often the nearer "
+            "one."
         )

@@ -1,7 +1,7 @@
-r"""k-ary randomized response: tell the truth often, a uniform lie otherwise.
+r"""k-ary randomized response: often the truth, otherwise a uniform lie.
 
-Of k values the device sends the true one with probability p and each other one with probability q; at
-full use of epsilon
+Of k values the device sends the true one with probability p and each other one with probability q. With all of epsilon
+used,
 
     p = e^eps / (e^eps + k - 1)        q = 1 / (e^eps + k - 1)
     n Var = (e^eps + k - 2) / (e^eps - 1)^2 + f (k - 2) / (e^eps - 1)
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @register("krr")
 @dataclass(frozen=True, slots=True)
 class KaryRandomizedResponse(SymbolMechanism, NamesOneItem[int]):
-    """One of `size` values, kept with probability `keep` / 2**64, else any other one alike."""
+    """One of `size` values, kept with probability `keep` / 2**64, otherwise any other one, all equally likely."""
 
     regime: ClassVar[str] = "a short list: best up to about 1.4 (e^eps + 1) values"
 
@@ -94,7 +94,7 @@ class KaryRandomizedResponse(SymbolMechanism, NamesOneItem[int]):
 
     def randomize(self, value: object, rng: Randomness) -> int:
         truth = index(value, self.size, "krr")
-        # The lie is drawn in any case: a device must not take longer when it lies.
+        # always draw the lie: a device must not take longer when it lies
         lie = (truth + 1 + rng.below(self.size - 1)) % self.size
         return truth if rng.coin(self.keep, WORD) else lie
 
@@ -121,7 +121,7 @@ class KaryRandomizedResponse(SymbolMechanism, NamesOneItem[int]):
         return float(self.p if report == value else self.q)
 
     def amplification(self) -> Amplification:
-        """By symmetry one pair: each of the two values, and all the others, whose likelihoods are equal."""
+        """By symmetry one pair: a class for each of its values, and one for all others, which are equally likely."""
         ratio, one = self.p / self.q, Fraction(1)
         atoms = [Atom(self.q, ratio, one), Atom(self.q, one, ratio)]
         if self.size > 2:
@@ -130,5 +130,5 @@ class KaryRandomizedResponse(SymbolMechanism, NamesOneItem[int]):
         return Amplification((Pair(tuple(atoms)),), binary)
 
     def influence(self) -> float:
-        """A report adds (1 - q)/(p - q) to the value it names and takes q/(p - q) from every other."""
+        """A report adds (1 - q)/(p - q) to the value it names and takes q/(p - q) from every other value."""
         return float(1 / (self.p - self.q))

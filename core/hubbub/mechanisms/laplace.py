@@ -1,13 +1,13 @@
 r"""Mean of a bounded number by discrete Laplace noise on a grid of integers.
 
-The value is clamped, rounded to one of m + 1 grid points by a fair chance (unbiased), and an integer
-is added with P[k] proportional to alpha^|k|, alpha = exp(-eps/m): moving the value across its whole range is m
-steps, so the ratio is at most alpha^-m = e^eps. On a range of width 1, with r the rounding fraction,
+The value is clamped and rounded at random, without bias, to one of m + 1 grid points. Then an integer k is added, with
+P[k] proportional to alpha^|k|, alpha = exp(-eps/m). The whole range is m steps, so the ratio is at most
+alpha^-m = e^eps. On a range of width 1, with r the rounding fraction,
 
     n Var = [ 2 alpha / (1 - alpha)^2 + r (1 - r) ] / m^2
 
-The noise is drawn exactly by Canonne, Kamath and Steinke (arXiv 2004.00010, Algorithm 2). A report is clamped
-to a fixed range so far out that the bias this causes is below 2**-40 of the noise scale; clamping the
+The noise is drawn exactly, by Algorithm 2 of Canonne, Kamath and Steinke (arXiv 2004.00010). A report is clamped
+to a fixed range that reaches so far out that the resulting bias is below 2**-40 of the noise scale. Clamping the
 output is post-processing and costs no privacy. Float Laplace noise is not private (Mironov, CCS 2012).
 """
 
@@ -47,15 +47,16 @@ CLAMPED = Fraction(2_772_588_722_240, 10**11)
 FINEST = 10**6
 """Epsilon is rounded down to a fraction with at most this denominator."""
 FINEST_GRID = 64
-"""Steps of the finest grid: the accountant looks at all pairs of its points, and rounding is small beside the noise."""
+"""Steps of the finest grid. The accountant looks at all pairs of points, and the rounding is already small compared
+with the noise."""
 FEW_REPORTS = 100
-"""Up to here the noise law itself gives the interval; beyond, its sum is normal for all purposes."""
+"""Up to this many reports the noise law itself gives the interval. Beyond it, the sum is normal for all purposes."""
 
 
 @register("laplace")
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplaceMean(Mechanism[int]):
-    """Noise exp(-|k| rate/scale) on a grid of `steps`; reports from -reach to steps + reach."""
+    """Noise exp(-|k| rate/scale) on a grid of `steps`. Reports are from -reach to steps + reach."""
 
     kind: ClassVar[Kind] = "mean"
     regime: ClassVar[str] = "a mean with the classical noise: twice the best variance, easily explained"
@@ -82,7 +83,7 @@ class DiscreteLaplaceMean(Mechanism[int]):
 
     @classmethod
     def calibrate(cls, epsilon: object, domain: Domain, *, steps: int | None = None, **options: Any) -> Self:
-        """`steps` defaults to a grid that is, shuffled, within 0.1 % of continuous noise for epsilon up to 4."""
+        """`steps` defaults to a grid that is, after shuffling, within 0.1 % of continuous noise for epsilon up to 4."""
         refuse_unfit(cls, domain, options)
         exact = exact_epsilon(epsilon)
         if steps is None:
@@ -108,7 +109,7 @@ class DiscreteLaplaceMean(Mechanism[int]):
 
     @classmethod
     def examples(cls, epsilon: float) -> list[Self]:
-        grids = (1, 3) if epsilon >= 0.1 else (1,)  # the law of a small epsilon is long
+        grids = (1, 3) if epsilon >= 0.1 else (1,)  # a small epsilon has a long law
         return [cls.calibrate(epsilon, Bounds(Fraction(-1), Fraction(3)), steps=steps) for steps in grids]
 
     def parameters(self) -> dict[str, Json]:
@@ -160,7 +161,7 @@ class DiscreteLaplaceMean(Mechanism[int]):
         return report
 
     def in_words(self) -> str:
-        fall = self.alpha  # from each step of noise to the next
+        fall = self.alpha  # ratio of each step of noise to the one before
         spread = math.sqrt(2 * fall) / (1 - fall) / self.steps * float(self.bounds.width)
         return (
             f"{clamped(self.bounds)}, rounds it at random to one of {self.steps + 1} steps and adds discrete Laplace "
@@ -188,23 +189,23 @@ class DiscreteLaplaceMean(Mechanism[int]):
         return (1 - share) * self._noise(report, below) + (share * self._noise(report, below + 1) if rest else 0.0)
 
     def _noise(self, report: int, point: int) -> float:
-        """P[report | grid point]; the two outermost reports hold a whole tail."""
+        """P[report | grid point]. Each of the two outermost reports stands for a whole tail."""
         tail = report in (-self.reach, self.steps + self.reach)
         density = 1 / (1 + self.alpha) if tail else -math.expm1(-self.rate / self.scale) / (1 + self.alpha)
         return density * math.exp(-abs(report - point) * self.rate / self.scale)
 
     def amplification(self) -> Amplification:
-        r"""All pairs of grid points, up to mirroring; which is the worst is not assumed.
+        r"""All pairs of grid points, up to mirroring. Nothing is assumed about which is the worst.
 
-        With c = (1 - alpha)/(1 + alpha) and R_a(y) = c alpha^|y-a|, the blanket min over a of R_a(y) is
-        attained at the end farther from y. Below 0 and above m all ratios are constant: two atoms hold the tails.
+        With c = (1 - alpha)/(1 + alpha) and R_a(y) = c alpha^|y-a|, the blanket min over a of R_a(y) is attained
+        at the end that is farther from y. Below 0 and above m all ratios are constant, so two atoms hold the tails.
         """
         m = self.steps
         rising = [exp_below(Fraction(k * self.rate, self.scale)) for k in range(m + 1)]  # alpha^-k
         alpha = 1 / rising[1]
         density, tail = (1 - alpha) / (1 + alpha), 1 / (1 + alpha)
         far = [max(y, m - y) for y in range(m + 1)]
-        # y = 0 and y = m stand for the half-lines that end there.
+        # y = 0 and y = m stand for the half-lines that end there
         mass = [(tail if y in (0, m) else density) / rising[far[y]] for y in range(m + 1)]
 
         ratios = tuple(tuple(rising[far[y] - abs(y - a)] for y in range(m + 1)) for a in range(m + 1))
@@ -221,7 +222,7 @@ class DiscreteLaplaceMean(Mechanism[int]):
         return 2
 
     def tally(self, reports: ArrayLike) -> Tally:
-        """Sum and sum of squares."""
+        """The sum and the sum of squares."""
         import numpy as np
 
         array = np.asarray(reports)
@@ -231,11 +232,11 @@ class DiscreteLaplaceMean(Mechanism[int]):
         if array.size and not -self.reach <= int(array.min()) <= int(array.max()) <= self.steps + self.reach:
             raise InvalidValue(f"a laplace report is from {-self.reach} to {self.steps + self.reach}")
         if len(array) * (self.steps + self.reach) ** 2 >= 2**63:
-            raise MalformedTally("too many reports for one 64-bit sum of squares; tally them in parts")
+            raise MalformedTally("there are too many reports for one 64-bit sum of squares; tally them in parts")
         return Tally(self.fingerprint, len(array), np.array([array.sum(), (array * array).sum()], np.int64))
 
     def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
-        """Devices at each grid point, and of each how often every report comes."""
+        """Draw the number of devices at each grid point, then each point's counts of reports."""
         import numpy as np
 
         from hubbub.mechanisms._crowd_simulation import per_grid_point
@@ -257,7 +258,7 @@ class DiscreteLaplaceMean(Mechanism[int]):
 
     def _refuse_impossible(self, tally: Tally) -> None:
         total, squares = int(tally.cells[0]), int(tally.cells[1])
-        # Cauchy and Schwarz: n sum y^2 >= (sum y)^2.
+        # Cauchy and Schwarz: n sum y^2 >= (sum y)^2
         if squares * tally.reports < total * total or squares > tally.reports * (self.steps + self.reach) ** 2:
             raise MalformedTally("no set of laplace reports has this sum and sum of squares")
 
@@ -274,9 +275,9 @@ class DiscreteLaplaceMean(Mechanism[int]):
         confidence: float = 0.95,
         *,
         population: Population = "reports",
-        simultaneous: bool = False,  # noqa: ARG002  one value: nothing to hold together
+        simultaneous: bool = False,  # noqa: ARG002  there is only one value
     ) -> Interval:
-        """The error is noise of a known law: its quantiles are the interval, for few reports exactly."""
+        """The quantiles of the noise, whose law is known. For few reports they are exact."""
         refuse_empty(tally.reports)
         alpha = _intervals.miss(confidence)
         centre = tally.cells[:1] / tally.reports
@@ -304,22 +305,22 @@ class DiscreteLaplaceMean(Mechanism[int]):
         return (2 / self.steps) ** 2 * self._spread()
 
     def _unit(self) -> float:
-        """One grid step in the metric's own unit."""
+        """One grid step, in the metric's unit."""
         return float(self.bounds.width) / self.steps
 
     def _rescale(self, grid: NDArray[np.float64]) -> NDArray[np.float64]:
         return float(self.bounds.lower) + self._unit() * grid
 
     def _noise_variance(self) -> float:
-        """2 alpha / (1 - alpha)^2, written so that it keeps its digits when alpha is near one."""
+        """2 alpha / (1 - alpha)^2, in a form that stays precise when alpha is near one."""
         return 0.5 / math.sinh(self.rate / self.scale / 2) ** 2
 
     def _spread(self) -> float:
-        """Noise and the most that rounding can add, in grid steps squared."""
+        """Variance of the noise plus the most that rounding can add, in grid steps squared."""
         return self._noise_variance() + 0.25
 
     def _superpopulation(self, tally: Tally, alpha: float) -> float:
-        """Half width from the spread that the reports themselves show, and no less than noise and rounding make."""
+        """Half the width, from the spread that the reports show, but at least what noise and rounding cause."""
         from scipy.special import stdtrit
 
         n, total, squares = tally.reports, int(tally.cells[0]), int(tally.cells[1])
@@ -333,8 +334,8 @@ class DiscreteLaplaceMean(Mechanism[int]):
 def _noise_quantile(scale: int, rate: int, reports: int, alpha: float) -> float:
     """Half width that the mean of `reports` noises, each with a fair rounding error, exceeds with chance alpha.
 
-    The law is computed by convolution on a lattice of half steps; a very fine grid is first made
-    coarser, to a noise of 256 steps' scale, which changes no quantile by one in ten thousand.
+    The law is computed by convolution on a lattice of half steps. A very fine grid is first made
+    coarser, to a noise of 256 steps' scale, which changes every quantile by less than one in ten thousand.
     """
     import numpy as np
 

@@ -1,9 +1,10 @@
-r"""Linear hashing: local hashing to 2^t buckets by t parities that the device draws; the default for long lists.
+r"""Linear hashing, the default for long lists: local hashing to 2^t buckets by t parities that the device draws.
 
     n Var = (z+g-1)^2 / ((z-1)^2 (g-1)) + f ((g-1)^2 - z) / ((g-1) (z-1)),   z = e^eps, g = 2^t
 
 exactly, within 7 % of the best possible (g near z + 1 loses least; Wang, Blocki, Li and Jha, USENIX Security 2017). All
-d counts cost O(n 2^t + d log d). `_parity_hash` derives hash and decoder; docs/design/linear-hash.md says why.
+d counts cost O(n 2^t + d log d). `_parity_hash` derives the hash and the decoder. docs/design/linear-hash.md explains the
+choice.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from hubbub.mechanisms.base import Json
 from hubbub.mechanisms.domains import Domain
 
 MOST_BITS = 10
-"""The server adds 2^t signs for each report: a thousand, and no more."""
+"""The server adds 2^t signs for each report, so at most 1,024."""
 
 
 @register("linear-hash")
 @dataclass(frozen=True, slots=True)
 class LinearHash(ParityHash):
-    """Of 2^`bits` buckets the right one is told with probability `keep` / 2**64, else any other alike."""
+    """Of 2^`bits` buckets, the right one is sent with probability `keep` / 2**64, otherwise a uniform other one."""
 
-    regime: ClassVar[str] = "long lists: near the least error in a few bytes, counted quickly"
+    regime: ClassVar[str] = "long lists: near the least error in a few bytes, fast to count"
 
     epsilon: Fraction
     size: int

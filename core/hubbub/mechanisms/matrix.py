@@ -1,6 +1,6 @@
-r"""Any transition matrix: asymmetric randomized response, post randomization (PRAM), your own design.
+r"""Any transition matrix: asymmetric randomized response, post randomization (PRAM), or your own design.
 
-The report y is drawn from column x of P. With o the shares of the reports seen, f = A o is unbiased for
+The report y is drawn from column x of P. If o are the shares of the reports seen, f = A o is unbiased for
 any left inverse A of P (for a square P, the inverse), and for the devices that reported
 
     n Cov = A ( sum_x f_x (diag P_x - P_x P_x^T) ) A^T        eps = max over y, x, x' of ln P[y,x] / P[y,x']
@@ -8,7 +8,7 @@ any left inverse A of P (for a square P, the inverse), and for the devices that 
 (Gouweleeuw, Kooiman, Willenborg and de Wolf, "Post Randomisation for Statistical Disclosure Control",
 J. Official Statistics 14, 1998; Chaudhuri and Mukerjee, "Randomized Response", 1988, for the estimator.)
 
-For more outputs than inputs, A is the generalised least squares inverse for a uniform truth.
+If there are more outputs than inputs, A is the generalised least squares inverse for a uniform truth.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from hubbub.randomness import BulkRandomness, Randomness
 
 LARGEST = 64
-"""Most values a matrix may have: every pair of columns is checked, by us and by the accountant."""
+"""Most values that a matrix may have. Both this mechanism and the accountant check every pair of columns."""
 WORST_CONDITION = 1e6
-"""Beyond this condition number the estimates of a million devices would still be noise."""
+"""Beyond this condition number even the estimates from a million devices would be noise."""
 
 
 @register("matrix")
@@ -63,12 +63,12 @@ class MatrixResponse(SymbolMechanism):
         heights = {len(column) for column in self.columns}
         if not 2 <= len(self.columns) <= LARGEST or len(heights) != 1:
             raise InvalidParameter(
-                "matrix: its columns are too few, too many or of different length",
+                "matrix: there are too few or too many columns, or their lengths differ",
                 f"give 2 to {LARGEST} columns of equal length, one for each value",
             )
         if heights.pop() < len(self.columns):
             raise SingularMatrix(
-                "matrix: fewer reports than values: the values cannot be told apart",
+                "matrix: fewer reports than values, so the values cannot be told apart",
                 f"give at least {len(self.columns)} rows",
             )
         if any(min(column) < 0 or sum(column) != WORD for column in self.columns):
@@ -88,10 +88,10 @@ class MatrixResponse(SymbolMechanism):
         matrix: Sequence[Sequence[object]] | None = None,
         **options: Any,
     ) -> Self:
-        """`matrix[y][x]` is the probability of report y from value x; columns sum to one.
+        """`matrix[y][x]` is the probability of report y from value x. Columns sum to one.
 
-        Probabilities become integers out of 2**64. Should that take the ratio over e^epsilon by a hair, the
-        columns are mixed with their mean, by 2**-50 and at most 2**-20; a matrix that is further off is refused.
+        Probabilities become integers out of 2**64. If that takes the ratio slightly above e^epsilon, the columns are
+        mixed with their mean, by 2**-50 to 2**-20. A matrix that is further off is refused.
         """
         refuse_unfit(cls, domain, options)
         size = categories_of(cls, domain).size
@@ -112,13 +112,13 @@ class MatrixResponse(SymbolMechanism):
             ratio = _worst_ratio(rounded)
             if ratio is not None and ratio <= asked:
                 built = cls(exact, rounded)
-                left_inverse(built._channel())  # raises for a matrix that allows no estimate
+                left_inverse(built._channel())  # raises for a matrix that does not allow an estimate
                 return built
         worst = max(max(row) / min(row) for row in zip(*columns, strict=True) if max(row))
         raise InvalidParameter(
             f"matrix: these probabilities have epsilon {float_above(log_above(worst)):.6g}, above the stated "
             f"{float(exact):g}",
-            "state at least that, or make the rows more even",
+            "state at least that epsilon, or make the rows more even",
         )
 
     @classmethod
@@ -162,11 +162,11 @@ class MatrixResponse(SymbolMechanism):
         how = low if low == high else f"between {low} and {high}, depending on the value,"
         return (
             f"Each device draws one of {count(self.symbols)} answers from a table of probabilities that the codebook "
-            f"states; its true value stands with probability {how} and is exchanged for another answer otherwise."
+            f"states; it sends its true value with probability {how} and another answer otherwise."
         )
 
     def face(self, report: int) -> int | None:
-        """The value of this index; a matrix may have more reports than there are values."""
+        """The value with this index. A matrix may have more reports than values."""
         return report if report < len(self.columns) else None
 
     def randomize(self, value: object, rng: Randomness) -> int:
@@ -181,7 +181,7 @@ class MatrixResponse(SymbolMechanism):
         reports = np.zeros(len(truth), np.int64)
         for value, column in enumerate(self.columns):
             mine = truth == value
-            # The report is the number of cumulative weights at or below the word; those equal to 2**64 never are.
+            # the report is the number of cumulative weights at or below the word; those equal to 2**64 never are
             steps = np.array([c for c in accumulate(column) if c < WORD], np.uint64)
             reports[mine] = np.searchsorted(steps, words[mine], side="right")
         return reports
@@ -199,14 +199,16 @@ class MatrixResponse(SymbolMechanism):
     def loss(self) -> Fraction:
         ratio = _worst_ratio(self.columns)
         if ratio is None:
-            raise InvalidParameter("matrix: a report possible for one value and impossible for another reveals it")
+            raise InvalidParameter(
+                "matrix: a report that is impossible for one value and possible for another reveals it"
+            )
         return log_above(ratio)
 
     def likelihood(self, report: int, value: int) -> float:
         return self.columns[value][report] / WORD
 
     def amplification(self) -> Amplification:
-        """All pairs of columns, against the least likely value of each report."""
+        """All pairs of columns. The blanket is the smallest likelihood of each report."""
         rows = [(min(row), row) for row in zip(*self.columns, strict=True) if min(row)]
         masses = tuple(Fraction(least, WORD) for least, _ in rows)
         ratios = tuple(tuple(Fraction(row[x], least) for least, row in rows) for x in range(len(self.columns)))
@@ -217,7 +219,7 @@ class MatrixResponse(SymbolMechanism):
         return Amplification(table, binary)
 
     def influence(self) -> float:
-        """The largest span of one row of the inverse: the most that changing one report moves an estimate."""
+        """The largest span of a row of the inverse, which is the most that changing one report moves an estimate."""
         inverse = left_inverse(self._channel())
         return float((inverse.max(axis=1) - inverse.min(axis=1)).max())
 
@@ -243,7 +245,7 @@ class MatrixResponse(SymbolMechanism):
         _frequency_oracle.refuse_empty(tally.reports)
         values = left_inverse(self._channel()) @ (tally.cells / tally.reports)
         each = self._contributions()
-        # Linear in f, so unbiased at the estimate; no truth has less than its smallest contribution.
+        # linear in f, so unbiased at the estimate; no true share has less than the smallest contribution
         return Estimate(tally.reports, values, np.maximum(each @ values, each.min(axis=1)) / tally.reports)
 
     def covariance(self, tally: Tally) -> NDArray[np.float64]:
@@ -266,7 +268,7 @@ class MatrixResponse(SymbolMechanism):
         population: Population = "reports",
         simultaneous: bool = False,
     ) -> Interval:
-        """Two values: as a pure oracle. More: score where a normal tail can be trusted, else Bernstein's bound."""
+        """Two values: as a pure oracle. More: score if a normal tail can be trusted, otherwise Bernstein's bound."""
         _frequency_oracle.refuse_empty(tally.reports)
         size = len(self.columns)
         alpha = _intervals.miss(confidence, _intervals.comparisons(size, simultaneous))
@@ -279,10 +281,10 @@ class MatrixResponse(SymbolMechanism):
     def _many_values(
         self, tally: Tally, alpha: float, population: Population
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
-        """n Var is linear in the share of the item, given how the rest of the truth is spread over the others.
+        """n Var is linear in the share of the item, given how the rest of the truth is spread over the other items.
 
-        A sum of n independent terms of total variance V and span s has normal tails at z as far as z^3 s / (6 sqrt V)
-        is small. Where it is not, Bernstein: P[|error| > sqrt(2 V L) + s L / 3] <= 2 e^-L, with V as large as can be.
+        A sum of n independent terms of total variance V and span s has normal tails at z if z^3 s / (6 sqrt V) is
+        small. If not, Bernstein's bound is used: P[|error| > sqrt(2 V L) + s L / 3] <= 2 e^-L, with the largest V.
         """
         import numpy as np
 
@@ -311,12 +313,12 @@ class MatrixResponse(SymbolMechanism):
     def _two_values(
         self, tally: Tally, alpha: float, population: Population
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
-        """Item 1 as a pure oracle with p = P[1|1], q = P[1|0], or of report 0 where that speaks for it; item 0 is
-        its complement."""
+        """Item 1 as a pure oracle with p = P[1|1], q = P[1|0], or with report 0 if that is the one that supports item
+        1. Item 0 is its complement."""
         import numpy as np
 
         sign = 1 if self.columns[1][1] > self.columns[0][1] else 0
-        # a probability within 2**-53 of one would round to it, and has no logarithm of its complement
+        # a probability within 2**-53 of one would round to one, and its complement would have no logarithm
         p, q = min(self.columns[1][sign] / WORD, 1 - 2**-53), self.columns[0][sign] / WORD
         one = _frequency_oracle.interval(
             tally.cells[sign : sign + 1],
@@ -339,14 +341,14 @@ class MatrixResponse(SymbolMechanism):
 
 
 def left_inverse(channel: ArrayLike) -> NDArray[np.float64]:
-    """A with A P = 1, weighted for a uniform truth; SingularMatrix where the values cannot be told apart."""
+    """A with A P = 1, weighted for a uniform truth, or SingularMatrix if the values cannot be told apart."""
     import numpy as np
 
     matrix = np.asarray(channel, np.float64)
     condition = np.linalg.cond(matrix)
     if not condition < WORST_CONDITION:
         raise SingularMatrix(
-            f"matrix: condition number {condition:.3g}: some mixture of values looks like another, so no number "
+            f"matrix: the condition number is {condition:.3g}: some mixtures of values look alike, so no number "
             "of reports can tell them apart",
             "make the columns differ more",
         )
@@ -357,7 +359,7 @@ def left_inverse(channel: ArrayLike) -> NDArray[np.float64]:
 def _read(matrix: Sequence[Sequence[object]] | None, size: int) -> list[list[Fraction]]:
     """The columns as exact probabilities that sum to one."""
     if matrix is None:
-        raise InvalidParameter("matrix: nothing says which", _in_full(size))
+        raise InvalidParameter("matrix: the probabilities are missing", _in_full(size))
     if not isinstance(matrix, list | tuple) or not all(isinstance(row, list | tuple) for row in matrix):
         raise InvalidParameter(f"matrix: expected a list of rows, got {matrix!r}", _in_full(size))
     rows = [list(row) for row in matrix]
@@ -372,14 +374,14 @@ def _read(matrix: Sequence[Sequence[object]] | None, size: int) -> list[list[Fra
         if min(column) < 0 or abs(total - 1) > Fraction(1, 10**6):
             raise InvalidParameter(
                 f"matrix: column {x} must be probabilities that sum to 1, got a sum of {float(total):g}",
-                "give in each column the probability of every report from one value",
+                "write in each column the probability of every report from one value",
             )
         columns[x] = [p / total for p in column]
     return columns
 
 
 def _in_full(size: int) -> str:
-    """How a matrix is written in a codebook."""
+    """How to write a matrix in a codebook."""
     return (
         'write { name = "matrix", matrix = [ROW, ROW, ...] }: rows are reports, columns are values, so a row holds '
         f"{size} probabilities, and each column sums to 1"
@@ -387,14 +389,14 @@ def _in_full(size: int) -> str:
 
 
 def _integers(column: Sequence[Fraction]) -> tuple[int, ...]:
-    """Weights that sum to 2**64: each rounded down, what is missing given to the largest."""
+    """Weights that sum to 2**64: each is rounded down, and the largest one gets the rest."""
     weights = [int(p * WORD) for p in column]
     weights[weights.index(max(weights))] += WORD - sum(weights)
     return tuple(weights)
 
 
 def _worst_ratio(columns: Sequence[Sequence[int]]) -> Fraction | None:
-    """Largest ratio within a row, or None where a zero stands beside a non-zero."""
+    """The largest ratio within a row, or None if a row has both a zero and a non-zero weight."""
     worst = Fraction(1)
     for row in zip(*columns, strict=True):
         if max(row) == 0:

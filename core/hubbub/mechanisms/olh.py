@@ -1,13 +1,14 @@
 r"""Optimized local hashing, with a hash family for which the claims hold exactly.
 
-A value is written in base g, g a prime: L digits x_i. The device draws j_1 .. j_L below g and tells, by g-ary
-randomized response, its bucket sum of j_i x_i mod g. For x != v the difference of their buckets is uniform, so two
-values share one for exactly a g-th of the hashes: q = 1/g is no approximation (Carter and Wegman, J. Comput. Syst. Sci.
+A value is written as L digits x_i in base g, a prime. The device draws j_1 .. j_L below g and reports, by g-ary
+randomized response, its bucket: the sum of j_i x_i mod g. For x != v the difference of their buckets is uniform, so two
+values share a bucket for exactly one g-th of the hashes: q = 1/g is exact (Carter and Wegman, J. Comput. Syst. Sci.
 18, 1979).
 
     n Var = (z+g-1)^2 / ((z-1)^2 (g-1)) + f ((g-1)^2 - z) / ((g-1) (z-1)),   g near z + 1, z = e^eps
 
-(Wang, Blocki, Li and Jha, USENIX Security 2017, section 4.4.) A report is the number j_1 .. j_L, bucket in base g.
+(Wang, Blocki, Li and Jha, USENIX Security 2017, section 4.4.) A report is the number with the base-g digits
+j_1 .. j_L, bucket.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ if TYPE_CHECKING:
 
 PRIMES = tuple(n for n in range(2, 256) if all(n % k for k in range(2, n)))
 _AT_ONCE = 2**22
-"""Buckets that are compared at once."""
+"""Buckets compared in one step."""
 _LARGEST_TABLE = 2**24
-"""Counts of all different reports that may be kept while they are transformed."""
+"""Most different reports for which a table of counts is made and transformed."""
 
 
 @register("olh")
 @dataclass(frozen=True, slots=True)
 class OptimizedLocalHashing(SymbolMechanism, LocalHashing[int]):
-    """Of `buckets` the right one is told with probability `keep` / 2**64, else any other alike."""
+    """Of `buckets`, the right one is sent with probability `keep` / 2**64, otherwise a uniform other one."""
 
-    regime: ClassVar[str] = "long lists, as in the literature; linear-hash is counted quicker"
-    reserved: ClassVar[str] = "its server hashes every value for every report; linear-hash counts the same at once"
+    regime: ClassVar[str] = "long lists, as in the literature; linear-hash counts faster"
+    reserved: ClassVar[str] = "its server hashes every value for every report; linear-hash counts all values at once"
 
     epsilon: Fraction
     size: int
@@ -83,7 +84,7 @@ class OptimizedLocalHashing(SymbolMechanism, LocalHashing[int]):
 
     @property
     def digits(self) -> int:
-        """Of the largest value, in base g."""
+        """Digits of the largest value in base g."""
         digits, reach = 1, self.buckets
         while reach < self.size:
             digits, reach = digits + 1, reach * self.buckets
@@ -107,13 +108,13 @@ class OptimizedLocalHashing(SymbolMechanism, LocalHashing[int]):
         held = index(value, self.size, "olh")
         drawn = rng.below(self.hashes)
         bucket = self._bucket(drawn, held)
-        # the lie is drawn in any case: a device must not take longer when it lies
+        # always draw the lie: a device must not take longer when it lies
         lie = (bucket + 1 + rng.below(self.buckets - 1)) % self.buckets
         return drawn * self.buckets + (bucket if rng.coin(self.keep, WORD) else lie)
 
     def _bucket(self, drawn: int, value: int) -> int:
         total = 0
-        for _ in range(self.digits):  # as many steps for a small value
+        for _ in range(self.digits):  # the same number of steps for every value
             drawn, factor = divmod(drawn, self.buckets)
             value, digit = divmod(value, self.buckets)
             total += factor * digit
@@ -137,7 +138,7 @@ class OptimizedLocalHashing(SymbolMechanism, LocalHashing[int]):
         return np.asarray(drawn * self.buckets + np.where(rng.coin(self.keep, len(held)), bucket, lie))
 
     def _in_digits(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The lowest digit first."""
+        """The digits of each number, the lowest first."""
         import numpy as np
 
         return np.asarray(numbers[:, None] // self.buckets ** np.arange(self.digits) % self.buckets)
@@ -154,10 +155,10 @@ class OptimizedLocalHashing(SymbolMechanism, LocalHashing[int]):
         return Tally(self.fingerprint, len(symbols), counts)
 
     def _one_by_one(self, symbols: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Every report with every value: O(n d)."""
+        """Counts from every report with every value: O(n d)."""
         import numpy as np
 
-        # at most 17 digits below 3, or fewer larger ones: sums of products are exact in single precision
+        # at most 17 digits below 3, or fewer larger ones, so sums of products are exact in single precision
         values = self._in_digits(np.arange(self.size)).T.astype(np.float32)
         counts = np.zeros(self.size, np.int64)
         step = max(1, _AT_ONCE // self.size)
@@ -168,9 +169,10 @@ class OptimizedLocalHashing(SymbolMechanism, LocalHashing[int]):
         return counts
 
     def _transformed(self, table: NDArray[np.int64]) -> NDArray[np.int64]:
-        """From the number of each different report, a digit at a time: O(L g^(L+2)), however many reports there are.
+        """Counts from the number of each different report, one digit at a time.
 
-        After digit i: sum over j_i of table[.., j_i, .., y + j_i v_i]. At the end y = 0 is asked for.
+        O(L g^(L+2)), however many reports there are. After digit i the table has the
+        sum over j_i of table[.., j_i, .., y + j_i v_i]. At the end the entries for y = 0 are taken.
         """
         import numpy as np
 

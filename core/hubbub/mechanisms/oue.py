@@ -1,6 +1,6 @@
-r"""Optimized unary encoding: one bit for each value; ones are hidden well, zeros told with all of epsilon.
+r"""Optimized unary encoding: one bit for each value. A one reveals little; a zero uses all of epsilon.
 
-The bit of the value held is 1 with probability p = 1/2, every other bit with probability q; at full use of epsilon
+The bit of the value held is 1 with probability p = 1/2, every other bit with probability q. With all of epsilon used,
 
     q = 1 / (e^eps + 1)        n Var = 4 e^eps / (e^eps - 1)^2 + f
 
@@ -21,7 +21,7 @@ from hubbub.randomness import WORD
 @register("oue")
 @dataclass(frozen=True, slots=True)
 class OptimizedUnaryEncoding(UnaryEncoding):
-    """`size` bits: that of the value is 1 half of the time, each other one with probability `flip` / 2**64."""
+    """`size` bits: that of the value is 1 with probability 1/2, each other one with probability `flip` / 2**64."""
 
     regime: ClassVar[str] = "long lists where a report may hold a bit for each value"
     zeros_have: ClassVar[Fraction] = Fraction(1)

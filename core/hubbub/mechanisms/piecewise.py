@@ -1,13 +1,13 @@
 r"""Mean of a bounded number by the piecewise mechanism, on integers.
 
-N. Wang et al., ICDE 2019, arXiv 1907.00679, section III-B: an answer from a window around the value, or from the rest
-of a range wider than the bounds. With t = e^(eps/2) and x on [-1, 1] the continuous mechanism has
+N. Wang et al., ICDE 2019, arXiv 1907.00679, section III-B: the answer comes from a window around the value, or from the
+rest of a range wider than the bounds. With t = e^(eps/2) and x on [-1, 1] the continuous mechanism has
 
     n Var = x^2 / (t - 1) + (t + 3) / (3 (t - 1)^2)
 
-Here the value is one of steps + 1 points and an answer one of steps*stride + window symbols. Point i has its window of
-`window` symbols from i*stride on; a symbol in it has weight `high`, any other `low`, so the loss is ln(high/low). The
-mean symbol is linear in i, so places that are linear in the symbol make the mean unbiased, exactly. The
+Here the value is one of steps + 1 points and the answer one of steps*stride + window symbols. The window of point i is
+the `window` symbols from i*stride on. A symbol in it has weight `high`, any other `low`, so the loss is ln(high/low).
+The mean symbol is linear in i, so places that are linear in the symbol make the mean exactly unbiased. The
 continuous mechanism has window : steps*stride = 1 : t.
 """
 
@@ -34,7 +34,7 @@ from hubbub.number_format import count, probability
 @register("piecewise")
 @dataclass(frozen=True)
 class PiecewiseMean(GridMean):
-    """Windows of `window` symbols, `stride` further for each point, weighted `high` against `low`."""
+    """Windows of `window` symbols, moved by `stride` from each point to the next, weighted `high` against `low`."""
 
     regime: ClassVar[str] = "a mean as in the literature on many numbers at once; table is better everywhere"
 
@@ -56,7 +56,7 @@ class PiecewiseMean(GridMean):
 
     @classmethod
     def calibrate(cls, epsilon: object, domain: Domain, *, steps: int | None = None, **options: Any) -> Self:
-        """`steps` defaults to a grid that costs about one per cent at most for epsilon up to 8."""
+        """`steps` defaults to a grid that costs at most about one per cent for epsilon up to 8."""
         refuse_unfit(cls, domain, options)
         exact = exact_epsilon(epsilon)
         return cls._made(exact, bounds_of(cls, domain), best_windows(cls.name, exact, steps, MOST_SYMBOLS))
@@ -106,6 +106,6 @@ class PiecewiseMean(GridMean):
         inside = Fraction(near, near + self.steps * self.stride * self.low)
         return (
             f"{clamped(self.bounds)} and sends a random one of {self._in_reach()}: with probability "
-            f"{probability(float(inside))} one of the {count(self.window)} in a window around its own, otherwise any "
-            "other, all equally likely."
+            f"{probability(float(inside))} one of the {count(self.window)} in a window around its own number, "
+            "otherwise any other, all equally likely."
         )

@@ -1,6 +1,6 @@
-r"""Binary randomized response: tell the truth often, the opposite otherwise.
+r"""Binary randomized response: often the truth, otherwise the opposite.
 
-The truth is kept with probability p, the opposite sent with q = 1 - p; at full use of epsilon
+The device sends the truth with probability p and the opposite with q = 1 - p. With all of epsilon used,
 
     p = e^eps / (e^eps + 1)        n Var = e^eps / (e^eps - 1)^2, whatever the truth is
 

@@ -1,11 +1,11 @@
-r"""Subset selection: a set of k values, which holds the true one more often than chance would.
+r"""Subset selection: a set of k values that contains the true one more often than by chance.
 
-The set contains the true value with probability p; what else is in it is uniform. At full use of epsilon, z = e^eps,
+The set contains the true value with probability p. Its other values are uniform. With all of epsilon used, z = e^eps,
 
     p = k z / (k z + d - k)        q = (k - p) / (d - 1)        k about d / (z + 1)
 
 (Ye and Barg, IEEE Trans. Inf. Theory 64, 2018, arXiv 1702.00610; Wang, Huang, Wang, Nie, Yang, Luo and Xu, 2016, arXiv
-1607.08025.) Among all mechanisms it has the least error where no value is more frequent than others; k = 1 is `krr`.
+1607.08025.) Of all mechanisms it has the least error if no value is more frequent than others. k = 1 is `krr`.
 
 A report is a bit for each value, or a sorted list of the k chosen ones, whichever is shorter.
 """
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from hubbub.randomness import BulkRandomness, Randomness
 
 _AT_ONCE = 2**22
-"""Numbers that are drawn or unpacked at once."""
+"""Numbers drawn or unpacked in one step."""
 
 
 @register("subset")
@@ -49,7 +49,7 @@ _AT_ONCE = 2**22
 class SubsetSelection(PackedMechanism, PureOracle[bytes]):
     """`count` of `size` values, the true one among them with probability `keep` / 2**64."""
 
-    regime: ClassVar[str] = "lists of some hundred values: the least error there is"
+    regime: ClassVar[str] = "lists of a few hundred values: the least possible error"
 
     epsilon: Fraction
     size: int
@@ -108,7 +108,7 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
 
     @property
     def width(self) -> int:
-        """Bits of one value in a list; 0 where a report has a bit for each value instead."""
+        """Bits of one value in a list, or 0 if a report has a bit for each value instead."""
         width = (self.size - 1).bit_length()
         return width if self.count * width < self.size else 0
 
@@ -133,15 +133,15 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
     def randomize(self, value: object, rng: Randomness) -> bytes:
         held = index(value, self.size, "subset")
         rng = rng.buffered(min(self.size, 16 * self.count) + 128)
-        # all but one of the set, out of the others, which are counted from the value on; then the last one, twice:
-        # drawn and held. A device must not take longer when it lies.
+        # First draw all but one of the set from the other values, numbered from the held value on. Then always draw the
+        # last one, even if the held value takes its place: a device must not take longer when it lies.
         others = subset_bits(rng, self.size - 1, self.count - 1)
         last = rng.retry(lambda: _unless(others, rng.below(self.size - 1)))
         chosen = others | 1 << (self.size - 1 if rng.coin(self.keep, WORD) else last)
         return self._report(self._turned(chosen, held + 1))
 
     def _turned(self, chosen: int, by: int) -> int:
-        """Place i moved to place (i + by) mod size."""
+        """The set with each place i moved to place (i + by) mod size."""
         by %= self.size
         return (chosen << by | chosen >> (self.size - by)) & ((1 << self.size) - 1)
 
@@ -172,15 +172,15 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         own, other = (number_format.probability(float(chance)) for chance in (self.p, self.q))
         return (
             f"Each device sends a random set of {number_format.count(self.count)} of the "
-            f"{number_format.count(self.size)} values, in which its own value is with probability {own}, any given "
-            f"other value with probability {other}."
+            f"{number_format.count(self.size)} values, which contains its own value with probability {own} and any "
+            f"given other value with probability {other}."
         )
 
     def inputs(self) -> range:
         return range(self.size)
 
     def loss(self) -> Fraction:
-        """P[y | x] is p / C(d-1, k-1) for x in y, else (1-p) / C(d-1, k); their ratio is p (d-k) / ((1-p) k)."""
+        """P[y | x] is p / C(d-1, k-1) for x in y, otherwise (1-p) / C(d-1, k). Their ratio is p (d-k) / ((1-p) k)."""
         return log_above(self.p * (self.size - self.count) / ((1 - self.p) * self.count))
 
     def likelihood(self, report: bytes, value: int) -> float:
@@ -189,9 +189,10 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         return float((1 - self.p) / comb(self.size - 1, self.count))
 
     def amplification(self) -> Amplification:
-        """By symmetry one pair: both in the set, one, or none. Some value is outside every set, so the blanket is low.
+        """By symmetry one pair, with both, one or none of its values in the set.
 
-        The counts C(d-2, k-1), C(d-2, k) and C(d-2, k-2) of such sets, over C(d-1, k).
+        Some value is outside every set, so the blanket is low. The masses come from the numbers C(d-2, k-1), C(d-2, k)
+        and C(d-2, k-2) of such sets, over C(d-1, k).
         """
         d, k, low, one = self.size, self.count, 1 - self.p, Fraction(1)
         ratio = self.p * (d - k) / (low * k)
@@ -206,7 +207,7 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         return Amplification((Pair(tuple(atom for atom in atoms if atom.mass)),))
 
     def influence(self) -> float:
-        """A report adds (1 - q)/(p - q) to each of the k values in it and takes q/(p - q) from every other."""
+        """A report adds (1 - q)/(p - q) to each of the k values in it and takes q/(p - q) from every other value."""
         return float(1 / (self.p - self.q))
 
     # -- at the aggregator ----------------------------------------------------------------------
@@ -220,7 +221,10 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         return np.concatenate([*parts, np.zeros(0, f"V{self.report_bytes}")])
 
     def _some(self, held: NDArray[np.int64], rng: BulkRandomness) -> NDArray[np.void]:
-        """The others in the order of random words; a row whose k-th and next word are equal would not be uniform."""
+        """Reports for some values, with the other values in the order of random words.
+
+        A row with two equal words is drawn again, since its order would not be uniform.
+        """
         import numpy as np
 
         n, d, k = len(held), self.size, self.count
@@ -240,9 +244,10 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         return self._joined_bits(bits)
 
     def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
-        """Place by place: a device that needs r more of the m places that are left takes this one with chance r / m.
+        """Draw place by place: a device that needs r more of the m places left takes this one with chance r / m.
 
-        That is a uniform set of the others, drawn for all devices of one value at once. Few devices draw one by one.
+        This gives a uniform set of the other values, drawn at once for all devices that hold the same value. If there
+        are few devices, each draws its own report.
         """
         import numpy as np
 
@@ -268,7 +273,7 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         return Tally(self.fingerprint, reports, cells)
 
     def _places(self, rows: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """The listed values, one report a row."""
+        """The listed values, one report per row."""
         import numpy as np
 
         spare = with_spare_bytes(rows)
@@ -277,7 +282,7 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
     def _possible(self, rows: NDArray[np.uint8]) -> NDArray[np.bool_]:
         import numpy as np
 
-        # not super(): a dataclass with slots is another class than the one it was written as
+        # not super(), because a dataclass with slots is a new class, not the one that was written here
         within = PackedMechanism._possible(self, rows)
         if self.width:
             places = self._places(rows)
@@ -300,12 +305,14 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
     def _refuse_impossible(self, tally: Tally) -> None:
         low, high, total = int(tally.cells.min()), int(tally.cells.max()), int(tally.cells.sum())
         if low < 0 or high > tally.reports or total != self.count * tally.reports:
-            raise MalformedTally(f"the counts of a subset tally must be from 0 to its reports, {self.count} a report")
+            raise MalformedTally(
+                f"the counts of a subset tally must be from 0 to its reports, and sum to {self.count} per report"
+            )
 
     def covariance(self, tally: Tally) -> NDArray[np.float64]:
         r"""Covariance of all estimates, for differences and sums of values.
 
-        A report of x supports both v and w with probability c1 = p (k-1)/(d-1) if x is one of them, else
+        A report of x supports both v and w with probability c1 = p (k-1)/(d-1) if x is one of them, otherwise
         c2 = (k-1) (k - 2p) / ((d-1) (d-2)); n Cov = ((f_v + f_w) (c1 - p q) + (1 - f_v - f_w) (c2 - q^2)) / (p - q)^2.
         """
         import numpy as np

@@ -1,15 +1,15 @@
 r"""Mean of a bounded number by a precomputed optimal table: the least worst-case variance that epsilon allows.
 
-A symbol y has an interval of grid points, a weight w_y and a moment m_y. It is drawn with weight w_y * high by points
-in its interval and w_y * low by all others, so the loss is ln(high/low), whatever the table. Weights cover every point
-equally, with sum C, so all rows sum to N = C (high - low) + low * sum of w. Moments over a point rise by the same 2A
-from each point to the next, from -A steps to A steps, so places 1/2 + s m_y / w_y make the mean unbiased, exactly:
+A symbol y has an interval of grid points, a weight w_y and a moment m_y. Points in its interval draw it with weight
+w_y * high, all others with w_y * low, so the loss is ln(high/low), whatever the table. Weights cover every point
+equally, with sum C, so all rows sum to N = C (high - low) + low * sum of w. The moments over a point rise by the same
+2A from each point to the next, from -A steps to A steps, so places 1/2 + s m_y / w_y make the mean exactly unbiased:
 
     s = N / (2 A steps (high - low))
 
-Tables are the solutions of a linear programme (scripts/make_mean_tables.py; docs/design/mean-tables.md says why this
-form loses nothing), for a grid of epsilon. Only high and low depend on the asked epsilon: a table is unbiased and
-private at any, and near the best at those near its own.
+The tables are solutions of a linear programme for a grid of epsilons (scripts/make_mean_tables.py;
+docs/design/mean-tables.md says why this form loses nothing). Only high and low depend on the epsilon asked for: a table
+is unbiased and private at any epsilon, and nearly optimal at those near its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LARGEST_MOMENT = 2**53
 
 
 class Column(NamedTuple):
-    """A symbol that the points `first` .. `last` lean to; its place is beside the middle by moment / weight."""
+    """A symbol that points `first` .. `last` lean to. Its place is the middle plus a multiple of moment / weight."""
 
     first: int
     last: int
@@ -45,11 +45,11 @@ class Column(NamedTuple):
 
 
 class Design(NamedTuple):
-    """A table without its weights: the epsilon it is optimal for, and what does not depend on epsilon."""
+    """A table without `low` and `high`: the epsilon that it is optimal for, and what does not depend on epsilon."""
 
     epsilon: Fraction
     variance: float
-    """Worst case on [-1, 1] at this epsilon, the least of such tables by linear programme."""
+    """Worst case on [-1, 1] at this epsilon: the least of all such tables, by linear programme."""
     steps: int
     columns: tuple[Column, ...]
 
@@ -57,9 +57,9 @@ class Design(NamedTuple):
 @register("table")
 @dataclass(frozen=True)
 class TableMean(GridMean):
-    """`columns` lists the symbols that do not lean to the right; the mirror images of the others follow."""
+    """`columns` lists the symbols that do not lean to the right. The mirror images of those that lean left follow."""
 
-    regime: ClassVar[str] = "a mean: the least worst-case variance there is, within 3 % up to epsilon 4, 10 % up to 10"
+    regime: ClassVar[str] = "a mean: within 3 % of the least worst-case variance up to epsilon 4, 10 % up to 10"
 
     epsilon: Fraction
     bounds: Bounds
@@ -97,11 +97,11 @@ class TableMean(GridMean):
 
     @classmethod
     def calibrate(cls, epsilon: object, domain: Domain, *, points: int | None = None, **options: Any) -> Self:
-        """The shipped table nearest to epsilon; with `points`, of those with at most that many grid points."""
+        """The shipped table nearest to epsilon. With `points`, the nearest with at most that many grid points."""
         refuse_unfit(cls, domain, options)
         exact = exact_epsilon(epsilon)
         if points is not None and (isinstance(points, bool) or not isinstance(points, int) or points < 3):
-            problem = f"table: points must be a whole number from 3, got {points!r}"
+            problem = f"table: points must be a whole number of at least 3, got {points!r}"
             raise InvalidParameter(problem, "correct it, or leave it out")
         return cls._made(exact, bounds_of(cls, domain), _nearest(exact, points))
 
@@ -122,13 +122,13 @@ class TableMean(GridMean):
             isinstance(column, list) and len(column) == 4 and all(type(entry) is int for entry in column)
             for column in columns
         ):
-            raise InvalidParameter("table: each column is first point, last point, weight and moment, whole numbers")
+            raise InvalidParameter("table: each column is a first point, last point, weight and moment, whole numbers")
         made = tuple(Column(*column) for column in columns)
         return cls(exact_epsilon(epsilon), bounds_of(cls, domain), steps, low, high, made)
 
     @classmethod
     def examples(cls, epsilon: float) -> list[Self]:
-        """One table for all: its size must not change with epsilon, and a test for every grid would take long."""
+        """One table for every epsilon: its size must not change with it, and testing every grid would take long."""
         small = _nearest(Fraction(1), points=9)
         return [cls._made(exact_epsilon(epsilon), Bounds(Fraction(-1), Fraction(3)), small)]
 
@@ -160,8 +160,8 @@ class TableMean(GridMean):
     def in_words(self) -> str:
         return (
             f"{clamped(self.bounds)} and sends one of {self._in_reach()}, drawn from a table of probabilities that the "
-            f"codebook states, in which the row of each of {self.steps + 1} steps between the bounds leans to its own "
-            "step, but may give any of the numbers."
+            f"codebook states. The table has a row for each of {self.steps + 1} steps between the bounds, which leans "
+            "to its own step, but may give any of the numbers."
         )
 
 
@@ -171,14 +171,14 @@ def _with_mirrors(steps: int, columns: tuple[Column, ...]) -> tuple[Column, ...]
 
 
 def _nearest(epsilon: Fraction, points: int | None) -> Design:
-    """The shipped design of least distance, as a ratio, with at most `points` points."""
+    """The shipped design whose epsilon is nearest, as a ratio, of those with at most `points` points."""
     fitting = [design for design in designs() if points is None or design.steps < points]
     return min(fitting, key=lambda design: max(epsilon / design.epsilon, design.epsilon / epsilon))
 
 
 @lru_cache(maxsize=1)
 def designs() -> list[Design]:
-    """Every shipped table, by rising epsilon; read when a codebook is compiled, not when it is used."""
+    """Every shipped table, by rising epsilon. They are read when a codebook is compiled, not when it is used."""
     document = json.loads(files("hubbub.mechanisms").joinpath("mean_tables.json").read_text())
     return [
         Design(

@@ -1,13 +1,14 @@
-"""The bundle: codebooks and sealing keys as one signed document, verified before it is read.
+"""The bundle: codebooks and sealing keys in one signed document, which is verified before it is read.
 
     hubbub-bundle 1
     ed25519:<signer's public key> <signature>
     {"codebooks": ..., "collection": ..., "expires": ..., ...}
 
-The signature covers a label and the raw bytes of the last line, so nothing is parsed that was not verified.
-The aggregator signs, the shuffler relays byte for byte, the device verifies against its trust anchors.
+The signature covers a label and the raw bytes of the last line, so nothing is parsed before it is verified.
+The aggregator signs the bundle, the shuffler relays it byte for byte, and the device verifies it against its trust
+anchors.
 
-This module knows no mechanism. What it reads of a codebook is in `hubbub.bundle_body`.
+This module knows no mechanism. `hubbub.bundle_body` reads the few facts of a codebook that are needed here.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ __all__ = [
 ]
 
 LARGEST_BUNDLE = 8 * 2**20
-"""Bytes. Room for a list of 65,536 values; beyond it a device would rather not download."""
+"""Bytes. Enough for a list of 65,536 values, and about as much as a device should download."""
 
 _FIRST_LINE = b"hubbub-bundle 1"
 _LABEL = b"hubbub-01 bundle\0"
@@ -54,7 +55,7 @@ _SECOND_LINE = re.compile(rb"(ed25519:[A-Za-z0-9_-]{43}) ([A-Za-z0-9_-]{86})")
 
 
 class Seen(NamedTuple):
-    """What a device keeps of the newest bundle it accepted, to recognise a replayed older one."""
+    """What a device remembers of the newest bundle that it accepted, to recognise a replayed older one."""
 
     sequence: int
     digest: bytes
@@ -87,16 +88,16 @@ def sign(
     sequence: int | None = None,
     off: Collection[bytes] = (),
 ) -> bytes:
-    """A new bundle. `last` is the newest sequence ever signed with this key (None: there was none).
+    """A new bundle. `last` is the newest sequence ever signed with this key, or None if there is none.
 
-    The sequence is above `last` and at least the time, so that an aggregator restored from a backup, which
-    has forgotten `last`, still goes forward.
+    The new sequence is above `last` and at least the Unix time, so it still goes forward if the aggregator was
+    restored from a backup and has forgotten `last`.
     """
     least = max(now, 0 if last is None else last + 1)
     if sequence is not None and sequence < least:
         raise InvalidParameter(
-            f"the sequence must be above the last one and at least the Unix time, here {least} or more, "
-            f"got {sequence}; leave it out to have it chosen"
+            f"the sequence must be above the last one and at least the Unix time, so {least} or more, "
+            f"got {sequence}; leave it out to use that"
         )
     body = Body(
         collection=collection,
@@ -114,17 +115,17 @@ def sign(
     envelope = b"\n".join([_FIRST_LINE, f"{anchor_of(key)} {signature}".encode("ascii"), raw])
     if len(envelope) > LARGEST_BUNDLE:
         raise MalformedBundle(
-            f"the bundle has {len(envelope)} bytes, more than the {LARGEST_BUNDLE} that devices accept: "
+            f"the bundle has {len(envelope)} bytes, but devices accept at most {LARGEST_BUNDLE}: "
             "retire old codebooks or shorten lists of values"
         )
     return envelope
 
 
 def verify(raw: bytes, trust: Collection[str], now: float, seen: Seen | None = None) -> Bundle:
-    """The bundle in these bytes, or the BundleError that says why it is refused.
+    """The bundle in these bytes, or a BundleError that says why it is refused.
 
-    `trust` holds the trust anchors, `seen` the newest bundle accepted before. Authenticity is settled before
-    anything is parsed; expiry before rollback.
+    `trust` has the trust anchors, `seen` the newest bundle accepted before. Authenticity is checked before
+    anything is parsed, and expiry before rollback.
     """
     if not trust:
         raise InvalidParameter('no trust anchor is configured: set trust="ed25519:..."')
@@ -133,7 +134,7 @@ def verify(raw: bytes, trust: Collection[str], now: float, seen: Seen | None = N
     if signer not in anchors:
         raise UntrustedBundle(
             f"the bundle is signed by {signer}, which is not a trust anchor: if the aggregator changed its "
-            "identity key on purpose, add the new anchor; if not, someone on the way replaced the bundle"
+            "identity key on purpose, add the new anchor; if not, someone replaced the bundle on the way"
         )
     _check_signature(anchors[signer], signature, raw_body)
     try:
@@ -146,7 +147,7 @@ def verify(raw: bytes, trust: Collection[str], now: float, seen: Seen | None = N
     body = read_body(document)
     if now >= body.expires:
         expired = ExpiredBundle(
-            f"the bundle expired at {body.expires} (Unix time) and it is {now:.0f}: fetch a new one, "
+            f"the bundle expired at {body.expires} (Unix time) and it is now {now:.0f}: fetch a new one, "
             "and check this device's clock"
         )
         expired.expires = body.expires
@@ -158,7 +159,7 @@ def verify(raw: bytes, trust: Collection[str], now: float, seen: Seen | None = N
 
 
 def _open(raw: bytes) -> tuple[str, bytes, bytes]:
-    """Signer, signature and body of an envelope; nothing is believed yet."""
+    """Signer, signature and body of an envelope. None of them is verified yet."""
     if len(raw) > LARGEST_BUNDLE:
         raise MalformedBundle(f"a bundle has at most {LARGEST_BUNDLE} bytes, got {len(raw)}")
     first, _, rest = raw.partition(b"\n")
@@ -188,17 +189,17 @@ def _check_signature(public_key: bytes, signature: bytes, body: bytes) -> None:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, _LABEL + body)
     except InvalidSignature as error:
         raise BadSignature(
-            "the signature does not fit the bundle: it was damaged or changed on the way; fetch it again"
+            "the signature does not match the bundle: it was damaged or changed on the way; fetch it again"
         ) from error
 
 
 def _refuse_rollback(sequence: int, digest: bytes, seen: Seen) -> None:
     if sequence < seen.sequence:
         raise RolledBackBundle(
-            f"the bundle has sequence {sequence}, older than {seen.sequence} which was accepted before: "
+            f"the bundle has sequence {sequence}, older than {seen.sequence}, which was accepted before: "
             "a stale copy was served; fetch a new one"
         )
     if sequence == seen.sequence and digest != seen.digest:
         raise RolledBackBundle(
-            f"two different bundles carry sequence {sequence}: the aggregator must sign the change under a higher one"
+            f"two different bundles have sequence {sequence}: the aggregator must sign a change under a higher one"
         )

@@ -1,7 +1,7 @@
-"""The body of a bundle: which codebooks are in force from when, and which key seals which period.
+"""The body of a bundle: from when each codebook is in force, and which key seals which period.
 
-Of a compiled codebook only the header facts are read, those by which a shuffler batches reports. The rest
-passes through unread: this module must not know a mechanism. Members it does not know are ignored, so that a
+This module reads only those facts of a compiled codebook by which a shuffler batches reports. The rest passes
+through unread, because the module must not know a mechanism. It ignores members that it does not know, so that a
 newer aggregator can add some without silencing older devices.
 """
 
@@ -20,14 +20,14 @@ __all__ = ["SUITE", "Body", "BundledCodebook", "KeyState", "MetricHeader", "Seal
 
 FORMAT = "hubbub-bundle 1"
 SUITE = "x25519-hkdf-sha256-aes-128-gcm"
-"""HPKE with DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and AES-128-GCM: the one suite of this version."""
+"""HPKE with DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and AES-128-GCM, the only suite of this version."""
 
 KeyState: TypeAlias = Literal["pending", "active", "revoked"]
 
 
 @dataclass(frozen=True, slots=True)
 class MetricHeader:
-    """What the shuffler needs to know of a metric, and nothing more."""
+    """What the shuffler needs to know about a metric, and nothing more."""
 
     id: bytes
     name: str
@@ -41,7 +41,7 @@ class MetricHeader:
 
 @dataclass(frozen=True, slots=True)
 class BundledCodebook:
-    """A compiled codebook and the period, in its own calendar, from which it is in force."""
+    """A compiled codebook and the first period, in its own calendar, in which it is in force."""
 
     first_period: int
     document: dict[str, Json]
@@ -117,25 +117,25 @@ class SealingKey:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The signed content of a bundle. `read_body` is what makes a checked one."""
+    """The signed content of a bundle. `read_body` returns a checked one."""
 
     collection: str
     sequence: int
     issued: int
     expires: int
     max_age: int
-    """Seconds for which a relay or a device need not ask again."""
+    """Seconds during which a relay or a device need not ask again."""
     codebooks: tuple[BundledCodebook, ...]
     keys: tuple[SealingKey, ...]
     off: frozenset[bytes] = frozenset()
     """Ids of metrics that are switched off: at once, in every period, whatever their codebook says."""
 
     def in_force(self, period: int) -> BundledCodebook | None:
-        """The one codebook of this period: where two were, a name could have two ids, and its crowd be split."""
+        """The only codebook of this period. With two, a name could have two ids, and its crowd would be split."""
         return next((codebook for codebook in reversed(self.codebooks) if codebook.first_period <= period), None)
 
     def metric(self, id: bytes, period: int) -> MetricHeader | None:  # noqa: A002  it is an id
-        """The metric of this id, if this period's codebook has it."""
+        """The metric with this id, if this period's codebook has it."""
         codebook = self.in_force(period)
         return next((metric for metric in codebook.metrics if metric.id == id), None) if codebook else None
 
@@ -160,7 +160,7 @@ class Body:
 
 
 def read_body(document: Json) -> Body:
-    """The content of a signed document, or MalformedBundle that names the member at fault."""
+    """The content of a signed document, or a MalformedBundle that names the faulty member."""
     body = _Members(document, "bundle")
     if body.text("format") != FORMAT:
         body.refuse("format", f"this software reads {FORMAT!r}; update it")
@@ -199,7 +199,7 @@ def _state(text: str) -> KeyState:
 
 
 def _refuse_contradictions(body: Body) -> None:
-    """Each rule that needs more than one member."""
+    """Check the rules that involve more than one member."""
     if not body.codebooks:
         raise MalformedBundle("bundle.codebooks: at least one codebook must be in force")
     if any(codebook.collection != body.collection for codebook in body.codebooks):
@@ -210,7 +210,7 @@ def _refuse_contradictions(body: Body) -> None:
     if len({codebook.calendar for codebook in body.codebooks}) > 1:
         raise MalformedBundle(
             "bundle.codebooks: all must have the same period length, since keys are counted in periods; "
-            "let the old codebook reach its horizon before one with another length is published"
+            "let the old codebook reach its horizon before you publish one with another length"
         )
     ids = [key.id for key in body.keys]
     if len(set(ids)) != len(ids):
@@ -222,7 +222,7 @@ def _refuse_contradictions(body: Body) -> None:
 
 
 class _Members:
-    """The members of one JSON object, each read as what it must be."""
+    """The members of one JSON object, each read as the type it must have."""
 
     def __init__(self, document: Json, path: str) -> None:
         if not isinstance(document, dict):

@@ -1,4 +1,4 @@
-"""Canonical JSON: one byte string for each document, so that documents can be hashed, signed and compared.
+"""Canonical JSON: exactly one byte string for each document, so that documents can be hashed, signed and compared.
 
 Keys sorted, no spaces, ASCII only. No floats at all (two languages print them differently; decimals travel
 as strings) and no integer beyond 2^53 - 1 (in JavaScript 2^53 and 2^53 + 1 are one number; big ones travel as
@@ -20,18 +20,18 @@ LARGEST_INTEGER = 2**53 - 1
 
 
 def canonical_bytes(document: Json) -> bytes:
-    """The bytes of a document; ValueError for what has no canonical form."""
+    """The bytes of a document, or ValueError if it has no canonical form."""
     _refuse_uncanonical(document)
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
 
 
 def digest(label: str, document: Json) -> bytes:
-    """SHA-256 of a document under a label, so that no two kinds of document can share a hash."""
+    """SHA-256 of a label and a document. The label keeps two kinds of document from sharing a hash."""
     return hashlib.sha256(label.encode() + b"\0" + canonical_bytes(document)).digest()
 
 
 def read_json(raw: bytes) -> Json:
-    """The document in these bytes; ValueError for duplicate keys, floats, huge integers and non-ASCII."""
+    """The document in these bytes, or ValueError for duplicate keys, floats, huge integers and non-ASCII text."""
     try:
         document: Json = json.loads(
             raw.decode("ascii"),

@@ -1,4 +1,4 @@
-"""Loopback hosts, which can only be this machine: one rule for the SDK, both services and the command line."""
+"""Loopback hosts, which are always this machine: one rule for the SDK, both services and the command line."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ __all__ = ["is_loopback_host"]
 
 
 def is_loopback_host(host: str) -> bool:
-    """Whether this name or IP address, written without brackets and port, is on the same machine for sure."""
+    """Whether this name or IP address, written without brackets and port, is certainly this machine."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"  # any other name means what a name server says
+        return host == "localhost"  # a name server decides what any other name means

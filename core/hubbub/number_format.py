@@ -11,7 +11,7 @@ _THIN = "\N{NARROW NO-BREAK SPACE}"
 
 
 def probability(number: float) -> str:
-    """Two digits, and never 0 or 1 for what is not."""
+    """The probability in two digits. Never 0 or 1 unless it is exactly that."""
     if 0.005 <= number <= 0.995:
         return f"{number:.2f}"
     if number < 0.005:
@@ -25,7 +25,7 @@ def count(number: float | None) -> str:
 
 
 def amount(number: float | None) -> str:
-    """A number with a unit of its own: three or four significant digits, thousands set apart."""
+    """A number that has its own unit: three or four significant digits, with thousands set apart."""
     if number is None:
         return "–"
     if number and not 1e-3 <= abs(number) < 1e9:

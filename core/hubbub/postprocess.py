@@ -1,10 +1,10 @@
 r"""Post-processing of raw estimates: a separate, labelled step, never done inside an estimator.
 
 Raw estimates are unbiased: sum and compare *them*. Post-processed ones look like frequencies and have a lower
-error, but are biased, so they carry the name of what was done to them and no variance.
+error, but are biased. So they carry the name of their method and no variance.
 
     norm_sub   for a whole histogram: the nearest frequencies that are non-negative and sum to one
-    base_cut   for the top of a long list: keep what is clearly above noise, drop the rest to zero
+    base_cut   for the top of a long list: keep values clearly above the noise, set the rest to zero
     clip       each value on its own, into its range
 
 (Wang, Lopuhaä-Zwakenberg, Li, Skoric and Li, "Locally Differentially Private Frequency Estimation with
@@ -28,14 +28,14 @@ __all__ = ["Postprocessed", "base_cut", "clip", "norm_sub"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Postprocessed:
-    """Values that are no longer unbiased; `method` says why."""
+    """Values that are no longer unbiased. `method` says what was done to them."""
 
     values: NDArray[np.float64]
     method: str
 
 
 def norm_sub(values: ArrayLike) -> Postprocessed:
-    r"""max(v + delta, 0) with delta such that they sum to one: the Euclidean projection on the simplex.
+    r"""max(v + delta, 0) with delta such that the values sum to one: the Euclidean projection onto the simplex.
 
     With v sorted downwards, the k largest stay positive for the largest k with v_k + (1 - sum_{i<=k} v_i)/k > 0
     (Held, Wolfe and Crowder 1974; Duchi et al., ICML 2008).
@@ -50,9 +50,9 @@ def norm_sub(values: ArrayLike) -> Postprocessed:
 
 
 def base_cut(values: ArrayLike, stderr: ArrayLike, alpha: float = 0.05) -> Postprocessed:
-    r"""Values above Phi^-1(1 - alpha/d) standard errors stay, the rest become zero.
+    r"""Values above Phi^-1(1 - alpha/d) standard errors stay. The rest become zero.
 
-    With none of d items present, some item passes with probability at most about alpha (a union bound).
+    If none of d items is present, some item passes with probability at most about alpha (a union bound).
     """
     import numpy as np
 
@@ -64,7 +64,7 @@ def base_cut(values: ArrayLike, stderr: ArrayLike, alpha: float = 0.05) -> Postp
 
 
 def clip(values: ArrayLike, lower: float = 0.0, upper: float = 1.0) -> Postprocessed:
-    """Each value into [lower, upper]: [0, 1] for a frequency, its bounds for a mean."""
+    """Clip each value to [lower, upper]: [0, 1] for a frequency, the bounds for a mean."""
     import numpy as np
 
     if not lower < upper:

@@ -1,10 +1,10 @@
-"""Sealing a report for the aggregator, past the shuffler: HPKE, one shot, one suite.
+"""Sealing of reports, so that only the aggregator can read them and the shuffler cannot: single-shot HPKE, one suite.
 
-DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM (RFC 9180). What a report is about is bound in `info`:
+DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM (RFC 9180). `info` binds the metric and the key:
 
     info = "hubbub-01 report" | 0x00 | metric id | kem, kdf, aead ids u16 each | key id u8
 
-so a report opened under another metric or key id does not open. `cryptography` returns enc | ciphertext.
+so a report does not open under another metric or key id. `cryptography` returns enc | ciphertext.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def _info(header: ReportHeader) -> bytes:
 
 
 def new_private_key() -> bytes:
-    """A fresh X25519 private key, 32 bytes."""
+    """A new X25519 private key, 32 bytes."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
     return X25519PrivateKey.generate().private_bytes_raw()
 
 
 def public_key_of(private_key: bytes) -> bytes:
-    """The public key that belongs to a private one."""
+    """The public key of a private key."""
     return _load(private_key).public_key().public_bytes_raw()
 
 
@@ -64,7 +64,7 @@ class Sealer:
         self._key = X25519PublicKey.from_public_bytes(public_key)
 
     def seal(self, header: ReportHeader, plaintext: bytes) -> bytes:
-        """The sealed part of a report: as long as the plaintext and 48 bytes."""
+        """The sealed part of a report, 48 bytes longer than the plaintext."""
         return self._suite.encrypt(plaintext, self._key, _info(header))
 
 
@@ -80,9 +80,9 @@ class Opener:
         self._about: tuple[ReportHeader | None, bytes] = (None, b"")
 
     def open(self, header: ReportHeader, sealed: bytes) -> bytes:
-        """The plaintext, or CannotOpen: damaged, or sealed for another key, metric or version."""
+        """The plaintext, or CannotOpen if it is damaged or sealed for another key, metric or version."""
         about, info = self._about
-        if about is not header:  # a batch is opened under one header
+        if about is not header:  # a whole batch is opened under one header, so `info` is kept
             info = _info(header)
             self._about = (header, info)
         try:

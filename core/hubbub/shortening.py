@@ -1,4 +1,4 @@
-"""Shortened names that can still be told apart: cut in the middle, since lists often differ at their ends."""
+"""Shortened names that stay distinct. They are cut in the middle, since names in a list often differ at their ends."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from unicodedata import east_asian_width
 __all__ = ["letters", "shortened", "shortened_all"]
 
 _WIDER = (1.0, 1.25, 1.5)
-"""By how much more room names get, where they would look the same in less."""
+"""Factors for the room that names get. A larger one is used if names would look the same with less room."""
 
 
 def letters(name: str) -> int:
-    """How many letters of room a name takes: some scripts have letters twice as wide."""
+    """How many letters of room a name takes. In some scripts letters are twice as wide."""
     return sum(2 if east_asian_width(sign) in "WF" else 1 for sign in name)
 
 
 def shortened(name: str, most: int, cut: str = "…") -> str:
-    """A name in at most `most` letters: its beginning, a cut, its end."""
+    """A name in at most `most` letters: its beginning, the cut mark, its end."""
     if letters(name) <= most:
         return name
     room = max(2, most - letters(cut))
@@ -26,7 +26,7 @@ def shortened(name: str, most: int, cut: str = "…") -> str:
 
 
 def shortened_all(names: Sequence[str], most: int, cut: str = "…") -> list[str]:
-    """The same for a list, no two of which look the same afterwards; those that would get a number."""
+    """The same for a list. No two different names look the same afterwards; those that would get a number."""
     found = list(names)
     for more in _WIDER:
         found = [shortened(name, int(most * more), cut) for name in names]

@@ -1,4 +1,4 @@
-"""Trust anchors: the aggregator's identity key as text that fits a line of configuration.
+"""Trust anchors: the aggregator's identity key as text that fits on one line of configuration.
 
 ed25519:<32 bytes in base64url, without padding>
 """
@@ -20,7 +20,7 @@ _PREFIX = "ed25519:"
 
 
 def anchor_of(key: Ed25519PrivateKey) -> str:
-    """The trust anchor that fits a signing key."""
+    """The trust anchor of a signing key."""
     return anchor_text(key.public_key().public_bytes_raw())
 
 
@@ -38,7 +38,7 @@ def parse_anchor(text: str) -> bytes:
     except ValueError as error:
         raise InvalidParameter(
             f"{text!r} is not a trust anchor: {error}; copy the whole line that the aggregator shows, "
-            f"{_PREFIX} and 43 letters"
+            f"{_PREFIX} and 43 characters"
         ) from error
 
 
@@ -50,8 +50,8 @@ def base64_text(data: bytes) -> str:
 def read_base64(text: str, size: int | None) -> bytes:
     """Exactly `size` bytes (None: one or more), or ValueError.
 
-    Each byte string has one spelling: a decoder ignores the spare bits of the last letter, and with them a
-    signed document could be changed without its signature noticing.
+    Only one spelling of each byte string is accepted. A plain decoder ignores the spare bits of the last letter, so
+    a signed document could be changed there without breaking its signature.
     """
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -1,13 +1,13 @@
-"""How much shuffling hides: certified (ε, δ) of batches of local-DP reports, alone and together.
+"""Shuffle accounting: certified (ε, δ) of batches of local-DP reports, alone and together.
 
-guarantee(mechanism, reports=50_000, delta=1e-8)      # ε of one batch, and how it was found
+guarantee(mechanism, reports=50_000, delta=1e-8)      # ε of one batch, and the method that gave it
 delta_at(mechanism, reports, epsilon)                 # the other way round
 min_reports(mechanism, epsilon=0.5, delta=1e-8)       # the smallest batch that meets a target
 compose([(mechanism, reports, times), ...], delta)    # a device that takes part repeatedly
-Ledger()                                              # ... in everything so far
+Ledger()                                              # a device that took part in everything so far
 
-Every number is an upper bound on the true one, under replacement of one device's value; docs/explanation/accounting.md
-says why, step by step. `reports` counts honest reports, the protected one included.
+Every number is an upper bound on the true one, under replacement of one device's value. docs/explanation/accounting.md
+proves it step by step. `reports` counts honest reports, including the protected one.
 """
 
 from hubbub.accounting.any_randomizer import AnyRandomizer, CloneRandomizer

@@ -1,14 +1,14 @@
-r"""Any ε0-LDP randomizer, known by nothing but ε0. With e = e^ε0 and E = e^ε:
+r"""Bounds for any ε0-LDP randomizer of which only ε0 is known. With e = e^ε0 and E = e^ε:
 
 **Extremal pair**, used by `AnyRandomizer`. For inputs x0, x1 let M = max(R0, R1). Every input has R_x >= M / e, so
 M / e is a blanket, and G = e (R0 - E R1) / M lies between 1 - eE and e - E. Its mass is (1 + TV(R0, R1)) / e <=
 2 / (e + 1), the rest sits at 0, and E[G] = 1 - E. Of all such laws the largest in convex order has mass 1/(e+1)
-on each end: that is the blanket of binary randomized response. docs/explanation/accounting.md has the proof, which is
-ours, and what is published beside it. It is the *blanket* of binary randomized response that covers every randomizer;
-its exact value does not.
+on each end, which is the blanket of binary randomized response. docs/explanation/accounting.md has the proof, which is
+the project's own, and related published results. Only the *blanket* of binary randomized response covers every
+randomizer; its exact value does not.
 
 **Clones** (Feldman, McMillan, Talwar, FOCS 2021, arXiv 2012.12803), used by `CloneRandomizer` as a cross-check. Every
-other report is with probability e^-ε0 a fair draw from the two laws that the victim's report may have, and those two
+other report is, with probability e^-ε0, a fair draw from the two laws that the victim's report may have, and those two
 are post-processings of randomized response. That is a blanket with two atoms of mass 1/2e.
 """
 
@@ -48,13 +48,13 @@ class AnyRandomizer:
 
     @classmethod
     def at_most(cls, epsilon: float) -> Self:
-        """One that is known to realise no more than this float."""
+        """A randomizer that is known to realise at most this ε."""
         return cls(max(Fraction(epsilon), SMALLEST_EPSILON))
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class CloneRandomizer(AnyRandomizer):
-    """The same, bounded by the published clones: above the extremal pair, usually by a tenth to a half."""
+    """The same, bounded by the published clones. This is above the extremal pair, usually by a tenth to a half."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-r"""The privacy blanket: what n shuffled reports of one mechanism reveal at most.
+r"""The privacy blanket: an upper bound on what n shuffled reports of one mechanism reveal.
 
 For inputs x0, x1 with output laws R0, R1, and Rmin(y) = min over all inputs x of R_x(y),
 
@@ -6,9 +6,9 @@ For inputs x0, x1 with output laws R0, R1, and Rmin(y) = min over all inputs x o
 
 and G = 0 on the mass that Rmin lacks to 1 (Balle, Bell, Gascón, Nissim, CRYPTO 2019, arXiv 1903.02837,
 section 5; n counts the victim). It holds for every data set of the other n - 1, so only pairs of inputs
-are left to maximise over. The mean is evaluated from above by `laplace_inversion`.
+remain to be maximised over. The mean is evaluated from above by `laplace_inversion`.
 
-Many pairs need few evaluations: when G of one pair is below G of another in convex order, so are the sums
+Many pairs need few evaluations. If G of one pair is below G of another in convex order, so are the sums
 and their positive parts, and comparing two laws costs far less than summing one n times.
 """
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from hubbub.mechanisms import Pair
 
 MOST_REPORTS = 10**9
-"""Larger batches are counted as this many: fewer reports hide less, so the bound stays valid."""
+"""Larger batches are counted as this many. Fewer reports hide less, so the bound stays valid."""
 USUAL, FINE = 300.0, 3000.0
 _SPREAD, _SHIFT = 1e-7, 1e-13
-"""A leading pair is widened by these, so that comparing others with it needs no exact arithmetic."""
+"""A leading pair is widened by these, so that comparing other pairs with it needs no exact arithmetic."""
 
 
 class Blankets:
-    """Every ordered pair of inputs that may be the worst, its atoms rounded to floats on the safe side."""
+    """Every ordered pair of inputs that may be the worst, with its atoms rounded to floats on the safe side."""
 
     def __init__(self, pairs: Iterable[Pair] | Table) -> None:
         rows = _rows_of_table(pairs) if isinstance(pairs, Table) else _rows_of_pairs(pairs)
@@ -64,12 +64,12 @@ class Blankets:
         while len(pending) and epsilon < ceiling:
             lead, pending = pending[0], pending[1:]
             epsilon = self._epsilon(lead, reports, delta, epsilon, ceiling)
-            # δ(ε) falls: what is certified here for `lead` stays so while ε is raised for others
+            # δ(ε) falls, so what is certified here for `lead` stays certified while ε is raised for other pairs
             pending = pending[~self._dominated(pending, lead, epsilon)]
         return min(epsilon, ceiling)
 
     def spread(self, reports: int) -> float:
-        """About the standard deviation of the privacy loss, for choosing where to look."""
+        """Roughly the standard deviation of the privacy loss, for choosing where to look."""
         worst = float((self._masses[0] * (self._first[0] - self._second[0]) ** 2).sum())
         return math.sqrt(worst / reports)
 
@@ -78,7 +78,7 @@ class Blankets:
         guess = max(low * (1 + 1e-9), spread * math.sqrt(2 * math.log1p(spread / delta)))
         found = smallest_epsilon(lambda e: self._delta(lead, reports, e, USUAL), delta, ceiling, guess, low)
         if low < found and self._delta(lead, reports, found, FINE) < delta * (1 - 1e-3):
-            # few reports or a tilt near the local ε: the sum is coarse beside the Gaussian added to it
+            # few reports or a tilt near the local ε: the sum is coarse compared with the Gaussian added to it
             guess = found - 1e-3 * min(found, ceiling - found)
             found = smallest_epsilon(lambda e: self._delta(lead, reports, e, FINE), delta, found, guess, low)
         return found
@@ -86,7 +86,7 @@ class Blankets:
     def _values(self, which: int | NDArray[np.intp], epsilon: float) -> NDArray[np.float64]:
         power = math.exp(epsilon) * (1 - 4 * UNIT)
         first, second = self._first[which], self._second[which]
-        # up: E[(ΣG)_+] never falls when a value rises
+        # rounded up, since E[(ΣG)_+] never falls when a value rises
         return np.asarray(first - power * second + 4 * UNIT * (first + power * second))
 
     def _law(self, lead: int, epsilon: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -99,7 +99,7 @@ class Blankets:
 
     def _delta(self, lead: int, reports: int, epsilon: float, fineness: float) -> float:
         masses, values = self._law(lead, epsilon)
-        # one report is the local divergence itself, and more reports only hide more
+        # for one report this is the local divergence itself, and more reports only hide more
         bound = float(masses @ np.maximum(values, 0.0)) * (1 + 4 * len(values) * UNIT)
         if reports > 1:
             bound = min(bound, upper_expectation([Law(masses, values, reports)], RAMP, 0.0, fineness) / reports)
@@ -108,8 +108,8 @@ class Blankets:
     def _dominated(self, others: NDArray[np.intp], lead: int, epsilon: float) -> NDArray[np.bool_]:
         """Which of `others` have a G that is below the widened lead's in convex order.
 
-        For laws of equal mean: E(G - c)_+ <= E(G' - c)_+ at the values c of G', where the right side has
-        its kinks; written as E(c - G)_+ below the mean, so that neither side is a difference of large numbers.
+        For laws of equal mean this is E(G - c)_+ <= E(G' - c)_+ at the values c of G', where the right side has its
+        kinks. Below the mean it is written with E(c - G)_+, so that neither side is a difference of large numbers.
         """
         if not len(others):
             return np.zeros(0, bool)
@@ -118,7 +118,7 @@ class Blankets:
         result = np.ones(len(others), bool)
         middle = 1 - math.exp(epsilon)
         rounding = 16 * UNIT * (16 + len(kinks) + masses.shape[1])
-        # both directions raised by more than the subtraction below can lose
+        # both directions are raised by more than the subtraction below can lose
         sides = {sign: sign * values + 8 * UNIT * np.abs(values) for sign in (1.0, -1.0)}
         excess = np.empty_like(values)
         for kink in kinks:
@@ -132,12 +132,12 @@ class Blankets:
 
 
 _POINT = 256
-"""Binary digits after the point of the fixed-point copies that sums are checked in."""
+"""Binary digits after the point in the fixed-point copies with which sums are checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """A rational at most 2^-256 above `fixed` / 2^256, and the floats around it."""
+    """A rational as `fixed` / 2^256, which is at most 2^-256 below it, and the floats around it."""
 
     fixed: int
     below: float
@@ -145,7 +145,7 @@ class _Number:
 
 
 class _Known:
-    """Each Fraction object is rounded once: the pairs of a mechanism share most of theirs."""
+    """Rounds each Fraction object once, because the pairs of a mechanism share most of theirs."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, tuple[Fraction, _Number]] = {}
@@ -165,7 +165,7 @@ def _rounded(number: Fraction) -> _Number:
 
 
 _Row: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]"
-"""Masses with the gap last, R0 over the blanket rounded up and R1 rounded down (0 for the gap): one row a pair."""
+"""Masses with the gap last, R0 over the blanket rounded up, and R1 rounded down (0 for the gap): one row per pair."""
 
 
 def _rows_of_pairs(pairs: Iterable[Pair]) -> _Row:
@@ -176,7 +176,7 @@ def _rows_of_pairs(pairs: Iterable[Pair]) -> _Row:
         masses = [mass for mass, _, _ in atoms]
         above = [mass.above for mass in masses] + [_gap(masses, [[a for _, a, _ in atoms], [b for _, _, b in atoms]])]
         rows.append((above, [first.above for _, first, _ in atoms], [second.below for _, _, second in atoms]))
-        # whether the pair is symmetric is seen from the atoms, not taken on trust
+        # whether the pair is symmetric is checked on the atoms, not trusted
         if Counter(atoms) != Counter((mass, second, first) for mass, first, second in atoms):
             rows.append((above, [second.above for _, _, second in atoms], [first.below for _, first, _ in atoms]))
     width = max(len(masses) for masses, _, _ in rows)
@@ -188,7 +188,7 @@ def _rows_of_pairs(pairs: Iterable[Pair]) -> _Row:
 
 
 def _rows_of_table(table: Table) -> _Row:
-    """Both directions of every pair: a mirror image costs a comparison, being as bad as the pair itself."""
+    """Both directions of every pair. A mirror image is as bad as the pair itself and costs only a comparison."""
     known = _Known()
     masses = [known(mass) for mass in table.masses]
     ratios = [[known(ratio) for ratio in row] for row in table.ratios]
@@ -201,7 +201,7 @@ def _rows_of_table(table: Table) -> _Row:
 
 
 def _gap(masses: Sequence[_Number], laws: Iterable[Sequence[_Number]]) -> float:
-    """The mass that the blanket lacks to 1, from above; refuses what is no blanket with laws above it."""
+    """The mass that the blanket lacks to 1, from above. Refuses masses and ratios that are not a blanket with laws."""
     one = 1 << _POINT
     if not masses or any(mass.fixed <= 0 for mass in masses):
         raise InvalidParameter("the atoms of a pair must have positive masses and no negative ratio")

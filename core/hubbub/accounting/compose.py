@@ -1,4 +1,4 @@
-r"""Composition of many batches: what a device that took part in all of them has lost.
+r"""Composition of many batches: the privacy loss of a device that took part in all of them.
 
 For one batch let H(E) be the largest δ at ε = ln E over pairs of inputs, directions and data sets, for every E > 0.
 H is convex, H(0) = 1, H(E) = 1 - E + E H(1/E), and H vanishes from e^ε0 on. Every convex curve like this is
@@ -6,13 +6,13 @@ the hockey-stick curve of two laws, a dominating pair; such pairs compose by pro
 (Zhu, Dong, Wang, AISTATS 2022, arXiv 2106.08567). So:
 
 1. certified values of H at some E, mirrored to 1/E;
-2. their lower convex hull, which is not below H because H is convex and below every value;
+2. their lower convex hull, which is not below H because H is convex and not above any value;
 3. its kinks: H(E) = Σ p_i (1 - E/E_i)_+ with p_i = E_i times the change of slope at E_i ("connect the dots",
    Doroshenko et al., PoPETs 2022, arXiv 2207.04380), all in rational arithmetic;
 4. δ(ε) = E[(1 - e^(ε - L))_+] for L the sum of independent losses ln E_i with the p_i as masses, by
    `laplace_inversion`.
 
-Pairs of (ε, δ) are never composed where the curve can be.
+Pairs of (ε, δ) are never composed if the curve can be composed.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ _REACH = 9.0
 _SMALLEST = 1e-30
 _MANY = 30
 _FINE, _COARSE = 300.0, 75.0
-"""`fineness` for few and for many releases: the sum of many is wide and nearly Gaussian, and the Gaussian that is added
-to it costs ε 0.01 % there, but up to 2 % where a few releases lean on rare large losses."""
+"""`fineness` for few and for many releases. The sum of many is wide and nearly Gaussian, and the Gaussian that is added
+to it costs 0.01 % of ε. If a few releases depend on rare large losses, it costs up to 2 %."""
 _BLOCKS = 1000
-"""Data sets of one-bit reports are taken in this many blocks: a curve needs many values of H."""
+"""Data sets of one-bit reports are taken in this many blocks, because a curve needs many values of H."""
 
 
 @dataclass(frozen=True, slots=True)
 class Composition:
     """(ε, δ)-differential privacy of several batches together, under replacement of one device's values.
 
-    `local_epsilon` is the plain sum of the local ones and holds whatever the shuffler does.
+    `local_epsilon` is the plain sum of the local epsilons. It holds whatever the shuffler does.
     """
 
     epsilon: float
@@ -78,7 +78,7 @@ class Composition:
 def compose(batches: Iterable[tuple[Randomizer, int, int]], delta: float | Fraction) -> Composition:
     """The smallest ε certified at `delta` for (mechanism, reports, times) batches together.
 
-    The better of the composed curve, the sum of the local ε, and, where it may be smaller, the sum of each
+    It is the best of the composed curve, the sum of the local ε and, if that may be smaller, the sum of each
     batch's ε at an equal share of δ. Every report must be randomized afresh.
     """
     counted = _counted(batches)
@@ -98,7 +98,7 @@ def compose(batches: Iterable[tuple[Randomizer, int, int]], delta: float | Fract
         together = smallest_epsilon(lambda e: _delta_above(laws, e, releases), lowered, local, guess)
         if together < best:
             best, method = together, "loss-distribution"
-    # a plain sum of many is no rival, but to curves that lost their tail: a huge crowd or a tiny δ
+    # a plain sum of many can only win if the curves lost their tail, in a huge crowd or at a tiny δ
     if releases <= _MANY or best > 2 * guess:
         share = lowered / releases * (1 - 4 * UNIT)
         basic = _sum_above([(guarantee(m, n, share).epsilon, times) for (m, n), times in counted.items()])
@@ -124,7 +124,7 @@ def _delta_above(laws: Sequence[Law], epsilon: float, releases: int) -> float:
 
 @lru_cache(maxsize=4096)
 def losses(mechanism: Randomizer, reports: int) -> Law:
-    """The privacy loss of one batch's dominating pair: values ln E_i, with masses p_i."""
+    """The privacy loss of one batch's dominating pair: values ln E_i with masses p_i."""
     known = profile(mechanism)
     top = math.exp(known.local) * (1 + 8 * UNIT * (1 + known.local))
     dots = [(Fraction(top), Fraction(0))]
@@ -174,7 +174,7 @@ def _slope(left: tuple[Fraction, Fraction], right: tuple[Fraction, Fraction]) ->
 
 
 def _log_above(power: Fraction) -> float:
-    """ln from above: power is a float or the reciprocal of one."""
+    """ln from above. `power` is a float or the reciprocal of one."""
     log = math.log(float(power)) if power >= 1 else -math.log(float(1 / power))
     return log + 4 * UNIT * (1 + abs(log))
 
@@ -184,7 +184,7 @@ def _with_times(law: Law, times: int) -> Law:
 
 
 def _sum_above(parts: Sequence[tuple[float, int]]) -> float:
-    """The sum, exactly, then rounded up."""
+    """The exact sum, rounded up."""
     return float_above(sum((Fraction(epsilon) * times for epsilon, times in parts), Fraction(0)))
 
 

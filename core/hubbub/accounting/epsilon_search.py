@@ -1,4 +1,4 @@
-"""The smallest ε that a certified bound allows: only a point that was checked is returned."""
+"""Search for the smallest ε that a certified bound allows. It returns only a point that it checked, or the ceiling."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def smallest_epsilon(
 ) -> float:
     """An ε with delta_above(ε) <= delta, at most a relative 1e-6 above one where that fails, or `ceiling`.
 
-    `delta_above` should fall with ε, and `ceiling` is taken to be allowed. Secants follow sqrt(-ln δ),
-    which is nearly a line in ε; every third step halves the bracket, so that it always closes.
+    `delta_above` should fall with ε, and `ceiling` is assumed to be allowed. Secants follow sqrt(-ln δ),
+    which is nearly linear in ε. Every third step halves the bracket, so that it always closes.
     """
     aim = math.sqrt(-math.log(delta))
 
@@ -28,7 +28,7 @@ def smallest_epsilon(
         return low
     high, high_height = ceiling, math.inf
     if guess > 0.5 * ceiling and not height(ceiling * (1 - 2 * TOLERANCE))[0]:
-        return ceiling  # most often because there is no amplification at all
+        return ceiling  # usually because there is no amplification at all
     trial = guess if low < guess < ceiling else 0.5 * (low + ceiling)
     for step in range(_MOST_STEPS):
         met, level = height(trial)

@@ -1,4 +1,4 @@
-"""The guarantee of one shuffled batch: (ε, δ) for one device's report, from above, and how it was found."""
+"""The guarantee of one shuffled batch: an upper bound (ε, δ) for one device's report, and the method that gave it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ASSUMPTIONS = (
 
 
 class Randomizer(Protocol):
-    """What accounting needs of a mechanism; every `hubbub.mechanisms.Mechanism` and `AnyRandomizer` has it."""
+    """What accounting needs from a mechanism. Every `hubbub.mechanisms.Mechanism` has it, and `AnyRandomizer`, too."""
 
     @property
     def name(self) -> str: ...
@@ -44,7 +44,7 @@ class Randomizer(Protocol):
 class Guarantee:
     """(ε, δ)-differential privacy of a batch under replacement of one device's value.
 
-    `epsilon` is certified: the true value is not above. `local_epsilon` holds whatever the shuffler does.
+    `epsilon` is certified: the true value is not above it. `local_epsilon` holds whatever the shuffler does.
     """
 
     epsilon: float
@@ -57,7 +57,7 @@ class Guarantee:
 
     @property
     def amplified(self) -> bool:
-        """Whether shuffling promises more than each device's own noise does."""
+        """Whether shuffling gives a better guarantee than each device's own noise."""
         return self.epsilon < self.local_epsilon
 
 
@@ -84,7 +84,7 @@ def min_reports(mechanism: Randomizer, epsilon: float | Fraction, delta: float |
     """The smallest batch n with guarantee(mechanism, n, delta).epsilon <= epsilon.
 
     The true δ falls with n. The certified one follows it to about a relative 1e-6, so the answer may be
-    above the ideal one by about as much; it is itself checked by `guarantee` before it is returned.
+    above the ideal one by about as much. `guarantee` checks the answer before it is returned.
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     if epsilon >= mechanism.realised_epsilon or delta == 1:
@@ -92,7 +92,7 @@ def min_reports(mechanism: Randomizer, epsilon: float | Fraction, delta: float |
     known = profile(mechanism)
     out_of_reach = InvalidParameter(
         f"no batch of up to {MOST_REPORTS} reports can be certified for epsilon {epsilon:g} at delta {delta:g}; "
-        "ask for a larger epsilon or delta, or lower the mechanism's own epsilon"
+        "use a larger epsilon or delta, or lower the mechanism's own epsilon"
     )
     if delta == 0 or known.delta(MOST_REPORTS, epsilon) > delta:
         raise out_of_reach
@@ -127,7 +127,7 @@ def min_reports(mechanism: Randomizer, epsilon: float | Fraction, delta: float |
 def guarantee_curve(
     mechanism: Randomizer, reports: int, delta: float, dishonest: Iterable[int]
 ) -> tuple[Guarantee, ...]:
-    """The guarantee when each given number of the reports is made by, or known to, the adversary."""
+    """The guarantee for each number of `dishonest` reports, which the adversary makes or knows."""
     reports = check_reports(reports)
     counts = tuple(dishonest)
     for count in counts:
@@ -137,12 +137,12 @@ def guarantee_curve(
 
 
 class Profile:
-    """Every certified bound that a mechanism has, with the tightest taken."""
+    """The tightest of all certified bounds that a mechanism has."""
 
     def __init__(self, mechanism: Randomizer) -> None:
         self.local = mechanism.realised_epsilon
         amplification = mechanism.amplification()
-        # a mechanism that does not describe its pairs is treated as any other of its epsilon
+        # a mechanism that does not describe its pairs is treated as any randomizer of its epsilon
         self._blankets = Blankets(amplification.pairs or AnyRandomizer.at_most(self.local).amplification().pairs)
         generic = isinstance(mechanism, AnyRandomizer) or not amplification.pairs
         self._method: Method = "extremal-pair" if generic else "blanket"
@@ -154,7 +154,7 @@ class Profile:
         return self._blankets.spread(reports)
 
     def epsilon(self, reports: int, delta: float) -> tuple[float, Method]:
-        """The smallest ε at which `delta` is certified, at most the local one."""
+        """The smallest ε at which `delta` is certified, at most the local ε."""
         reports = min(reports, MOST_REPORTS)
         found, method = self.local, self._method
         if self._coin is not None:
@@ -178,7 +178,7 @@ class Profile:
         fineness: float = USUAL,
         enough: float = 1.0,
     ) -> float:
-        """A certified δ(ε); or any value above `enough` when it is above that."""
+        """A certified δ(ε). If it is above `enough`, any value above `enough`."""
         if epsilon >= self.local:
             return 0.0
         found = self._blankets.delta(reports, epsilon, fineness)
@@ -189,7 +189,7 @@ class Profile:
 
 @lru_cache(maxsize=128)
 def profile(mechanism: Randomizer) -> Profile:
-    """Built once per mechanism: mechanisms are immutable values."""
+    """The mechanism's profile, built once, since mechanisms are immutable values."""
     return Profile(mechanism)
 
 
@@ -207,7 +207,7 @@ def check_delta(delta: float | Fraction) -> float:
 
 
 _LARGE = 10**6
-"""Every local ε is far below: beyond it one ε is as good as another."""
+"""Every local ε is far below this, so larger ε make no difference."""
 
 
 def check_epsilon(epsilon: float | Fraction) -> float:

@@ -1,8 +1,8 @@
-"""Honest reports of a batch: how many of the valid ones may be counted on, given the codebook's honest fraction.
+"""Honest reports of a batch: how many of the valid reports can be relied on, given the codebook's honest fraction.
 
-`honest_fraction` is the share of *distinct valid* reports that are honest: an assumption that nothing enforces. Reports
-that do not count (junk, duplicates) change none of these numbers for the better. Exact arithmetic only: the fraction is
-a rational, and logarithms are decimals with a margin far above their rounding.
+`honest_fraction` is the share of *distinct valid* reports that is assumed honest. Nothing enforces this. Reports that
+do not count (junk, duplicates) improve none of these numbers. All arithmetic is exact: the fraction is a rational, and
+logarithms are decimals with a margin far above their rounding.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ __all__ = [
 ]
 
 FAILURE_SHARE = Fraction(1, 10)
-"""Of a release's δ: what a part of a bucket may spend on holding fewer honest reports than are counted on."""
+"""The share of a release's δ that a part of a bucket may spend on the risk of fewer honest reports than assumed."""
 
 _PRECISE = Context(prec=60)
 _MARGIN = Decimal("1e-30")
-"""Far above all rounding at this many digits, for up to 10^12 reports; far below what one report more would change."""
+"""Far above all rounding at this precision, for up to 10^12 reports. Far below the change from one more report."""
 
 
 def honest_reports(valid: int, honest_fraction: object) -> int:
-    """floor(h * valid), for `valid` distinct valid reports."""
+    """floor(h * valid) for `valid` distinct valid reports."""
     return int(_whole(valid, "valid") * _fraction(honest_fraction))
 
 
 def pessimistic_honest_reports(valid: int, count: int, honest_fraction: object, failure: Fraction | None = None) -> int:
-    """valid - (count - floor(h * count)), or 0: if h were the share of *all* reports, and honest ones may be invalid.
+    """valid - (count - floor(h * count)), or 0: if h were the share of *all* reports, and honest ones could be invalid.
 
-    Never above `honest_reports`, and every report that does not count lowers it or leaves it. With `failure`, for a
-    part: `honest_reports_in_part` of the count takes the place of the floor.
+    Never above `honest_reports`, and no report that does not count raises it. With `failure`, for a part of a bucket,
+    `honest_reports_in_part` of the count takes the place of the floor.
     """
     if _whole(count, "count") < _whole(valid, "valid"):
-        raise InvalidParameter(f"of {count} reports no {valid} can be valid")
+        raise InvalidParameter(f"of {count} reports, {valid} cannot be valid")
     honest = honest_reports(count, honest_fraction)
     if failure is not None:
         honest = honest_reports_in_part(count, honest_fraction, failure)
@@ -47,8 +47,8 @@ def pessimistic_honest_reports(valid: int, count: int, honest_fraction: object, 
 
 
 def honest_reports_in_part(valid: int, honest_fraction: object, failure: Fraction) -> int:
-    """The largest k for which a uniformly drawn part with n = `valid` reports has fewer than k honest ones with a
-    probability of at most `failure`, by Chernoff's bound:
+    """The largest k such that a uniformly drawn part of n = `valid` reports has fewer than k honest ones with
+    probability at most `failure`, by Chernoff's bound:
 
         Pr[honest <= k] <= exp(-n KL(k/n || h)),   KL(a || h) = a ln(a/h) + (1-a) ln((1-a)/(1-h)),   k < n h
 
@@ -60,7 +60,7 @@ def honest_reports_in_part(valid: int, honest_fraction: object, failure: Fractio
     if _whole(valid, "valid") == 0 or fraction == 1:
         return valid
     needed = _PRECISE.subtract(_MARGIN, _log(failure))
-    low, high = -1, int(valid * fraction) + 1  # the bound falls with k up to n h, where it is worth nothing
+    low, high = -1, int(valid * fraction) + 1  # the divergence falls with k and is 0 at n h
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if _divergence(middle, valid, fraction) >= needed else (low, middle)

@@ -6,12 +6,12 @@ with transform W(z) = ∫ w(s) e^{-zs} ds, any θ > 0 and any period P, Poisson'
     (1/P) Σ_k M(z_k) W(z_k) e^{-z_k a} = Σ_j e^{-θjP} E[w(S - a + jP)],      z_k = θ + 2πik/P.
 
 Its term j = 0 is E[w(S - a)] and no other term is negative, so **the trapezoid sum on the left can only
-be too large**. Before that, one small Gaussian Z is added to S: by Jensen's inequality (kernel `RAMP`), or because
-one more release can only cost privacy (kernel `LOSS`), this too only raises the value, and it makes the
-terms die out like exp(-τ²ω²/2) so that the sum is finite. What is left is the cut-off of that sum and round-off; both
-are bounded below and added. docs/explanation/accounting.md has the proof step by step.
+be too large**. Before that, one small Gaussian Z is added to S. By Jensen's inequality (kernel `RAMP`), or because
+one more release can only cost privacy (kernel `LOSS`), this, too, only raises the value. It makes the terms die out
+like exp(-τ²ω²/2), so that the sum is finite. The cut-off of that sum and the round-off remain; the code below bounds
+both and adds them. docs/explanation/accounting.md has the proof step by step.
 
-The work depends on the accuracy asked for and not on the number of terms in S.
+The work depends on the requested accuracy, not on the number of terms in S.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNIT = 2.0**-53
 """Unit round-off of a double."""
 MOST_NODES = 1 << 16
 SMALLEST = 1e-300
-"""No value below is told apart from it: a zero would claim pure differential privacy."""
+"""No smaller value is returned, because a zero would claim pure differential privacy."""
 _LARGEST_LOG = 700.0
 _CUTOFF = 6.5
 """The sum stops where the Gaussian factor has fallen to exp(-6.5²/2)."""
@@ -38,7 +38,7 @@ _CUTOFF = 6.5
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """`times` independent copies of a term: at least `masses[a]` on a value of at most `values[a]`."""
+    """`times` independent copies of a term, with masses and values that are upper bounds."""
 
     masses: NDArray[np.float64]
     values: NDArray[np.float64]
@@ -47,7 +47,7 @@ class Law:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """w, through its transform; `slope` is -d/dθ ln W(θ) and `drift` the mean of Z in units of τ²."""
+    """The kernel w, given by its transform. `slope` is -d/dθ ln W(θ), and `drift` the mean of Z in units of τ²."""
 
     transform: Callable[[NDArray[np.complex128]], NDArray[np.complex128]]
     slope: Callable[[float], float]
@@ -55,14 +55,14 @@ class Kernel:
 
 
 RAMP = Kernel(lambda z: 1 / (z * z), lambda t: 2 / t, 0.0)
-"""w(s) = [s]_+, of which shuffling takes the mean; Z ~ N(0, τ²)."""
+"""w(s) = [s]_+, whose mean shuffling needs; Z ~ N(0, τ²)."""
 LOSS = Kernel(lambda z: 1 / (z * (z + 1)), lambda t: 1 / t + 1 / (t + 1), 0.5)
-"""w(s) = [1 - e^-s]_+, of which δ is the mean when s is the privacy loss above ε; Z ~ N(τ²/2, τ²) is the
+"""w(s) = [1 - e^-s]_+, whose mean is δ if s is the privacy loss above ε; Z ~ N(τ²/2, τ²) is the
 loss of one Gaussian release."""
 
 
 def upper_expectation(laws: Sequence[Law], kernel: Kernel, at: float = 0.0, fineness: float = 300.0) -> float:
-    """A number at or above E[w(S - at)], closer to it the larger `fineness` is.
+    """A number at or above E[w(S - at)]. The larger `fineness` is, the closer it is.
 
     `fineness` is the standard deviation of the (tilted) sum in units of that of the added Gaussian.
     """
@@ -101,15 +101,15 @@ def upper_expectation(laws: Sequence[Law], kernel: Kernel, at: float = 0.0, fine
     slack = 16 * UNIT * (1 + work + 2 * tilt * abs(at) + abs(scale_log))
     inner = total + round_off + cut_off
     log_value = scale_log + slack + math.log(inner / period) if inner > 0 else -math.inf
-    if not log_value < _LARGEST_LOG:  # an absurd tilt; also NaN
+    if not log_value < _LARGEST_LOG:  # an absurd tilt, or NaN
         return math.inf
-    # never below SMALLEST: what underflows is not zero
+    # never below SMALLEST, because a value that underflows is not zero
     return max(math.exp(log_value) * (1 + 64 * UNIT + 8 * UNIT * abs(log_value)), SMALLEST)
 
 
 @dataclass(frozen=True, slots=True)
 class _Contour:
-    """Where the sum is taken: any choice is valid, this one is tight and short."""
+    """Where the sum is taken. Any choice is valid; this one is tight and short."""
 
     tilt: float
     tilted: list[_Tilted]
@@ -126,7 +126,7 @@ def _contour(laws: Sequence[Law], kernel: Kernel, at: float, fineness: float) ->
     exponent = math.fsum([*(law.times * part.log_total for law, part in zip(laws, tilted, strict=True)), -tilt * at])
     spread = math.sqrt(sum(law.times * part.variance for law, part in zip(laws, tilted, strict=True)))
     period = max(10 * spread, (20 + max(0.0, -exponent)) / tilt)
-    if spread == 0.0:  # every tilted term is a constant as far as a double can tell
+    if spread == 0.0:  # in double precision every tilted term is a constant
         spread = 1 / tilt
     tau = spread / fineness
     nodes = math.ceil(_CUTOFF / tau * period / (2 * math.pi))
@@ -137,14 +137,14 @@ def _contour(laws: Sequence[Law], kernel: Kernel, at: float, fineness: float) ->
 
 
 class _Tilted:
-    """A law with its masses multiplied by e^{θ value}, and how well its transform is known."""
+    """A law with its masses multiplied by e^{θ value}, with a bound on the error of its transform."""
 
     def __init__(self, law: Law, tilt: float) -> None:
         exponents = tilt * law.values
         top = float(exponents.max())
         weights = law.masses * np.exp(exponents - top)
         total = float(weights.sum())
-        # what weighs less than 1e-40 moves φ by less than its round-off, and denormals are slow
+        # a weight below 1e-40 changes φ by less than its round-off, and denormals are slow
         heavy = weights > 1e-40 * total
         self.values, exponents = law.values[heavy], exponents[heavy]
         self.weights = weights[heavy] / total
@@ -164,7 +164,7 @@ class _Tilted:
         fine = np.exp(1j * (step * np.arange(width))[None, :] * self.values[:, None])
         coarse = np.exp(1j * (step * width * np.arange(nodes // width + 1))[:, None] * self.values[None, :])
         coarse *= self.weights
-        # in slices that a linear-algebra library leaves to one thread: waking others costs more than they save
+        # in slices so small that a linear-algebra library uses one thread: waking others costs more than they save
         rows = max(1, 50_000 // (width * len(self.values)))
         slices = [coarse[start : start + rows] @ fine for start in range(0, len(coarse), rows)]
         phi = np.asarray(np.concatenate(slices).ravel()[: nodes + 1], np.complex128)
@@ -173,7 +173,7 @@ class _Tilted:
 
 
 def _saddle(laws: Sequence[Law], kernel: Kernel, at: float) -> float:
-    """θ near the minimum of ln(M(θ) W(θ) e^{-θ at}); any θ > 0 is valid, this one wastes least."""
+    """θ near the minimum of ln(M(θ) W(θ) e^{-θ at}). Any θ > 0 is valid; this one wastes least."""
 
     def slope(tilt: float) -> float:
         total = -at - kernel.slope(tilt)

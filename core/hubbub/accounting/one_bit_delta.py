@@ -1,19 +1,19 @@
 r"""The δ(ε) of one data set of one-bit reports, from above.
 
-P[1|0] = b < P[1|1] = a, and m of the N = n - 1 others hold 1. With f the law of the others' number of ones, all that a
-shuffled batch shows is a count, and swapping the victim's 0 for a 1 costs
+P[1|0] = b < P[1|1] = a, and m of the N = n - 1 others hold 1. A shuffled batch shows only a count. With f the law of
+the others' number of ones, swapping the victim's 0 for a 1 costs
 
     δ_m(ε) = Σ_x [d(x)]_+ ,   d(x) = c0 f(x) - c1 f(x-1),   c0 = (1-b) - e^ε (1-a),   c1 = e^ε a - b.
 
 f is log-concave, so f(x-1)/f(x) rises and the positive terms are those with x <= t. That t is the mode of f tilted by
 κ = ln(c0/c1), and a sum of independent bits has its mode within 1 of its mean (Darroch, Ann. Math. Statist. 35, 1964;
-Samuels, ibid. 36, 1965), so two values of t are left. The sum up to t is
+Samuels, ibid. 36, 1965), so two values of t remain. The sum up to t is
 
     g(t) = (1/2π) ∫ B(z) e^{-zt} (c0 - c1 e^z) / (1 - e^z) dω,     z = θ + iω, θ < 0,
     B(z) = (1 - b + b e^z)^(N-m) (1 - a + a e^z)^m,
 
 taken by the trapezoid rule with L nodes, of which only those near 0 matter because |B| falls with |ω|.
-Chernoff's δ_m <= c0 B(κ) e^{-κt} tells beforehand which m need no closer look.
+Chernoff's δ_m <= c0 B(κ) e^{-κt} shows beforehand which m need no closer look.
 docs/explanation/accounting.md bounds aliasing, cut-off and round-off.
 """
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 _CHUNK = 256
 _DEEPEST = math.exp(-300.0)
-"""Chernoff's bound is good enough for values below."""
+"""Chernoff's bound is good enough for values below this."""
 _LEAST_LOG = -690.0
-"""No value below e^-690 is returned: a zero would claim pure differential privacy."""
+"""No value below e^-690 is returned, because a zero would claim pure differential privacy."""
 _NEAR = 1e-3
-"""More than the error of a mean over 10^9 reports: one this close to a whole number may be on either side of it."""
+"""More than the error of a mean over 10^9 reports. A mean this close to a whole number may be on either side of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Coin:
     high: Fraction
 
     def directions(self) -> tuple[Coin, ...]:
-        """0 against 1, and 1 against 0 written as the former; once if they are the same."""
+        """0 against 1, and 1 against 0 written as 0 against 1. Only one of them if they are the same."""
         low, high = (self.low, self.high) if self.low < self.high else (1 - self.low, 1 - self.high)
         forward, reverse = Coin(low, high), Coin(1 - high, 1 - low)
         return (forward,) if forward == reverse else (forward, reverse)
@@ -58,9 +58,9 @@ class Coin:
 def deltas(
     coin: Coin, zeros: NDArray[np.int64], ones: NDArray[np.int64], epsilon: float, enough: float = 0.0
 ) -> NDArray[np.float64]:
-    """δ(ε) of 0 against 1 from above, where `zeros` others hold 0 and `ones` hold 1, with coin.low < coin.high.
+    """δ(ε) of 0 against 1 from above, if `zeros` others hold 0 and `ones` hold 1, with coin.low < coin.high.
 
-    Where Chernoff's bound is at most `enough`, that bound.
+    If Chernoff's bound is at most `enough`, that bound is returned.
     """
     power = max(1.0, math.exp(epsilon) * (1 - 4 * UNIT))
     rise = (1 - coin.low) - Fraction(power) * (1 - coin.high)
@@ -77,7 +77,7 @@ def deltas(
     crowds = _Crowds.at(swap, zeros, ones)
     result = np.exp(np.maximum(crowds.log_chernoff, _LEAST_LOG))
     close = np.flatnonzero(result > max(enough, _DEEPEST))
-    with np.errstate(all="ignore"):  # what overflows is no better than Chernoff
+    with np.errstate(all="ignore"):  # if a value overflows, Chernoff's bound is used
         for start in range(0, len(close), _CHUNK):
             part = close[start : start + _CHUNK]
             found = np.maximum(_inverted(swap, crowds.some(part)), math.exp(_LEAST_LOG))
@@ -93,7 +93,7 @@ class _Bit:
     off: float
 
     def tilted(self, odds: float, lack: float) -> tuple[_Bit, float]:
-        """The bit weighted by e^θ = odds = 1 - lack, and ln of its total weight; good to a few relative 2^-53 each."""
+        """The bit weighted by e^θ = odds = 1 - lack, and ln of its total weight, each within a few relative 2^-53."""
         total = self.off + self.on * odds
         log = math.log1p(-self.on * lack) if self.on * lack < 0.5 else math.log(total)
         return _Bit(self.on * odds / total, self.off / total), log
@@ -101,7 +101,7 @@ class _Bit:
 
 @dataclass(frozen=True, slots=True)
 class _Swap:
-    """A victim's 0 for a 1 at one ε, c0 rounded up and c1 down; `gain` is e^ε - 1."""
+    """Swapping a victim's 0 for a 1 at one ε: c0 rounded up, c1 rounded down; `gain` is e^ε - 1."""
 
     zero: _Bit
     one: _Bit
@@ -112,7 +112,7 @@ class _Swap:
 
 @dataclass(frozen=True, slots=True)
 class _Crowds:
-    """Data sets side by side: how many hold 0 and 1, where t may be, and Chernoff's bound."""
+    """Several data sets: how many others hold 0 and 1, where t may be, and Chernoff's bound."""
 
     kink: float
     zeros: NDArray[np.int64]
@@ -120,7 +120,7 @@ class _Crowds:
     variance: NDArray[np.float64]
     cut: NDArray[np.int64]
     less: NDArray[np.bool_]
-    """Whether t may be cut - 1, `more` whether it may be cut + 1."""
+    """Whether t may be cut - 1. `more` says whether it may be cut + 1."""
     more: NDArray[np.bool_]
     log_chernoff: NDArray[np.float64]
 
@@ -132,7 +132,7 @@ class _Crowds:
         one, log_one = swap.one.tilted(odds, lack)
         mean = zeros * zero.on + ones * one.on
         variance = zeros * (zero.on * zero.off) + ones * (one.on * one.off)
-        # f(1)/f(0), tilted: below 1 only x = 0 counts, and no other t is to bring in its round-off
+        # f(1)/f(0), tilted: below 1 only x = 0 counts, and the round-off of any other t must not come in
         alone = zeros * (zero.on / zero.off) + ones * (one.on / one.off) < 1 - _NEAR
         cut = np.where(alone, 0, np.floor(mean + 0.5)).astype(np.int64)
         less = ~alone & (mean < cut + _NEAR) & (cut > 0)
@@ -157,7 +157,7 @@ class _Crowds:
 
 
 def _inverted(swap: _Swap, crowds: _Crowds) -> NDArray[np.float64]:
-    """The largest of g(t-1), g(t) and g(t+1), as far as they are possible, with every doubt added."""
+    """The largest of those of g(t-1), g(t) and g(t+1) that are possible, with all error bounds added."""
     zeros, ones, cut = crowds.zeros, crowds.ones, crowds.cut
     tilt = crowds.kink - 1 / math.sqrt(max(float(np.median(crowds.variance)), 1.0))
     floor, lack = math.exp(tilt), -math.expm1(tilt)
@@ -183,9 +183,9 @@ def _inverted(swap: _Swap, crowds: _Crowds) -> NDArray[np.float64]:
     parts = abs(gap) + swap.fall * np.abs(away) if near else swap.rise + swap.fall * np.abs(turn)
     shifts = np.stack([turn, np.ones_like(turn), 1 / turn], axis=1)
     kernel = (step / away)[:, None] * shifts
-    gross = (parts / np.abs(away))[:, None] * np.abs(shifts)  # |kernel|, had nothing cancelled in it
+    gross = (parts / np.abs(away))[:, None] * np.abs(shifts)  # |kernel| without any cancellation
     doubt = _round_off(crowds, np.abs(phi), (wave_zero.doubt, wave_one.doubt), np.abs(kernel), gross)
-    if nodes < (length - 1) // 2:  # the nodes left out are bounded by the last one kept
+    if nodes < (length - 1) // 2:  # the last node that is kept bounds those left out
         last = np.abs(phi[:, -1]) * length
         doubt += np.outer(last, (swap.rise + swap.fall) / lack * np.exp(tilt * np.array([1, 0, -1])))
     values = (phi @ kernel).real
@@ -204,7 +204,7 @@ def _round_off(
     kernel: NDArray[np.float64],
     gross: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """How far a sum may be off: the error of N logarithms, and of everything that is done once or summed."""
+    """How far a sum may be off: the error of N logarithms, and of every step that is done once or summed."""
     zeros, ones = crowds.zeros[:, None], crowds.ones[:, None]
     once = (256 + len(kernel)) * gross
     parts = size @ np.concatenate([once, *(32 * wave[:, None] * kernel for wave in waves)], axis=1)
@@ -216,19 +216,19 @@ def _round_off(
 def _length(
     crowds: _Crowds, tilt: float, mean: NDArray[np.float64], variance: float, log_total: NDArray[np.float64]
 ) -> int:
-    """L, odd: aliases from above weigh e^{θL}, which g must not drown in; those from below, of which g is raised, are
-    tails of the tilted law (Bernstein)."""
+    """L, an odd number. Aliases from above weigh e^{θL}, which must be small beside g. Those from below, which raise g,
+    are tails of the tilted law (Bernstein)."""
     rarity = 46.0
     tail = rarity / 3 + math.sqrt((rarity / 3) ** 2 + 2 * rarity * variance)
     reach = tail + float(np.abs(crowds.cut - mean).max()) + 8
     depth = float(np.max(tilt * crowds.cut - log_total))
     length = max(reach, (24 + max(0.0, depth)) / -tilt)
-    whole = int((crowds.zeros + crowds.ones).max()) + 6  # nothing is left to alias from below
+    whole = int((crowds.zeros + crowds.ones).max()) + 6  # with this length nothing can alias from below
     return min(math.ceil(length), whole) | 1
 
 
 def _roots(turns: NDArray[np.int64], length: int) -> NDArray[np.complex128]:
-    """e^{-2πik/L}, from a table unless that is larger than what is looked up in it."""
+    """e^{-2πik/L}, from a table unless the table would be larger than the number of lookups."""
     if length <= turns.size:
         return np.asarray(np.exp(-2j * math.pi / length * np.arange(length))[turns], np.complex128)
     return np.asarray(np.exp(-2j * math.pi / length * turns), np.complex128)
@@ -239,7 +239,7 @@ class _Wave:
 
     def __init__(self, bit: _Bit, half: NDArray[np.float64]) -> None:
         sine, cosine = np.sin(half), np.cos(half)
-        # |1 - q + q e^{iω}|² in two forms, either without cancellation where it is used
+        # |1 - q + q e^{iω}|² in two forms, each used where nothing cancels in it
         small = 4 * bit.on * bit.off * sine**2
         size = np.hypot((bit.off - bit.on) * sine, cosine)
         log_size = np.where(small < 0.5, 0.5 * np.log1p(-np.minimum(small, 0.5)), np.log(np.maximum(size, 1e-300)))

@@ -1,7 +1,7 @@
-"""One-bit reports: the exact δ(ε) of the worst data set, not a bound on it.
+"""The exact δ(ε) of the worst data set of one-bit reports, not just a bound on it.
 
-Every data set is a mixture of those with inputs 0 and 1, and δ is convex, so the largest δ_m over the number m of
-others that hold 1, and over both directions, is the answer; `one_bit_delta` has δ_m.
+Every data set is a mixture of those with inputs 0 and 1, and δ is convex. So the answer is the largest δ_m over both
+directions and over the number m of others that hold 1. `one_bit_delta` computes δ_m.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_DATA_SETS = 10_000
-"""Up to this many reports every data set is evaluated; above, blocks of data sets are."""
+"""Up to this many reports every data set is evaluated. Above it, blocks of data sets are."""
 
 
 class Census:
     """Every data set of a batch, or blocks of them, in both directions.
 
-    A block of w neighbouring m is bounded by its common part, a batch of n - (w - 1): the other w - 1
-    report independently of the victim, so putting them back is post-processing. At either end
-    some data sets stand alone: where few reports are ever turned round, the worst is among these.
+    A block of w neighbouring m is bounded by its common part, a batch of n - (w - 1). The other w - 1
+    report independently of the victim, so putting them back is post-processing. At both ends some data sets
+    are evaluated one by one, because the worst is among them if reports are rarely flipped.
     """
 
     def __init__(self, coin: Coin, reports: int, blocks: int = MOST_DATA_SETS) -> None:
@@ -36,11 +36,11 @@ class Census:
         middle = np.arange(edge, reports - edge, width)
         starts = np.concatenate([np.arange(edge), middle, np.arange(reports - edge, reports)])
         self._edge, self._ones = edge, starts
-        self._zeros = reports - np.append(starts[1:], reports)  # as many as hold 0 when m is the last of its block
+        self._zeros = reports - np.append(starts[1:], reports)  # how many hold 0 if m is the last of its block
         self._sides = coin.directions() if coin.low != coin.high else ()
 
     def delta(self, epsilon: float, enough: float = 1.0) -> float:
-        """max over data sets and directions of δ(ε), from above; or any value found above `enough`."""
+        """The maximum of δ(ε) over data sets and directions, from above, or any value found above `enough`."""
         some = self._worst(self._spaced(), epsilon)
         if some > enough:
             return some
@@ -49,7 +49,7 @@ class Census:
     def epsilon(self, delta: float, ceiling: float, guess: float) -> float:
         """The smallest ε below `ceiling` at which `delta` is certified for all data sets, or `ceiling`.
 
-        Few data sets are near the worst: ε is solved for those and then checked on all.
+        Few data sets are near the worst. ε is solved for those and then checked on all.
         """
         some, found = self._spaced(), 0.0
         for _ in range(8):
@@ -69,7 +69,7 @@ class Census:
         return [at[at < count] for _ in self._sides]
 
     def _all(self, epsilon: float, enough: float = 0.0) -> list[NDArray[np.float64]]:
-        """Every data set; one that is shown to be at most `enough` is not looked at closer."""
+        """δ(ε) of every data set. Those shown to be at most `enough` are not evaluated more closely."""
         return [deltas(side, self._zeros, self._ones, epsilon, enough) for side in self._sides]
 
     def _worst(self, some: list[NDArray[np.intp]], epsilon: float) -> float:

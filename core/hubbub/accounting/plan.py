@@ -1,6 +1,6 @@
-"""The plan of a codebook: what it will cost and give, before anything is collected: batch sizes, errors, guarantees.
+"""The plan of a codebook: its batch sizes, errors and guarantees, computed before anything is collected.
 
-Everything here follows from the codebook and a number of devices; no data is looked at.
+Everything here follows from the codebook and a number of devices. No data is used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _USUAL_CONFIDENCE = 0.95
 _LARGE_ERROR = 0.05
-"""A standard error of five points, or of a twentieth of the range, is worth a word of advice."""
+"""A standard error above five points, or a twentieth of the range, gets a word of advice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,40 +31,40 @@ class MetricPlan:
 
     metric: Metric
     reports: int
-    """Expected per period: devices times `share`."""
+    """Reports expected per period: devices times `share`."""
     min_batch: int | None
-    """Fewest reports that may be released; None: no batch size meets the release target."""
+    """Fewest reports that may be released. None: no batch size meets the release target."""
     released: bool
     guarantee: Guarantee | None
-    """Per period, at the honest part of the reports; None where there would be no honest report."""
+    """The guarantee per period, for the honest part of the reports. None if there would be no honest report."""
     composed: Composition | None
-    """After all planned periods."""
+    """The guarantee after all planned periods."""
     stderr: float
     interval: float
     """Full width of a 95 % interval."""
     advice: tuple[str, ...]
     why: str
-    """Why this mechanism: what it was chosen from, or what would be chosen."""
+    """Why the metric has this mechanism, or what would be chosen by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All enabled metrics, and what a device that takes part in everything gives away."""
+    """All enabled metrics, and the privacy loss of a device that takes part in everything."""
 
     codebook: Codebook
     devices: int
     periods: int
     metrics: tuple[MetricPlan, ...]
     device_period: Composition | None
-    """All metrics in one period."""
+    """The loss over all metrics in one period."""
     device_total: Composition | None
-    """All metrics in all periods."""
+    """The loss over all metrics in all periods."""
 
 
 def plan(codebook: Codebook, devices: int, periods: int = 1, *, floor: int = 0) -> Plan:
-    """Work out every enabled metric of the codebook, for a number of devices in each of a number of periods.
+    """Plan every enabled metric of the codebook, for a number of devices in each of a number of periods.
 
-    `floor`: fewest reports that the shuffler lets leave together, whatever the codebook says.
+    `floor` is the fewest reports that the shuffler forwards together, whatever the codebook says.
     """
     for what, number in (("devices", devices), ("periods", periods)):
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
@@ -85,7 +85,7 @@ def plan(codebook: Codebook, devices: int, periods: int = 1, *, floor: int = 0) 
 
 
 def min_batch(metric: Metric, codebook: Codebook) -> int:
-    """ceil(n0 / h): the fewest reports whose honest part meets the release target, or an explicit larger number."""
+    """ceil(n0 / h), the fewest reports whose honest part meets the release target, or a larger explicit `min_batch`."""
     collection = codebook.collection
     least = min_reports(metric.mechanism, collection.release_epsilon, collection.release_delta)
     needed = max(2, math.ceil(least / collection.honest_fraction))
@@ -124,15 +124,15 @@ def _advice(
     found = []
     if needed is None or reports < needed:
         wants = f"needs {needed:,} reports a period" if needed else "has no batch size that meets the release target"
-        found.append(f"{metric.name} {wants}, {reports:,} are expected: every period would be discarded")
+        found.append(f"{metric.name} {wants}; {reports:,} are expected, so every period would be discarded")
         smaller = None if reports < floor else _largest_epsilon_that_fits(codebook, metric, reports)
         if smaller is not None:
             found.append(f"with epsilon = {smaller:g} instead of {float(metric.epsilon):g} it would be released")
         longer = "a longer period lets more devices report in each"
         if reports < floor:
-            found.append(f"{longer}; the shuffler lets no fewer than {floor:,} leave together (min_batch_floor)")
+            found.append(f"{longer}; the shuffler forwards no fewer than {floor:,} reports (min_batch_floor)")
         else:
-            found.append(f"{longer}; a larger release.epsilon needs fewer")
+            found.append(f"{longer}; a larger release.epsilon needs fewer reports")
         if metric.share < 1:
             found.append(
                 f"share = {float(metric.share):g} leaves out devices; 1 would give {int(reports / metric.share):,}"
@@ -149,7 +149,7 @@ def _largest_epsilon_that_fits(codebook: Codebook, metric: Metric, reports: int)
     """The largest two-digit epsilon below the metric's own at which the expected reports are enough."""
     collection = codebook.collection
     honest = honest_reports(reports, collection.honest_fraction)
-    if not honest or metric.mechanism.needs_options:  # what a person gave has an epsilon of its own
+    if not honest or metric.mechanism.needs_options:  # a mechanism that a person designed has its own epsilon
         return None
     low, high = 0, int(metric.epsilon * 100)
     while high - low > 1:

@@ -1,6 +1,6 @@
-"""Fast, repeatable and NOT private: randomness for simulations and tests only.
+"""Randomness for simulations and tests only: fast, repeatable and NOT private.
 
-Nothing that a device runs may import this package; an import contract holds the SDK to it.
+Nothing that a device runs may import this package. An import contract enforces it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["InsecureBulkRandomness", "InsecureRandomness"]
 
 
 class InsecureRandomness(Randomness):
-    """A seeded Mersenne twister behind the interface of the real thing."""
+    """A seeded Mersenne twister with the interface of the real randomness."""
 
     def __init__(self, seed: int) -> None:
         self._generator = random.Random(seed)  # noqa: S311  repeatable on purpose; see the module's first line
@@ -30,7 +30,7 @@ class InsecureRandomness(Randomness):
 
 
 class InsecureBulkRandomness(CrowdRandomness):
-    """A seeded PCG64 behind the interface of the real thing, and the laws of whole crowds."""
+    """A seeded PCG64 with the interface of the real randomness, and draws for whole crowds."""
 
     def __init__(self, seed: int) -> None:
         self._generator = np.random.Generator(np.random.PCG64(seed))
@@ -46,5 +46,5 @@ class InsecureBulkRandomness(CrowdRandomness):
         return np.asarray(self._generator.multinomial(trials, shares / shares.sum()), np.int64)
 
     def without_replacement(self, size: int, count: int) -> NDArray[np.int64]:
-        """`count` different ones of 0 .. size-1, every set of them alike."""
+        """`count` different numbers of 0 .. size-1. Every set of them is equally likely."""
         return np.asarray(self._generator.choice(size, count, replace=False), np.int64)

@@ -1,7 +1,8 @@
-"""Simulated devices, made from rows of known truth: who holds what.
+"""Simulated devices, made from rows of known truth.
 
-A row is a device. What it would report is decided by the metric itself, as in the SDK: unknown categories become
-`other`, numbers out of bounds are clamped, a value that is refused counts as none, and none is `missing` or silence.
+A row is a device. The metric itself decides what the device would report, as in the SDK: unknown categories become
+`other`, numbers out of bounds are clamped, and a refused value counts as none. With no value a device reports `missing`
+or stays silent.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ _SILENT = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """What each row holds of one metric: its place among the distinct inputs of the mechanism."""
+    """What each row holds for one metric, as its place among the distinct inputs of the mechanism."""
 
     metric: Metric
     inputs: NDArray[Any]
     """Item numbers, or numbers within the bounds."""
     places: NDArray[np.int64]
-    """Of each row; -1 where the device has nothing to report."""
+    """The place of each row, -1 if the device has nothing to report."""
     refused: int = 0
-    """Rows whose value the SDK does not take: nothing is recorded there."""
+    """Rows whose value the SDK refuses, so that nothing is recorded."""
     clamped: int = 0
     """Rows whose number is out of bounds."""
 
     @classmethod
     def of(cls, metric: Metric, values: Iterable[object]) -> Column:
-        """From one value a row, in the app's own terms; None where nothing was recorded."""
+        """The column of one value per row, as the app would record it. None: nothing was recorded."""
         inputs: dict[Any, int] = {}
         known: dict[tuple[type, object], tuple[int, bool, bool]] = {}  # True and 1 are not the same value
         found = []
@@ -54,13 +55,13 @@ class Column:
         return cls(metric, metric.mechanism.domain.inputs(list(inputs)), places, int(refused.sum()), int(clamped.sum()))
 
     def held(self, weights: ArrayLike) -> NDArray[np.int64]:
-        """How many devices have each input to report, where each row stands for `weights` devices."""
+        """How many devices have each input to report, if each row stands for `weights` devices."""
         some = self.places != _SILENT
         found = np.bincount(self.places[some], np.asarray(weights)[some], len(self.inputs))
         return np.rint(found).astype(np.int64)
 
     def truth(self, held: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What an estimate is to come out as: the share of each value, or the mean, of those devices."""
+        """The true values of an estimate for these devices: the share of each value, or the mean."""
         return self.metric.values.truth(self.inputs, held)
 
 
@@ -77,13 +78,13 @@ def _told(metric: Metric, value: object, inputs: dict[Any, int]) -> tuple[int, b
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crowd:
-    """Rows that are devices, and what each holds of several metrics."""
+    """Rows that are devices, with what each holds for several metrics."""
 
     columns: Sequence[Column]
 
     def __post_init__(self) -> None:
         if len({len(column.places) for column in self.columns}) != 1 or not self.rows:
-            raise InvalidParameter("a crowd has at least one row, and every metric as many")
+            raise InvalidParameter("a crowd needs at least one row, and every metric the same number of rows")
 
     @property
     def rows(self) -> int:
@@ -92,10 +93,11 @@ class Crowd:
     def draw(
         self, devices: int | None, rng: InsecureBulkRandomness, chances: ArrayLike | None = None
     ) -> NDArray[np.int64]:
-        """For how many devices each row stands.
+        """How many devices each row stands for.
 
-        None: every row for one. Fewer devices than rows: that many different rows, drawn at random. More: each device
-        draws its own row. `chances`: each device draws its own row in proportion to these, for any number of devices.
+        With None, every row stands for one device. With fewer devices than rows, that many different rows are drawn at
+        random. With more, each device draws its own row. With `chances`, each device always draws its own row, in
+        proportion to them.
         """
         if devices is None:
             devices = self.rows

@@ -1,4 +1,4 @@
-"""One simulated period, and how well many of them came out."""
+"""One simulated period, and scores over many of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Scores", "Trial", "run"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """What one period's release says of each value, beside the truth of the devices that reported."""
+    """What one period's release says about each value, with the truth of the devices that reported."""
 
     reports: int
     truth: NDArray[np.float64]
@@ -37,21 +37,20 @@ class Trial:
 
     @property
     def covered(self) -> NDArray[np.bool_]:
-        """Which intervals hold the truth; the last digit of a float is forgiven."""
+        """Which intervals contain the truth, with a tolerance for the last digit of a float."""
         slack = 1e-12 * np.maximum(1.0, np.abs(self.truth))
         return np.asarray((self.low - slack <= self.truth) & (self.truth <= self.high + slack))
 
 
 def run(column: Column, held: NDArray[np.int64], rng: CrowdRandomness, confidence: float = 0.95) -> Trial:
-    """A period in which `held` devices hold each input (`Column.held`): their coins, their reports, an estimate."""
+    """Simulate a period in which `held` devices hold each input (`Column.held`): coins, reports, estimate."""
     metric = column.metric
     if metric.share < 1:
         held = rng.binomial(held, metric.share_threshold / WORD)
     reports = int(held.sum())
     if not reports:
         raise InvalidParameter(
-            f"no device reports {metric.name}: its column is empty here; take more devices, "
-            "or declare what `missing` stands for"
+            f"no device reports {metric.name}, because its column is empty here; use more devices, or declare `missing`"
         )
     tally = metric.mechanism.simulate(column.inputs, held, rng)
     found, limits = metric.estimate(tally), metric.interval(tally, confidence)
@@ -60,11 +59,11 @@ def run(column: Column, held: NDArray[np.int64], rng: CrowdRandomness, confidenc
 
 @dataclass(slots=True, eq=False)
 class Scores:
-    """Error, recall and coverage over all trials of a metric; the first one is kept whole, to be shown."""
+    """Error, recall and coverage over all trials of a metric. The first trial is kept, to be shown."""
 
     metric: Metric
     top: int = 10
-    """The largest values whose recall is asked for, at most half of all."""
+    """How many of the largest values are looked for, at most half of all."""
     first: Trial | None = None
     trials: int = 0
     intervals: int = 0
@@ -88,7 +87,7 @@ class Scores:
 
     @property
     def asked_top(self) -> int:
-        """How many of the largest are looked for; 0 where there is nothing to be ranked."""
+        """How many of the largest values are looked for, or 0 if there is nothing to rank."""
         size = len(self.metric.values.labels())
         return min(self.top, size // 2) if size > 2 else 0
 
@@ -99,22 +98,22 @@ class Scores:
 
     @property
     def stated(self) -> float:
-        """The same mean of the standard errors that the estimates themselves state."""
+        """The same mean, of the standard errors that the estimates state."""
         return float(np.sqrt(self._stated / self.intervals))
 
     @property
     def coverage(self) -> float:
-        """Share of all intervals that hold the truth."""
+        """Share of all intervals that contain the truth."""
         return self.covered / self.intervals
 
     @property
     def recall(self) -> float | None:
-        """Mean share of the largest values that the largest estimates name; None where nothing is ranked."""
+        """Mean share of the largest values that the largest estimates name. None if nothing is ranked."""
         return float(np.mean(self._recalls)) if self._recalls else None
 
 
 def _recall(trial: Trial, top: int) -> float:
-    """Of values that tie for the last place any will do."""
+    """The share of the `top` largest values that are named. Of values that tie for the last place, any counts."""
     named = np.argsort(-trial.estimate, kind="stable")[:top]
     least = np.partition(trial.truth, -top)[-top]
     return float((trial.truth[named] >= least).mean())

@@ -54,7 +54,7 @@ def test_nor_does_it_in_a_part(valid: int, junk: int, more: int, fraction: Fract
 
 
 def test_more_valid_reports_than_there_are_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="can be valid"):
+    with pytest.raises(InvalidParameter, match="cannot be valid"):
         pessimistic_honest_reports(11, 10, 0.9)
 
 

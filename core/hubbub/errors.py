@@ -127,7 +127,7 @@ class ExpiredBundle(BundleError):
     """Past its expiry."""
 
     expires: int | None = None
-    """When it expired, in Unix time. A caller can report each expiry once by this; the message has the current time."""
+    """When it expired, in Unix time. The same on every attempt, unlike the message, which has the current time."""
 
 
 class RolledBackBundle(BundleError):

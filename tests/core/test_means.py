@@ -273,7 +273,7 @@ LOW = TableMean.calibrate(1, UNIT).low
         (tampered(columns=[[0, 3, 5, "1"]]), "each column"),
         (tampered(columns=[[0, 3, 5, True]]), "each column"),
         (tampered(columns="none"), "each column"),
-        (tampered(more=1), "is made of"),
+        (tampered(more=1), "takes the parameters"),
     ],
 )
 def test_a_table_that_is_not_what_it_says_is_refused(parameters: dict[str, Any], why: str) -> None:

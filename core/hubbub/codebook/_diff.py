@@ -1,4 +1,4 @@
-"""What a change to a codebook means for ids, history, the budget and releases."""
+"""Codebook diffs: what a change means for ids, history, the budget and releases."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def lint(
                 file,
                 "collection.release.delta",
                 "delta is large: each device's guarantee may fail outright with this chance",
-                "use 1e-8, or less than one in ten times the number of devices",
+                "use 1e-8, or less than 0.1 divided by the number of devices",
             )
         )
     periods = max(1, DAY // codebook.collection.calendar.seconds)

@@ -218,7 +218,7 @@ class GridMean(SymbolMechanism):
         population: Population = "reports",
         simultaneous: bool = False,  # noqa: ARG002  there is only one value
     ) -> Interval:
-        """As many standard deviations wide as the sum of errors can stray, whatever the devices hold."""
+        """To each side, as many standard deviations as the sum of errors can stray, whatever the devices hold."""
         refuse_empty(tally.reports)
         n, alpha = tally.reports, _intervals.miss(confidence)
         far = _strays(self, n, alpha)

@@ -1,4 +1,4 @@
-r"""Local hashing: a device draws a hash to g buckets and reports it, with its own bucket by g-ary randomized response.
+r"""Local hashing: a device draws a hash to g buckets and sends it, with its own bucket under g-ary randomized response.
 
 A report supports the values that its hash sends to the bucket it names. If two different values share a bucket for
 exactly one g-th of the hashes, a report supports a value that is not held with probability
@@ -47,7 +47,7 @@ class LocalHashing(PureOracle[Report]):
         Categories(self.size)
         if not WORD < self.buckets * self.keep < self.buckets * WORD:
             raise InvalidParameter(
-                f"{self.name}: keep must be above 1/{self.buckets} and below one of 2**64, got {self.keep}"
+                f"{self.name}: keep must be above 2**64 / {self.buckets} and below 2**64, got {self.keep}"
             )
         self._refuse_if_not_private()
 
@@ -79,7 +79,7 @@ class LocalHashing(PureOracle[Report]):
         return log_above(self.p * (self.buckets - 1) / (1 - self.p))
 
     def amplification(self) -> Amplification:
-        r"""By symmetry one pair, in four classes, exactly.
+        r"""By symmetry there is one pair, with exactly four classes.
 
         Bucket 0 holds value 0 under every hash, and every hash but the constant one moves some value out of it. So for
         every report but (constant, 0) some value makes it unlikely, and the blanket is low = (1-p)/(g-1) times the

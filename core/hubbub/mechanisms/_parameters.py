@@ -39,10 +39,10 @@ def categories_of(cls: type[Mechanism[Any]], domain: Domain) -> Categories:
 def integers(name: str, parameters: Mapping[str, Any], keys: Collection[str]) -> list[int]:
     """The integers under `keys`. No other key may be there. Big integers may be decimal strings."""
     if not isinstance(parameters, Mapping):
-        raise InvalidParameter(f"{name} is made of {', '.join(keys)}; got {parameters!r}")
+        raise InvalidParameter(f"{name} takes the parameters {', '.join(keys)}; got {parameters!r}")
     if set(parameters) != set(keys):
         raise InvalidParameter(
-            f"{name} is made of {', '.join(keys)}; got {', '.join(map(str, parameters)) or 'nothing'}"
+            f"{name} takes the parameters {', '.join(keys)}; got {', '.join(map(str, parameters)) or 'nothing'}"
         )
     return [integer(name, key, parameters[key]) for key in keys]
 

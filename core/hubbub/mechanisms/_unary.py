@@ -56,7 +56,7 @@ class UnaryEncoding(PackedMechanism, UncorrelatedItems[bytes]):
     def __post_init__(self) -> None:
         Categories(self.size)
         if not 0 < 2 * self.flip < WORD:
-            raise InvalidParameter(f"{self.name}: flip must be above zero and below half of 2**64, got {self.flip}")
+            raise InvalidParameter(f"{self.name}: flip must be above 0 and below 2**63, got {self.flip}")
         self._refuse_if_not_private()
 
     @property
@@ -159,7 +159,7 @@ class UnaryEncoding(PackedMechanism, UncorrelatedItems[bytes]):
         return float(chance * q**others * (1 - q) ** (self.size - 1 - others))
 
     def amplification(self) -> Amplification:
-        r"""By symmetry one pair, in four classes: the two bits of its values.
+        r"""By symmetry there is one pair, in four classes: the two bits of its values.
 
         With r1 = p/q and r0 = (1-p)/(1-q) < r1 the blanket is base(y) r0, because some value has a 0, unless y is all
         ones, where it is base(y) r1. That report has mass q^d. Where it is rare, the smaller base(y) r0 is used for it,

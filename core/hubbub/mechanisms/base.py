@@ -170,8 +170,10 @@ class Mechanism(ABC, Generic[Report]):
         """Largest change of any estimated value when one report of n is replaced, times n."""
 
     def step(self) -> float:
-        """The size of an estimate's jumps, times n, which shows where noise is small: `influence` for counts, 0 for a
-        sum on a fine grid."""
+        """The size of an estimate's jumps, times n: `influence` for counts, 0 for a sum on a fine grid.
+
+        Jumps matter where noise is small.
+        """
         return self.influence() if self.domain.estimates > 1 else 0.0
 
     def manipulation(self, fakes: int, reports: int) -> float:

@@ -65,5 +65,5 @@ class HadamardResponse(ParityHash):
     def in_words(self) -> str:
         return (
             "Each device draws a row of a Hadamard matrix, which asks one yes-or-no question about its value, and "
-            f"answers with a single bit: the truth with probability {probability(float(self.p))}, else the opposite."
+            f"sends a single bit: the truth with probability {probability(float(self.p))}, otherwise the opposite."
         )

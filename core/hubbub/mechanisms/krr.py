@@ -49,7 +49,7 @@ class KaryRandomizedResponse(SymbolMechanism, NamesOneItem[int]):
     def __post_init__(self) -> None:
         Categories(self.size)
         if not WORD < self.size * self.keep < self.size * WORD:
-            raise InvalidParameter(f"krr: keep must be above 1/{self.size} and below one of 2**64, got {self.keep}")
+            raise InvalidParameter(f"krr: keep must be above 2**64 / {self.size} and below 2**64, got {self.keep}")
         self._refuse_if_not_private()
 
     @classmethod
@@ -121,7 +121,7 @@ class KaryRandomizedResponse(SymbolMechanism, NamesOneItem[int]):
         return float(self.p if report == value else self.q)
 
     def amplification(self) -> Amplification:
-        """By symmetry one pair: a class for each of its values, and one for all others, which are equally likely."""
+        """By symmetry there is one pair: a class for each of its values, and one for all others, equally likely."""
         ratio, one = self.p / self.q, Fraction(1)
         atoms = [Atom(self.q, ratio, one), Atom(self.q, one, ratio)]
         if self.size > 2:

@@ -126,7 +126,7 @@ class MatrixResponse(SymbolMechanism):
         size = categories_of(cls, domain).size
         columns = parameters.get("columns")
         if set(parameters) != {"columns"} or not isinstance(columns, list) or len(columns) != size:
-            raise InvalidParameter(f"matrix is made of `columns`, one list of weights for each of the {size} values")
+            raise InvalidParameter(f"matrix takes `columns`, one list of weights for each of the {size} values")
         if not all(isinstance(column, list) for column in columns):
             raise InvalidParameter("matrix: each column is a list of weights")
         whole = tuple(tuple(integer(cls.name, "columns", weight) for weight in column) for column in columns)

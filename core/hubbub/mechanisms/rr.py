@@ -44,7 +44,7 @@ class BinaryRandomizedResponse(SymbolMechanism, NamesOneItem[int]):
 
     def __post_init__(self) -> None:
         if not WORD // 2 < self.keep < WORD:
-            raise InvalidParameter(f"rr: keep must be above one half and below one of 2**64, got {self.keep}")
+            raise InvalidParameter(f"rr: keep must be above 2**63 and below 2**64, got {self.keep}")
         self._refuse_if_not_private()
 
     @classmethod

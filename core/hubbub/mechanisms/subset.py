@@ -62,7 +62,7 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
             raise InvalidParameter(f"subset: count must be from 1 to {self.size - 1}, got {self.count}")
         if not self.count * WORD < self.size * self.keep < self.size * WORD:
             raise InvalidParameter(
-                f"subset: keep must be above {self.count}/{self.size} and below one of 2**64, got {self.keep}"
+                f"subset: keep must be above {self.count}/{self.size} * 2**64 and below 2**64, got {self.keep}"
             )
         self._refuse_if_not_private()
 
@@ -189,7 +189,7 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         return float((1 - self.p) / comb(self.size - 1, self.count))
 
     def amplification(self) -> Amplification:
-        """By symmetry one pair, with both, one or none of its values in the set.
+        """By symmetry there is one pair, with both, one or none of its values in the set.
 
         Some value is outside every set, so the blanket is low. The masses come from the numbers C(d-2, k-1), C(d-2, k)
         and C(d-2, k-2) of such sets, over C(d-1, k).

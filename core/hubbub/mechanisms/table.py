@@ -115,7 +115,7 @@ class TableMean(GridMean):
     @classmethod
     def from_parameters(cls, epsilon: object, domain: Domain, parameters: Mapping[str, Any]) -> Self:
         if not isinstance(parameters, Mapping) or set(parameters) != {"steps", "low", "high", "columns"}:
-            raise InvalidParameter("table is made of steps, low, high and columns")
+            raise InvalidParameter("table takes the parameters steps, low, high and columns")
         steps, low, high = (integer(cls.name, key, parameters[key]) for key in ("steps", "low", "high"))
         columns = parameters["columns"]
         if not isinstance(columns, list) or not all(

@@ -143,7 +143,7 @@ def verify(raw: bytes, trust: Collection[str], now: float, seen: Seen | None = N
     except ValueError as error:
         raise MalformedBundle(f"the signed document is not strict JSON: {error}") from error
     if not is_canonical:
-        raise MalformedBundle("the signed document is not in canonical form: it was signed by other software")
+        raise MalformedBundle("the signed document is not in canonical form, so other software signed it")
     body = read_body(document)
     if now >= body.expires:
         expired = ExpiredBundle(

@@ -85,8 +85,8 @@ class BundledCodebook:
 class SealingKey:
     """A public key for the periods from `first_period` to `last_period`, both included.
 
-    `pending` keys are published ahead of their first period; `revoked` ones seal nothing any more. Nor does a key of a
-    suite that this software does not know, and its periods have no other.
+    A `pending` key is published before its first period. A `revoked` key no longer seals anything. A key with a suite
+    that this software does not know seals nothing here, and no other key covers its periods.
     """
 
     id: int
@@ -98,7 +98,7 @@ class SealingKey:
 
     @property
     def usable(self) -> bool:
-        """Whether this software can seal with it, and may."""
+        """Whether this software can and may seal with this key."""
         return self.state != "revoked" and self.suite == SUITE
 
     def covers(self, period: int) -> bool:
@@ -128,7 +128,7 @@ class Body:
     codebooks: tuple[BundledCodebook, ...]
     keys: tuple[SealingKey, ...]
     off: frozenset[bytes] = frozenset()
-    """Ids of metrics that are switched off: at once, in every period, whatever their codebook says."""
+    """Ids of metrics that are switched off at once, in every period, whatever their codebook says."""
 
     def in_force(self, period: int) -> BundledCodebook | None:
         """The only codebook of this period. With two, a name could have two ids, and its crowd would be split."""
@@ -140,7 +140,7 @@ class Body:
         return next((metric for metric in codebook.metrics if metric.id == id), None) if codebook else None
 
     def key_for(self, period: int) -> SealingKey | None:
-        """The one key that seals this period, if this software knows how."""
+        """The only key that seals this period, if there is one that this software can use."""
         return next((key for key in self.keys if key.usable and key.covers(period)), None)
 
     def document(self) -> dict[str, Json]:
@@ -264,7 +264,7 @@ class _Members:
         return data if len(data) == size and data.hex() == value else self.refuse(name, f"expected {size} bytes in hex")
 
     def ids(self, name: str) -> list[bytes]:
-        """Metric ids in ascending order, each once; none where the member is left out."""
+        """Metric ids in ascending order, without duplicates. Empty if the member is left out."""
         if name not in self.document:
             return []
         listed = self.document[name]

@@ -1,9 +1,9 @@
 """Canonical JSON: exactly one byte string for each document, so that documents can be hashed, signed and compared.
 
-Keys sorted, no spaces, ASCII only. No floats at all (two languages print them differently; decimals travel
-as strings) and no integer beyond 2^53 - 1 (in JavaScript 2^53 and 2^53 + 1 are one number; big ones travel as
-strings too).
-Reading is as strict: a key given twice is refused, since two readers could see two documents in one.
+Keys are sorted, there are no spaces, and everything is ASCII. There are no floats, since two languages print them
+differently, and no integers beyond 2^53 - 1, since JavaScript cannot tell 2^53 from 2^53 + 1. Decimals and big integers
+are strings. Reading is as strict: a key that occurs twice is refused, since two readers could see two different
+documents.
 """
 
 from __future__ import annotations

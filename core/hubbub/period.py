@@ -58,7 +58,7 @@ class Calendar:
 
     seconds: int
     origin: int = field(init=False, repr=False, compare=False)
-    """Start of period 0."""
+    """Start of period 0, in Unix seconds."""
 
     def __post_init__(self) -> None:
         if isinstance(self.seconds, bool) or not isinstance(self.seconds, int):

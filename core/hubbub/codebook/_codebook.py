@@ -33,11 +33,11 @@ class Codebook:
     collection: Collection
     metrics: tuple[Metric, ...]
     refused: Mapping[str, CodebookError] = field(default_factory=dict, compare=False)
-    """Metrics of a received codebook that cannot be used here, by name, and why."""
+    """The metrics of a received codebook that cannot be used here, by name, with the reason."""
     id: bytes = field(init=False)
-    """Sixteen bytes of the hash of everything: any edit, even of a description, changes it."""
+    """Sixteen bytes of a hash of everything. Any edit changes it, even of a description."""
     _received: dict[str, Json] | None = field(init=False, default=None, repr=False, compare=False)
-    """The document that it was read from, where there is one: its bytes are kept as they came."""
+    """The document that a received codebook was read from. It is kept so that its bytes stay the same."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", _id(self._content()))
@@ -65,8 +65,8 @@ class Codebook:
 
     @classmethod
     def from_compiled(cls, compiled: bytes | Mapping[str, Json]) -> Self:
-        """Rebuild from the compiled form, checking privacy claims and ids again. CodebookError if any metric of it
-        cannot be used."""
+        """Rebuild from the compiled form and check privacy claims and ids again. CodebookError if any metric cannot be
+        used."""
         codebook = cls.received(compiled)
         if codebook.refused:
             raise CodebookError([finding for error in codebook.refused.values() for finding in error.findings])
@@ -74,8 +74,8 @@ class Codebook:
 
     @classmethod
     def received(cls, compiled: bytes | Mapping[str, Json]) -> Self:
-        """The same for a device, which trusts no codebook: a metric that it does not understand, or that claims what
-        does not hold, is `refused` alone. CodebookError if that is so of the codebook itself."""
+        """The same for a device, which trusts no codebook. A metric that it does not understand, or whose claims do not
+        hold, goes into `refused`; the others stay in use. CodebookError if the codebook itself is at fault."""
         try:
             document: Any = read_json(compiled) if isinstance(compiled, bytes) else dict(compiled)
             content = {name: value for name, value in document.items() if name != "id"}
@@ -85,16 +85,16 @@ class Codebook:
             written = _without_notes(document["collection"])
             tables = {"collection": _collection_table(dict(written))}
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-            raise _tampered(f"is not one: {type(error).__name__}: {error}") from error
+            raise _tampered(f"is not a compiled codebook: {type(error).__name__}: {error}") from error
         if not is_whole:
-            raise _tampered("does not match its own id: it was changed after it was compiled")
+            raise _tampered("does not match its own id, so it was changed after it was compiled")
         if head.get("format") != FORMAT:
-            raise _tampered(f"has the format {head.get('format')!r}, this software reads {FORMAT!r}")
+            raise _tampered(f"has the format {head.get('format')!r}, but this software reads {FORMAT!r}")
         if unknown := head.keys() - {"format", "collection", "metrics"}:
             raise _tampered(f"has members that this software does not know: {', '.join(sorted(unknown))}")
         collection = read_collection(tables, _COMPILED)
         if canonical_bytes(collection.document()) != canonical_bytes(written):
-            raise _tampered("does not write its collection as compiling it would")
+            raise _tampered("has a collection that is not written as this software compiles it")
         kept, refused = [], {}
         for name, metric in metrics.items():
             try:
@@ -165,7 +165,7 @@ def _id(content: dict[str, Json]) -> bytes:
 
 
 def _without_notes(document: Mapping[str, Json]) -> dict[str, Json]:
-    """The members that have a meaning here. What a newer version adds under `notes` may be ignored."""
+    """The members that matter here. A newer version may add things under `notes`, which can be ignored."""
     if not isinstance(document.get("notes", {}), dict):
         raise ValueError("notes: expected an object")
     return {name: value for name, value in document.items() if name != "notes"}
@@ -179,7 +179,7 @@ def _by_name(metrics: list[dict[str, Json]]) -> dict[str, dict[str, Json]]:
 
 
 def _collection_table(collection: dict[str, Any]) -> dict[str, object]:
-    """The compiled collection as the TOML table it came from, so that one reader checks both."""
+    """The compiled collection as the TOML table that it came from, so that one reader checks both forms."""
     for name in ("period", "grace", "forward_horizon"):
         collection[name] = duration_text(collection[name])
     if "delay" in collection:
@@ -191,15 +191,15 @@ def _collection_table(collection: dict[str, Any]) -> dict[str, object]:
 
 
 def _rebuilt(name: str, document: dict[str, Json], collection: Collection) -> Metric:
-    """One metric of a compiled codebook; CodebookError says why it cannot be used."""
+    """One metric of a compiled codebook, or a CodebookError that says why it cannot be used."""
     try:
         known = _without_notes(document)
         table = _metric_table(known)
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-        raise _tampered(f"holds no metric {name!r}: {type(error).__name__}: {error}") from error
+        raise _tampered(f"has an unreadable metric {name!r}: {type(error).__name__}: {error}") from error
     metric = read_metric(name, table, collection, _COMPILED, _rebuild)
     if canonical_bytes(metric.document()) != canonical_bytes(known):
-        raise _tampered(f"does not write metric {name!r} as compiling it would, or under another id")
+        raise _tampered(f"has a metric {name!r} that is not written as this software compiles it, or has another id")
     return metric
 
 

@@ -37,8 +37,8 @@ COLLECTION = (
         "delay",
         'a duration such as "10m", at most half the grace',
         "half the grace",
-        "How long a due report may wait at random before it is sent. Apps that run for moments, such as web pages, "
-        "need a long grace and a short delay.",
+        "The longest random wait before a due report is sent. Apps that run only briefly, such as web pages, need a "
+        "long grace and a short delay.",
     ),
     Key(
         "forward_horizon",

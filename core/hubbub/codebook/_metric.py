@@ -41,17 +41,17 @@ class Collection:
     release_epsilon: Fraction
     release_delta: Fraction
     honest_fraction: Fraction
-    """Share of the distinct valid reports assumed honest: an assumption that nothing enforces."""
+    """Share of the distinct valid reports that is assumed honest. Nothing enforces this."""
     delay: int | None = None
-    """Seconds that a due report may wait at random before it is sent; None: half the grace."""
+    """The most seconds that a due report waits, at random, before it is sent. None: half the grace."""
 
     @property
     def longest_delay(self) -> int:
-        """Milliseconds that a due report may wait."""
+        """The most milliseconds that a due report waits before it is sent."""
         return 500 * self.grace if self.delay is None else 1_000 * self.delay
 
     def document(self) -> dict[str, Json]:
-        """As compiled. A member that came with a later version is left out at its default, so that ids stay."""
+        """The compiled form. Members that a later version added are left out at their default, so that ids stay."""
         delay: dict[str, Json] = {} if self.delay is None else {"delay": self.delay}
         return {
             "name": self.name,

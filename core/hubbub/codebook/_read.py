@@ -82,7 +82,7 @@ def read_metric(name: str, content: object, collection: Collection, file: str, b
 
 
 def check_budget(collection: Collection, metrics: list[Metric], file: str) -> None:
-    """CodebookError if the metrics together spend more than the collection allows a device."""
+    """Raise CodebookError if the metrics together spend more than the collection allows a device."""
     findings = Findings(file)
     _check_budget(collection, metrics, findings)
     if findings.found:
@@ -255,7 +255,7 @@ def _delay(grace: int) -> Callable[[object], int]:
         if 2 * seconds > grace:
             raise InvalidParameter(
                 f"a delay of {duration_text(seconds)} is more than half the grace of {duration_text(grace)}: "
-                "a report that is sent late needs the other half to be tried again",
+                "the other half is needed to retry a report that was sent late",
                 f'use "{duration_text(max(grace // 2, 1))}" or less, or a longer grace',
             )
         return seconds

@@ -67,7 +67,7 @@ class LocalHashing(PureOracle[Report]):
         return (
             f"Each device picks a random hash function that puts all values into {count(self.buckets)} groups, and "
             "sends the function with one group: that of its own value with probability "
-            f"{probability(float(self.p))}, otherwise one of the others, all equally likely. Any given other "
+            f"{probability(float(self.p))}, otherwise one of the others, all equally likely, so that any given other "
             f"value is in the group that is sent with probability {probability(float(self.q))}."
         )
 

@@ -124,7 +124,7 @@ class Mechanism(ABC, Generic[Report]):
 
     @abstractmethod
     def in_words(self) -> str:
-        """The law for lay readers: a sentence that begins with "Each device" and has the probabilities that run."""
+        """The law for lay readers: one sentence that begins with "Each device" and has the probabilities that run."""
 
     def face(self, report: Report) -> Face:  # noqa: ARG002  a mechanism that names nothing needs no look at the report
         """What a report says if read literally. By default nothing: a hash, for example, stands for many values."""

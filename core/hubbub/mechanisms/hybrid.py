@@ -144,8 +144,8 @@ class HybridMean(GridMean):
         if not windows:
             truly = probability(float(Fraction(self.high, self.low + self.high)))
             return (
-                f"{clamped(self.bounds)}, draws one of the two ends, the nearer one more often, and sends that end "
-                f"with probability {truly}, otherwise the other one."
+                f"{clamped(self.bounds)}, draws one of the two ends, the nearer one more often, and with probability "
+                f"{truly} sends that end, otherwise the other one."
             )
         chance = probability(float(Fraction(windows, windows + ends)))
         return (

@@ -160,8 +160,8 @@ class TableMean(GridMean):
     def in_words(self) -> str:
         return (
             f"{clamped(self.bounds)} and sends one of {self._in_reach()}, drawn from a table of probabilities that the "
-            f"codebook states. The table has a row for each of {self.steps + 1} steps between the bounds, which leans "
-            "to its own step, but may give any of the numbers."
+            f"codebook states; each of {self.steps + 1} steps between the bounds has a row, leaning to its own step, "
+            "but may give any of the numbers."
         )
 
 

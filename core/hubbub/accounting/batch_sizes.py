@@ -1,6 +1,6 @@
 """Batch sizes of a codebook: the fewest reports of each metric whose honest part meets the release target.
 
-With them a codebook is complete: compiled, it holds all that devices and services go by.
+They complete a codebook: its compiled form then holds everything that devices and services need.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FIX = "lower the metric's epsilon, or raise the release's"
 
 
 def smallest_batch(metric: Metric, collection: Collection) -> int:
-    """What the release target asks for, whatever the metric's own `min_batch` says. Takes about a second."""
+    """The fewest reports that meet the release target, whatever the metric's own `min_batch`. Takes about a second."""
     from hubbub.accounting.plan import min_batch
 
     computed = replace(metric, min_batch=None)
@@ -34,8 +34,10 @@ def with_batch_sizes(
     file: str = "metrics.toml",
     smallest: Callable[[Metric, Collection], int] = smallest_batch,
 ) -> Codebook:
-    """The codebook with every `min_batch`. What the file says may raise it, never lower it. CodebookError names each
-    metric whose releases cannot meet the target."""
+    """The codebook with every `min_batch` filled in. A `min_batch` in the file can raise it but never lower it.
+
+    CodebookError names each metric whose releases cannot meet the target.
+    """
     found: list[Finding] = []
     sized: list[Metric] = []
     for metric in codebook.metrics:
@@ -48,7 +50,7 @@ def with_batch_sizes(
             target = decimal_text(codebook.collection.release_epsilon)
             problem = (
                 f"a release that meets epsilon {target} needs {needed:,} reports, "
-                f"more than the {LARGEST_BATCH:,} that a batch holds"
+                f"more than the {LARGEST_BATCH:,} that a batch can hold"
             )
             found.append(Finding(file, f"metrics.{metric.name}.epsilon", problem, _FIX))
         sized.append(replace(metric, min_batch=max(needed, metric.min_batch or 0)))

@@ -44,7 +44,7 @@ class Codebook:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The codebook in a file: a metrics.toml, or what `hubbub codebook compile` made of one."""
+        """The codebook in a file: a metrics.toml, or the output of `hubbub codebook compile`."""
         raw = read_file(path)
         if is_compiled(raw):
             return cls.from_compiled(raw)
@@ -148,7 +148,7 @@ class Codebook:
 
 
 def read_file(path: str | Path) -> bytes:
-    """The bytes of a codebook file; CodebookError says why it cannot be read."""
+    """The bytes of a codebook file, or a CodebookError that says why it cannot be read."""
     try:
         return Path(path).read_bytes()
     except OSError as error:
@@ -156,7 +156,7 @@ def read_file(path: str | Path) -> bytes:
 
 
 def is_compiled(raw: bytes) -> bool:
-    """Whether these bytes are a compiled codebook, or were meant to be. No TOML begins like that."""
+    """Whether these bytes are a compiled codebook, or meant to be one. No TOML file starts with a brace."""
     return raw.lstrip().startswith(b"{")
 
 

@@ -1,4 +1,4 @@
-"""Asking an aggregator, and turning what it refuses into one line that says why."""
+"""Requests to an aggregator. A refusal becomes one line that says why."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import click
 from hubbub.loopback_host import is_loopback_host
 
 PATIENCE = 120.0
-"""Seconds for an answer: the first one after a release may have guarantees to compose."""
+"""Seconds to wait for an answer: for the first one after a release, guarantees may have to be composed."""
 
 
 class Refusal(click.ClickException):
-    """What the aggregator refused, in its own words; `name` is that of the problem."""
+    """A refusal in the aggregator's own words; `name` is the problem's name."""
 
     def __init__(self, message: str, name: str) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ def ask(address: str, path: str, query: Mapping[str, str | None] | None = None, 
     try:
         return json.loads(fetch(address, path, query, token))
     except ValueError as error:
-        raise click.ClickException(f"what answers at {address} is no aggregator; is the address right?") from error
+        raise click.ClickException(f"the server at {address} is not an aggregator; is the address right?") from error
 
 
 def fetch(
@@ -40,7 +40,7 @@ def fetch(
     token: str | None = None,
     accept: str = "application/json",
 ) -> bytes:
-    """The answer as it came, or a ClickException as above."""
+    """The body of the answer, unparsed, or a ClickException as from `ask`."""
     asked = urllib.parse.urlencode({key: value for key, value in (query or {}).items() if value is not None})
     headers = {"Accept": accept} | ({"Authorization": f"Bearer {token}"} if token else {})
     status, _, body = exchange(address, path + (f"?{asked}" if asked else ""), headers)
@@ -52,7 +52,7 @@ def fetch(
 def exchange(
     address: str, target: str, headers: Mapping[str, str], patience: float = PATIENCE
 ) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers by lower-case name, and body of whatever answers; a ClickException if nothing does."""
+    """Status, headers by lower-case name, and body of any HTTP answer; a ClickException if none comes."""
     if not address.startswith(("http://", "https://")):
         raise click.ClickException(f"{address!r} is not an address: write it like http://127.0.0.1:8702")
     try:
@@ -70,7 +70,7 @@ def exchange(
 
 
 def opener(address: str) -> urllib.request.OpenerDirector:
-    """No proxy for this machine: one that the environment names would see the token, and cannot reach us anyway."""
+    """An opener that asks loopback addresses without a proxy: a proxy would see the token, and cannot reach them."""
     local = is_loopback_host(urllib.parse.urlsplit(address).hostname or "")
     return urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if local else []))
 
@@ -85,8 +85,8 @@ def _refusal(status: int, body: bytes, token: str | None) -> Refusal:
 
 
 def refusal(title: str, detail: str, name: str, token: str | None) -> Refusal:
-    """A problem of the API as one line, with what to do where a token is the matter."""
+    """A problem of the API as one line; if the token is at fault, with what to do."""
     text = f"{title} {detail}"
     if name == "unauthorized":
-        text += "; the one in HUBBUB_TOKEN is not" if token else "; set HUBBUB_TOKEN"
+        text += "; the one in HUBBUB_TOKEN is not valid" if token else "; set HUBBUB_TOKEN"
     return Refusal(text, name)

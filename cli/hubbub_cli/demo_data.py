@@ -1,4 +1,4 @@
-"""What the devices of `hubbub demo` hold: real flights, or made-up values for a codebook of one's own."""
+"""Data of the devices in `hubbub demo`: real flights, or made-up values for the user's own codebook."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hubbub.codebook import Metric
 
 MORE_LATE = 0.08
-"""Each period, so many of the flights are exchanged for late ones: a trend to be seen."""
+"""By this much the share of flights replaced by late ones grows each period, so that there is a trend to see."""
 
 
 def flights_codebook() -> str:
@@ -24,7 +24,7 @@ def flights_codebook() -> str:
 
 
 def flights() -> list[Mapping[str, Any]]:
-    """One row a device."""
+    """One row per device."""
     packed = (resources.files("hubbub_cli") / "data" / "flights.csv.gz").read_bytes()
     return [
         {**row, "late": row["late"] == "true", "departure_delay": float(row["departure_delay"])}
@@ -33,7 +33,7 @@ def flights() -> list[Mapping[str, Any]]:
 
 
 def in_a_hurry(codebook: str, period: str, grace: str) -> str:
-    """The same codebook with short periods, so that a demo ends while one watches."""
+    """The same codebook with short periods, so that a demo ends while the user still watches."""
     head, found, rest = codebook.partition("[collection]")
     section, marker, tail = rest.partition("\n[")
     kept = [line for line in section.split("\n") if not re.match(r"\s*(period|grace|forward_horizon)\s*=", line)]
@@ -43,20 +43,20 @@ def in_a_hurry(codebook: str, period: str, grace: str) -> str:
 
 def crowd(rows: Sequence[Mapping[str, Any]], devices: int, age: int) -> list[Mapping[str, Any]]:
     """The flights of a period that lies `age` periods back; more of them are late in newer ones."""
-    generator = random.Random(age)  # noqa: S311  which flights take part is no secret, and a demo should repeat
+    generator = random.Random(age)  # noqa: S311  which flights take part is not secret, and a demo should repeat
     late = [row for row in rows if row["late"]]
     extra = max(0.0, 2 * MORE_LATE - age * MORE_LATE)
     return [generator.choice(late if generator.random() < extra else rows) for _ in range(devices)]
 
 
 def made_up(metric: Metric, devices: int, age: int) -> list[Any]:
-    """Values for a metric that the flights know nothing of."""
-    generator = random.Random(f"{metric.name} {age}")  # noqa: S311  made up, as it says
+    """Made-up values for a metric that the flights data does not have."""
+    generator = random.Random(f"{metric.name} {age}")  # noqa: S311  made-up values, not secrets
     return [metric.values.made_up(generator.random(), age) for _ in range(devices)]
 
 
 def truth(metric: Metric, values: Sequence[Any]) -> list[float]:
-    """What an estimate should come out as: the share of each value, or the mean of the clamped numbers."""
+    """What an estimate should be: the share of each value, or the mean of the clamped numbers."""
     held = Counter(metric.input_of(metric.recorded(value)) for value in values)
     found: list[float] = metric.values.truth(metric.mechanism.domain.inputs(list(held)), list(held.values())).tolist()
     return found

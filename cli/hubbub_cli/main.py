@@ -1,4 +1,4 @@
-"""The `hubbub` command itself: which subcommands there are, and how errors leave."""
+"""Entry point of the `hubbub` command: checks the installation, runs a subcommand, prints errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIBRARIES = (
     "uvicorn",
     "vl_convert",
 )
-"""What `hubbub[server]` brings in, as it is imported. An app that carries the SDK alone may have some of them."""
+"""Import names of what `hubbub[server]` installs. An app with the SDK alone may have some of them."""
 
 
 def version() -> str:
@@ -62,7 +62,7 @@ def _run() -> None:
     except HubbubError as error:
         sys.exit(f"Error: {error}")
     except BrokenPipeError:
-        sys.stderr.close()  # the reader went away, as `| head` does; that is no error of ours
+        sys.stderr.close()  # the reader went away, as `| head` does: not an error of this command
         sys.exit(1)
 
 

@@ -1,4 +1,4 @@
-"""Markdown that says what somebody wrote, and nothing more."""
+"""Markdown of text from elsewhere, with nothing in it taken as markup."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ __all__ = ["plain"]
 
 
 def plain(written: str) -> str:
-    """The text on one line, such that nothing in it is markup, also in a cell of a table."""
+    """The text on one line, escaped so that nothing in it is markup, even in a table cell."""
     return re.sub(r"([\\`*_{}\[\]#|~])", r"\\\1", html.escape(" ".join(written.split()), quote=False))

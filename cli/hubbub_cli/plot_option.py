@@ -1,4 +1,4 @@
-"""Pictures that commands draw: where they go, and data as the chart library takes it."""
+"""Charts that commands draw: the `--plot` option, and data as the chart library takes it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def option(meaning: str) -> Callable[[Command], Command]:
 
 
 def target(plot: str | None) -> Path | None:
-    """Where to, or a usage error: better before the work than after it."""
+    """The file to draw, or a usage error, raised before the work starts."""
     if plot is None:
         return None
     if Path(plot).suffix not in (".svg", ".png"):

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 __all__ = ["markdown"]
 
 _LISTED = 50
-"""Values of a list that are named; a notice is read by people."""
+"""Values of a list that are named at most: people read a notice."""
 
 
 def markdown(page: CollectedPage) -> str:
-    """The questions that are on, and what all of them may cost a device."""
+    """The questions that are switched on, and what all of them together may cost a device."""
     questions = "\n\n".join(map(_question, page.metrics)) or "Nothing is collected at the moment."
     off = f"\n\nSwitched off at the moment: {', '.join(map(plain, page.off))}." if page.off else ""
     return (

@@ -69,10 +69,10 @@ def test_a_beaten_claim_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None
     ("arguments", "says"),
     [
         (["--plant", "low-noise"], "--plant needs --self-test"),
-        (["--self-test", "--plant", "low-nose"], "no bug is named 'low-nose'"),
+        (["--self-test", "--plant", "low-nose"], "no planted bug is named 'low-nose'"),
         (["--trials", "5"], "--trials"),
         (["--mechanism", "krrr"], "krrr"),
-        (["--codebook", "pyproject.toml", "--epsilon", "1"], "leave out the others"),
+        (["--codebook", "pyproject.toml", "--epsilon", "1"], "leave out --mechanism and --epsilon"),
     ],
 )
 def test_mistakes_are_answered_with_what_to_do(arguments: list[str], says: str) -> None:

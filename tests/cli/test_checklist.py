@@ -135,8 +135,8 @@ def test_a_plan_with_every_answer_is_complete_and_has_the_accountants_figures(fo
     assert "hubbub plan metrics.toml --devices 20000 --periods 53" in page
     assert book.id.hex() in page
     assert "The promise is the shuffle guarantee" in page
-    assert "as many devices report as are planned for" in page
-    assert "the release target alone: epsilon 0.5, delta 1e-08 for each release" in page
+    assert "as many devices report as planned" in page
+    assert "only the release target: epsilon 0.5, delta 1e-08 for each release" in page
     assert "App &lt;GmbH&gt;" in page, "what people write is shown as it is"
     assert all(
         answer in page.replace("\\", "") for answer in ("a point of accuracy", "works council", "at the first start")
@@ -175,7 +175,7 @@ def test_a_plan_with_open_points_is_loud_and_strict_refuses_it(folder: Path) -> 
     assert "release-plan.md: 3 OPEN point(s)" in result.stdout
     page = (folder / "release-plan.md").read_text()
     assert "**OPEN: 3 point(s)" in page
-    assert "**OPEN**: nothing can be worked out before the number of devices is known." in page
+    assert "**OPEN**: no figures can be worked out until the number of devices is known." in page
     assert "- **OPEN, unanswered** (`audience`)" in page
     assert "- **OPEN, not accepted** (`limits.delta`)" in page
 
@@ -200,7 +200,7 @@ def test_a_limit_for_good_that_ends_within_the_year_is_said_and_may_stand(folder
     book = Codebook.from_toml(TOML)
     answers = Answers.load(folder / "answers.toml", book)
     page = render(review(book, answers, worked(TOML, 20_000), today=TODAY, file="m"), "m")
-    assert "lifetime\\_epsilon of 20: after 10 period(s) of everything a device is silent for good" in page
+    assert "lifetime\\_epsilon of 20: after 10 period(s) in which it reports everything, a device is silent for good" in page
 
 
 def test_values_of_a_codebook_are_no_markup_in_a_plan(folder: Path) -> None:
@@ -237,8 +237,8 @@ def test_mistakes_in_an_answers_file_are_all_named_with_what_to_do(folder: Path)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("answers = 3\n", "answers: is no table; fix: write [answers]"),
-        ('about = "x"\n[answers]\n', "about: is no table"),
+        ("answers = 3\n", "answers: is not a table; fix: write [answers]"),
+        ('about = "x"\n[answers]\n', "about: is not a table"),
         (f'[answers]\noperators = "{"9" * 5000}"\n', "is none of one, two"),
         ('[answers]\nreview = "soon"\n', "a date such as 2027-06-30 is needed"),
     ],
@@ -471,7 +471,7 @@ def test_a_session_with_help_mistakes_a_way_back_and_an_interruption_ends_in_a_c
     first.expect("> ")
     first.interrupt()
     assert first.end() == 130
-    assert "the same command goes on from" in first.shown
+    assert "Your answers are in release-plan.toml" in first.shown
     kept = tomllib.loads((folder / "release-plan.toml").read_text())["answers"]
     assert kept == {"devices": 20_000, "devices_per_person": 2}
     assert not (folder / "release-plan.md").exists()
@@ -497,8 +497,8 @@ def test_an_answer_that_cannot_stand_is_asked_again(folder: Path, sessions: list
     only = Terminal(folder)
     sessions.append(only)
     asked = " ".join(only.expect("> ").split())
-    assert "cannot stand. The plan was to be looked at again on 2026-01-01" in asked
-    assert asked.endswith("When is this plan looked at again? [2026-01-01] >")
+    assert "cannot stand. The plan was due for review on 2026-01-01" in asked
+    assert asked.endswith("When will this plan be reviewed? [2026-01-01] >")
     only.answer("2099-06-30")
     assert only.end() == 0
     assert "release-plan.md: complete" in only.shown

@@ -111,7 +111,7 @@ def test_a_series_has_a_row_for_each_period_and_says_what_a_gap_is(served: str) 
     ]
     gaps = query(served, "dark_mode", "--series")
     assert gaps.exit_code == 0
-    assert "open: something may still come" in gaps.stdout
+    assert "open: batches may still arrive" in gaps.stdout
 
 
 def test_a_comparison_shows_both_sides_the_change_and_p(served: str) -> None:

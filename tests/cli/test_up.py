@@ -64,7 +64,7 @@ def test_settings_reach_the_services_and_what_does_not_is_named(
 
     monkeypatch.setattr("hubbub_cli.commands.up.Services", Never)
     done = start(tmp_path)
-    assert "decides it: HUBBUB_SHUFFLER_PORT, HUBBUB_AGGREGATOR_SHUFFLER_TOKEN_FILE" in done.output
+    assert "decides these: HUBBUB_SHUFFLER_PORT, HUBBUB_AGGREGATOR_SHUFFLER_TOKEN_FILE" in done.output
     assert started == [{"shuffler": {"LOG_FORMAT": "json"}, "aggregator": {"BUNDLE_MAX_AGE": "60"}}]
 
 

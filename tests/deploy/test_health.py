@@ -105,7 +105,7 @@ def test_something_that_speaks_no_http_is_not_healthy(monkeypatch: pytest.Monkey
     with running(alert_of_tls) as server:
         monkeypatch.setenv("HUBBUB_SHUFFLER_PORT", str(server.port))
         said = health()
-    assert (said.exit_code, said.output) == (1, "Error: the shuffler does not answer: what it says is no HTTP\n")
+    assert (said.exit_code, said.output) == (1, "Error: the shuffler does not answer in HTTP\n")
 
 
 SERVE = """

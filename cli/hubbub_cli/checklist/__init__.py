@@ -1,1 +1,1 @@
-"""The parts of `hubbub checklist`: questions, answers on file, figures, the dialogue and the written plan."""
+"""Parts of `hubbub checklist`: questions, saved answers, figures, the dialogue and the written plan."""

@@ -1,4 +1,4 @@
-"""Answers on file: TOML that a person can write, with a note of what each was about, so that a change can be seen."""
+"""Saved answers: TOML that a person can edit, with a note on what each was about, so that a change is noticed."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ if TYPE_CHECKING:
 __all__ = ["Answers", "template"]
 
 FORMAT = "hubbub-checklist 1"
-_NOTE = "# What each of them was about. It is how a change of the codebook is noticed; leave it to the command."
+_NOTE = "# What each answer was about. The command uses this to notice a change of the codebook; do not edit it."
 
 
 @dataclass(slots=True)
 class Answers:
-    """What was answered, and what of the codebook each answer was about."""
+    """The answers, and what part of the codebook each was about."""
 
     given: dict[str, Answer] = field(default_factory=dict)
     about: dict[str, str] = field(default_factory=dict)
     codebook: str = ""
-    """Id of the codebook that was last answered for, in hexadecimal; empty if none is named."""
+    """Hexadecimal id of the codebook that the last answers were for; empty if the file names none."""
 
     @classmethod
     def load(cls, path: Path, codebook: Codebook) -> Self:
-        """Those of a file. InvalidParameter lists everything in it that answers no question, or not rightly."""
+        """The answers in a file. InvalidParameter lists all entries that answer no question, or are invalid."""
         try:
             document = tomllib.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise _refused(
-                str(path), [("", f"cannot be read: {error}", "give a file that `--template` began")]
+                str(path), [("", f"cannot be read: {error}", "give a file that was begun with `--template`")]
             ) from error
         faults: list[tuple[str, str, str]] = []
         given, about = (_table(document, name, faults) for name in ("answers", "about"))
         if document.pop("format", FORMAT) != FORMAT:
             faults.append(("format", "is not of this version", f'this software reads "{FORMAT}"'))
         if document.pop("collection", codebook.collection.name) != codebook.collection.name:
-            faults.append(("collection", "is another one", f"the codebook's is {codebook.collection.name!r}"))
+            faults.append(("collection", "differs", f"the codebook's is {codebook.collection.name!r}"))
         answered = str(document.pop("codebook", ""))
         faults += [(name, "there is no such key", "answers stand under [answers]") for name in document]
         found = cls({}, {str(key): str(text) for key, text in about.items()}, answered)
@@ -75,14 +75,14 @@ class Answers:
         self.about[question.key] = question.basis
 
     def _note_what_they_were_about(self, codebook: Codebook) -> None:
-        """An answer without a note was about the codebook that the file names; without one, about what there is now."""
+        """An answer without a note is about the codebook that the file names, or if it names none, the current one."""
         moved = bool(self.codebook) and self.codebook != codebook.id.hex()
         for key, question in _known(codebook, self.given).items():
             if key in self.given and key not in self.about and question.basis:
                 self.about[key] = f"codebook {self.codebook}" if moved and question.of_codebook else question.basis
 
     def stale(self, question: Question) -> str | None:
-        """What it was about when it was given, if that has changed."""
+        """What the answer was about when it was given, if that has changed."""
         before = self.about.get(question.key, "")
         return before if question.key in self.given and before != question.basis else None
 
@@ -105,7 +105,7 @@ class Answers:
 
 
 def template(codebook: Codebook, command: str) -> str:
-    """An answers file with every question in it and nothing answered but what has a usual answer."""
+    """An answers file with every question, where only those with a default are answered."""
     asked = sections(codebook, {"operators": "two"})
     lines = [
         f"# Fill in, then: {command}",
@@ -124,7 +124,7 @@ def template(codebook: Codebook, command: str) -> str:
             lines.append(
                 f"{_quoted_key(question.key)} = {_literal('' if question.default is None else question.default)}"
             )
-    # the year's figures depend on an answer, so that its own note can only be made when it is given
+    # the year's figures depend on another answer, so this note can only be made when that is given
     notes = {q.key: q.basis for section in asked for q in section.questions if q.basis and q.key != "year_accepted"}
     lines += ["", _NOTE, "[about]", *(f"{_quoted_key(key)} = {_quoted(basis)}" for key, basis in notes.items())]
     return "\n".join(lines) + "\n"
@@ -134,7 +134,7 @@ def _table(document: dict[str, Any], name: str, faults: list[tuple[str, str, str
     found = document.pop(name, {})
     if isinstance(found, dict):
         return found
-    faults.append((name, "is no table", f"write [{name}] on a line of its own, and what belongs to it below"))
+    faults.append((name, "is not a table", f"write [{name}] on a line of its own, and its entries below"))
     return {}
 
 
@@ -145,13 +145,13 @@ def _known(codebook: Codebook, given: Mapping[str, Answer]) -> dict[str, Questio
 
 
 def _of_metrics_that_went(flat: Mapping[str, object], known: Mapping[str, Question]) -> set[str]:
-    """Answers about metrics that the codebook no longer has, or has switched off: no fault, and no longer needed."""
+    """Answers about metrics that the codebook no longer has, or has switched off: not an error, only not needed."""
     there = {key.split(".")[1] for key in known if key.startswith("metrics.")}
     return {key for key in flat if key.startswith("metrics.") and key.split(".")[1] not in there}
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """Keys with dots, however they were written: "limits.delta" = true, limits.delta = true or [answers.limits]."""
+    """Dotted keys, in any notation: "limits.delta" = true, limits.delta = true or [answers.limits]."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")

@@ -1,4 +1,4 @@
-"""The dialogue in a terminal: one question after the other, with help, a way back and a way out."""
+"""Dialogue in a terminal: one question after the other, with help, a way back and a way out."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["interview"]
 
 BACK, SKIP, HELP = "<", "-", "?"
 _HOW = (
-    f"Enter takes what is in brackets; {HELP} explains, {BACK} goes back, {SKIP} leaves a question open. "
-    "Ctrl-C ends; what was answered is kept."
+    f"Enter takes the answer in brackets; {HELP} explains, {BACK} goes back, {SKIP} leaves a question open. "
+    "Ctrl-C stops and keeps your answers."
 )
 
 
@@ -35,11 +35,11 @@ def interview(
     *,
     again: bool,
 ) -> None:
-    """Ask what is open or stale, or with `again` everything. `keep` is called after each answer.
+    """Ask the open and stale questions, or with `again` all of them. Calls `keep` after each answer.
 
-    `conflicts` has the answers that cannot stand, and why: they are asked again, too.
+    `conflicts` has the answers that cannot stand, with the reason: those questions are asked again too.
 
-    `show` gives the figures that a section needs, as text; it may take seconds.
+    `show` returns the figures that a section needs, as text; it may take seconds.
     """
     say(_HOW)
     wrong = dict(conflicts)
@@ -49,7 +49,7 @@ def interview(
         if again or question.key in wrong or _is_open(question, answers)
     }
     trail: list[str] = []
-    """Keys that were asked, so that one can go back."""
+    """Keys that were asked, for going back."""
     told = ""
     current = _next(codebook, answers, first, trail)
     while current is not None:
@@ -72,7 +72,7 @@ def interview(
 
 
 def say(text: str, *, indent: str = "") -> None:
-    """A paragraph, in the width of the terminal but at most 80."""
+    """Print a paragraph in the width of the terminal, at most 80 columns."""
     click.echo(textwrap.fill(text, _width(), initial_indent=indent, subsequent_indent=indent, break_long_words=False))
 
 
@@ -90,7 +90,7 @@ def _is_open(question: Question, answers: Answers) -> bool:
 
 
 def _next(codebook: Codebook, answers: Answers, first: set[str], trail: list[str]) -> tuple[Section, Question] | None:
-    """The first question that was not asked yet and is to be, or that an answer has made necessary."""
+    """The next question to ask: one of `first` not asked yet, or one that an answer has made necessary."""
     for section in sections(codebook, answers.given):
         for question in section.questions:
             if question.key not in trail and (question.key in first or _is_open(question, answers)):
@@ -116,12 +116,12 @@ def _open_section(section: Section, figures: str) -> None:
 
 
 def _ask(question: Question, answers: Answers, wrong: str) -> Answer | None:
-    """What was answered, SKIP, or None for a step back."""
+    """The answer, SKIP, or None for a step back."""
     click.echo()
     if (before := answers.stale(question)) is not None:
-        say(f"Your answer was about: {before}. Now it is: {question.basis}.")
+        say(f"Your answer was about: {before}. This is now: {question.basis}.")
     if wrong:
-        say(f"What you answered cannot stand. {wrong}")
+        say(f"Your answer cannot stand. {wrong}")
     known = answers.given.get(question.key, question.default)
     say(question.text)
     if question.kind == "choice":

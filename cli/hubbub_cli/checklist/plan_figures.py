@@ -1,4 +1,4 @@
-"""The numbers of a release plan. All come from the accountant: here they are only put side by side.
+"""Figures of a release plan. All come from the accountant; here they are only combined.
 
 A person with k devices is a group of k. Going from one world to the other in k steps, each of which replaces the value
 of one device and is (eps, delta)-private, gives P <= e^(k eps) P' + delta (1 + e^eps + ... + e^((k - 1) eps)).
@@ -22,7 +22,7 @@ __all__ = ["Figures", "figures", "group", "near", "periods_of_a_year"]
 
 YEAR = 365 * DAY
 _LARGE = 700.0
-"""Above this e^epsilon is beyond a float, and no delta is left."""
+"""Above this epsilon, e^epsilon overflows a float, and delta is 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Figures:
 
     @property
     def local_period(self) -> float:
-        """What a device spends in a period, also on metrics whose batches are discarded: they were sent, too."""
+        """What a device spends in a period. Metrics whose batches are discarded count too: their reports were sent."""
         return float(self.plan.codebook.spent)
 
     @property
@@ -50,18 +50,18 @@ class Figures:
 
     @property
     def local_day(self) -> float:
-        """What a device spends in a day in which a period begins."""
+        """What a device spends on a day on which a period begins."""
         seconds = self.plan.codebook.collection.calendar.seconds
         return float(self.plan.codebook.spent * max(1, DAY // seconds))
 
     def periods_within(self, lifetime: float) -> int:
-        """Periods after which a device that reports everything has spent this for good."""
+        """Periods that a device can report in full within this lifetime limit."""
         spent = self.plan.codebook.spent
         return int(Fraction(repr(lifetime)) // spent) if spent else self.periods
 
     @property
     def kept_back(self) -> tuple[MetricPlan, ...]:
-        """Metrics that would never be released to so few devices."""
+        """Metrics that would never be released with this few devices."""
         return tuple(one for one in self.plan.metrics if not one.released)
 
     def document(self) -> dict[str, Any]:
@@ -94,19 +94,19 @@ class Figures:
 
 
 def periods_of_a_year(codebook: Codebook) -> int:
-    """Periods that begin in 365 days, at most."""
+    """The most periods that begin in 365 days."""
     return math.ceil(YEAR / codebook.collection.calendar.seconds)
 
 
 def figures(codebook: Codebook, devices: int) -> Figures:
-    """Work them out; takes seconds."""
+    """Work the figures out; takes seconds."""
     from hubbub.accounting.plan import plan
 
     return Figures(plan(codebook, devices, periods_of_a_year(codebook), floor=usual_floor()))
 
 
 def group(epsilon: float, delta: float, size: int) -> tuple[float, float]:
-    """(epsilon, delta) for a group of so many devices; a delta of 1 promises nothing."""
+    """(epsilon, delta) for a group of `size` devices; a delta of 1 promises nothing."""
     if size == 1:
         return epsilon, delta
     if size * epsilon > _LARGE:

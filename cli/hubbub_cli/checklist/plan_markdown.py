@@ -1,4 +1,4 @@
-"""The release plan as Markdown: decisions, answers, figures and how to find them again, and no date."""
+"""Release plan as Markdown: decisions, answers, figures and how to reproduce them; without a date."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _head(found: Review, file: str) -> Iterator[str]:
     if found.complete:
         yield "**Complete**: every question is answered and nothing contradicts the figures."
     else:
-        yield f"**OPEN: {len(found.points)} point(s) have to be settled before anything is collected.**"
+        yield f"**OPEN: {len(found.points)} point(s) must be settled before anything is collected.**"
     yield ""
     yield f"- codebook: `{found.codebook.id.hex()}`, in {plain(file)}"
     yield f"- period: {collection.calendar}, and reports are taken for {duration_text(collection.grace)} after its end"
@@ -62,20 +62,20 @@ def _promise(found: Review) -> Iterator[str]:
     if operators == "one":
         yield (
             "One operator runs both services. **The promise is local**: whatever the services do with a device's "
-            "reports of one period, they shift the odds of any guess about its values by at most a factor of "
+            "reports of one period, the odds of any guess about its values shift by at most a factor of "
             f"e^{spent}. The shuffle figures below would hold only if different parties ran the two services."
         )
     elif operators == "two":
         yield (
             "Two operators run the services. **The promise is the shuffle guarantee below**, as long as they do not "
-            "collude, the assumed share of valid reports is honest and as many devices report as are planned for. If "
-            f"fewer do, what the services see to is the release target alone: {release_target(found.codebook)} for "
-            "each release. If they collude, what is left is local: epsilon "
+            "collude, the assumed share of valid reports is honest, and as many devices report as planned. If fewer "
+            f"do, the services ensure only the release target: {release_target(found.codebook)} for "
+            "each release. If the operators collude, only the local guarantee is left: epsilon "
             f"{spent} for all reports of a device in one period, added up over periods."
         )
     else:
         yield (
-            "**OPEN**: it is not said who runs the services. Until then count on the local epsilon alone: "
+            "**OPEN**: it is not decided who runs the services. Until then count on the local epsilon alone: "
             f"{spent} in a period."
         )
     yield ""
@@ -85,7 +85,7 @@ def _figures(found: Review, file: str) -> Iterator[str]:
     yield "## Figures"
     yield ""
     if found.figures is None:
-        yield "**OPEN**: nothing can be worked out before the number of devices is known."
+        yield "**OPEN**: no figures can be worked out until the number of devices is known."
         yield ""
         return
     made = found.figures.plan
@@ -126,7 +126,7 @@ def _figures(found: Review, file: str) -> Iterator[str]:
     yield from _table(["when", "shuffle", "local, if they collude"], _totals(found, found.figures))
     yield from _end(found, found.figures)
     devices = f"--devices {made.devices}"
-    yield "To find these figures again:"
+    yield "To reproduce these figures:"
     yield ""
     yield "```sh"
     yield f"hubbub plan {shlex.quote(file)} {devices} --periods {made.periods}"
@@ -136,14 +136,14 @@ def _figures(found: Review, file: str) -> Iterator[str]:
 
 
 def _end(found: Review, figures: Figures) -> Iterator[str]:
-    """What a limit for good does within the year. It is no open point: it may be what makes the year acceptable."""
+    """The effect of a lifetime limit within the year. Not an open point: it may make the year acceptable."""
     lifetime = found.answers.given.get("lifetime_epsilon")
     if isinstance(lifetime, float | int) and lifetime < figures.local_year:
         periods = figures.periods_within(lifetime)
         yield (
-            f"The app gives its devices a lifetime\\_epsilon of {lifetime:g}: after {periods:,} period(s) of "
-            "everything a device is silent for good, and the crowd gets smaller. Until it forgets its state it "
-            "spends no more than that, whatever the figures of a year say."
+            f"The app gives its devices a lifetime\\_epsilon of {lifetime:g}: after {periods:,} period(s) in which "
+            "it reports everything, a device is silent for good, and the crowd gets smaller. Until it loses its state, "
+            "it spends no more than that, whatever the figures of a year say."
         )
         yield ""
 

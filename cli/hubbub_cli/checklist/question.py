@@ -1,4 +1,4 @@
-"""What a question of the checklist is: a key, words, a kind of answer, and what of the codebook it is about."""
+"""Questions of the checklist: a key, a text, a kind of answer, and what part of the codebook they are about."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Answer", "Kind", "Question", "Section"]
 
 Answer: TypeAlias = str | int | float | bool
 Kind: TypeAlias = Literal["text", "choice", "count", "epsilon", "date", "yes"]
-"""`epsilon` is a positive number or "none"; `yes` is an acknowledgement, which only yes gives."""
+"""`epsilon` is a positive number or "none". `yes` is an acknowledgement: only yes settles it."""
 
 _YES, _NO = {"y", "yes", "true"}, {"n", "no", "false"}
 
@@ -30,10 +30,10 @@ class Question:
     default: Answer | None = None
     basis: str = ""
     of_codebook: bool = True
-    """Whether the basis is something that the codebook says; else it is said by this software."""
+    """Whether the basis comes from the codebook; if not, it comes from this software."""
 
     def read(self, written: object) -> Answer:
-        """The answer in what a person typed or a file holds; InvalidValue says what is wrong with it."""
+        """The answer as parsed from a person's input or a file; InvalidValue says what is wrong with it."""
         text = written.strip() if isinstance(written, str) else written
         match self.kind:
             case "text":

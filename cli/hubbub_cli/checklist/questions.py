@@ -1,7 +1,7 @@
-"""The questions of the checklist, in order, worded for one codebook.
+"""Questions of the checklist, in order, worded for one codebook.
 
-They ask for what a registry of deployments records (unit, parameters, trust model, accounting, what is unprotected and
-the reasons) and for what an evaluation of a guarantee looks at first. See docs/how-to/checklist.md for the sources.
+They ask for what a registry of deployments records (unit, parameters, trust model, accounting, what is unprotected, and
+the reasons), and for what an evaluation of a guarantee examines first. See docs/how-to/checklist.md for the sources.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["release_target", "sections"]
 
 ORIGINS = {
-    "domain": "from what is known of the product: its menus, its units, its limits",
+    "domain": "from knowledge of the product: its menus, units and limits",
     "public": "from published figures, or from data that needs no protection",
-    "data": "from the data that is to be protected",
+    "data": "from the data to be protected",
 }
 
 
 def sections(codebook: Codebook, answers: Mapping[str, Answer]) -> list[Section]:
-    """All sections; what was answered so far decides whether some questions arise."""
+    """All sections. The answers so far decide whether some questions arise."""
     return [
         _crowd(codebook),
         _unit(codebook),
@@ -42,7 +42,7 @@ def sections(codebook: Codebook, answers: Mapping[str, Answer]) -> list[Section]
 
 
 def release_target(codebook: Codebook) -> str:
-    """What each release must meet, in words."""
+    """The target that each release must meet, in words."""
     collection = codebook.collection
     return f"epsilon {decimal_text(collection.release_epsilon)}, delta {float(collection.release_delta):g}"
 
@@ -52,13 +52,13 @@ def _crowd(codebook: Codebook) -> Section:
     return Section(
         "crowd",
         "The crowd",
-        (f"Reports of a period of {period} hide among each other. Too few of them, and the batch is discarded.",),
+        (f"Reports of a period of {period} hide among each other. If there are too few, the batch is discarded.",),
         (
             Question(
                 "devices",
                 f"How many devices will report in a period of {period}?",
-                "Take a number that you will reach on a bad day: with fewer devices the guarantee of a release is "
-                "weaker than planned, down to the release target, below which nothing is released.",
+                "Take a number that you reach even on a bad day. With fewer devices the guarantee of a release is "
+                "weaker than planned, down to the release target. Below that nothing is released.",
                 "count",
                 basis=f"period {period}",
             ),
@@ -71,22 +71,22 @@ def _unit(codebook: Codebook) -> Section:
         "unit",
         "Unit of privacy",
         (
-            "What is protected is one device's answer to one metric in one period of "
-            f"{codebook.collection.calendar}: each guarantee compares two worlds in which that one value differs. Over "
+            "The unit of protection is one device's answer to one metric in one period of "
+            f"{codebook.collection.calendar}: each guarantee compares two worlds that differ in that one value. Over "
             "metrics and periods the guarantees are composed. A person with k devices is a group of k.",
         ),
         (
             Question(
                 "devices_per_person",
                 "On how many devices does one person run the app, at most?",
-                "Each installation counts as a device. The plan shows what holds for a person with so many.",
+                "Each installation counts as a device. The plan shows the guarantee for a person with this many.",
                 "count",
                 default=1,
             ),
             Question(
                 "unit_reason",
                 "Why is a device in a period the right unit here, and what about people it does not fit?",
-                "For example: one device a person, in an office; or several, and the group figures are accepted.",
+                "For example: one device per person, as in an office; or several, and the group figures are accepted.",
             ),
         ),
     )
@@ -96,28 +96,29 @@ def _operators(answers: Mapping[str, Answer]) -> Section:
     two = Question(
         "separation",
         "What keeps the two operators apart?",
-        "Different companies, a contract, no common administrator, no shared credentials, logs or backups: whatever a "
-        "reviewer can check. The shuffle guarantee rests on it.",
+        "Name what a reviewer can check: different companies, a contract, no common administrator, no shared "
+        "credentials, logs or backups. The shuffle guarantee rests on it.",
     )
     return Section(
         "operators",
         "Who runs which service",
         (
-            "With two operators that do not collude, the shuffle guarantee is the promise and the local epsilon is "
-            "what is left if they do. With one operator, the local epsilon is the promise.",
+            "With two operators that do not collude, the shuffle guarantee is the promise; if they do, only the local "
+            "epsilon is left. With one operator, the local epsilon is the promise.",
         ),
         (
             Question(
                 "operators",
                 "Do one or two parties run shuffler and aggregator?",
-                "`hubbub up` and one host for both are one operator, whatever the accounts are called.",
+                "With `hubbub up`, or one host for both, there is one operator, whatever the accounts are called.",
                 "choice",
-                {"one": "the local epsilon is the promise", "two": "the shuffle guarantee is, unless they collude"},
+                {
+                    "one": "the local epsilon is the promise",
+                    "two": "the shuffle guarantee is the promise, unless they collude",
+                },
             ),
-            Question("shuffler_operator", "Who runs the shuffler?", "It sees who reports and when, and never what."),
-            Question(
-                "aggregator_operator", "Who runs the aggregator?", "It sees randomized reports, and never from whom."
-            ),
+            Question("shuffler_operator", "Who runs the shuffler?", "It sees who reports and when, never what."),
+            Question("aggregator_operator", "Who runs the aggregator?", "It sees randomized reports, never from whom."),
             *([two] if answers.get("operators") == "two" else []),
         ),
     )
@@ -133,7 +134,7 @@ def _metrics(codebook: Codebook) -> Section:
             Question(
                 f"metrics.{metric.name}.purpose",
                 f"{metric.name} ({metric.values.holds_in_words()}): what will be decided with it?",
-                "A metric that no decision waits for costs privacy for nothing: leave it out."
+                "A metric on which no decision depends costs privacy for nothing: leave it out."
                 + (f" The codebook says: {metric.description}." if metric.description else ""),
                 basis=about,
             )
@@ -145,8 +146,8 @@ def _metrics(codebook: Codebook) -> Section:
                 Question(
                     f"metrics.{metric.name}.origin",
                     f"{metric.name} ({metric.values.holds_in_words()}): where {come} from?",
-                    "What was read off the data that is to be protected is outside every guarantee: a bound may be one "
-                    "person's value, and a value in the list someone's secret.",
+                    "No guarantee covers what was read off the data to be protected: a bound may be one person's "
+                    "value, and a value in the list someone's secret.",
                     "choice",
                     ORIGINS,
                     basis=about,
@@ -154,7 +155,7 @@ def _metrics(codebook: Codebook) -> Section:
                 Question(
                     f"metrics.{metric.name}.reason",
                     f"{metric.name}: why {'these' if plural else 'this'} {chosen}?",
-                    "Name the source, so that it can be looked up when it is questioned.",
+                    "Name the source, so that it can be checked later.",
                     basis=about,
                 ),
             ]
@@ -173,14 +174,14 @@ def _honest(codebook: Codebook) -> Section:
         "Honest fraction",
         (
             f"The codebook assumes that a share of {fraction} of the distinct valid reports is honest: only those hide "
-            "a device. It is an assumption; nothing enforces it.",
+            "a device. Nothing enforces this assumption.",
         ),
         (
             Question(
                 "honest_reason",
                 f"Why may a share of {fraction} of the valid reports be taken as honest?",
-                "Think of bots, of tampered clients, of someone who sends reports of their own to single out one "
-                "device, and of limits per address at the shuffler.",
+                "Think of bots, of tampered clients, of someone who sends their own reports to single out one device, "
+                "and of limits per address at the shuffler.",
                 basis=f"honest_fraction {fraction}",
             ),
         ),
@@ -198,23 +199,25 @@ def _parameters(codebook: Codebook) -> Section:
         (
             f"Each release must meet {target}. The local epsilons are: {each}; together "
             f"{decimal_text(codebook.spent)} of the {decimal_text(collection.device_epsilon)} that a device may spend "
-            "in a period. An epsilon bounds by which factor, e^epsilon, a report can shift the odds of any guess.",
+            "in a period. A report can shift the odds of any guess by at most a factor of e^epsilon.",
         ),
         (
             Question(
                 "epsilon_reason",
                 "Why these epsilons?",
                 "Say what accuracy is needed (`hubbub plan`, `hubbub simulate`), what harm a leaked value would do, "
-                "and what was tried that is smaller.",
+                "and which smaller values were tried.",
                 basis=about,
             ),
             Question(
                 "delta_reason",
                 "Why this delta?",
-                "It should be far below one in the number of devices: 1e-8 suits up to some ten million.",
+                "It should be far below one in the number of devices: 1e-8 suits up to about ten million.",
                 basis=f"release {target}",
             ),
-            Question("decided_by", "Who decided on them?", "A name or a role that answers for it.", basis=about),
+            Question(
+                "decided_by", "Who decided on them?", "The name or role of whom to hold responsible.", basis=about
+            ),
         ),
     )
 
@@ -231,22 +234,21 @@ def _year(codebook: Codebook, answers: Mapping[str, Answer]) -> Section:
         "year",
         "Budget over a year",
         (
-            "A device that takes part in everything spends anew in each period. Its own limits hold whatever a "
-            "codebook says.",
+            "A device that takes part in everything spends its epsilon again in each period. Its own limits hold "
+            "whatever a codebook says.",
         ),
         (
             Question(
                 "max_epsilon",
                 "Which max_epsilon, the most that a device spends in a day, does the app give to Client(...)?",
-                "The SDK has 8 unless the app says otherwise; `none` lifts the limit.",
+                "The default of the SDK is 8; `none` lifts the limit.",
                 "epsilon",
                 default=8.0,
             ),
             Question(
                 "lifetime_epsilon",
-                "Which lifetime_epsilon, the most that it ever spends, does the app give to Client(...)?",
-                "The SDK has none unless the app says otherwise. With one, a device is silent for good when it is "
-                "spent.",
+                "Which lifetime_epsilon, the most that a device ever spends, does the app give to Client(...)?",
+                "The SDK has none by default. With one, a device is silent for good once it is spent.",
                 "epsilon",
                 default="none",
             ),
@@ -265,14 +267,14 @@ def _people() -> Section:
     return Section(
         "people",
         "Audience and stakeholders",
-        ("Estimates are for someone, about people who should know and may say no.",),
+        ("Estimates have an audience. The people they are about should know of them, and may refuse.",),
         (
             Question("audience", "Who sees the estimates?", "Teams, partners, the public; and who has a token."),
             Question(
                 "stakeholders",
-                "Who was heard before this was decided?",
-                "For example: privacy officer, legal, security, the people whose devices report, or who speaks for "
-                "them.",
+                "Who was consulted before this was decided?",
+                "For example: privacy officer, legal, security, the people whose devices report, or their "
+                "representatives.",
             ),
             Question(
                 "notice",
@@ -280,8 +282,8 @@ def _people() -> Section:
                 "The SDK records nothing without consent; preview() and ledger() show what is sent and spent, and "
                 "disable() ends it.",
             ),
-            Question("contact", "Whom can they ask?", "An address that is read."),
-            Question("review", "When is this plan looked at again?", "A date, such as 2027-06-30.", "date"),
+            Question("contact", "Whom can they ask?", "An address that someone reads."),
+            Question("review", "When will this plan be reviewed?", "A date, such as 2027-06-30.", "date"),
         ),
     )
 
@@ -290,7 +292,7 @@ def _limits() -> Section:
     return Section(
         "limits",
         "What is not protected",
-        ("Each of these is true of this system however it is configured. Answer yes when it is known and accepted.",),
+        ("Each of these holds however the system is configured. Answer yes if it is known and accepted.",),
         tuple(
             Question(
                 f"limits.{name}",

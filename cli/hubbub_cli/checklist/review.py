@@ -1,4 +1,4 @@
-"""What a plan still lacks: questions without an answer, answers about something that changed, and contradictions."""
+"""Open points of a plan: questions without an answer, answers about something that has changed, and contradictions."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class OpenPoint:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A codebook and what was answered about it, looked at on a day."""
+    """A codebook and the answers about it, reviewed on a given day."""
 
     codebook: Codebook
     answers: Answers
     figures: Figures | None
-    """None while the number of devices is not known."""
+    """None while the number of devices is unknown."""
     points: tuple[OpenPoint, ...]
     warnings: tuple[Finding, ...]
 
@@ -50,17 +50,17 @@ class Review:
 
     @property
     def conflicts(self) -> dict[str, str]:
-        """Answers that cannot stand, and why."""
+        """Answers that cannot stand, with the reason."""
         return {point.key: point.text for point in self.points if point.kind == "conflict"}
 
     @property
     def moved(self) -> bool:
-        """Whether the answers were given for another codebook."""
+        """Whether the answers were given for another version of the codebook."""
         return bool(self.answers.codebook) and self.answers.codebook != self.codebook.id.hex()
 
 
 def review(codebook: Codebook, answers: Answers, figures: Figures | None, *, today: date, file: str) -> Review:
-    """Find everything that is open."""
+    """Find all open points."""
     needed = {one.metric.name: one.min_batch for one in figures.plan.metrics} if figures else {}
     warnings = lint(
         codebook,
@@ -87,7 +87,7 @@ def _open(question: Question, answers: Answers) -> OpenPoint | None:
     if question.key not in answers.given:
         return OpenPoint(question.key, "unanswered", question.text)
     if (before := answers.stale(question)) is not None:
-        text = f"{question.text} It was answered about: {before}. Now it is: {question.basis}."
+        text = f"{question.text} The answer was about: {before}. This is now: {question.basis}."
         return OpenPoint(question.key, "stale", text)
     if question.kind == "yes" and answers.given[question.key] is not True:
         return OpenPoint(question.key, "not accepted", question.text)
@@ -100,22 +100,22 @@ def _conflicts(given: Mapping[str, Answer], today: date) -> Iterator[tuple[str, 
     if given.get("operators") == "two" and names[0] and names[0] == names[1]:
         yield (
             "operators",
-            "Two operators are named, but the same one runs both services: then the local epsilon is the promise.",
+            "Two operators are declared, but the same one runs both services. The local epsilon is then the promise.",
         )
     for key, answer in given.items():
         if key.endswith(".origin") and answer == "data":
             metric = key.split(".")[1]
             yield (
                 key,
-                f"The values of {metric} come from the data that is to be protected: no guarantee covers that. Fix "
-                "them anew.",
+                f"The values of {metric} come from the data to be protected, which no guarantee covers. Choose new "
+                "ones from another source.",
             )
     if "review" in given and date.fromisoformat(str(given["review"])) <= today:
-        yield "review", f"The plan was to be looked at again on {given['review']}: do that, and set a later date."
+        yield "review", f"The plan was due for review on {given['review']}: review it, and set a later date."
 
 
 def _figures_say(given: Mapping[str, Answer], figures: Figures) -> Iterator[tuple[str, str]]:
-    """Where the figures speak against an answer."""
+    """Answers that the figures contradict."""
     for one in figures.kept_back:
         needs = (
             f"needs {one.min_batch:,} reports" if one.min_batch else "cannot meet the release target with any number"
@@ -128,13 +128,13 @@ def _figures_say(given: Mapping[str, Answer], figures: Figures) -> Iterator[tupl
     if isinstance(limit, float | int) and figures.local_day > limit:
         yield (
             "max_epsilon",
-            f"A device would spend {above(figures.local_day)} in a day, and the app lets it spend {limit:g}: it "
+            f"A device would spend {above(figures.local_day)} in a day, but the app lets it spend {limit:g}: it "
             "refuses the rest.",
         )
     lifetime = given.get("lifetime_epsilon")
     if isinstance(lifetime, float | int) and not figures.periods_within(lifetime):
         yield (
             "lifetime_epsilon",
-            f"A device would spend {above(figures.local_period)} in a period, and the app lets it spend {lifetime:g} "
-            "ever: it uses no such codebook, and reports nothing.",
+            f"A device would spend {above(figures.local_period)} in a period, but the app lets it spend {lifetime:g} "
+            "in its lifetime: it refuses such a codebook, and reports nothing.",
         )

@@ -1,4 +1,4 @@
-"""`hubbub aggregator`: run the aggregator in this terminal; copy its state, and bring a copy back."""
+"""`hubbub aggregator`: run the aggregator in this terminal, back up its state, and restore a backup."""
 
 from __future__ import annotations
 
@@ -28,27 +28,29 @@ class _WithSettings(click.Group):
 
 
 @click.group(cls=_WithSettings, invoke_without_command=True)
-@click.option("--codebook", type=click.Path(path_type=Path), help="The compiled codebook to collect by.")
+@click.option("--codebook", type=click.Path(path_type=Path), help="The compiled codebook that says what is collected.")
 @click.option("--state-dir", type=click.Path(path_type=Path), help="Where keys, releases and the spool live.")
-@click.option("--host", help="Address to listen on; loopback unless said otherwise.")
+@click.option("--host", help="Address to listen on; loopback by default.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 picks a free one.")
-@click.option("--single-operator", is_flag=True, default=None, help="One party runs both services: say so in answers.")
-@click.option("--admin-port", type=click.IntRange(0, 65535), help="Port of the admin listener; none without.")
+@click.option(
+    "--single-operator", is_flag=True, default=None, help="One party runs both services; answers then say so."
+)
+@click.option(
+    "--admin-port", type=click.IntRange(0, 65535), help="Port of the admin listener; without it there is none."
+)
 @click.option("--log-format", type=click.Choice(["text", "json"]), help="Log lines as text or as JSON.")
 @click.pass_context
 def aggregator(context: click.Context, /, **options: Any) -> None:
-    """Open shuffled batches and answer queries, until Ctrl-C or SIGTERM.
+    """Run the aggregator, which opens batches and answers queries.
 
-    Address and trust anchor are printed to stderr. Options win over HUBBUB_AGGREGATOR_* variables, all of which are
-    listed below. Tokens, and a storage URL with a password in it, come from the environment or from files: a command
-    line can be read by others.
+    It runs until Ctrl-C or SIGTERM, and prints its address and trust anchor to stderr. Options win over the
+    HUBBUB_AGGREGATOR_* variables listed below. Give tokens, and a storage URL with a password in it, in the environment
+    or in files: other users of the machine can read a command line.
     """
     given = {name: value for name, value in options.items() if value is not None}
     if context.invoked_subcommand is not None:
         if given:
-            raise click.UsageError(
-                f"options of the service come without a command; {context.invoked_subcommand} has its own"
-            )
+            raise click.UsageError(f"{context.invoked_subcommand} has its own options: leave out those of the service")
         return
     from hubbub_aggregator.main import run
     from hubbub_aggregator.settings import Settings
@@ -63,12 +65,12 @@ def aggregator(context: click.Context, /, **options: Any) -> None:
 @aggregator.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @STATE
-@click.option("--with-keys", is_flag=True, help="Also all private keys and the identity. Whoever has it, has them.")
+@click.option("--with-keys", is_flag=True, help="Include the identity key and all private keys. FILE is then a secret.")
 def backup(file: Path, state_dir: Path, with_keys: bool) -> None:
-    """Copy the state into FILE, which must be new; the aggregator may run meanwhile.
+    """Back up the state into FILE, which must not exist yet.
 
-    Without --with-keys keep identity.key elsewhere, once, and again if you exchange it. Let copies expire as fast as
-    the horizon erases nonces and keys here.
+    The aggregator may run meanwhile. Without --with-keys, also keep a copy of identity.key elsewhere, and a new one
+    whenever you replace the key. Let copies expire as fast as the horizon erases nonces and keys here.
     """
     from hubbub_aggregator.main import DATABASE
     from hubbub_aggregator.operations.backup_and_restore import backup as copy
@@ -83,8 +85,8 @@ def backup(file: Path, state_dir: Path, with_keys: bool) -> None:
     click.echo(f"{file} written", err=True)
     if with_keys:
         click.echo(
-            "warning: it holds every private key, readable by you only (mode 0600): whoever gets it can open reports "
-            "and speak for this aggregator; encrypt it before it leaves this machine",
+            "warning: the file holds every private key, and only you can read it (mode 0600). Anyone who gets it can "
+            "open reports and act as this aggregator: encrypt it before it leaves this machine",
             err=True,
         )
 
@@ -95,15 +97,15 @@ def backup(file: Path, state_dir: Path, with_keys: bool) -> None:
 @click.option(
     "--bundle",
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
-    help="The newest bundle, as the shuffler's GET /v1/bundle gives it: what was published after the copy was made.",
+    help="The newest bundle, from the shuffler's GET /v1/bundle. It says what was published after the backup.",
 )
 def restore(file: Path, state_dir: Path, bundle: Path | None) -> None:
-    """Bring FILE back into a state directory without a database, before the aggregator is started there.
+    """Restore FILE into a state directory that has no database.
 
-    What was released after the copy was made is not in it. Sealing keys that are not in it are revoked: periods that
-    have begun, or begin within two cache lifetimes of the bundle, get no other, later ones do. If anything was
-    published after the copy, give --bundle too: the shuffler takes no bundle that forgets the key or the codebook of a
-    begun period, until that period has closed.
+    Do this before you start the aggregator there. Releases made after the backup are not in it. Sealing keys whose
+    private halves are not in it are revoked: periods that have begun, or begin within two cache lifetimes of the
+    bundle, get no other key; later periods do. If anything was published after the backup, give --bundle too: the
+    shuffler refuses a bundle that lacks the key or the codebook of a begun period, until that period has closed.
     """
     from hubbub_aggregator.main import DATABASE, only_one
     from hubbub_aggregator.operations.backup_and_restore import restore as bring_back
@@ -119,7 +121,7 @@ def restore(file: Path, state_dir: Path, bundle: Path | None) -> None:
         click.echo(
             f"reports are collected again from {done.pause.end} on: that period is the first with a new key. A period "
             f"that has begun, or begins within two cache lifetimes of the bundle ({duration_text(done.lead)}), gets "
-            "none, since devices may hold the revoked one for it",
+            "no new key, since devices may already hold the revoked key for it",
             err=True,
         )
 
@@ -128,7 +130,7 @@ def _embedded(state_dir: Path) -> Any:
     settings = settings_beside(state_dir)
     if settings.storage is not None:
         raise InvalidParameter(
-            "HUBBUB_AGGREGATOR_STORAGE names a Redis: copy its append-only file or a snapshot with its own means, and "
-            "keep identity.key; see docs/reference/aggregator.md"
+            "HUBBUB_AGGREGATOR_STORAGE names a Redis: back up its append-only file or a snapshot with Redis's own "
+            "tools, and keep identity.key; see docs/reference/aggregator.md"
         )
     return settings

@@ -1,4 +1,4 @@
-"""`hubbub audit`: the privacy claims, attacked in front of you."""
+"""`hubbub audit`: attacks on the privacy claims of the installed code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BEATEN, WEAK = 1, 3
     "names",
     multiple=True,
     type=click.Choice(sorted(registered())),
-    help="Audit this one; may be given several times. Default: all.",
+    help="Audit only this mechanism; may be given several times. Default: all.",
 )
 @click.option(
     "--epsilon",
@@ -42,28 +42,26 @@ BEATEN, WEAK = 1, 3
 @click.option(
     "--codebook",
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
-    help="Audit the metrics of this codebook, as they are collected, instead.",
+    help="Audit the metrics of this codebook instead, as they are collected.",
 )
 @click.option(
     "--trials",
     default=100_000,
     show_default=True,
     type=click.IntRange(min=FEWEST),
-    help="Reports of each input; batches and devices are made less often in proportion.",
+    help="Reports per input. Batches and devices, which cost more, are fewer in proportion.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     default=lambda: os.cpu_count() or 1,
     show_default="number of processors",
-    help="Attacks that run at the same time.",
+    help="Attacks to run at the same time.",
 )
-@click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a report to file, as one HTML page."
-)
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Also write a report, as one HTML page.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
-@click.option("--self-test", is_flag=True, help="Plant bugs, one by one, and show that the audit catches each.")
-@click.option("--plant", "plants", multiple=True, help="With --self-test: only the bug of this name.")
+@click.option("--self-test", is_flag=True, help="Plant known bugs one by one, and show that the audit catches each.")
+@click.option("--plant", "plants", multiple=True, help="With --self-test: plant only the bug of this name.")
 def audit(
     names: tuple[str, ...],
     epsilons: tuple[float, ...],
@@ -75,18 +73,18 @@ def audit(
     self_test: bool,
     plants: tuple[str, ...],
 ) -> None:
-    """Attack the privacy claims of the code that is installed here, and print what each attack proves.
+    """Attack the privacy claims of the code installed here.
 
-    Single reports, all outcomes of small randomizers, batches out of a real shuffler, devices over time, lengths, times
-    and logs, and fakes. Takes some minutes. Exit code 0: every claim holds; 1: one is beaten; 3: none is, but some
-    attack was too weak to say so (raise --trials).
+    Attacks single reports, all outcomes of small randomizers, batches out of a real shuffler, devices over time,
+    lengths, times, logs and fakes, and prints what each attack proves. Takes some minutes. Exit code 0: every claim
+    holds. 1: a claim is beaten. 3: none is beaten, but some attack was too weak to tell (raise --trials).
 
-    Of honest code, one audit in a million raises an alarm.
+    For honest code, at most one audit in a million raises a false alarm.
     """
     if plants and not self_test:
         raise click.UsageError("--plant needs --self-test: bugs are planted only to see them caught")
     if codebook is not None and (names or epsilons):
-        raise click.UsageError("--codebook says which mechanisms and epsilons there are: leave out the others")
+        raise click.UsageError("--codebook names the mechanisms and epsilons: leave out --mechanism and --epsilon")
     if out is not None and not os.access(out if out.exists() else out.parent, os.W_OK):
         raise click.BadParameter(f"{out} cannot be written", param_hint="--out")  # now, not after some minutes
     if self_test:
@@ -154,7 +152,7 @@ def _conclude(found: Audit, run: Run, out: Path | None) -> None:
         sys.exit(BEATEN)
     if found.weak:
         click.echo(
-            f"Nothing was beaten, but {len(found.weak)} attacks were too weak to say so: raise --trials.", err=True
+            f"No claim was beaten, but {len(found.weak)} attacks were too weak to tell: raise --trials.", err=True
         )
         sys.exit(WEAK)
     click.echo("Every claim holds.", err=True)
@@ -165,7 +163,9 @@ def _self_test(names: tuple[str, ...], trials: int, *, as_json: bool) -> None:
 
     known = {plant.name: plant for plant in PLANTS}
     if unknown := set(names) - known.keys():
-        raise click.BadParameter(f"no bug is named {unknown.pop()!r}; known: {', '.join(known)}", param_hint="--plant")
+        raise click.BadParameter(
+            f"no planted bug is named {unknown.pop()!r}; known: {', '.join(known)}", param_hint="--plant"
+        )
     chosen = [plant for plant in PLANTS if not names or plant.name in names]
     rows, listed = [], []
     with click.progressbar(
@@ -180,6 +180,6 @@ def _self_test(names: tuple[str, ...], trials: int, *, as_json: bool) -> None:
         json.dumps({"plants": listed}, indent=2) if as_json else table(["bug", "what it does", "audit", "by"], rows)
     )
     if not all(one["caught"] for one in listed):
-        click.echo("\nThe audit missed a planted bug: what it says of this code is worth nothing.", err=True)
+        click.echo("\nThe audit missed a planted bug, so its verdicts on this code prove nothing.", err=True)
         sys.exit(BEATEN)
     click.echo(f"\nAll {len(listed)} planted bugs are caught.", err=True)

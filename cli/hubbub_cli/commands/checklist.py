@@ -1,4 +1,4 @@
-"""`hubbub checklist`: the decisions of a deployment, one by one, and the release plan that they make."""
+"""`hubbub checklist`: asks for the decisions of a deployment one by one, and writes the release plan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hubbub_cli.checklist.review import Review
 
 OPEN = 3
-"""Exit code where points are open and `--strict` asks for none."""
+"""Exit code of `--strict` when points are open."""
 INTERRUPTED = 130
 _PATH = click.Path(dir_okay=False, path_type=Path)
 
@@ -38,29 +38,33 @@ _PATH = click.Path(dir_okay=False, path_type=Path)
     type=_PATH,
     default=Path("release-plan.md"),
     show_default=True,
-    help="The plan, in Markdown. The answers are kept beside it, with the ending .toml.",
+    help="Where to write the plan, in Markdown. The answers are kept beside it, in a .toml file.",
 )
 @click.option("--answers", "source", type=_PATH, help="Take the answers from this file and ask nothing.")
-@click.option("--all", "again", is_flag=True, help="Ask everything again, not only what is open or stale.")
+@click.option("--all", "again", is_flag=True, help="Ask every question again, not only the open and stale ones.")
 @click.option("--strict", is_flag=True, help=f"End with exit code {OPEN} if any point is open.")
-@click.option("--template", "as_template", is_flag=True, help="Print an answers file to fill in, and end.")
+@click.option("--template", "as_template", is_flag=True, help="Print an answers file to fill in, and exit.")
 @click.option("--json", "as_json", is_flag=True, help="Print figures, open points and warnings as JSON to stdout.")
 def checklist(
     codebook: str, out: Path, source: Path | None, again: bool, strict: bool, as_template: bool, as_json: bool
 ) -> None:
-    """Go through the decisions that CODEBOOK needs before anything is collected, and write them down.
+    """Go through the decisions that CODEBOOK needs, and record them.
 
-    Asks for the unit of privacy, who runs which service, where bounds and values come from, the honest fraction,
-    epsilon and delta, the budget over a year, audience and stakeholders, and what is not protected; works out what
-    follows; and writes a release plan. Run it again when the codebook has changed: it asks what that touches.
+    They are to be made before anything is collected.
+
+
+    Asks about the unit of privacy, who runs which service, where bounds and values come from, the honest fraction,
+    epsilon and delta, the budget over a year, audience and stakeholders, and what is not protected. Works out the
+    figures that follow, and writes a release plan. Run it again when the codebook has changed: it then asks only what
+    the change affects.
 
     \b
     hubbub checklist metrics.toml                        ask, in a terminal
     hubbub checklist metrics.toml --template > plan.toml
     hubbub checklist metrics.toml --answers plan.toml --strict
 
-    The last one is for CI: it asks nothing, and fails while a point is open or an answer is about a codebook that has
-    changed since.
+    The last one is for CI: it asks nothing, and fails while a point is open or the codebook has changed in something
+    that an answer was about.
     """
     loaded = Codebook.load(codebook)
     if as_template:
@@ -73,7 +77,7 @@ def checklist(
     if source is not None:
         answers = Answers.load(source, loaded)
     elif as_json or not sys.stdin.isatty():
-        raise click.UsageError("there is nobody to ask here: give --answers FILE; --template prints one to fill in")
+        raise click.UsageError("there is no terminal to ask in: give --answers FILE; --template prints one to fill in")
     else:
         answers = _interviewed(loaded, codebook, out, worked, again=again)
     found = review(loaded, answers, worked.of(answers), today=_today(), file=codebook)
@@ -87,7 +91,7 @@ def checklist(
 
 
 class _Worked:
-    """Figures, worked out when they are first needed and when the number of devices changes."""
+    """Figures of the plan. Worked out when first needed, and again when the number of devices changes."""
 
     def __init__(self, codebook: Codebook) -> None:
         self._codebook = codebook
@@ -107,7 +111,7 @@ def _interviewed(loaded: Codebook, codebook: str, out: Path, worked: _Worked, *,
     kept = out.with_suffix(".toml")
     answers = Answers.load(kept, loaded) if kept.exists() else Answers()
     if answers.codebook and answers.codebook != loaded.id.hex():
-        say(f"The codebook has changed since {kept} was written; what was answered about what changed is asked again.")
+        say(f"The codebook has changed since {kept} was written. Questions that the change affects are asked again.")
     conflicts = review(loaded, answers, worked.of(answers), today=_today(), file=codebook).conflicts
     command = f"hubbub checklist {shlex.quote(codebook)} --out {shlex.quote(str(out))}"
 
@@ -119,11 +123,7 @@ def _interviewed(loaded: Codebook, codebook: str, out: Path, worked: _Worked, *,
         interview(loaded, answers, lambda: answers.save(kept, loaded, command), show, conflicts, again=again)
     except (click.Abort, KeyboardInterrupt, EOFError):
         click.echo()
-        say(
-            f"Ended. What you answered is in {kept}; the same command goes on from there."
-            if kept.exists()
-            else "Ended."
-        )
+        say(f"Stopped. Your answers are in {kept}; run the same command to continue." if kept.exists() else "Stopped.")
         sys.exit(INTERRUPTED)
     answers.save(kept, loaded, command)
     return answers
@@ -134,7 +134,7 @@ def _today() -> date:
 
 
 def _by_metric(made: Figures) -> str:
-    """What the answers about epsilon and delta are about, in the width of a terminal."""
+    """The figures that the questions on epsilon and delta are about, narrow enough for a terminal."""
     rows = [
         [
             one.metric.name,
@@ -147,24 +147,26 @@ def _by_metric(made: Figures) -> str:
         for one in made.plan.metrics
     ]
     shown = table(["metric", "min batch", "stderr", "eps, period", "eps, year", "local eps"], rows)
-    return f"{shown}\n\neps is of the shuffle, at delta {made.delta:g}; a dash: nothing would be released."
+    return f"{shown}\n\neps: shuffle guarantee at delta {made.delta:g}. A dash: nothing would be released."
 
 
 def _in_all(made: Figures) -> str:
-    """One device over all metrics."""
+    """The figures of one device over all metrics."""
     period, year = made.plan.device_period, made.plan.device_total
     rows = [
         ["a period", above(period.epsilon) if period else "-", above(made.local_period, 6)],
         [f"a year ({made.periods:,} periods)", above(year.epsilon) if year else "-", above(made.local_year, 6)],
     ]
     shown = table(["one device, all metrics, in", f"eps at delta {made.delta:g}", "local eps"], rows)
-    return f"{shown}\n\nThe local eps is what holds if the services collude, or are of one party."
+    return f"{shown}\n\nThe local eps holds even if the services collude, or one party runs both."
 
 
 def _summary(found: Review, out: Path) -> None:
     click.echo()
     if found.moved:
-        say("The answers were given for another codebook; those that it touches are among the open points.")
+        say(
+            "The answers were given for another version of the codebook. Those that the change affects are open points."
+        )
     for point in found.points:
         say(f"! {point.key}, {point.kind}: {point.text}")
     if found.warnings:

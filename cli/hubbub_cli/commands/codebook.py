@@ -1,4 +1,4 @@
-"""`hubbub codebook`: check what would be collected, freeze it, say what a change of it means, put it in force."""
+"""`hubbub codebook`: check and compile a codebook, show what a change of it means, and put it in force."""
 
 from __future__ import annotations
 
@@ -36,12 +36,16 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to stdo
 
 @click.group()
 def codebook() -> None:
-    """Check and compile metrics.toml, say what a change of it means, and put it in force."""
+    """Check metrics.toml, freeze it, see what a change means, and publish it."""
 
 
 @codebook.command()
 @click.argument("file", type=_FILE)
-@click.option("--devices", type=click.IntRange(min=1), help="Devices expected per period: is min_batch in reach?")
+@click.option(
+    "--devices",
+    type=click.IntRange(min=1),
+    help="Devices expected per period: also warn if they are too few for a batch.",
+)
 @_JSON
 def check(file: str, devices: int | None, as_json: bool) -> None:
     """Read FILE, a metrics.toml or a compiled codebook, and list its metrics as they would be served.
@@ -124,7 +128,10 @@ def compile_command(file: str, out: Path, as_json: bool) -> None:
 @click.argument("file", type=_FILE)
 @_JSON
 def notice(file: str, as_json: bool) -> None:
-    """Print each question of FILE in plain words, as Markdown for the privacy notice of an app."""
+    """Print FILE in plain words, for the privacy notice of an app.
+
+    The output is Markdown, one section for each metric.
+    """
     from hubbub_aggregator.dashboard.pages.what_is_collected import (
         of_codebook,  # the same words as on the aggregator's page
     )
@@ -142,7 +149,7 @@ def notice(file: str, as_json: bool) -> None:
 @click.argument("new", type=_FILE)
 @_JSON
 def diff_command(old: str, new: str, as_json: bool) -> None:
-    """Say what it means to go from OLD to NEW: ids, history, budget."""
+    """Show what changes from OLD to NEW: ids, history, budget."""
     found = diff(_load(old, as_json=as_json), _load(new, as_json=as_json))
     if as_json:
         _print_json({"ok": True, **found.document()})
@@ -154,18 +161,18 @@ def diff_command(old: str, new: str, as_json: bool) -> None:
 @click.argument("file", type=_FILE)
 @STATE
 @click.option(
-    "--from", "start", metavar="DATE", help="First period it is in force for; the first possible unless given."
+    "--from", "start", metavar="DATE", help="First period it is in force for. Default: the first possible one."
 )
 @_JSON
 def publish(file: str, state_dir: Path, start: str | None, as_json: bool) -> None:
-    """Put FILE in force at an aggregator, which may be running and then signs it into its bundle within a second.
+    """Put FILE in force at an aggregator, which may be running.
 
     A metrics.toml is compiled first.
 
-    It starts with the first period that begins at least two cache lifetimes of the bundle from now, so that every
-    device and the shuffler know it by then; until then, and for what is on its way, the versions before it hold. Only a
-    metric that it switches off (enabled = false) stops at once, with the next bundle that devices get. `hubbub codebook
-    off` does that without another codebook.
+    A running aggregator signs it into its bundle within a second. FILE takes effect in the first period that begins at
+    least two cache lifetimes of the bundle from now, so that every device and the shuffler know it by then. Until then,
+    and for reports already on their way, earlier versions hold. Only a metric that FILE switches off (enabled = false)
+    stops at once, with the next bundle that devices get. `hubbub codebook off` does that without another codebook.
     """
     from hubbub_aggregator.publication.lead_time import CACHE_LIFETIMES, cache_lifetime
 
@@ -187,7 +194,9 @@ def publish(file: str, state_dir: Path, start: str | None, as_json: bool) -> Non
         return
     click.echo(f"codebook {version.codebook.id.hex()} is in force from the period {label} on")
     click.echo(f"it begins {begins}")
-    click.echo(f"an edit starts two cache lifetimes ({ahead}) ahead at least: every device knows it by then", err=True)
+    click.echo(
+        f"an edit takes effect at least two cache lifetimes ({ahead}) later, when every device knows it", err=True
+    )
     if off:
         click.echo(f"switched off at once: {', '.join(off)}")
     click.echo(diff(before, version.codebook).render(), err=True)
@@ -230,7 +239,7 @@ def _switch(name: str, state_dir: Path, *, off: bool, as_json: bool) -> None:
 
 
 def _min_batch(checked: Codebook, metric: Metric) -> int:
-    """What the accountant and a shuffler ask for; more than there are devices where no batch would do."""
+    """Reports that the accountant and a shuffler ask for; if no batch suffices, more than there are devices."""
     from hubbub.accounting.plan import min_batch
     from hubbub_cli.services.default_min_crowd import usual_floor
 

@@ -1,4 +1,4 @@
-"""`hubbub demo`: the whole path on this machine, from devices to published estimates, beside the truth."""
+"""`hubbub demo`: the whole path on this machine, from devices to published estimates, next to the truth."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 PERIOD = "10s"
 PERIODS = 3
-"""The current period and two before it, all of them still open."""
+"""The current period and the two before it, all still open."""
 USUAL = 2_000
-"""Reports a second that a machine randomizes, seals and uploads at least, unless it is very busy."""
+"""Reports per second that a machine randomizes, seals and uploads at least, unless it is very busy."""
 SETTLING = 180.0
 """Seconds after the last close within which everything must have been published."""
 
@@ -42,19 +42,20 @@ Crowds = dict[tuple[str, int], list[Any]]
 @click.option(
     "--codebook",
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
-    help="A codebook of your own, with made-up values; default: 20,000 real flights.",
+    help="Collect by your own codebook, with made-up values. Default: 20,000 real flights.",
 )
 @click.option(
     "--once/--stay",
     default=None,
-    help="End after the numbers, or keep serving until Ctrl-C. Default: stay in a terminal.",
+    help="Exit after the numbers, or keep serving until Ctrl-C. Default: stay if stdout is a terminal.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout, and end.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout, and exit.")
 def demo(devices: int, codebook: Path | None, once: bool | None, as_json: bool) -> None:
-    """Collect metrics from simulated devices through real services, and show the estimates beside the truth.
+    """Collect from simulated devices and compare with the truth.
 
-    Starts shuffler and aggregator as two processes with periods of ten seconds, lets every device randomize and seal
-    its values as a real one would, waits until the periods close, and asks the aggregator. Takes about a minute.
+    Starts the shuffler and the aggregator as two processes with periods of ten seconds. Each device randomizes and
+    seals its values as a real one would. When the periods have closed, the estimates of the aggregator are shown next
+    to the truth. Takes about a minute.
     """
     once = once if once is not None else as_json or not sys.stdout.isatty()
     text = codebook.read_text() if codebook else demo_data.flights_codebook()
@@ -70,7 +71,7 @@ def demo(devices: int, codebook: Path | None, once: bool | None, as_json: bool) 
 
 
 def _sealed_a_second() -> float:
-    """Reports that this machine seals at present, the largest part of the work."""
+    """Reports per second that this machine seals at present: sealing is the largest part of the work."""
     from hubbub.sealing import Sealer, new_private_key, public_key_of
     from hubbub.wire import ReportHeader
 
@@ -103,14 +104,14 @@ def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json:
         found = {m: _answer(services, m, crowds, periods) for m in loaded.metrics if m.enabled}
         answers = {metric: answer for metric, answer in found.items() if answer}
         for metric in found.keys() - answers.keys():
-            _say(f"{metric.name} was discarded: too few devices; `hubbub plan` says how many are enough")
+            _say(f"{metric.name} was discarded: too few devices reported; `hubbub plan` says how many are enough")
         if as_json:
             click.echo(json.dumps({"metrics": {m.name: answer for m, answer in answers.items()}}, indent=2))
         else:
             click.echo("\n\n".join(_render(metric, answer) for metric, answer in answers.items()))
             _say(
                 "\nThe truth is known here because the devices are simulated; about one interval in twenty misses it.\n"
-                "One operator runs both services in a demo: then each device's local epsilon is the promise."
+                "In a demo one operator runs both services, so the promise is each device's local epsilon."
             )
         if not once:
             _say(
@@ -128,7 +129,7 @@ def _periods(codebook: Codebook) -> list[Period]:
 
 
 def _crowds(codebook: Codebook, devices: int, periods: list[Period], *, flights: bool) -> Crowds:
-    """What every device holds, for each metric and period."""
+    """The values of all devices, for each metric and period."""
     rows = demo_data.flights() if flights else []
     found: Crowds = {}
     for age, period in enumerate(reversed(periods)):
@@ -157,11 +158,11 @@ def _report(services: Services, codebook: Codebook, crowds: Crowds, periods: lis
                 refused += len(values) - delivered.acknowledged - delivered.silent
                 shown.update(len(values))
     if refused:
-        _say(f"{refused:,} reports were refused: this machine is too slow for so many devices; try fewer")
+        _say(f"{refused:,} reports were refused: this machine is too slow for that many devices; try fewer")
 
 
 def _wait(services: Services, codebook: Codebook, periods: list[Period]) -> None:
-    """Until the last period has closed, was forwarded, opened and published."""
+    """Wait until the last period is closed, forwarded, opened and published."""
     closes = periods[-1].closes_at(codebook.collection.grace)
     waiting = max(1, math.ceil(closes - time.time()))
     with click.progressbar(length=waiting, label="waiting for the last period to close", file=sys.stderr) as shown:
@@ -176,11 +177,11 @@ def _wait(services: Services, codebook: Codebook, periods: list[Period]) -> None
         if status["batches"]["accepted"] + status["batches"]["refused"] + status["discards"] >= buckets:
             return
         time.sleep(0.5)
-    raise click.ClickException(f"{SETTLING:.0f} seconds after the last close not every batch had arrived")
+    raise click.ClickException(f"some batches had not arrived {SETTLING:.0f} seconds after the last period closed")
 
 
 def _answer(services: Services, metric: Metric, crowds: Crowds, periods: list[Period]) -> dict[str, Any] | None:
-    """The newest period in full, and the course of the others; None if nothing was released."""
+    """The newest period in full, and the values of all periods; None if nothing was released."""
     series = []
     for period in periods:
         after = period.calendar.period(period.index + 1).label

@@ -1,4 +1,4 @@
-"""`hubbub health`: whether the services of this machine are ready, for supervisors and containers."""
+"""`hubbub health`: whether the services on this machine are ready, for supervisors and containers."""
 
 from __future__ import annotations
 
@@ -15,21 +15,25 @@ import click
 __all__ = ["address_of", "health"]
 
 DEFAULTS = {"shuffler": 8701, "aggregator": 8702}
-"""Ports, as in the settings of the two; a test compares. Loading those would take longer than asking."""
-_ANYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  an address that is replaced
+"""Default ports, as in the settings of the services (a test compares). Loading those takes longer than the request."""
+_ANYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  replaced here, never listened on
 
 
 @click.command()
 @click.argument("service", required=False, type=click.Choice(sorted(DEFAULTS)))
-@click.option("--alive", is_flag=True, help="Ask only whether the process answers, not whether it is ready.")
+@click.option("--alive", is_flag=True, help="Check only that the process answers, not that it is ready.")
 @click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), default=5.0, show_default=True, help="Seconds for the answer."
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=5.0,
+    show_default=True,
+    help="Seconds to wait for an answer.",
 )
 def health(service: str | None, alive: bool, timeout: float) -> None:
     """Say whether SERVICE is ready; exit code 0 if it is.
 
-    Without a SERVICE: whether all that run here are ready, and at least one runs. Address and certificate are
-    those in the environment, HUBBUB_SHUFFLER_HOST, _PORT and _TLS_CERTIFICATE, and the same for the aggregator.
+    Without a SERVICE, at least one has to run here, and each that runs has to be ready. Address and certificate come
+    from the environment: HUBBUB_SHUFFLER_HOST, _PORT and _TLS_CERTIFICATE, and the same for the aggregator.
     """
     found = {
         name: _ask(name, "/healthz" if alive else "/readyz", timeout)
@@ -47,7 +51,7 @@ def health(service: str | None, alive: bool, timeout: float) -> None:
 
 
 def address_of(service: str, environ: Mapping[str, str]) -> str:
-    """Where this process reaches the service that these variables describe."""
+    """The address at which this process reaches the service that these variables describe."""
     prefix = f"HUBBUB_{service.upper()}_"
     host = environ.get(f"{prefix}HOST", "")
     host = _ANYWHERE.get(host) or (f"[{host}]" if ":" in host else host)
@@ -56,7 +60,7 @@ def address_of(service: str, environ: Mapping[str, str]) -> str:
 
 
 def _ask(service: str, path: str, timeout: float) -> str | None:
-    """Why it is not ready; empty if it is, None if nothing listens there."""
+    """Why the service is not ready; empty if it is, None if nothing listens there."""
     try:
         handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
         if certificate := os.environ.get(f"HUBBUB_{service.upper()}_TLS_CERTIFICATE"):
@@ -70,11 +74,11 @@ def _ask(service: str, path: str, timeout: float) -> str | None:
         reason = getattr(error, "reason", error)
         return None if isinstance(reason, ConnectionRefusedError) else f"does not answer: {reason}"
     except http.client.HTTPException:
-        return "does not answer: what it says is no HTTP"
+        return "does not answer in HTTP"
 
 
 def _only(certificate: str) -> ssl.SSLContext:
-    """Trust in this very certificate: the name in it is that of the outside, and not the one we ask by."""
+    """Trust this one certificate: the name in it is the public one, not the one that is asked here."""
     context = ssl.create_default_context(cafile=certificate)
     context.check_hostname = False
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN

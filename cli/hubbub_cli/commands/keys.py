@@ -1,4 +1,4 @@
-"""`hubbub keys`: the aggregator's identity and its sealing keys, also while it runs."""
+"""`hubbub keys`: the aggregator's identity key and sealing keys, also while it runs."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to stdo
 
 @click.group()
 def keys() -> None:
-    """The aggregator's identity key and sealing keys."""
+    """Manage the aggregator's identity key and sealing keys."""
 
 
 @keys.command()
 @STATE
 @_JSON
 def new(state_dir: Path, as_json: bool) -> None:
-    """Make the identity key and print its trust anchor: what devices are configured with.
+    """Make the identity key and print its trust anchor.
 
-    The aggregator does the same on its first start. Sealing keys it makes itself, ahead of each period.
+    Devices are configured with the anchor. The aggregator also makes its identity key on its first start, and its
+    sealing keys ahead of each period.
     """
     from hubbub.trust_anchor import anchor_of
     from hubbub_aggregator.publication.keys import new_identity
@@ -54,9 +55,10 @@ def new(state_dir: Path, as_json: bool) -> None:
 )
 @_JSON
 def anchor(state_dir: Path, make: bool, out: Path | None, as_json: bool) -> None:
-    """Print the trust anchor of the identity key, whether the aggregator runs or not.
+    """Print the trust anchor of the identity key.
 
-    The shuffler and every device are configured with it; it is no secret, but must reach them unchanged.
+    The aggregator may run or not. The shuffler and every device are configured with the anchor. It is not secret, but
+    must reach them unchanged.
     """
     from hubbub.errors import InvalidParameter
     from hubbub.trust_anchor import anchor_of
@@ -78,9 +80,10 @@ def anchor(state_dir: Path, make: bool, out: Path | None, as_json: bool) -> None
 @STATE
 @_JSON
 def list_command(state_dir: Path, as_json: bool) -> None:
-    """List the sealing keys with the periods they seal. Private halves are never shown.
+    """List the sealing keys with the periods they seal.
 
-    Lost are the periods of a revoked key that get no other: what is sealed for them is discarded unread.
+    Private halves are never shown. Periods of a revoked key that get no other key are listed as lost: the shuffler
+    discards what is sealed for them, unread.
     """
     with _ring(state_dir) as (ring, anchor):
         label = ring.collection.calendar.period
@@ -107,7 +110,10 @@ def list_command(state_dir: Path, as_json: bool) -> None:
 @STATE
 @_JSON
 def rotate(state_dir: Path, as_json: bool) -> None:
-    """Make a new key for the next periods that have none yet. A running aggregator publishes it at once."""
+    """Make a new key for the next periods that have none yet.
+
+    A running aggregator publishes it at once.
+    """
     with _ring(state_dir) as (ring, _):
         warn_of_clock(ring.storage, now := time.time())
         key = ring.rotate(now)
@@ -119,11 +125,11 @@ def rotate(state_dir: Path, as_json: bool) -> None:
 @STATE
 @_JSON
 def revoke(key_id: int, state_dir: Path, as_json: bool) -> None:
-    """End key KEY_ID for good.
+    """Revoke key KEY_ID for good.
 
-    Its private half is erased: what was sealed with it can't be opened any more, and the shuffler discards it unread.
-    Periods that have begun, or begin within two cache lifetimes of the bundle, get no other key: a second one would
-    split their crowd. A new key seals the rest of its periods.
+    Its private half is erased: reports sealed with it can no longer be opened, and the shuffler discards them unread.
+    Periods that have begun, or begin within two cache lifetimes of the bundle, get no other key, since a second key
+    would split their crowd. A new key seals the rest of its periods.
     """
     with _ring(state_dir) as (ring, _):
         warn_of_clock(ring.storage, now := time.time())

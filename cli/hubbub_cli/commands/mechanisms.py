@@ -1,4 +1,4 @@
-"""`hubbub mechanisms`: what there is to choose from, and what each costs."""
+"""`hubbub mechanisms`: all mechanisms, with what each costs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hubbub_cli.terminal.table import table
 @click.option("--size", default=4, show_default=True, help="Number of values of a category.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 def mechanisms(epsilon: float, size: int, as_json: bool) -> None:
-    """List the mechanisms with variance, report size and when to use each.
+    """List the mechanisms with variance, report size and use.
 
-    Variance is the number of reports times the exact variance: averaged over the values of a uniform population
-    for frequencies, the worst case on [-1, 1] for means. The last column is what that means for 10,000 reports.
+    Variance is the number of reports times the exact variance: averaged over the values of a uniform population for
+    frequencies, the worst case on [-1, 1] for means. "stderr at 10k" is the standard error with 10,000 reports.
     """
     found = [_describe(name, cls, epsilon, size) for name, cls in registered().items()]
     found.sort(key=lambda row: (row["kind"], row["variance"] is None, row["variance"] or 0))
@@ -44,7 +44,7 @@ def mechanisms(epsilon: float, size: int, as_json: bool) -> None:
         )
     )
     click.echo(
-        f"\nepsilon {epsilon:g}; frequencies over {size} values, means on [-1, 1]. A dash: does not apply.", err=True
+        f"\nepsilon {epsilon:g}; frequencies over {size} values, means on [-1, 1]. A dash: not applicable.", err=True
     )
 
 

@@ -1,4 +1,4 @@
-"""`hubbub plan`: what a codebook will give and cost, before anything is collected."""
+"""`hubbub plan`: the errors and guarantees of a codebook, before anything is collected."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ POINTS = 13
 @click.option(
     "--floor",
     type=click.IntRange(min=2),
-    help="Fewest reports that the shuffler lets leave together. Unset: the default of its min_batch_floor, 100.",
+    help="Fewest reports that the shuffler forwards together. Unset: the default of its min_batch_floor, 100.",
 )
 @plot_option.option("Draw error and epsilon against devices")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 def plan(codebook: str, devices: int, periods: int, floor: int | None, plot: str | None, as_json: bool) -> None:
-    """Work out CODEBOOK for a number of devices: batch sizes, errors, guarantees, and what to change.
+    """Work out batch sizes, errors and guarantees of CODEBOOK.
 
-    Nothing is collected and no data is looked at: all of it follows from the codebook.
+    Also says what to change. Nothing is collected and no data is needed: everything follows from the codebook and the
+    number of devices.
     """
     picture = plot_option.target(plot)
     from hubbub.accounting import plan as planning
@@ -111,9 +112,9 @@ def _render(made: Plan) -> str:
     delta = f"delta {float(made.codebook.collection.release_delta):g}"
     if made.device_period and made.device_total:
         lines.append(
-            f"a device in all released metrics: eps {above(made.device_period.epsilon)} a period, "
+            f"a device in all released metrics: eps {above(made.device_period.epsilon)} per period, "
             f"{above(made.device_total.epsilon)} after {made.periods} ({delta}); if shuffler and aggregator collude: "
-            f"eps {above(made.device_period.local_epsilon, 6)} a period, "
+            f"eps {above(made.device_period.local_epsilon, 6)} per period, "
             f"{above(made.device_total.local_epsilon, 6)} after all"
         )
     lines.append(
@@ -126,7 +127,7 @@ def _render(made: Plan) -> str:
 
 
 def _draw(codebook: Codebook, devices: int, floor: int, path: Path) -> None:
-    """Two panels over the number of devices, one line a metric."""
+    """Two panels over the number of devices, one line per metric."""
     import altair as alt
 
     rows = _points(codebook, devices, floor)
@@ -146,7 +147,7 @@ def _draw(codebook: Codebook, devices: int, floor: int, path: Path) -> None:
     delta = float(codebook.collection.release_delta)
     error = panel("error", "standard error (share, or part of the range)")
     guarantee = panel("epsilon", f"epsilon of one release at delta {delta:g}")
-    title = f"{codebook.collection.name}: error and guarantee against the crowd"
+    title = f"{codebook.collection.name}: error and guarantee by number of devices"
     (error | guarantee).properties(title=title).save(str(path), scale_factor=2)
 
 

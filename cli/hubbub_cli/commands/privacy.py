@@ -1,4 +1,4 @@
-"""`hubbub privacy`: the guarantee of one batch, or of many, for a mechanism named on the command line."""
+"""`hubbub privacy`: the guarantee of one or more batches, for a mechanism named on the command line."""
 
 from __future__ import annotations
 
@@ -18,19 +18,26 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--mechanism", "name", type=click.Choice(sorted(registered())), help="As in `hubbub mechanisms`.")
-@click.option("--any", "bare", is_flag=True, help="Any randomizer of this local epsilon, whatever it does inside.")
+@click.option("--mechanism", "name", type=click.Choice(sorted(registered())), help="One of `hubbub mechanisms`.")
+@click.option("--any", "bare", is_flag=True, help="Any randomizer of this local epsilon, instead of a mechanism.")
 @click.option("--epsilon", required=True, help="Local epsilon of one report.")
 @click.option("--size", type=int, help="Number of values (krr, matrix).")
-@click.option("--steps", type=int, help="Grid steps (laplace, piecewise, hybrid; default as calibrated).")
+@click.option("--steps", type=int, help="Grid steps (laplace, piecewise, hybrid). Default: as calibrated.")
 @click.option("--matrix", help="Rows of probabilities as JSON (matrix).")
 @click.option("--reports", type=click.IntRange(min=1), required=True, help="Honest reports in the batch.")
 @click.option("--delta", type=click.FloatRange(0, 1), default=1e-8, show_default=True, help="Delta of the guarantee.")
 @click.option(
-    "--times", type=click.IntRange(min=1), default=1, show_default=True, help="Such batches that a device is in."
+    "--times",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of such batches that one device takes part in.",
 )
 @click.option(
-    "--dishonest", type=click.IntRange(min=0), multiple=True, help="Also with so many of the reports dishonest."
+    "--dishonest",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Also show the guarantee if this many of the reports are dishonest; repeatable.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 def privacy(
@@ -46,10 +53,10 @@ def privacy(
     dishonest: tuple[int, ...],
     as_json: bool,
 ) -> None:
-    """Print the certified (epsilon, delta) of a shuffled batch, and how it was found.
+    """Print the certified (epsilon, delta) of a shuffled batch.
 
-    The number is an upper bound on what one device's report reveals while shuffler and aggregator do not collude. If
-    they do, the local epsilon is what holds.
+    It is an upper bound on what one device's report reveals while shuffler and aggregator do not collude. If they do,
+    the local epsilon still holds. Also prints how the bound was found, and what it assumes.
     """
     from hubbub.accounting import compose, guarantee, guarantee_curve
 
@@ -80,7 +87,7 @@ def privacy(
     rows.append(["if they collude", above(found.local_epsilon * times, 6), "0", "1", "local"])
     click.echo(table(["for", "epsilon", "delta", "honest reports", "method"], rows))
     if not found.amplified:
-        click.echo("\nShuffling adds nothing at this size: more reports, or a smaller local epsilon, are needed.")
+        click.echo("\nShuffling adds nothing at this size: use more reports, or a smaller local epsilon.")
     click.echo("\nAssumes that:\n" + "\n".join(f"- {line}" for line in found.assumptions or ["nothing"]), err=True)
 
 

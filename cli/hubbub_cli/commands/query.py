@@ -1,4 +1,4 @@
-"""`hubbub query`: estimates of a metric, with their intervals and what they cost, in the terminal."""
+"""`hubbub query`: estimates of a metric in the terminal, with their intervals and what they cost."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _LINES = 3
 @click.command()
 @click.argument("metric", required=False)
 @click.option("--address", default=ADDRESS, show_default=True, envvar="HUBBUB_ADDRESS", help="The aggregator.")
-@click.option("--token", envvar="HUBBUB_TOKEN", help="Analyst token, where one is set. Better in HUBBUB_TOKEN.")
+@click.option("--token", envvar="HUBBUB_TOKEN", help="Analyst token, if one is set. Better given in HUBBUB_TOKEN.")
 @click.option("--from", "since", metavar="DATE", help="First period, as an ISO date or date-time.")
-@click.option("--to", "until", metavar="DATE", help="End of the range; the period that starts there is left out.")
+@click.option("--to", "until", metavar="DATE", help="End of the range; a period that starts then is left out.")
 @click.option("--series", "as_series", is_flag=True, help="One estimate for each period, with the gaps.")
 @click.option(
     "--compare",
     "ranges",
     nargs=2,
     metavar="A B",
-    help="Two ranges, each written FROM..TO: how B differs from A, and whether noise alone could do it.",
+    help="Two ranges, each FROM..TO: how B differs from A, and whether noise alone could explain it.",
 )
 @click.option(
     "--top",
     type=click.IntRange(1, 65_536),
-    help="Only this many values, the largest first; their intervals hold for all values. "
+    help="Only this many values, the largest first; the intervals still hold for all values at once. "
     f"[default: {estimates.ROWS} of a longer list]",
 )
 @click.option(
@@ -52,7 +52,7 @@ _LINES = 3
     help="Make raw estimates presentable; the answer says how.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print a table for other programs, one row per value.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as it came.")
+@click.option("--json", "as_json", is_flag=True, help="Print the aggregator's answer, as JSON.")
 def query(
     metric: str | None,
     address: str,
@@ -67,7 +67,7 @@ def query(
     as_csv: bool,
     as_json: bool,
 ) -> None:
-    """Print what METRIC's releases say; without one, list what there is to ask for.
+    """Print the estimates of METRIC, or list all metrics.
 
     \b
     hubbub query theme
@@ -75,9 +75,8 @@ def query(
     hubbub query theme --series
     hubbub query theme --compare 2027-01-01..2027-01-08 2027-01-08..2027-01-15
 
-    The bar is solid up to the lower limit, lighter up to the estimate and lightest up to the upper limit. A long curve
-    is printed in steps, a wide grid in several tables. With --csv and --json all values are printed, unless there is a
-    --top.
+    A bar is solid up to the lower limit, lighter up to the estimate and lightest up to the upper limit. A long curve is
+    printed in steps, a wide grid in several tables. --csv and --json print all values, unless --top is given.
     """
     _refuse_contradictions(metric, since, until, as_series, ranges, postprocess, as_csv, as_json)
     path, asked, show = "/v1/metrics", {}, None
@@ -97,7 +96,7 @@ def query(
     except Refusal as refusal:
         if refusal.name != "nothing-released":
             raise
-        hint = f"\nTry `hubbub query {metric} --series`: it shows what became of each period."
+        hint = f"\nTry `hubbub query {metric} --series`: it shows the state of each period."
         raise Refusal(refusal.message + hint, refusal.name) from refusal
     if as_json:
         click.echo(json.dumps(answer, indent=2))
@@ -140,10 +139,10 @@ def _sides(ranges: tuple[str, str]) -> dict[str, str | None]:
 
 
 def _fitting(listed: Any, metric: str, kind: str) -> dict[str, str]:
-    """What to ask for so that it fits a screen.
+    """Parameters that make the answer fit a screen.
 
-    Curves, grids and groups are asked for whole: with holes they would mislead. But for two cases: over time the value
-    that leads stands for all, and of the changes of what is no curve the largest are listed.
+    Curves, grids and groups are asked for whole, since gaps in them would mislead. There are two exceptions: in a
+    series the leading value stands for all, and a comparison lists only the largest changes, except of a curve.
     """
     versions = [version for one in listed["metrics"] if one["name"] == metric for version in one["versions"]]
     if kind == "series":

@@ -1,4 +1,4 @@
-"""`hubbub report`: the dashboard as one file that can be sent around, and opened without anything else."""
+"""`hubbub report`: the dashboard as one file that can be sent around and opened by itself."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from hubbub_cli.commands.query import ADDRESS
 from hubbub_cli.terminal import output_file
 
 _PATIENCE = 900.0
-"""Seconds for an answer: the ledger of a year may have to be composed first, and a report is worth the wait."""
+"""Seconds to wait for an answer: the ledger of a year may have to be composed first, and a report is worth the wait."""
 
 
 @click.command()
 @click.option("--address", default=ADDRESS, show_default=True, envvar="HUBBUB_ADDRESS", help="The aggregator.")
-@click.option("--token", envvar="HUBBUB_TOKEN", help="Analyst token, where one is set. Better in HUBBUB_TOKEN.")
+@click.option("--token", envvar="HUBBUB_TOKEN", help="Analyst token, if one is set. Better given in HUBBUB_TOKEN.")
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     default=Path("report.html"),
     show_default=True,
-    help="Where to write it; an older file there is replaced.",
+    help="Where to write it; an existing file is replaced.",
 )
-@click.option("--metric", "only", multiple=True, help="Only this metric in full; may be given several times.")
+@click.option("--metric", "only", multiple=True, help="Show only this metric in full; may be given several times.")
 def report(address: str, token: str | None, out: Path, only: tuple[str, ...]) -> None:
-    """Write what the dashboard shows as one HTML file: charts, tables, guarantees, and what is collected.
+    """Write what the dashboard shows as one HTML file.
 
     \b
     hubbub report --out report.html
     hubbub report --metric theme --metric dark_mode --out two.html
 
-    The file has everything inside. It makes no request and runs no script, and it has in it what an analyst may see:
-    send it to whoever may see that.
+    The file has charts, tables, guarantees, and what is collected. It is complete in itself: it makes no request and
+    runs no script. It shows what an analyst may see: send it only to people who may see that.
     """
     from hubbub_aggregator.dashboard.api_client import Problem, Question, Reply
     from hubbub_aggregator.dashboard.single_file_report import report as write

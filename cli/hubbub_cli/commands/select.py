@@ -1,4 +1,4 @@
-"""`hubbub select`: which mechanism a metric gets when nobody names one, and why."""
+"""`hubbub select`: the mechanism that a metric gets if the codebook names none, and why."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     default=REPORT_BYTES,
     show_default=True,
-    help="Longest payload that a report may have.",
+    help="Longest payload allowed.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 def select(kind: str, size: int | None, epsilon: str, report_bytes: int, as_json: bool) -> None:
-    """Choose a mechanism as a codebook does: the lowest variance that fits, near-ties to the smaller report.
+    """Show which mechanism a codebook chooses, and why.
 
-    Variance is the number of reports times the exact variance: averaged over the values of a uniform population
-    for boolean and category, the worst case on [-1, 1] for mean.
+    It chooses the lowest variance whose reports are short enough; near-ties go to the shorter report. Variance is the
+    number of reports times the exact variance: averaged over the values of a uniform population for boolean and
+    category, the worst case on [-1, 1] for mean.
     """
     made = choice_for(_domain(kind, size), epsilon, report_bytes)
     if as_json:

@@ -1,4 +1,4 @@
-"""`hubbub shuffler`: run the service that sees who, never what; and look after what it holds."""
+"""`hubbub shuffler`: run the service that sees who reports, never what; and tend held and damaged batches."""
 
 from __future__ import annotations
 
@@ -29,28 +29,29 @@ class _WithSettings(click.Group):
 @click.group(cls=_WithSettings, invoke_without_command=True)
 @click.option("--host", help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on; 0 picks a free one.")
-@click.option("--state-dir", type=click.Path(file_okay=False, path_type=Path), help="Where reports wait.")
+@click.option("--state-dir", type=click.Path(file_okay=False, path_type=Path), help="Directory where reports wait.")
 @click.option("--aggregator", metavar="ADDRESS", help="Address of the aggregator.")
 @click.option(
     "--trust", multiple=True, metavar="ANCHOR", help="Trust anchor of the aggregator, ed25519:...; repeatable."
 )
-@click.option("--min-batch-floor", type=click.IntRange(min=2), help="Fewest reports that ever leave together.")
+@click.option("--min-batch-floor", type=click.IntRange(min=2), help="Fewest reports that are ever forwarded together.")
 @click.option("--max-batch", type=click.IntRange(min=4), help="Most reports in one batch.")
-@click.option("--admin-port", type=click.IntRange(0, 65_535), help="Port of the admin listener; none without.")
+@click.option(
+    "--admin-port", type=click.IntRange(0, 65_535), help="Port of the admin listener; without it there is none."
+)
 @click.option("--log-format", type=click.Choice(["text", "json"]), help="Log lines as text or as JSON.")
 @click.pass_context
 def shuffler(context: click.Context, /, **options: Any) -> None:
-    """Take sealed reports, wait for a crowd, forward it in random order.
+    """Run the shuffler, which forwards crowds in random order.
 
-    Options win over HUBBUB_SHUFFLER_* variables, all of which are listed below. Tokens, and a storage URL with a
-    password in it, come from the environment or from files: a command line can be read by others.
+    It takes sealed reports, waits for a crowd, and forwards it in random order. Options win over the HUBBUB_SHUFFLER_*
+    variables listed below. Give tokens, and a storage URL with a password in it, in the environment or in files: other
+    users of the machine can read a command line.
     """
     given = {name: value for name, value in options.items() if value not in (None, ())}
     if context.invoked_subcommand is not None:
         if given:
-            raise click.UsageError(
-                f"options of the service come without a command; {context.invoked_subcommand} has its own"
-            )
+            raise click.UsageError(f"{context.invoked_subcommand} has its own options: leave out those of the service")
         return
     from hubbub_shuffler.main import run
     from hubbub_shuffler.settings import Settings

@@ -1,4 +1,4 @@
-"""`hubbub shuffler damaged`: buckets of which reports are missing, or can't be read."""
+"""`hubbub shuffler damaged`: buckets with reports that are missing or can't be read."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _BUCKETS = click.argument("buckets", nargs=-1, metavar="[BUCKET]...")
 
 @click.group()
 def damaged() -> None:
-    """Buckets with damaged pages in the SQLite file, or of which a Redis lost reports; the shuffler may run meanwhile.
+    """Show and settle buckets with missing or unreadable reports.
 
-    The shuffler lets what can be read go on by itself, after two looks: ten seconds apart on SQLite, ten minutes on
-    Redis. Left for you are buckets of which the aggregator may have a part already, and those that you do not want to
-    wait for.
+    These are buckets with damaged pages in the SQLite file, or with reports that a Redis lost. The shuffler may run
+    meanwhile. By itself it goes on with the reports that can be read, after two checks: ten seconds apart on SQLite,
+    ten minutes on Redis. Left for you are buckets of which the aggregator may already have a part, and those that you
+    do not want to wait for.
     """
 
 
@@ -33,7 +34,10 @@ def damaged() -> None:
 @STATE_DIR
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 def list_(state_dir: Path | None, as_json: bool) -> None:
-    """Read every report that waits; show the buckets that lack some, and what was lost before."""
+    """List the damaged buckets, and what was lost before.
+
+    Reads every report that waits.
+    """
     with shuffler_storage(state_dir) as storage:
         rows = [_row(found) for found in storage.repair.find()]
         remains, counts = storage.repair.remains(), storage.overview().counts
@@ -46,13 +50,13 @@ def list_(state_dir: Path | None, as_json: bool) -> None:
 
         click.echo(table_or_records(rows))
     else:
-        click.echo("Every report that waits can be read.", err=True)
+        click.echo("All waiting reports can be read.", err=True)
     for name, reports in sorted(lost.items()):
         click.echo(f"{name}: {reports} reports were lost before", err=True)
     if any(row["lacks MiB"] for row in rows):
         click.echo(
-            "What can be read is copied, for which the disk lacks room: make some there, or give the bucket up with "
-            "hubbub shuffler damaged discard",
+            "The reports that can be read have to be copied, and the disk lacks room for that: make room, or give the "
+            "bucket up with hubbub shuffler damaged discard",
             err=True,
         )
     if remains:
@@ -67,7 +71,10 @@ def list_(state_dir: Path | None, as_json: bool) -> None:
 @STATE_DIR
 @_BUCKETS
 def salvage(state_dir: Path | None, buckets: Sequence[str]) -> None:
-    """Let what can be read go on now, in these BUCKETs or in all; the rest counts as lost."""
+    """Save the readable reports of these BUCKETs, or of all.
+
+    They go on their way now; the rest counts as lost.
+    """
     from hubbub_shuffler.storage import NeedsRoom
 
     left = 0
@@ -81,7 +88,7 @@ def salvage(state_dir: Path | None, buckets: Sequence[str]) -> None:
                 continue
             if mended is not None and mended.on_its_way:
                 left += 1
-                click.echo(f"{_name(found)}: the aggregator may have a part of it; it can only be discarded", err=True)
+                click.echo(f"{_name(found)}: the aggregator may have part of it; it can only be discarded", err=True)
             else:
                 lost = mended.lost if mended else 0
                 click.echo(f"{_name(found)}: {found.reports - lost} go on, {lost} are lost", err=True)
@@ -94,7 +101,10 @@ def salvage(state_dir: Path | None, buckets: Sequence[str]) -> None:
 @_BUCKETS
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def discard(state_dir: Path | None, buckets: Sequence[str], yes: bool) -> None:
-    """Give up these BUCKETs, or all that are damaged, with what could still be read of them."""
+    """Give up these BUCKETs, or all that are damaged.
+
+    The reports in them that could still be read are lost too.
+    """
     with shuffler_storage(state_dir) as storage:
         chosen = _chosen(storage, buckets)
         if chosen and not yes:

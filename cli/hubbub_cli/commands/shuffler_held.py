@@ -1,4 +1,4 @@
-"""`hubbub shuffler held`: the batches that the aggregator refused and that the shuffler keeps all the same."""
+"""`hubbub shuffler held`: the batches that the aggregator refused and that the shuffler still keeps."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ _IDS = click.argument("ids", nargs=-1, metavar="[ID]...")
 
 @click.group()
 def held() -> None:
-    """Batches that the aggregator refused, and that are kept since this shuffler can't confirm why.
+    """Show and settle batches that the aggregator refused.
 
-    Works on the storage, while the shuffler runs and while it is stopped.
+    The shuffler keeps them since it can't confirm the reason. These commands work on its storage, whether it runs or
+    not.
     """
 
 
@@ -36,7 +37,10 @@ def held() -> None:
 @STATE_DIR
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 def list_(state_dir: Path | None, as_json: bool) -> None:
-    """Show them: id, metric, period, reports, why, since when (to the hour) and until when they are kept."""
+    """List the held batches.
+
+    Shows id, metric, period, reports, why, since when (to the hour) and until when each is kept.
+    """
     with shuffler_storage(state_dir) as storage:
         rows = [_row(batch, _calendar(storage)) for batch in storage.held_batches()]
     if as_json:
@@ -53,7 +57,10 @@ def list_(state_dir: Path | None, as_json: bool) -> None:
 @STATE_DIR
 @_IDS
 def offer(state_dir: Path | None, ids: Sequence[str]) -> None:
-    """Offer batches again at once, those of these IDs or all; a running shuffler does so within a moment."""
+    """Offer the batches with these IDs, or all, again at once.
+
+    A running shuffler does so within a moment.
+    """
     with shuffler_storage(state_dir) as storage:
         offered = storage.offer([batch.id for batch in _chosen(storage, ids)])
     click.echo(f"{offered} to be offered", err=True)
@@ -64,7 +71,10 @@ def offer(state_dir: Path | None, ids: Sequence[str]) -> None:
 @_IDS
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def discard(state_dir: Path | None, ids: Sequence[str], yes: bool) -> None:
-    """Delete batches for good, those of these IDs or all; they count under the reason of their refusal."""
+    """Delete the batches with these IDs, or all, for good.
+
+    They are counted under the reason of their refusal.
+    """
     with shuffler_storage(state_dir) as storage:
         batches = _chosen(storage, ids)
         reports = sum(batch.reports for batch in batches)
@@ -76,10 +86,10 @@ def discard(state_dir: Path | None, ids: Sequence[str], yes: bool) -> None:
             if claim is not None and storage.settle(claim, batch.why):
                 done += 1
             else:
-                click.echo(f"{batch.id.hex()} is being offered now, or done with: look again", err=True)
+                click.echo(f"{batch.id.hex()} is being offered now, or is settled: list again", err=True)
         for _ in range(_LOOKS):
             if storage.forget() is not None:
-                break  # else files are being rewritten; a shuffler that runs goes on with it, or the next that starts
+                break  # otherwise files are being rewritten; a shuffler that runs, or starts next, continues with that
             time.sleep(_PAUSE)
     click.echo(f"{done} discarded", err=True)
     if done < len(batches):
@@ -87,7 +97,7 @@ def discard(state_dir: Path | None, ids: Sequence[str], yes: bool) -> None:
 
 
 def _chosen(storage: Storage, ids: Sequence[str]) -> list[HeldBatch]:
-    """All that are held, or those of these ids."""
+    """The held batches with these ids, or all."""
     batches = storage.held_batches()
     known = {batch.id.hex(): batch for batch in batches}
     for id_ in ids:

@@ -1,4 +1,4 @@
-"""`hubbub simulate`: what a codebook would make of data whose truth is known."""
+"""`hubbub simulate`: estimates that a codebook would give for data whose truth is known."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
 
 
 class _Asked(NamedTuple):
-    """How often and how the devices are to report, on either path."""
+    """How the simulation is run and scored, on either path."""
 
     repeat: int
     seed: int
@@ -45,31 +45,36 @@ class _Asked(NamedTuple):
     "table",
     type=_FILE,
     required=True,
-    help="CSV, also gzipped: one row a device, a column for each metric; an empty cell where nothing was recorded.",
+    help="CSV, also gzipped: one row per device, one column per metric; an empty cell where nothing was recorded.",
 )
 @click.option(
     "--devices",
     type=click.IntRange(min=1),
-    help="How many take part. More than rows: each draws a row; fewer: different rows, at random. Default: all rows.",
+    help="Devices that take part. If there are more than rows, each draws a row; if fewer, different rows are drawn. "
+    "Default: one per row.",
 )
 @click.option("--repeat", default=1, show_default=True, type=click.IntRange(min=1), help="Periods to simulate.")
-@click.option("--seed", type=click.IntRange(min=0), help="Do the same again. Default: another one each time.")
+@click.option("--seed", type=click.IntRange(min=0), help="Repeat an earlier run. Default: a new seed each time.")
 @click.option(
     "--path",
     type=click.Choice(["fast", "full"]),
     default="fast",
     show_default=True,
-    help="Draw from the law of all reports together, or send every report through SDK, shuffler and aggregator.",
+    help="fast: draw all counts from their distribution. full: send every report through SDK, shuffler and aggregator.",
 )
 @click.option(
     "--confidence",
     default=0.95,
     show_default=True,
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Of the intervals.",
+    help="Confidence of the intervals.",
 )
 @click.option(
-    "--top", default=10, show_default=True, type=click.IntRange(min=1), help="Largest values to look for and to list."
+    "--top",
+    default=10,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Number of largest values to look for and to list.",
 )
 @plot_option.option("Draw truth and estimates with their intervals")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
@@ -85,12 +90,13 @@ def simulate(
     plot: str | None,
     as_json: bool,
 ) -> None:
-    """Try a codebook on data like your own: how accurate it is, how sure, and what it costs.
+    """Try a codebook on data like your own.
 
-    Each row of the data plays a device. What it would report goes through the same rules as in the SDK, is randomized
-    and estimated, and is set beside the truth. Every repeat is a period in which the same devices report anew.
+    Shows how accurate the estimates are, how wide their intervals, and what they cost. Each row of the data plays a
+    device. Its values follow the same rules as in the SDK, are randomized and estimated, and the estimates are shown
+    next to the truth. Every repeat is a period in which the same devices report again.
 
-    Nothing here is private: the data is read as it is, and the noise can be repeated with the seed.
+    Nothing here is private: the data is read as it is, and the seed repeats the noise.
     """
     picture = plot_option.target(plot)
     from hubbub.simulation import Column, Crowd, InsecureBulkRandomness
@@ -128,7 +134,7 @@ def simulate(
 
 
 def _fast(codebook: Codebook, crowd: Crowd, weights: NDArray[np.int64], asked: _Asked) -> Iterator[Outcome]:
-    """Every metric by itself: its numbers do not depend on which others there are."""
+    """Every metric by itself: its numbers do not depend on the other metrics."""
     from hubbub.simulation import InsecureBulkRandomness, Scores, run
     from hubbub_cli.simulator.outcome import Outcome
     from hubbub_cli.simulator.release_verdict import verdict
@@ -153,7 +159,7 @@ def _full(
     weights: NDArray[np.int64],
     asked: _Asked,
 ) -> list[Outcome]:
-    """Every report on its way; what the shuffler discards is shown as the fast path has it, and labelled."""
+    """Every report by the full path. A metric that the shuffler discards gets labelled results of the fast path."""
     from hubbub.simulation import Crowd, InsecureRandomness
     from hubbub_cli.simulator.full_path_trials import everyone, through
 
@@ -171,11 +177,11 @@ def _full(
 
 
 def _remarks(crowd: Crowd, data: Data, devices: int | None) -> Iterator[str]:
-    """What was made of the data, where that may surprise."""
+    """Remarks on how the data was read, where that may surprise."""
     if data.ignored:
         yield f"not a metric, and left out: {', '.join(data.ignored)}"
     if devices is not None and devices != crowd.rows:
-        how = "each draws one" if devices > crowd.rows else "different ones, drawn at random,"
+        how = "each draws one" if devices > crowd.rows else "each has a different one, drawn at random,"
         yield f"{devices:,} devices: {how} of {crowd.rows:,} rows"
     for column in crowd.columns:
         metric, silent = column.metric, int((column.places < 0).sum())
@@ -186,7 +192,7 @@ def _remarks(crowd: Crowd, data: Data, devices: int | None) -> Iterator[str]:
         if column.clamped:
             yield f"{metric.name}: {column.clamped:,} of {crowd.rows:,} values are out of bounds and clamped"
         if silent:
-            yield f"{metric.name}: {silent:,} of {crowd.rows:,} devices have nothing to report, which can be seen"
+            yield f"{metric.name}: {silent:,} of {crowd.rows:,} devices have nothing to report, and that is visible"
 
 
 def _seed(seed: int, purpose: str) -> int:

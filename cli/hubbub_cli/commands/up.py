@@ -1,4 +1,4 @@
-"""`hubbub up`: both services on this machine, on embedded storage, from nothing but a codebook."""
+"""`hubbub up`: both services on this machine, on embedded storage; a codebook is all they need."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ missing = false
 
 _NOT_YET = """
 It may be later than that: {doubt}.
-If it is right, stop this and start it with --clock-is-right.
+If the clock is right, stop and start again with --clock-is-right.
 """
 
 
@@ -42,14 +42,14 @@ If it is right, stop this and start it with --clock-is-right.
     type=click.Path(dir_okay=False, path_type=Path),
     default=Path("metrics.toml"),
     show_default=True,
-    help="What is collected.",
+    help="The metrics.toml that says what is collected.",
 )
 @click.option(
     "--state-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("hubbub-state"),
     show_default=True,
-    help="Where both services keep what they hold.",
+    help="Where both services keep their state.",
 )
 @click.option(
     "--shuffler-port", type=click.IntRange(1, 65535), default=8701, show_default=True, help="Where devices report."
@@ -60,18 +60,18 @@ If it is right, stop this and start it with --clock-is-right.
 @click.option(
     "--clock-is-right",
     is_flag=True,
-    help="You have checked the time: believe this machine's clock at once, however long it was off.",
+    help="You have checked the time: trust this machine's clock at once, however long it was off.",
 )
 def up(codebook: Path, state_dir: Path, shuffler_port: int, aggregator_port: int, clock_is_right: bool) -> None:
-    """Run shuffler and aggregator here until Ctrl-C. No Redis, no Docker, no root.
+    """Run shuffler and aggregator here until Ctrl-C.
 
-    Keys and tokens are made in the state directory on first start. Since one party runs both services, what holds
-    is each device's own (local) guarantee; for the other one, let two parties run `hubbub shuffler` and `hubbub
-    aggregator`.
+    Needs no Redis, no Docker and no root. Keys and tokens are made in the state directory on first start. One party
+    runs both services here, so only each device's own (local) guarantee holds. For the shuffle guarantee, let two
+    parties run `hubbub shuffler` and `hubbub aggregator`.
 
-    HUBBUB_SHUFFLER_* and HUBBUB_AGGREGATOR_* variables are passed on, but for what is decided here: addresses, ports,
-    TLS, storage, state directories, codebook, identity, and what the two services know each other by. Those that have
-    no effect are named.
+    HUBBUB_SHUFFLER_* and HUBBUB_AGGREGATOR_* variables are passed on, except for what this command decides: addresses,
+    ports, TLS, storage, state directories, codebook, identity, and the tokens and trust between the two services. A
+    warning names those without effect.
     """
     if not codebook.exists():
         raise click.ClickException(_NO_CODEBOOK.format(path=codebook))
@@ -80,7 +80,7 @@ def up(codebook: Path, state_dir: Path, shuffler_port: int, aggregator_port: int
     confirmed = {"CLOCK_IS_RIGHT": "true"} if clock_is_right else {}
     given = {name: passed_on(name, os.environ) for name in ("shuffler", "aggregator")}
     if ignored := [variable for one in given.values() for variable in one.ignored]:
-        click.echo(f"warning: without effect here, since `hubbub up` decides it: {', '.join(ignored)}", err=True)
+        click.echo(f"warning: no effect here, since `hubbub up` decides these: {', '.join(ignored)}", err=True)
     with Services(
         state_dir.absolute(),
         codebook.absolute(),
@@ -94,12 +94,12 @@ def up(codebook: Path, state_dir: Path, shuffler_port: int, aggregator_port: int
 
 
 def stop_on_sigterm() -> None:
-    """Leave through the same door on SIGTERM as on Ctrl-C, so that no service is left behind."""
+    """End on SIGTERM as on Ctrl-C, so that no service is left behind."""
     signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(0))
 
 
 def welcome(codebook: Codebook, services: Services, now: float) -> str:
-    """What someone who has just started it needs to know next."""
+    """What a user who has just started it needs to know next."""
     collection = codebook.collection
     period = collection.calendar.at(now)
     first = datetime.fromtimestamp(period.closes_at(collection.grace), UTC)
@@ -121,12 +121,14 @@ codebook            {codebook.id.hex()}     (for pin=; {"compiled" if services.w
 {records}
     client.flush(timeout=5)
 
-First numbers: the period that began {period.label} closes {first:%Y-%m-%d %H:%M:%S} UTC; a metric is released if
-enough devices reported it by then (`hubbub plan {services.codebook.name} --devices N{floor}` says how many are
-enough, never fewer than the {services.floor:,} that this shuffler waits for).
+First numbers: the period that began {period.label}
+closes {first:%Y-%m-%d %H:%M:%S} UTC. A metric is released if enough devices have
+reported it by then. `hubbub plan {services.codebook.name} --devices N{floor}`
+says how many are enough: never fewer than
+the {services.floor:,} that this shuffler waits for.
 {later}
-One operator runs both services here: the shuffle guarantee holds only if different parties run the two; until
-then each device's local epsilon is the promise.
+One operator runs both services here, so the promise is each device's local
+epsilon. The shuffle guarantee holds only if different parties run the two.
 
 Ctrl-C stops both.
 """

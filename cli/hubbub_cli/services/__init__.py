@@ -1,1 +1,1 @@
-"""Services and their state, for the commands that run or tend them."""
+"""Services and their state, for the commands that run or manage them."""

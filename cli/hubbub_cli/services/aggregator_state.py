@@ -1,4 +1,4 @@
-"""The state of an aggregator, for commands that work beside a running one."""
+"""State of an aggregator, for commands that work beside a running one."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ STATE = click.option(
 
 
 class Beside(NamedTuple):
-    """What such a command works on."""
+    """The state that such a command works on."""
 
     identity: Ed25519PrivateKey
     storage: Storage
     codebooks: Codebooks
     max_age: int
-    """Seconds for which a bundle is cached, by the settings in the environment."""
+    """Seconds for which a bundle may be cached, from the settings in the environment."""
 
 
 def settings_of(**given: Any) -> Settings:
-    """The settings in the environment, with these instead; UsageError says what is wrong with them."""
+    """The settings in the environment, overridden by those given; UsageError says what is wrong with them."""
     from hubbub_aggregator.settings import Settings
 
     try:
@@ -51,13 +51,13 @@ def settings_of(**given: Any) -> Settings:
 
 
 def settings_beside(state_dir: Path) -> Settings:
-    """Where the state is, from the environment as for the service; where that listens is no matter here."""
+    """Settings of the service from the environment, for its state only: listen addresses do not matter here."""
     return settings_of(state_dir=state_dir, host="127.0.0.1", admin_port=None)
 
 
 @contextmanager
 def beside(state_dir: Path) -> Iterator[Beside]:
-    """The identity, storage and codebooks of an aggregator that was started once."""
+    """The identity, storage and codebooks of an aggregator that has been started before."""
     from hubbub_aggregator.main import DATABASE, open_state
     from hubbub_aggregator.publication.codebook_versions import Codebooks
     from hubbub_aggregator.publication.keys import IDENTITY
@@ -74,13 +74,13 @@ def beside(state_dir: Path) -> Iterator[Beside]:
             raise InvalidParameter(f"{state_dir} holds no codebook: start the aggregator once")
         yield Beside(identity, storage, codebooks, settings.bundle_max_age)
     except StorageError as error:
-        raise InvalidParameter(f"the storage failed, and what was asked may or may not be done: {error}") from error
+        raise InvalidParameter(f"the storage failed; the change may or may not have been made: {error}") from error
     finally:
         storage.close()
 
 
 def warn_of_clock(storage: Storage, now: float) -> None:
-    """Say so if the last bundle speaks against this clock: what a command is about to do goes by it, for good."""
+    """Warn if the last bundle contradicts this clock: what the command does next depends on it, and can't be undone."""
     from hubbub_aggregator.publication.lead_time import clock_doubt
 
     lifetime = settings_of(host="127.0.0.1", admin_port=None).bundle_lifetime

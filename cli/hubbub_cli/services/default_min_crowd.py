@@ -1,4 +1,4 @@
-"""The fewest reports that a shuffler lets leave together, unless its operator says otherwise."""
+"""The fewest reports that a shuffler forwards together, unless its operator says otherwise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["usual_floor"]
 
 
 def usual_floor() -> int:
-    """The default of the shuffler's own setting. Its libraries take a while to load."""
+    """The default of the shuffler's setting, imported late because its libraries load slowly."""
     from hubbub_shuffler.settings import Settings
 
     found = Settings.model_fields["min_batch_floor"].default

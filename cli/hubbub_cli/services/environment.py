@@ -1,4 +1,4 @@
-"""Which variables of a service `hubbub up` passes on to it, and which it decides itself."""
+"""Environment variables that `hubbub up` passes on to a service, and those that it decides itself."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ DECIDED = {
         "single_operator",
     },
 }
-"""What the two services must agree on, or what is true by how they are run here."""
+"""Settings on which the two services must agree, or that follow from how they are run here."""
 DECIDED_FOR_BOTH = {"host", "port", "state_dir", "storage", "storage_replicas", "tls_certificate", "tls_key"}
-"""They are here, on loopback, on embedded storage."""
+"""Both services run on this machine, on loopback, on embedded storage."""
 
 
 class PassedOn(NamedTuple):
     settings: dict[str, str]
-    """By name without its prefix, in capitals. One that does not exist is among them: the service says so."""
+    """By name without prefix, in capitals. Unknown settings are included: the service reports them."""
     ignored: list[str]
-    """Variables without effect, as they are written."""
+    """Names of variables without effect, as written in the environment."""
 
 
 def passed_on(service: str, environment: Mapping[str, str]) -> PassedOn:
-    """Of these variables, those of one service. Their names may be written either way."""
+    """The variables of one service. Their names may be in upper or lower case."""
     prefix, decided = f"HUBBUB_{service.upper()}_", DECIDED[service] | DECIDED_FOR_BOTH
     found: dict[str, str] = {}
     ignored = []

@@ -1,4 +1,4 @@
-"""A service as a child process that does not outlive the command that started it, not even by kill -9."""
+"""A service as a child process that does not outlive the command that started it, even if that is killed (kill -9)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from hubbub_cli.api_client import opener
 from hubbub_service_common.process import atomic_files
 
 STARTING = 60.0
-"""Seconds a service may take until it answers; batch sizes are computed at the first start."""
+"""Seconds until a service must answer; the first start computes batch sizes."""
 STOPPING = 15.0
 
 Name: TypeAlias = Literal["shuffler", "aggregator"]
@@ -31,10 +31,10 @@ Name: TypeAlias = Literal["shuffler", "aggregator"]
 
 @contextmanager
 def held_ports(count: int) -> Iterator[list[int]]:
-    """Ports of loopback that nobody listens on, and that the system gives to nobody who asks for any port meanwhile.
+    """Free loopback ports, held so that the system does not give them to another process that asks for any port.
 
-    Our services can have them all the same: Linux lets one socket listen beside another that only holds the address.
-    Elsewhere it does not, and the ports are let go of at once.
+    Our services can still listen there: Linux lets one socket listen beside another that only holds the address.
+    Other systems do not, so there the ports are released at once.
     """
     with ExitStack() as holding:
         probes = [holding.enter_context(socket.socket()) for _ in range(count)]
@@ -48,7 +48,7 @@ def held_ports(count: int) -> Iterator[list[int]]:
 
 
 class Services:
-    """Both services, from entering to leaving. Tokens and keys are made in the state directory on first start."""
+    """Both services, running inside a `with` block. The first start makes tokens and keys in the state directory."""
 
     def __init__(
         self,
@@ -61,8 +61,8 @@ class Services:
         shuffler_settings: Mapping[str, str] | None = None,
         log: IO[str] | None = None,
     ) -> None:
-        """`codebook`: a metrics.toml, which is compiled first, or a compiled one. `log` receives what the services
-        print; None leaves it on stderr. Of the environment they get no setting."""
+        """`codebook`: a metrics.toml, which is compiled first, or a compiled one. `log` receives the services' output;
+        None leaves it on stderr. Settings in the environment are not used."""
         self.state_dir, self.codebook, self._log = state_dir, codebook, log
         self.served = state_dir / "codebook.json"
         self.was_compiled = False
@@ -76,11 +76,11 @@ class Services:
 
     @property
     def floor(self) -> int:
-        """Fewest reports that the shuffler lets leave together."""
+        """Fewest reports that the shuffler forwards together."""
         from hubbub_cli.services.default_min_crowd import usual_floor
 
         given = self._extra["shuffler"].get("MIN_BATCH_FLOOR", "")
-        return int(given) if given.isdecimal() and int(given) > 1 else usual_floor()  # another one the shuffler refuses
+        return int(given) if given.isdecimal() and int(given) > 1 else usual_floor()  # the shuffler refuses others
 
     def __enter__(self) -> Self:
         from hubbub.trust_anchor import anchor_of
@@ -88,7 +88,9 @@ class Services:
         from hubbub_cli.compiled_codebook import freeze
 
         for name, port in self._ports.items():
-            _refuse_taken(name, port)  # before anything is made: another process there would pass for our service
+            _refuse_taken(
+                name, port
+            )  # before anything is made: another process there could be mistaken for our service
         self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.frozen, self.was_compiled = freeze(self.codebook, self.served)
         self.anchor = anchor_of(load_identity(self.state_dir / "aggregator"))
@@ -117,7 +119,7 @@ class Services:
         self._stop()
 
     def watch(self) -> None:
-        """Return only when a service ended by itself, which it should not."""
+        """Wait until a service stops by itself, which is an error."""
         while True:
             for name, process in self._running.items():
                 if process.poll() is not None:
@@ -125,7 +127,7 @@ class Services:
             time.sleep(0.5)
 
     def process_id(self, name: Name) -> int:
-        """Of one service as it runs now, or ran last."""
+        """Process id of one service, of its current or last run."""
         return self._running[name].pid
 
     def kill(self, name: Name) -> None:
@@ -168,20 +170,20 @@ class Services:
         raise click.ClickException(f"the {name} was not ready after {STARTING:.0f} seconds{self._log_hint()}")
 
     def clock_warning(self) -> str | None:
-        """What the shuffler says of its clock, since closing waits for that; None if nothing."""
+        """The shuffler's warning about its clock, on which closing periods depends; None if there is none."""
         address = f"{self.shuffler}/readyz"
         try:
             with opener(address).open(address, timeout=2) as answer:
                 warnings = json.load(answer).get("warnings", [])
         except (urllib.error.URLError, OSError, ValueError):
-            return None  # it is no reason not to run
+            return None  # not a reason to stop
         return next((str(each["detail"]) for each in warnings if each["name"] == "clock"), None)
 
     def _log_hint(self) -> str:
         return f" ({self._log.name})" if self._log is not None else ""
 
     def _stop(self) -> None:
-        """The shuffler first, so that it can hand over what it is forwarding; then, if need be, by force."""
+        """Stop the shuffler first, so that it can finish forwarding. Kill what does not stop in time."""
         for name in ("shuffler", "aggregator"):
             if (process := self._running.get(name)) is None:
                 continue
@@ -194,7 +196,7 @@ class Services:
 
 
 def _refuse_taken(name: str, port: int) -> None:
-    """Say so if somebody listens on this port. One who only holds the address is none: see `held_ports`."""
+    """Refuse a port on which another process listens. A socket that only holds the port is fine: see `held_ports`."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -202,7 +204,7 @@ def _refuse_taken(name: str, port: int) -> None:
             probe.listen()
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
-                return  # the service says what is wrong
+                return  # the service itself says what is wrong
             raise click.ClickException(
                 f"port {port} is in use: another `hubbub up`, or something else, listens there. Stop it, or choose "
                 f"another port with --{name}-port. Nothing was started"
@@ -210,7 +212,7 @@ def _refuse_taken(name: str, port: int) -> None:
 
 
 def _token(path: Path) -> str:
-    """The token between the two services: made once, readable by its owner only."""
+    """The token between the two services, made once and readable only by its owner."""
     if not path.exists():
         atomic_files.write(path, secrets.token_hex(32).encode(), replace=False)
     return path.read_text().strip()

@@ -1,4 +1,4 @@
-"""What the help of a service ends with: every setting, its default and its meaning."""
+"""End of a service's help: every setting, its default and its meaning."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["write_settings"]
 
 
 def write_settings(formatter: click.HelpFormatter, settings: type[ServiceSettings]) -> None:
-    """All of them, and those that may stand in a file."""
+    """Write all settings, then those that may be given in a file."""
     prefix = settings.prefix()
-    with formatter.section("Settings, from the environment; options win"):
+    with formatter.section("Settings from the environment; options win"):
         formatter.write_dl(
             [(f"{prefix}{name.upper()}", f"{text} [{default or 'unset'}]") for name, default, text in settings.table()]
         )
-    with formatter.section("Settings that may stand in a file; the variable has its name"):
+    with formatter.section("Settings that a file may hold; the variable names the file"):
         formatter.write_dl(
             [(f"{prefix}{name.upper()}{FILE}", f"File with {prefix}{name.upper()}.") for name in settings.in_files()]
         )

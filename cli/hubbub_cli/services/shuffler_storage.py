@@ -1,4 +1,4 @@
-"""The storage of a shuffler, for commands that look after what it holds; it may run meanwhile."""
+"""Storage of a shuffler, for commands that manage what it holds. The shuffler may run meanwhile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATE_DIR = click.option(
 
 @contextmanager
 def shuffler_storage(state_dir: Path | None) -> Iterator[Storage]:
-    """Of a shuffler that was started once: none is made."""
+    """The storage of a shuffler that has been started before; a missing one is not created."""
     from hubbub_shuffler.main import REPORTS, open_reports
     from hubbub_shuffler.settings import Settings
     from hubbub_shuffler.storage import StorageError
@@ -42,6 +42,6 @@ def shuffler_storage(state_dir: Path | None) -> Iterator[Storage]:
     try:
         yield storage
     except StorageError as error:
-        raise InvalidParameter(f"the storage failed, and what was asked may or may not be done: {error}") from error
+        raise InvalidParameter(f"the storage failed; the change may or may not have been made: {error}") from error
     finally:
         storage.disconnect()

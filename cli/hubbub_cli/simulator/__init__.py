@@ -1,1 +1,1 @@
-"""The parts of `hubbub simulate`, one concept each."""
+"""Parts of `hubbub simulate`, one concept each."""

@@ -1,4 +1,4 @@
-"""Reading the data of a simulation: a CSV file, one row a device, columns named like the metrics."""
+"""Data of a simulation from a CSV file: one row per device, columns named like the metrics."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _GZIP = b"\x1f\x8b"
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What each row holds of each metric, in the app's own values; None where nothing was recorded."""
+    """The value of each metric in each row, as an app would record it; None where nothing was recorded."""
 
     values: Mapping[str, Sequence[object]]
     ignored: Sequence[str]
-    """Columns that no metric is named after."""
+    """Columns that are not named like a metric."""
 
 
 def read(path: Path, metrics: Sequence[Metric]) -> Data:
@@ -55,7 +55,7 @@ def read(path: Path, metrics: Sequence[Metric]) -> Data:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The rows with the lines they end on; blank lines left out."""
+    """The rows with the number of the line on which each ends; blank lines are left out."""
     try:
         raw = path.read_bytes()
         text = (gzip.decompress(raw) if raw.startswith(_GZIP) else raw).decode("utf-8-sig")
@@ -84,7 +84,7 @@ def _refuse_missing(path: Path, header: Sequence[str], names: Sequence[str]) -> 
 
 
 class _Cells:
-    """The cells of one column. Each different text is read once."""
+    """The cells of one column. Each distinct text is parsed once."""
 
     def __init__(self, path: Path, metric: Metric) -> None:
         self._path, self._metric = path, metric

@@ -1,4 +1,4 @@
-"""Repeats by the full path: one period each, scored by what the aggregator publishes."""
+"""Simulated periods by the full path, scored by what the aggregator publishes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["everyone", "through"]
 
 
 def everyone(metric: Metric, data: Data, weights: NDArray[np.int64]) -> list[object]:
-    """What each device records, row by row; None where the SDK keeps nothing."""
+    """The value that each device records, row by row; None where the SDK keeps nothing."""
     kept = [value if metric.values.takes(value) else None for value in data.values[metric.name]]
     return [kept[row] for row in np.repeat(np.arange(len(kept)), weights).tolist()]
 
@@ -41,7 +41,7 @@ def through(
     top: int = 10,
     progress: Callable[[int], None] = lambda _done: None,
 ) -> dict[str, Outcome]:
-    """Each metric of which anything was released, over all repeats in which it was."""
+    """Every metric that was released, scored over the repeats in which it was."""
     outcomes: dict[str, Outcome] = {}
     with tempfile.TemporaryDirectory(prefix="hubbub-simulate-") as home, Pipeline(Path(home), codebook) as pipeline:
         for _ in range(repeat):
@@ -56,20 +56,20 @@ def through(
 
 
 def trial(metric: Metric, answer: Any, held: Sequence[object]) -> Trial:
-    """What was published, beside the truth of the devices whose reports were taken."""
+    """The published estimates, with the truth of the devices whose reports were taken."""
     column = Column.of(metric, held)
     found = {
         name: np.array([math.nan if row[name] is None else row[name] for row in answer["values"]])
         for name in ("estimate", "stderr", "low", "high")
     }
-    # a limit that does not exist is no limit
+    # a missing limit counts as infinite
     low, high = np.nan_to_num(found["low"], nan=-math.inf), np.nan_to_num(found["high"], nan=math.inf)
     truth = column.truth(column.held(np.ones(len(held), np.int64)))
     return Trial(answer["reports"], truth, found["estimate"], found["stderr"], low, high)
 
 
 def _verdict(metric: Metric, answer: Any) -> Verdict:
-    """The aggregator's own word."""
+    """The guarantee as the aggregator states it."""
     told = answer["privacy"]
     promise = Guarantee(told["epsilon"], told["delta"], told["honest_reports"], told["method"], told["local_epsilon"])
     needed = metric.min_batch

@@ -1,8 +1,8 @@
-"""The whole path in one process: real devices, shuffler and aggregator, under a clock that is set.
+"""The whole path in one process: real devices, shuffler and aggregator, under a simulated clock.
 
-Nothing is left out but the network and the waiting: every report is drawn by the SDK's code, sealed, uploaded to the
-shuffler's application, kept, permuted and forwarded to the aggregator's, opened, counted, published and asked for.
-Since the clock is set, a period is over as soon as everyone has reported.
+Only the network and the waiting are left out. Every report is drawn by the SDK's code, sealed, uploaded to the
+shuffler's application, stored, permuted and forwarded to the aggregator's, opened, counted, published and queried.
+Since the clock is simulated, a period ends as soon as all devices have reported.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 __all__ = ["Pipeline"]
 
 _AGGREGATOR = "http://aggregator.invalid"
-"""A name only: nothing listens there."""
+"""Only a name: nothing listens there."""
 _NOTHING = "urn:hubbub:problem:nothing-released"
 _FORWARDS = 8
 _VERDICT = 5.0
-"""Seconds, by the set clock, after which the shuffler asks what became of its batches."""
+"""Seconds of the simulated clock after which the shuffler asks for the verdicts on its batches."""
 
 
 class Pipeline:
-    """Both services on embedded storage under `home`, from entering to leaving. Each `period` is a fresh one."""
+    """Both services on embedded storage under `home`, inside a `with` block. Each `period` call is a new period."""
 
     def __init__(self, home: Path, codebook: Path) -> None:
         self._now = time.time()
@@ -71,7 +71,7 @@ class Pipeline:
 
     @property
     def codebook(self) -> Codebook:
-        """As it is in force."""
+        """The codebook in force."""
         return self._service.codebooks.newest
 
     def period(
@@ -81,8 +81,11 @@ class Pipeline:
         confidence: float,
         progress: Callable[[int], None] = lambda _done: None,
     ) -> dict[str, tuple[Any, list[object]]]:
-        """Let every device report every metric in the next period. By metric: what the aggregator publishes of it, None
-        if nothing is, and what the devices held whose reports the shuffler took."""
+        """Let every device report every metric in the next period.
+
+        Returns for each metric the aggregator's answer, None if nothing was released, and the values of the devices
+        whose reports the shuffler took.
+        """
         calendar, grace = self.codebook.collection.calendar, self.codebook.collection.grace
         period = calendar.period(calendar.index_at(self._now) + 1)
         self._set_clock(period.start)
@@ -104,7 +107,7 @@ class Pipeline:
         return {name: (self._runner.run(self._ask(name, asked)), held[name]) for name in values}
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Any, bytes]:
-        """A device's request, as its transport makes it."""
+        """Send a device's request, in place of the SDK's transport."""
         sent = self._uploads.request(method, path, headers=dict(headers), content=body)
         answer: httpx2.Response = self._runner.run(sent)
         return answer.status_code, dict(answer.headers), answer.content
@@ -113,7 +116,7 @@ class Pipeline:
         return self._now
 
     def _set_clock(self, now: float) -> None:
-        """What time brings: keys for the new periods, and the bundle that carries them."""
+        """Set the clock, and do what follows: keys for the new periods, and the bundle that carries them."""
         self._now = now
         self._service.tick()
         self._runner.run(self._refresh())
@@ -123,7 +126,7 @@ class Pipeline:
 
     async def _start(self) -> None:
         enter = self._open.enter_async_context
-        # constructed, not read: no variable of the environment may change a simulation
+        # constructed, not loaded, so that no environment variable can change a simulation
         served = self._home / "codebook.json"
         write_compiled(compiled(self._codebook), served)
         collecting = AggregatorSettings.model_construct(

@@ -1,4 +1,4 @@
-"""What a simulation found of one metric: as JSON, and as text for a terminal."""
+"""Result of a simulation for one metric, as JSON and as text for a terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Outcome"]
 
 FEW = 20
-"""Up to so many values all are listed; of more, the largest."""
+"""Up to this many values are all listed; of more, only the largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Outcome:
 
     @property
     def share(self) -> bool:
-        """Whether the values are shares, and not a number with a unit of its own."""
+        """Whether the values are shares, rather than numbers with a unit."""
         return self.metric.values.shape.measure == "share"
 
     def document(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Outcome:
         }
 
     def privacy(self) -> dict[str, Any]:
-        """Both guarantees, of a device's report to this metric in one period."""
+        """Both guarantees for a device's report to this metric in one period."""
         promise = self.verdict.guarantee
         return {name: getattr(promise, name) for name in ("local_epsilon", "epsilon", "delta", "method")}
 
@@ -72,7 +72,7 @@ class Outcome:
         )
 
     def rows(self, chosen: Any) -> list[dict[str, Any]]:
-        """The first repeat's values, by these indexes."""
+        """The values of the first repeat at these indexes."""
         trial, picked = self.first, np.asarray(chosen, np.intp)
         columns = (trial.truth, trial.estimate, trial.stderr, trial.low, trial.high)
         return [
@@ -87,7 +87,7 @@ class Outcome:
         return self.metric.values.shape.kind == "curve"
 
     def shown(self, most: int) -> list[int]:
-        """Indexes of the values with the largest truth, of a curve of evenly spaced ones; in order where all fit."""
+        """Indexes of the values with the largest truth, or of evenly spaced ones of a curve; in order if all fit."""
         size = len(self.first.truth)
         if size <= most or self.is_curve:
             return bars.spread(size, most)
@@ -112,7 +112,7 @@ class Outcome:
         names = [metric.label_of(index) for index in chosen]
         yield bars.estimates(self.rows(chosen), names, share=self.share, truth=True)
         if (left := len(self.first.truth) - len(chosen)) > 0:
-            which = "places between them" if self.is_curve else "values that are rarer in truth"
+            which = "places between them" if self.is_curve else "values that are truly rarer"
             yield f"and {left:,} {which}; --json lists all"
         yield ""
         yield _wrapped(
@@ -137,7 +137,7 @@ class Outcome:
         target = "release target" if needed is None else f"{needed:,} reports that a release needs"
         what = "no batch can meet the" if needed is None else f"{self.verdict.reports:,} reports are fewer than the"
         yield f"! {self.metric.name} would NOT be released: {what} {target}."
-        yield "What follows is what it would have been" + (
+        yield "The figures below are what the release would have been" + (
             ", by the fast path: the shuffler discarded the reports." if self.path == "full" else "."
         )
 
@@ -148,7 +148,7 @@ class Outcome:
 
 
 def _finite(numbers: NDArray[np.float64]) -> list[float | None]:
-    """With None for what JSON has no number for."""
+    """The numbers, with None for those that JSON cannot express."""
     return [number if math.isfinite(number) else None for number in numbers.tolist()]
 
 

@@ -1,4 +1,4 @@
-"""Truth and estimates of a simulation as a picture, one panel a metric."""
+"""Chart of a simulation's truth and estimates, one panel per metric."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 __all__ = ["draw"]
 
 MOST = 25
-"""Values in one panel; of more, the largest, of a curve evenly spaced ones."""
+"""Most values in one panel. Of a longer list the largest are shown, of a longer curve evenly spaced ones."""
 _WIDTH, _ROW = 420, 22
 _LEGEND = {"known": "truth", "found": "estimate and interval"}
 
 
 def draw(outcomes: Sequence[Outcome], path: Path) -> None:
-    """Estimates with their intervals, and a mark where the truth is."""
+    """Draw estimates with their intervals, and a mark at the truth."""
     import altair as alt
 
     panels = [_panel(outcome) for outcome in outcomes]

@@ -1,4 +1,4 @@
-"""Whether so many reports would be released, and what that would promise: as shuffler and aggregator decide it."""
+"""Whether a number of reports would be released, and with what guarantee, as shuffler and aggregator decide it."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def _default(name: str) -> int:
 
 
 FLOOR, LARGEST = usual_floor(), _default("max_batch")
-"""What a shuffler does unless its operator says otherwise."""
+"""Limits of a shuffler with default settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of the reports of one period."""
+    """What happens to the reports of one period."""
 
     reports: int
     needed: int | None
-    """Fewest reports that are released; None: no batch meets the release target."""
+    """Fewest reports for a release; None if no batch meets the release target."""
     parts: int
-    """Into how many batches they are cut; 0: nothing is released."""
+    """Number of batches into which the reports are cut; 0 if nothing is released."""
     guarantee: Guarantee
-    """Of the smallest batch; where nothing is released, what it would have been."""
+    """Guarantee of the smallest batch; if nothing is released, what it would have been."""
 
     @property
     def released(self) -> bool:
@@ -46,7 +46,7 @@ class Verdict:
 
 
 def verdict(metric: Metric, codebook: Codebook, reports: int) -> Verdict:
-    """For a shuffler with the usual settings, and reports that are all valid."""
+    """The verdict of a shuffler with default settings, if all reports are valid."""
     collection = codebook.collection
     needed: int | None
     try:
@@ -57,7 +57,7 @@ def verdict(metric: Metric, codebook: Codebook, reports: int) -> Verdict:
         needed = None  # the aggregator does not start with such a metric
     parts = parts_of(reports, needed)
     share, delta = collection.honest_fraction, collection.release_delta
-    if parts > 1:  # of a part chance decides how many are honest
+    if parts > 1:  # chance decides how many reports in a part are honest
         failure = delta * FAILURE_SHARE
         honest = honest_reports_in_part(reports // parts, share, failure)
         promise = replace(guarantee(metric.mechanism, max(1, honest), delta - failure), delta=float(delta))
@@ -67,5 +67,5 @@ def verdict(metric: Metric, codebook: Codebook, reports: int) -> Verdict:
 
 
 def parts_of(reports: int, needed: int | None) -> int:
-    """Into how many batches the usual shuffler cuts so many reports."""
+    """Number of batches into which a shuffler with default settings cuts this many reports."""
     return 0 if needed is None else number_of_parts(reports, needed, LARGEST)

@@ -1,4 +1,4 @@
-"""Estimates as rows with bars, for a terminal of eighty columns or more; plain ASCII where it knows nothing else."""
+"""Estimates as rows with bars, for a terminal of eighty columns or more; plain ASCII where it can show nothing else."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ COLUMNS = 80
 _NARROWEST, _WIDEST = 10, 40
 _LONGEST_NAME = 24
 LONGEST_PART = 14
-"""Of each of the two names of a cell of a grid."""
+"""Longest form of each of the two names of a grid cell."""
 LONGEST_CELL = 2 * LONGEST_PART + 10
 
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What bars are drawn with: sure, up to the estimate, up to the upper limit; then whiskers, zero, and a cut."""
+    """Characters of bars: up to the lower limit, the estimate and the upper limit; then whiskers, zero, and a cut."""
 
     sure: str
     likely: str
@@ -45,7 +45,7 @@ PLAIN = Signs("#", "=", "-", "[", "-", "]", "o", ":", "~")
 
 
 def signs(encoding: str | None = None) -> Signs:
-    """Blocks, unless the terminal's encoding lacks them."""
+    """Block characters, unless the terminal's encoding lacks them."""
     try:
         "█▓░├─┤●┊…→".encode(encoding or getattr(sys.stdout, "encoding", None) or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -54,17 +54,17 @@ def signs(encoding: str | None = None) -> Signs:
 
 
 def columns() -> int:
-    """How wide a line may be: the terminal, or eighty columns for a pipe."""
+    """Width of a line: that of the terminal, or eighty columns for a pipe."""
     return max(COLUMNS, shutil.get_terminal_size((COLUMNS, 24)).columns) if sys.stdout.isatty() else COLUMNS
 
 
 def echo(text: str) -> None:
-    """Print to stdout; colours are left out unless it is a terminal, and where NO_COLOR is set."""
+    """Print to stdout, in colour only if it is a terminal and NO_COLOR is not set."""
     click.echo(text, color=False if os.environ.get("NO_COLOR") else None)
 
 
 def bar(low: float, estimate: float, high: float, width: int, most: float = 1.0, drawn: Signs = BLOCKS) -> str:
-    """Filled up to the lower limit, darker to the estimate, lighter to the upper one; `width` signs are `most`."""
+    """Solid up to the lower limit, lighter to the estimate, lightest to the upper limit; `width` signs are `most`."""
     at = [round(width * min(max(share / most, 0.0), 1.0)) for share in (low, estimate, high)]
     at = [at[0], max(at[0], at[1]), max(at)]
     return drawn.sure * at[0] + drawn.likely * (at[1] - at[0]) + drawn.possible * (at[2] - at[1])
@@ -89,7 +89,7 @@ def whisker(low: float, middle: float, high: float, ends: tuple[float, float], w
 
 
 def number(value: float | None, *, share: bool) -> str:
-    """A share as a percentage, a mean as it is, a dash for what is not there."""
+    """A share as a percentage, a mean as it is, a dash for None."""
     if value is None:
         return "-"
     return f"{100 * value:.1f}%" if share else f"{value:.4g}"
@@ -104,7 +104,7 @@ def estimates(
     first: str = "value",
     longest: int = _LONGEST_NAME,
 ) -> str:
-    """A row for each value: estimate, interval and, where it is known, the truth; bars fill what is left of a line."""
+    """A row for each value: estimate, interval and, if known, the truth. Bars fill the rest of the line."""
     drawn = signs()
     shown = ["estimate", "low", "high"]
     head = [first, *(["truth"] if truth else []), *shown]
@@ -129,9 +129,9 @@ def estimates(
 
 
 def grid(values: Sequence[Mapping[str, Any]], down: Mapping[str, Any], across: Mapping[str, Any]) -> str:
-    """Cells as a table: each estimate with half the width of its interval. Columns that do not fit make another table.
+    """Cells as a table, each estimate with half the width of its interval. Columns that do not fit get another table.
 
-    A value is placed by its label: the largest may come first in an answer.
+    Values are placed by label, since an answer may list the largest first.
     """
     drawn, found = signs(), {cell["label"]: cell for cell in values}
     title = spelled(f"{along(down)} / {along(across)}", drawn)
@@ -176,36 +176,36 @@ def cells(down: Mapping[str, Any], across: Mapping[str, Any]) -> dict[str, str]:
 
 
 def along(axis: Mapping[str, Any], most: int = _LONGEST_NAME) -> str:
-    """What values run along, and in which unit."""
+    """Name and unit of an axis."""
     name = shortened(axis["name"], most, signs().cut)
     return f"{name} ({axis['unit']})" if axis.get("unit") else str(name)
 
 
 def spread(count: int, most: int, keep: Iterable[int] = ()) -> list[int]:
-    """Indexes of so many of a list as fit, evenly spaced, in order: the first, the last, and those to be kept."""
+    """At most `most` evenly spaced indexes of a list, with the first and the last, and those in `keep`; in order."""
     if count <= most:
         return list(range(count))
     return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)} | set(keep))
 
 
 def room(head: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """What a line has left for a bar beside these columns; 0 if that is too little for one."""
+    """Columns left in a line for a bar beside these cells; 0 if too few."""
     left = columns() - sum(max(map(len, column)) + 2 for column in zip(head, *rows, strict=True))
     return min(left, _WIDEST) if left >= _NARROWEST else 0
 
 
 def short(name: str, drawn: Signs, most: int = _LONGEST_NAME) -> str:
-    """A name that leaves room for its numbers, in letters that the terminal has."""
+    """A name cut so that its numbers fit too, in letters that the terminal has."""
     return shortened(spelled(name, drawn), most, drawn.cut)
 
 
 def shorts(names: Sequence[str], drawn: Signs, most: int = _LONGEST_NAME) -> list[str]:
-    """The same for a list whose names are still told apart."""
+    """The same for a list of names, which stay distinct."""
     return shortened_all([spelled(name, drawn) for name in names], most, drawn.cut)
 
 
 def spelled(name: str, drawn: Signs) -> str:
-    """In letters that the terminal has."""
+    """The name in letters that the terminal has."""
     return name if drawn is BLOCKS else name.encode("ascii", "replace").decode()
 
 

@@ -1,4 +1,4 @@
-"""An aggregator's answers as text: the numbers, then what they rest on and what they cost."""
+"""Answers of an aggregator as text: the numbers, then what they rest on and what they cost."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hubbub_cli.terminal.table import table
 __all__ = ["ROWS", "comparison", "course", "estimate", "listing"]
 
 ROWS = 20
-"""Values that fit a screen."""
+"""Number of values that fit a screen."""
 
 
 def listing(answer: Any) -> str:
-    """What there is to ask for."""
+    """The metrics, with type, mechanism and releases."""
     rows = [
         [
             metric["name"],
@@ -34,7 +34,7 @@ def listing(answer: Any) -> str:
 
 
 def estimate(answer: Any) -> str:
-    """Every id of the metric: what was found, from how many reports, at what cost."""
+    """A section for each id of the metric: the estimates, from how many reports, at what cost."""
     return "\n\n".join("\n".join(_segment(answer, segment)) for segment in answer["segments"])
 
 
@@ -55,7 +55,7 @@ def _segment(answer: Any, segment: Any) -> Iterator[str]:
 
 
 def shaped(segment: Any) -> Iterator[str]:
-    """The values of a segment in the form that goes with their shape, and what was left out of it."""
+    """The values of a segment in the form of their shape, and a note on values left out."""
     values = segment["values"]
     if segment["shape"] == "grid" and len(values) == segment["value_count"]:
         yield bars.grid(values, *segment["axes"])
@@ -70,7 +70,7 @@ def shaped(segment: Any) -> Iterator[str]:
 
 
 def _in_order(shown: Any) -> tuple[list[Any], list[str]]:
-    """Values as they are listed. A curve stands in its own order, and where nobody chose its values it is thinned."""
+    """Values in the order of the list. A curve keeps its own order, and is thinned unless a selection was asked for."""
     values = shown["values"]
     if shown["shape"] != "curve":
         return values, []
@@ -80,13 +80,13 @@ def _in_order(shown: Any) -> tuple[list[Any], list[str]]:
         return values, []
     leads = [number for number, row in enumerate(values) if row["label"] == shown["headline"]["label"]]
     kept = bars.spread(len(values), ROWS, leads)
-    also = " and the one that leads" if leads else ""
+    also = " and the leading one" if leads else ""
     said = f"{len(kept)} of {len(values):,} places, evenly spaced{also}; --csv has all"
     return [values[number] for number in kept], [said]
 
 
 def _names(values: Sequence[Any], shown: Any) -> list[str]:
-    """What the values are called: of a cell of a grid, each name is shortened by itself."""
+    """The names of the values. The two names of a grid cell are shortened separately."""
     if shown["shape"] == "grid":
         cells = bars.cells(*shown["axes"])
         return [cells[row["label"]] for row in values]
@@ -94,14 +94,14 @@ def _names(values: Sequence[Any], shown: Any) -> list[str]:
 
 
 def _heading(shown: Any) -> str:
-    """Above the names of the values: what they run along."""
+    """The heading above the names of the values: the axes."""
     cross = " × " if bars.signs() is bars.BLOCKS else " x "
     short = [bars.along(axis, bars.LONGEST_PART) if shown["axes"][1:] else bars.along(axis) for axis in shown["axes"]]
     return bars.spelled(cross.join(short) or "value", bars.signs())
 
 
 def course(answer: Any) -> str:
-    """One row per period, one block per value; where one value says all, of that one."""
+    """One row per period, one block per value; only the leading value where there is one."""
     found = [point for point in answer["points"] if point["values"]]
     leading = {segment["headline"]["label"] for segment in answer["segments"]}
     share = all(segment["measure"] == "share" for segment in answer["segments"])
@@ -133,7 +133,7 @@ def course(answer: Any) -> str:
 
 
 def _titles(labels: Sequence[str], segment: Any) -> dict[str, str]:
-    """What stands above the course of a value: its name, where on which axis it is, and the unit of its numbers."""
+    """The line above the series of a value: its axes, its name, and the unit of its numbers."""
     cells = bars.cells(*segment["axes"]) if segment["shape"] == "grid" else {}
     unit = f", in {segment['unit']}" if segment["unit"] else ""
     on = f"{_heading(segment)}, " if segment["axes"] else ""
@@ -141,9 +141,9 @@ def _titles(labels: Sequence[str], segment: Any) -> dict[str, str]:
 
 
 _STATES = {
-    "open": "something may still come for this period",
-    "deleted": "it was released, and is past its retention",
-    "discarded": "the shuffler deleted it; the operations page says why",
+    "open": "batches may still arrive for this period",
+    "deleted": "the release is past its retention",
+    "discarded": "the shuffler deleted the batch; the operations page says why",
     "not-released": "the period is over and nothing was released",
 }
 
@@ -153,7 +153,7 @@ def _period(point: Mapping[str, Any]) -> str:
 
 
 def comparison(answer: Any) -> str:
-    """A row for each value: before, after, the difference, and how surprising it would be by noise alone."""
+    """A row for each value: before, after, the difference, and how likely noise alone would cause it."""
     share, a, b = answer["measure"] == "share", answer["a"], answer["b"]
     drawn = bars.signs()
     values, left_out = _in_order(answer)
@@ -199,7 +199,7 @@ def _p_value(p: float) -> str:
 
 
 def _title(metric: str, rest: str) -> str:
-    # wrapped before it is styled: what makes letters bold takes no room
+    # wrapped before it is styled, since the codes for bold letters take no room
     return _wrapped(f"{metric}, {rest}").replace(metric, click.style(metric, bold=True), 1)
 
 
@@ -215,7 +215,7 @@ def _postprocessed(method: str) -> Iterator[str]:
 
 
 def _cost(privacy: Any, manipulation: Any, shown: Any, *, what: str) -> Iterator[str]:
-    """The two guarantees, whom they are for, and how far fakes could shift what is shown."""
+    """The two guarantees, whom they protect, and how far fake reports could shift the result."""
     yield f"privacy: eps {above(privacy['epsilon'])} at delta {privacy['delta']:g} ({privacy['method']}),"
     yield f"         for {privacy['unit']};"
     yield f"         {privacy['honest_reports']:,} honest reports assumed, and a shuffler that does not collude"
@@ -232,10 +232,11 @@ def _wrapped(text: str) -> str:
 
 
 def empty(metrics: Sequence[Any]) -> str:
-    """What to do while there is nothing to see."""
+    """What to do while there are no estimates."""
     if not metrics:
         return "no metric is collected: write one into metrics.toml, and check it with `hubbub codebook check`"
     return (
         "nothing has been released yet: a period is released once it and its grace are over and enough devices "
-        "reported; `hubbub plan` says how many are enough, `hubbub query METRIC --series` what became of each period"
+        "reported; `hubbub plan` says how many are enough, `hubbub query METRIC --series` shows the state of each "
+        "period"
     )

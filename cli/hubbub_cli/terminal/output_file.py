@@ -1,4 +1,4 @@
-"""A file that a command writes: refused before the work if there is no place for it, and replaced in one step."""
+"""Output files of commands: checked before the work starts, and replaced in one step."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def refuse_if_nowhere(out: Path) -> None:
     if not folder.is_dir():
         raise click.ClickException(f"there is no folder {folder}: make it, or give another --out")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise click.ClickException(f"nothing may be written in {folder}: give another --out")
+        raise click.ClickException(f"{folder} is not writable: give another --out")
 
 
 def write(out: Path, text: str, mode: int | None = None) -> None:
-    """Replace the file: whoever is interrupted has the old one or the new one. `mode`: whatever the umask says."""
+    """Replace the file; after an interruption there is the old one or the new one. `mode` overrides the umask."""
     try:
         atomic_files.write(out, text.encode(), mode=mode)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How a privacy figure is written: in a few digits, and never better than it is."""
+"""Privacy figures in a few digits, never shown better than they are."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from decimal import ROUND_CEILING, Context
 __all__ = ["above"]
 
 _MEANT = Context(prec=12)
-"""Digits in which a float is what was meant: 1.0000000000000002 is 1, rounded up by the accountant."""
+"""Digits up to which a float is taken as exact: 1.0000000000000002 is 1, rounded up by the accountant."""
 _LARGE = 1000
-"""From here on thousands are set apart, and no decimals are written."""
+"""From here on, numbers get a thousands separator and no decimals."""
 
 
 def above(number: float, digits: int = 3) -> str:
-    """The number rounded up to so many digits."""
+    """The number, rounded up to this many significant digits."""
     rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(_MEANT.create_decimal(repr(number)))
     if rounded < _LARGE or not rounded.is_finite():
         return f"{float(rounded):.{digits}g}"

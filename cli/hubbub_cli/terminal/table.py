@@ -1,4 +1,4 @@
-"""Aligned columns for a terminal: rows that a person reads and `cut` still splits, or records where they don't fit."""
+"""Tables for a terminal: aligned rows that people can read and `cut` can split, or records where rows don't fit."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def table_or_records(rows: Sequence[Mapping[str, object]]) -> str:
-    """The rows as a table, or where the terminal is too narrow one below the other, each value beside its name.
+    """The rows as a table or, if the terminal is too narrow, one below the other with each value next to its name.
 
-    For rows with ids that a person copies: none is cut.
+    For rows with ids that a person copies: no id is cut.
     """
     made = table(list(rows[0]), [[str(value) for value in row.values()] for row in rows])
     if max(map(len, made.splitlines())) <= shutil.get_terminal_size().columns:
@@ -38,7 +38,7 @@ def table_or_records(rows: Sequence[Mapping[str, object]]) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    """Whether a cell should line up with numbers: one, a percentage, or a dash where one is missing."""
+    """Whether a cell lines up with numbers: a number, a percentage, or a dash for a missing one."""
     try:
         float(cell.removesuffix("%").replace(",", ""))
     except ValueError:

@@ -191,7 +191,7 @@ def test_a_long_curve_is_told_in_steps_and_in_order(address: str) -> None:
     assert places == sorted(places)
     assert {EDGES[0], 410, EDGES[-1]} < set(places)
     assert any(line.startswith("time to start (ms)") for line in lines)
-    assert "21 of 80 places, evenly spaced and the one that leads; --csv has all" in lines
+    assert "21 of 80 places, evenly spaced and the leading one; --csv has all" in lines
 
 
 def test_a_wide_grid_is_told_in_several_tables(address: str) -> None:

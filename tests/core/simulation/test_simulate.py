@@ -126,7 +126,7 @@ def test_too_few_devices_are_told_that_nothing_would_be_released(files: list[str
     result = simulate(*files, "--seed", "1", "--devices", "120")
     told = " ".join(result.stdout.split())
     assert f"! theme would NOT be released: 120 reports are fewer than the {needed:,} reports" in told
-    assert "What follows is what it would have been." in told
+    assert "The figures below are what the release would have been." in told
     assert "privacy: would be eps " in told
     as_json = simulate(*files, "--seed", "1", "--devices", "120", "--json")
     assert json.loads(as_json.stdout)["metrics"]["theme"]["values"]

@@ -449,7 +449,7 @@ def test_an_operator_can_look_while_the_shuffler_is_stopped_and_is_told_where_th
     assert elsewhere.exit_code != 0
     assert not (tmp_path / "none").exists()
     mixed = CliRunner().invoke(hubbub, ["shuffler", "--port", "0", "held", "list"])
-    assert "options of the service come without a command" in mixed.output
+    assert "leave out those of the service" in mixed.output
 
 
 def test_a_codebook_s_own_horizon_counts() -> None:

@@ -180,7 +180,7 @@ def test_a_bucket_that_waits_for_room_holds_up_no_deletion_and_says_so(
         assert worn.path.with_name("reports.sqlite-wal").stat().st_size == 0
         (row,) = json.loads(run("list", "--json").stdout)["buckets"]
         assert row["lacks MiB"] > 0
-        assert "make some there" in run("list").stderr
+        assert "make room" in run("list").stderr
         done = run("salvage")
         assert (done.exit_code, "WAITS FOR ROOM" in done.stderr) == (1, True)
         if way_out == "room":

@@ -1,4 +1,5 @@
-"""The privacy claims, attacked: what a suspicious reader would try against the code that ships, with its error bars.
+"""Attacks on the privacy claims: what a suspicious reader would try against the code that ships, with error bars.
 
-`hubbub audit` runs it. It may know everything (client, shuffler, aggregator, core); nothing that it attacks knows it.
+`hubbub audit` runs them. The audit may import everything (client, shuffler, aggregator, core); nothing that it attacks
+imports the audit.
 """

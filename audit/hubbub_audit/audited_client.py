@@ -1,4 +1,4 @@
-"""One real client with its own file, whose network, clock and shuffler are in the audit's hands."""
+"""A real client with its own state file, whose network, clock and shuffler the audit controls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _YEARS = 20 * 365 * 86_400
 
 
 class Device:
-    """Everything from `record` to the network is as shipped, the randomness included."""
+    """A device on which everything from `record` to the network is as shipped, including the randomness."""
 
     def __init__(self, codebook: Codebook, folder: Path) -> None:
         self.codebook, self.folder = codebook, folder
@@ -44,12 +44,12 @@ class Device:
             raise RuntimeError(f"the client did not take a value of {metric}: {outcome.value}")
 
     def restart(self) -> None:
-        """The app ends and starts again on the same files."""
+        """End the app and start it again on the same files."""
         self.client.close()
         self.client = self._started()
 
     def revoke(self) -> None:
-        """Serve a bundle in which the sealing key is revoked and another has its place."""
+        """Serve a bundle in which the sealing key is revoked and replaced."""
         self._keys[len(self._keys) + 1] = new_private_key()
         self.transport.bundle = self._bundle()
 
@@ -105,7 +105,7 @@ class Device:
 
 @contextmanager
 def a_device(codebook: Codebook) -> Iterator[Device]:
-    """One in a folder that goes with it."""
+    """A device in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="hubbub-audit-", dir=fast_folder()) as folder:
         device = Device(codebook, Path(folder))
         try:
@@ -115,12 +115,12 @@ def a_device(codebook: Codebook) -> Iterator[Device]:
 
 
 def fast_folder() -> str | None:
-    """Where the audit's files go: memory if there is some, since what is tested is not the disk."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  the names below it are random
+    """The folder for the audit's files: in memory if possible, since the disk is not under test."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  file names below it are random
 
 
 def lost_answer(device: Device) -> Callable[[Request], Answer]:
-    """The shuffler takes the reports, and the device never hears of it."""
+    """The shuffler takes the reports, but its answer is lost."""
 
     def answer(request: Request) -> Answer:
         device.transport.accept(request)
@@ -130,7 +130,7 @@ def lost_answer(device: Device) -> Callable[[Request], Answer]:
 
 
 def refused(reason: str) -> Callable[[Request], Answer]:
-    """The shuffler takes none of the reports, for this reason."""
+    """The shuffler refuses all reports, for this reason."""
 
     def answer(request: Request) -> Answer:
         count = len(decode_upload(request.body))

@@ -1,8 +1,8 @@
-"""(4) One device over time: what reports of many periods give away together, and whether a resent report is the same.
+"""Attacks on one device over time: what its reports of many periods reveal together, and whether resent ones differ.
 
-A device that holds one value reports it in every period, with fresh noise; whoever links its reports averages the noise
-out. That is what the ledger is for: after T periods it says T eps, and no test on T linked reports may prove more. The
-strongest test is the sum of log likelihood ratios.
+A device that holds one value reports it in every period, with fresh noise; anyone who links its reports can average the
+noise out. The ledger accounts for that: after T periods it says T eps, and no test on T linked reports may prove more.
+The strongest test is the sum of log likelihood ratios.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["PERIODS", "averaging", "retries"]
 PERIODS = 3
 _A_DAY = 24
 _ALIKE = 16
-"""Metrics of one device that collect the same, so that a history is soon made."""
+"""Identical metrics of one device, to make histories faster."""
 
 
 def averaging(subject: Subject, trials: int, periods: int = PERIODS) -> Attack:
-    """Tell two devices apart that hold their value for so many periods, by all their reports together."""
+    """Tell two devices apart that each hold one value for `periods` periods, by all their reports together."""
 
     def run(alpha: float) -> list[Finding]:
         pair = subject.worst_pair()
@@ -66,7 +66,7 @@ def averaging(subject: Subject, trials: int, periods: int = PERIODS) -> Attack:
 
 
 def _histories(subject: Subject, held: Any, trials: int, periods: int) -> tuple[NDArray[np.uint8], float]:
-    """Payloads of so many histories of a device that always holds one value, and what its ledger says of one period."""
+    """Payloads of `trials` histories of a device that always holds one value, and its ledger's epsilon per period."""
     codebook = codebook_of([subject] * _ALIKE)
     rounds = -(-trials // _ALIKE) * periods
     with a_device(codebook) as device:
@@ -88,7 +88,7 @@ def _histories(subject: Subject, held: Any, trials: int, periods: int) -> tuple[
 
 
 def retries(subject: Subject, periods: int) -> Attack:
-    """Lose answers, break connections, restart the app, revoke the key: every copy of a report must say the same."""
+    """Lose answers, break connections, restart the app, revoke the key: all copies of a report must be the same."""
 
     def run(_: float) -> list[Finding]:
         with a_device(codebook_of([subject])) as device:

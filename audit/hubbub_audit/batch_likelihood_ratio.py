@@ -1,13 +1,13 @@
-r"""(3) A shuffled batch: how surely can its receiver tell which of two values one device held?
+r"""Attack on shuffled batches: how surely can a receiver tell which of two values one device held?
 
-The value of one device is replaced, all other devices hold one value that hides it least. Of a batch in random order
+The value of one device is replaced; all other devices hold the value that hides it least. For a batch in random order
 the likelihood ratio is the strongest statistic: with the others at z,
 
     P[batch | x] / P[batch | x'] = sum_i L(y_i | x) / L(y_i | z)  /  sum_i L(y_i | x') / L(y_i | z)
 
-A threshold on it, chosen on batches of its own, is counted; what it proves at delta = 1/100 is held against the epsilon
-that the accountant certifies at the same delta. At a delta that matters in practice nothing could be observed at all:
-an event of chance 1e-8 does not happen in an audit.
+A threshold on it, chosen on separate batches, is counted. What it proves at delta = 1/100 is compared with the epsilon
+that the accountant certifies at the same delta. At a delta that matters in practice nothing could be observed: an event
+of chance 1e-8 does not happen in an audit.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["DELTA", "POWER", "crowd", "log_ratios", "shuffle_finding"]
 
 DELTA = 0.01
-"""Large enough that events of this chance are seen in some thousand batches."""
+"""Large enough that events of this chance are seen in a few thousand batches."""
 POWER = 0.15
-"""The part of the certified epsilon that an attack must reach: batches are dear, and the best threshold is rare."""
+"""The part of the certified epsilon that an attack must reach. Batches are costly, and the best threshold is rare."""
 SIZES = (2, 4, 8, 16, 32)
 _AMPLIFIED = 0.9
 _TRAINING = 0.3
@@ -38,8 +38,8 @@ _TRAINING = 0.3
 def crowd(subject: Subject, trials: int, periods: int = 1) -> Attack:
     """Tell the worst pair apart by whole batches, with every report made by the SDK's draw and put in random order.
 
-    With `periods` above one the same device, and the same crowd, is watched for that long: the likelihood ratios of
-    its batches multiply, and the claim is what the ledger composes.
+    With `periods` above one, the same device and crowd are watched for that many periods: the likelihood ratios of the
+    batches multiply, and the claim is the composed guarantee.
     """
 
     def run(alpha: float) -> list[Finding]:
@@ -95,7 +95,7 @@ def shuffle_finding(
 
 
 def batch_size(subject: Subject) -> int:
-    """The smallest of some sizes at which shuffling visibly helps, so that there is a claim to attack."""
+    """The smallest of SIZES at which shuffling visibly helps, so that there is a claim to attack."""
     for size in SIZES[:-1]:
         if guarantee(subject.mechanism, size, DELTA).epsilon <= _AMPLIFIED * subject.epsilon:
             return size
@@ -103,7 +103,7 @@ def batch_size(subject: Subject) -> int:
 
 
 def _others(subject: Subject, pair: tuple[Any, Any]) -> list[Any]:
-    """Values of the crowd that may hide the device least: either of the two, or a third one."""
+    """Values of the crowd that may hide the device least: either of the pair, or a third one."""
     third = [value for value in subject.mechanism.inputs() if value not in pair]
     return [*pair, *third[len(third) // 2 :][:1]]
 
@@ -111,7 +111,7 @@ def _others(subject: Subject, pair: tuple[Any, Any]) -> list[Any]:
 def batches(
     subject: Subject, held: Any, hiding: Any, count: int, size: int, pair: tuple[Any, Any], periods: int = 1
 ) -> NDArray[np.float64]:
-    """Log likelihood ratios of so many batches in which one device holds `held`, summed over the periods."""
+    """Log likelihood ratios of `count` batches in which one device holds `held`, summed over the periods."""
     mine = subject.payloads(held, count * periods)
     crowd_ = subject.payloads(hiding, count * periods * (size - 1))
     together = np.concatenate([mine[:, None, :], crowd_.reshape(count * periods, size - 1, -1)], axis=1)

@@ -1,8 +1,8 @@
-"""(8) Junk from strangers, and copies of honest reports: do they raise the crowd that a release is certified for?
+"""Attack by junk and by copies of honest reports: do they raise the crowd that a release is certified for?
 
-Any sender can add bytes that do not open, and reports that were sealed before. A real aggregator gets
-batches with and without them. With them, no batch may be released that was not without, and no number that a guarantee
-rests on may rise. And what it opened and refused, it has read: the ledger must say so.
+Any sender can add bytes that do not open, and reports that were sealed before. A real aggregator gets batches with and
+without them. With junk, no batch may be released that is refused without it, and no number that a guarantee rests on
+may rise. A batch that the aggregator opened and refused was still read, so the ledger must list it.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ min_batch = {_MINIMUM}
 """
 _NOW = 20_800 * 86_400.0 + 3_600
 _VALID = (40, _MINIMUM - 6, _MINIMUM - 1, _MINIMUM, _MINIMUM + 20)
-"""Distinct valid reports: a crowd that is far too small, some that are just too small, and some that are not."""
+"""Numbers of distinct valid reports: a crowd far too small, some just too small, and some large enough."""
 
 
 def junk(batches: int) -> Attack:
-    """Pad crowds of several sizes with junk and copies, each of them `batches` times."""
+    """Pad crowds of several sizes with junk and copies, each size `batches` times."""
 
     def run(_: float) -> list[Finding]:
         rng = SystemRandomness()
@@ -77,7 +77,7 @@ def junk(batches: int) -> Attack:
                 0.0,
                 float(max(risen, 0) + carried),
                 "beaten" if risen > 0 or carried else "holds",
-                "any report more that is counted on shows, and any release",
+                "any additional report in the honest count shows, and any release",
                 trials=len(padded),
                 detail=f"honest reports gained: {max(risen, 0)}; small crowds released: {carried}",
             ),
@@ -85,7 +85,7 @@ def junk(batches: int) -> Attack:
                 "time",
                 "aggregator",
                 "batches that were opened and refused",
-                "the ledger leaves out nothing that the aggregator has read",
+                "the ledger omits nothing that the aggregator has read",
                 0.0,
                 float(unread),
                 "beaten" if unread else "holds",
@@ -102,7 +102,7 @@ def junk(batches: int) -> Attack:
 class _Verdict:
     released: bool
     honest: int
-    """Reports that the guarantee rests on; 0 where nothing says."""
+    """Reports that the guarantee rests on; 0 without a release."""
 
 
 class _Clock:
@@ -124,7 +124,7 @@ class _Here:
 
 @dataclass
 class _Aggregator:
-    """A real one, and the shuffler in front of it in the hands of the audit. Each batch is of a period of its own."""
+    """A real aggregator, with the audit in place of the shuffler. Each batch has its own period."""
 
     service: Aggregator
     clock: _Clock
@@ -161,7 +161,7 @@ class _Aggregator:
         return _Verdict(release is not None, 0 if release is None else json.loads(release.record)["honest_reports"])
 
     def opened_and_refused(self) -> int:
-        """Batches of which the aggregator said how many reports were valid, and that it did not release."""
+        """Batches that the aggregator did not release, but for which it stated the number of valid reports."""
         return self.opened
 
     def counted_in_ledger(self) -> int:
@@ -178,11 +178,11 @@ def _an_aggregator() -> Iterator[_Aggregator]:
     with tempfile.TemporaryDirectory(prefix="hubbub-audit-", dir=fast_folder()) as folder:
         codebook = Path(folder) / "codebook.json"
         codebook.write_bytes(with_batch_sizes(Codebook.from_toml(_CODEBOOK)).to_bytes())
-        # constructed, not read: no variable of the environment may change an audit
+        # constructed, not loaded, so that no environment variable can change an audit
         settings = Settings.model_construct(codebook=codebook, state_dir=Path(folder) / "state")
         clock = _Clock()
         service = build(settings, TrustedClock.set_by(clock))
-        service.pool = service.accumulator.pool = _Here()  # type: ignore[assignment]  # what is used of a pool
+        service.pool = service.accumulator.pool = _Here()  # type: ignore[assignment]  # has the methods of a pool that are used
         try:
             yield _Aggregator(service, clock)
         finally:

@@ -1,10 +1,10 @@
-"""(9) An aggregator that cuts crowds: into how many buckets can it split the reports of one metric and period?
+"""Attack by an aggregator that splits crowds: into how many buckets can it cut the reports of one metric and period?
 
-What it has is the bundle. It signs another while a period runs, with another id or key, or one that names a metric
-under many ids, and serves one process of the shuffler this and the other that. Each bucket would be a crowd of its own,
-and who is in it would depend on when they fetched the bundle. Honest reports are put under everything that was ever
-listed, and the buckets are counted that a real shuffler takes them into. And what must still work has to: revoking a
-key, and switching a metric off.
+Its only means is the bundle. While a period runs it signs another one, with another id or key, or with many ids for one
+metric, and serves different bundles to different processes of the shuffler. Each bucket would be a separate crowd, and
+membership would depend on when a device fetched the bundle. Honest reports are sent under everything that was ever
+listed, and the buckets into which a real shuffler takes them are counted. Revoking a key and switching a metric off
+must still work.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SKEW = 60.0
 
 
 def splitting() -> Attack:
-    """Offer every bundle that could split a crowd, and count the buckets."""
+    """Offer every kind of bundle that could split a crowd, and count the buckets."""
 
     def run(_: float) -> list[Finding]:
         with tempfile.TemporaryDirectory(prefix="hubbub-audit-", dir=fast_folder()) as folder, _quiet():
@@ -79,7 +79,7 @@ def splitting() -> Attack:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The shuffler says of each bundle why it is refused. Here that is no news."""
+    """Silence the shuffler's log, which says why it refuses each bundle: here refusals are expected."""
     logger = logging.getLogger("hubbub_shuffler")
     before, logger.disabled = logger.disabled, True
     try:
@@ -89,7 +89,7 @@ def _quiet() -> Iterator[None]:
 
 
 async def _attacked(folder: Path) -> tuple[int, int, str]:
-    """How many buckets came of it, how many bundles were offered, and which honest change was not taken."""
+    """Number of buckets, number of bundles offered, and an honest change that was not taken, if any."""
     aggregator = _Aggregator()
     async with AsyncExitStack() as stack:
         one = await _a_process(stack, folder / "one", folder, aggregator)
@@ -110,7 +110,7 @@ async def _attacked(folder: Path) -> tuple[int, int, str]:
 
 
 def _hostile(aggregator: _Aggregator) -> list[bytes]:
-    """The first is the good one."""
+    """Bundles of the attack; the first one is honest."""
     codebooks = [_book(epsilon) for epsilon in _EDITS]
     first, other = _key(1), _key(2)
     gone = _key(1, revoked=True)
@@ -127,7 +127,7 @@ def _hostile(aggregator: _Aggregator) -> list[bytes]:
 
 
 def _honest(aggregator: _Aggregator) -> list[tuple[str, bytes]]:
-    """After each of these nothing may be taken in any more."""
+    """Honest changes. After each of them, no report may be taken."""
     key = _key(1)
     return [
         ("a metric that is switched off", aggregator.signed([(0, _book("1", on=False))], [key])),
@@ -146,7 +146,7 @@ def _key(number: int, first: int = 0, *, revoked: bool = False) -> SealingKey:
 
 
 class _Aggregator:
-    """Signs whatever it likes."""
+    """A dishonest aggregator, which signs any bundle."""
 
     def __init__(self) -> None:
         self._identity = Ed25519PrivateKey.generate()
@@ -171,13 +171,13 @@ class _Aggregator:
 
 
 class _Process:
-    """One process of a shuffler: its own copy of the bundle, and the storage that all share."""
+    """One process of a shuffler, with its own copy of the bundle and the shared storage."""
 
     def __init__(self, bundles: Bundles, device: httpx2.AsyncClient) -> None:
         self.bundles, self._device = bundles, device
 
     async def admitted(self) -> set[tuple[bytes, int]]:
-        """The buckets of one name and period that take reports now: metric id and key."""
+        """The buckets of one metric name and period that take reports now: metric id and key."""
         size = sealed_bytes(_book("1").metrics[0].mechanism.report_bytes)
         found = set()
         for metric in [_book(epsilon).metrics[0].id for epsilon in _EDITS]:

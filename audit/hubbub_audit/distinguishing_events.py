@@ -1,9 +1,9 @@
-"""Events that tell two inputs apart, found in one part of a sample to be tested on the other.
+"""Events that tell two inputs apart, found in one part of a sample and tested on the other.
 
-An adversary decides by some set of reports. Which one is best is looked for on a *training* part, by every means: the
-declared likelihood, and, should that be wrong, each report by itself, each bit of it, each pair of bits and each
-threshold on it as a number. The one event that does best is then counted on the rest of the sample, which had no say in
-its choice: one test, however many candidates there were.
+An adversary decides by some set of reports. The best set is searched for on a *training* part, by every means: the
+declared likelihood and, in case that is wrong, each report by itself, each bit of it, each pair of bits and each
+threshold on it as a number. Only the best event is then counted on the rest of the sample, which had no part in its
+choice: this makes one test, however many candidates there were.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["Event", "Sample", "best_event", "by_bits", "by_cell", "by_number", "by_score", "halves", "lost"]
 
 Sample: TypeAlias = "NDArray[Any]"
-"""One row an observation: bytes (uint8, two axes), or scores (float, one axis)."""
+"""One row per observation: bytes (uint8, two axes), or scores (float, one axis)."""
 TRAINING = 0.25
-"""Part of a sample that is used to choose. The rest tests."""
+"""Part of a sample that is used to choose. The rest is used to test."""
 _LOOSE = 1e-3
-"""While choosing, bounds are taken at this level: an event too rare to be tested later must not look good."""
+"""Level of the bounds while choosing, so that an event too rare to be tested later does not look good."""
 _CUTS = 64
 _MOST_CELLS = 2**16
 _MOST_BITS = 256
@@ -34,19 +34,19 @@ _MOST_BITS = 256
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A set of observations, and how it reads."""
+    """A set of observations, and its description."""
 
     what: str
     holds: Callable[[Sample], NDArray[np.bool_]]
 
 
 Candidates: TypeAlias = "Iterator[tuple[NDArray[np.int64], NDArray[np.int64], Callable[[int], Event]]]"
-"""Counts of many events under either input, and the event of each index."""
+"""Counts of many events under each of the two inputs, and the event of each index."""
 Family: TypeAlias = Callable[[Sample, Sample], Candidates]
 
 
 def halves(sample: Sample) -> tuple[Sample, Sample]:
-    """The part that chooses and the part that tests."""
+    """The part for choosing and the part for testing."""
     return _cut(sample, TRAINING)
 
 
@@ -56,10 +56,10 @@ def _cut(sample: Sample, part: float) -> tuple[Sample, Sample]:
 
 
 def best_event(first: Sample, second: Sample, families: Sequence[Family], delta: float = 0.0) -> Event | None:
-    """The event that proves the largest epsilon from `first` over `second`, both of them training parts.
+    """The event that proves the largest epsilon from `first` over `second`, both training parts.
 
-    Each family proposes its best on one half of them, and the proposals are compared on the other: a family of many
-    sets must not win by having fitted its sample.
+    Each family proposes its best event on one half, and the proposals are compared on the other half, so that a family
+    of many sets does not win by overfitting.
     """
     if len(families) == 1:
         return _proposal(families[0], first, second, delta)
@@ -78,7 +78,7 @@ def _proposal(family: Family, first: Sample, second: Sample, delta: float) -> Ev
 
 
 def lost(event: Event | None, first: Sample, second: Sample, alpha: float, delta: float = 0.0) -> float:
-    """The epsilon that the event proves on testing parts; nothing without an event."""
+    """The epsilon that the event proves on the testing parts; 0 without an event."""
     if event is None:
         return 0.0
     hits, misses = int(event.holds(first).sum()), int(event.holds(second).sum())
@@ -89,7 +89,7 @@ def lost(event: Event | None, first: Sample, second: Sample, alpha: float, delta
 
 
 def by_score(first: Sample, second: Sample) -> Candidates:
-    """Scores at or above a threshold; scores are log likelihood ratios, or anything else of one number."""
+    """Scores at or above, or at or below, a threshold. A score is a log likelihood ratio or any other single number."""
     cuts = np.unique(np.quantile(np.concatenate([first, second]), np.linspace(0, 1, _CUTS + 1), method="nearest"))
     for name, sign in (("at least", 1.0), ("at most", -1.0)):
         signed = np.sort(sign * cuts)
@@ -99,7 +99,7 @@ def by_score(first: Sample, second: Sample) -> Candidates:
 
 
 def by_cell(first: Sample, second: Sample) -> Candidates:
-    """The reports whose observed ratio is largest, few or many of them."""
+    """The reports with the largest observed ratios, few or many of them."""
     cells, of = np.unique(np.concatenate([_packed(first), _packed(second)]), return_inverse=True)
     if not 1 < len(cells) <= min(_MOST_CELLS, len(of) // 8):
         return
@@ -130,7 +130,7 @@ def by_bits(first: Sample, second: Sample) -> Candidates:
 
 
 def by_number(first: Sample, second: Sample) -> Candidates:
-    """Thresholds on the report read as one big-endian number, of eight bytes at most."""
+    """Thresholds on the report as one big-endian number of at most eight bytes."""
     if first.shape[1] > 8:
         return
     for hits, misses, event in by_score(_number(first), _number(second)):

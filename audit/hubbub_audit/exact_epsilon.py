@@ -1,6 +1,6 @@
-"""(2) Every outcome of every coin: the exact law of small instances, and the exact epsilon that it loses.
+"""Attack by enumeration of every coin: the exact law of small instances, and the exact epsilon that it loses.
 
-No sampling, so no false alarm and nothing too small to be seen: noise that is one part in 10^12 too low shows.
+Nothing is sampled, so there is no false alarm and no effect is too small: noise one part in 10^12 too low shows.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from hubbub_audit.targets import AnyMechanism, Subject, truth_of
 __all__ = ["exact"]
 
 _TIGHT = 0.5
-"""The exact epsilon must be this part of the claim: less would be noise without need."""
+"""The exact epsilon must be this part of the claim; less would mean needless noise."""
 _TOLERANCE = 1e-9
 _HAIR = Fraction(1, 10**30)
-"""Relative: `exp` of the walker has forty digits."""
+"""Relative tolerance: `exp` of the enumeration has forty digits."""
 
 
 def exact(subject: Subject) -> Attack:
-    """Walk through all outcomes of the randomizer, for all inputs."""
+    """Enumerate all outcomes of the randomizer, for all inputs."""
 
     def run(_: float) -> list[Finding]:
         mechanism = subject.mechanism
@@ -79,7 +79,7 @@ def _law(mechanism: AnyMechanism, value: Any) -> Law[Any]:
 
 
 def _worst_ratio(laws: list[Law[Any]]) -> Fraction | None:
-    """The largest P[y | x] / P[y | x']; None if it is infinite. Mass lost to rarity is given to the defence."""
+    """The largest P[y | x] / P[y | x']; None if it is infinite. Mass too rare to follow counts for the defence."""
     worst = Fraction(1)
     lost = max(law.lost for law in laws)
     for report in set().union(*laws):
@@ -91,7 +91,7 @@ def _worst_ratio(laws: list[Law[Any]]) -> Fraction | None:
 
 
 def _off(mechanism: AnyMechanism, laws: dict[Any, Law[Any]]) -> tuple[float, str]:
-    """The largest gap between the law and what is declared of it: a likelihood, or the mean of an estimate."""
+    """The largest gap between the law and its declaration: a likelihood, or the mean of an estimate."""
     worst, where = 0.0, ""
     for value, law in laws.items():
         lost = float(law.lost)
@@ -106,7 +106,7 @@ def _off(mechanism: AnyMechanism, laws: dict[Any, Law[Any]]) -> tuple[float, str
 
 
 def _bias(mechanism: AnyMechanism, value: Any, law: Law[Any]) -> float:
-    """By how much of its span one report's mean contribution misses the truth."""
+    """Distance of one report's mean contribution from the truth, as a part of its span."""
     truth = truth_of(mechanism, value)
     single = np.array([mechanism.estimate(mechanism.tally([report])).values for report in law])
     mean = np.array([float(chance) for chance in law.values()]) @ single

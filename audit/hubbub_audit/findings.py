@@ -1,4 +1,4 @@
-"""What an attack is, and what it found: a claim, what was observed against it, and a verdict."""
+"""Attacks and their findings: a claim, what was observed against it, and a verdict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FAMILY = 1e-6
 """Chance that an audit of honest code raises any alarm at all."""
 
 Verdict: TypeAlias = Literal["holds", "beaten", "weak"]
-"""`weak`: nothing was beaten, but the attack could not have seen much; more trials may."""
+"""`weak`: the claim was not beaten, but the attack could not have seen much. More trials may."""
 Kind: TypeAlias = Literal["local", "exact", "shuffle", "time", "side channel", "poisoning"]
 
 
@@ -28,19 +28,19 @@ class Finding:
     """In words, with its number."""
     claimed: float
     observed: float
-    """In the claim's unit: what the attack proves, from below."""
+    """What the attack proves, in the claim's unit: a lower limit."""
     verdict: Verdict
     power: str
-    """What the attack would have seen."""
+    """What the attack could have seen."""
     trials: int = 0
     tests: int = 0
-    """Statistical tests that went into it; none where the answer is certain."""
+    """Statistical tests that it rests on; 0 if the answer is certain."""
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """Something to be run: it is told the false-alarm rate that each of its `tests` may have."""
+    """An attack to run. `run` takes the false-alarm rate that each of its `tests` may have."""
 
     kind: Kind
     subject: str
@@ -49,7 +49,7 @@ class Attack:
 
 
 def judged(observed: float, claimed: float, least: float, slack: float = 0.0) -> Verdict:
-    """Beaten above the claim, weak below the part of it (`least`) that shows that the attack has power."""
+    """Beaten above the claim; weak below the part of it (`least`) that an attack with power must reach."""
     if observed > claimed * (1 + slack):
         return "beaten"
     return "holds" if observed >= least * claimed else "weak"

@@ -1,8 +1,8 @@
-"""(3) The same attack on what a real shuffler forwards, and on the order in which it does.
+"""Attack on batches out of a real shuffler, and on the order of their reports.
 
 Each batch goes through ingest, storage, batcher and forwarding as shipped, and is opened by the aggregator's code. The
-device under attack uploads first, so a shuffler that keeps anything of the order of arrival gives it away: by the
-place of its report, by who comes before whom, by who stands beside whom.
+device under attack uploads first, so a shuffler that keeps any part of the order of arrival gives the device away: by
+the place of its report, by which report comes before which, or by which reports are neighbours.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 __all__ = ["SIZE", "shuffled"]
 
 SIZE = 24
-"""Reports in a batch: enough that shuffling hides, few enough that a thousand batches are soon made."""
+"""Reports in a batch: enough for shuffling to hide the device, few enough to make a thousand batches quickly."""
 _CHOOSING = 10_000
-"""Batches, made without a shuffler, on which the threshold is chosen."""
+"""Batches made without a shuffler, to choose the threshold."""
 
 
 class _Side(NamedTuple):
     """All batches in which the device held one value."""
 
     payloads: NDArray[np.uint8]
-    """Batch, place in it, bytes."""
+    """Axes: batch, place in it, bytes."""
     places: NDArray[np.int64]
-    """Batch, order of upload: where it came out."""
+    """The place of each report. Axes: batch, order of upload."""
 
 
 def shuffled(subject: Subject, trials: int, size: int = SIZE) -> Attack:
-    """Replace one device's value in `trials` batches of either kind, through the shuffler."""
+    """Replace one device's value in `trials` batches of each kind, through the shuffler."""
 
     def run(alpha: float) -> list[Finding]:
         pair = subject.worst_pair()
@@ -68,7 +68,7 @@ def shuffled(subject: Subject, trials: int, size: int = SIZE) -> Attack:
 
 
 def _threshold(subject: Subject, pair: tuple[Any, Any], hiding: Any, size: int) -> tuple[int, Any]:
-    """The direction and the event that prove most, on batches of their own."""
+    """The direction and the event that prove most, on separate batches."""
     sides = [batches(subject, value, hiding, _CHOOSING, size, pair) for value in pair]
     found = [best_event(sides[way], sides[1 - way], [by_score], DELTA) for way in (0, 1)]
     proven = [lost(found[way], sides[way], sides[1 - way], 1e-3, DELTA) for way in (0, 1)]
@@ -77,7 +77,7 @@ def _threshold(subject: Subject, pair: tuple[Any, Any], hiding: Any, size: int) 
 
 
 def _sides(subject: Subject, pair: tuple[Any, Any], hiding: Any, trials: int, size: int) -> list[_Side]:
-    """Both kinds of batches, in random alternation through the same shuffler."""
+    """Both kinds of batches, randomly mixed, through the same shuffler."""
     codebook = codebook_of([subject])
     metric, rng = codebook.metrics[0], SystemRandomness()
     kinds = [kind for kind in (0, 1) for _ in range(trials)]
@@ -91,7 +91,7 @@ def _sides(subject: Subject, pair: tuple[Any, Any], hiding: Any, trials: int, si
 
 
 def _drawn(metric: Metric, subject: Subject, held: Any, hiding: Any, size: int, rng: SystemRandomness) -> list[Draw]:
-    """The device under attack first, then the crowd."""
+    """Draws of the device under attack first, then of the crowd."""
     return [draw(metric, subject.value_of(value), rng) for value in [held, *[hiding] * (size - 1)]]
 
 
@@ -107,8 +107,8 @@ def _side(found: list[tuple[int, list[Draw], Received]]) -> _Side:
 def _by_place(
     subject: Subject, sides: list[_Side], pair: tuple[Any, Any], claimed: float, trials: int, alpha: float
 ) -> Finding:
-    """Guess by the one report at the place where the device's report was most often, as an adversary who knows the
-    shuffler's habits would."""
+    """Guess from the one report at the place where the device's report was most often, as an adversary would who knows
+    the shuffler's habits."""
     seen = [halves(side.places[:, 0]) for side in sides]
     place = Counter(np.concatenate([choose for choose, _ in seen]).tolist()).most_common(1)[0][0]
     scores = []
@@ -128,7 +128,7 @@ def _by_place(
     )
     if finding.verdict == "beaten":
         return finding
-    # Nothing is what an honest shuffler leaves to be found: power is shown by what a kept order would give.
+    # With an honest shuffler there is nothing to find. Power is shown by what a kept order would prove.
     kept = _if_kept(subject, pair, trials, alpha)
     return Finding(
         **{
@@ -140,7 +140,7 @@ def _by_place(
 
 
 def _if_kept(subject: Subject, pair: tuple[Any, Any], trials: int, alpha: float) -> float:
-    """What the attack would prove, were the device's report always at the same place."""
+    """What the attack would prove if the device's report were always at the same place."""
     scores = []
     for value in pair:
         chances = np.maximum(subject.likelihoods(subject.payloads(value, trials), pair), 1e-300)
@@ -153,7 +153,7 @@ def _if_kept(subject: Subject, pair: tuple[Any, Any], trials: int, alpha: float)
 
 
 def _order(subject: Subject, sides: list[_Side], size: int, alpha: float) -> Finding:
-    """Exact tests of what a uniform order says: any place alike, either order alike, neighbours by chance only."""
+    """Exact tests of a uniform order: every place equally likely, both orders equally likely, neighbours by chance."""
     places = np.concatenate([side.places for side in sides])
     choose, test = halves(places[:, 0])
     favourite = Counter(choose.tolist()).most_common(1)[0][0]
@@ -187,5 +187,5 @@ def _order(subject: Subject, sides: list[_Side], size: int, alpha: float) -> Fin
 
 
 def _surprise(tail: float, alpha: float) -> float:
-    """On a scale where one is an alarm: orders of magnitude of the tail, by those of the false-alarm rate."""
+    """Orders of magnitude of the tail, divided by those of the false-alarm rate: above one is an alarm."""
     return math.log(max(tail, 1e-300)) / math.log(alpha)

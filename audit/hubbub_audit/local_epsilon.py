@@ -1,16 +1,16 @@
-r"""(1) One report: how surely can its receiver tell two inputs apart, and does it follow the law that is declared?
+r"""Attack on single reports: how surely can a receiver tell two inputs apart, and do reports follow the declared law?
 
-A local epsilon promises P[E | x] <= e^eps P[E | x'] for every set E of reports. For the worst pair of inputs the best
-set by the declared likelihood (Neyman and Pearson) and the best one found in the reports themselves are counted on
-reports that the SDK's own draw made; Clopper-Pearson limits turn the counts into an epsilon that is certainly lost.
+A local epsilon promises P[E | x] <= e^eps P[E | x'] for every set E of reports. For the worst pair of inputs, two sets
+are counted on reports made by the SDK's own draw: the best set by the declared likelihood (Neyman and Pearson), and the
+best set found in the reports themselves. Clopper-Pearson limits turn the counts into an epsilon that is certainly lost.
 
-The declared law is what estimators, intervals and the shuffle accountant rest on. It is held to account twice:
+Estimators, intervals and the shuffle accountant rest on the declared law. It is tested in two ways:
 
     E[L(R | x') / L(R | x)] = 1          for R drawn given x
     the mean estimate of devices that all hold x is x
 
-Both are means of bounded numbers, tested by Bernstein's inequality. Where a type publishes other values than those that
-its mechanism estimates, these are held to account, by McDiarmid's inequality and the influence that is published.
+Both are means of bounded numbers, tested by Bernstein's inequality. If a type publishes other values than those that
+its mechanism estimates, the published values are tested, by McDiarmid's inequality and the published influence.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 __all__ = ["POWER", "law", "local"]
 
 POWER = 0.5
-"""An attack must reach this part of the claim, or it has shown nothing."""
+"""The part of the claim that an attack must reach. Otherwise it has shown nothing."""
 _COARSE = 1.0
-"""Reports must be so many that an estimate off by this part of its scale, such as 0 for what all hold, would show."""
+"""There must be enough reports to see an estimate that is off by this part of its scale, such as 0 where all hold."""
 _LEAST_LIKELIHOOD = 1e-300
 _DATA_DRIVEN = [by_cell, by_number, by_bits]
 
 
 def local(subject: Subject, trials: int) -> Attack:
-    """Tell the two worst inputs apart by one report each, `trials` times."""
+    """Tell the worst pair of inputs apart by one report each, `trials` times."""
 
     def run(alpha: float) -> list[Finding]:
         pair = subject.worst_pair()
@@ -49,7 +49,7 @@ def local(subject: Subject, trials: int) -> Attack:
         by_looking = [_one_way(drawn, way, alpha, declared=False) for way in (0, 1)]
         return [
             _finding(subject, pair, trials, "best set by the declared likelihood", by_likelihood, POWER),
-            # A net for what the declaration does not know of: what hashing hides from it, the first one sees.
+            # Catches what the declaration leaves out. It is blind to hashed reports; the first attack is not.
             _finding(subject, pair, trials, "best set found in the reports", by_looking, 0.0),
         ]
 
@@ -57,7 +57,7 @@ def local(subject: Subject, trials: int) -> Attack:
 
 
 def _one_way(samples: list[NDArray[Any]], way: int, alpha: float, *, declared: bool) -> tuple[float, str]:
-    """The epsilon proven in one direction, and by which event."""
+    """The epsilon proven in one direction, and the event that proves it."""
     (choose, test), (choose_other, test_other) = halves(samples[way]), halves(samples[1 - way])
     families = [by_score] if declared else _DATA_DRIVEN
     event = best_event(choose, choose_other, families)
@@ -97,7 +97,7 @@ def _shown(value: Any) -> str:
 
 
 def law(subject: Subject, trials: int) -> Attack:
-    """Hold the reports to the law that the mechanism declares."""
+    """Test the reports against the law that the mechanism declares."""
     probes = subject.probes()
     items = len(subject.metric.values.labels())
 
@@ -132,12 +132,12 @@ def law(subject: Subject, trials: int) -> Attack:
 
 
 def _identity(subject: Subject, payloads: NDArray[np.uint8], value: Any, other: Any, alpha: float) -> tuple[float, str]:
-    """How far E[L(R | other) / L(R | value)] is from one, by what chance explains."""
+    """Distance of E[L(R | other) / L(R | value)] from one, as a multiple of what chance explains."""
     chances = subject.likelihoods(payloads, [value, other])
     if (chances[:, 0] <= 0).any():
         return math.inf, f"reports of {_shown(value)} that the declared law excludes"
     ratio = chances[:, 1] / chances[:, 0]
-    limit = math.exp(subject.epsilon)  # ratios lie between its inverse and itself, or the claim is void already
+    limit = math.exp(subject.epsilon)  # ratios lie between its inverse and itself; if not, the claim is already void
     if ratio.max() > limit * (1 + 1e-9) or ratio.min() * limit < 1 - 1e-9:
         return math.inf, f"declared likelihood ratio {ratio.max():.6g} above e^epsilon"
     allowed = empirical_bernstein(ratio, limit - 1 / limit, alpha)
@@ -147,8 +147,8 @@ def _identity(subject: Subject, payloads: NDArray[np.uint8], value: Any, other: 
 def _bias(
     subject: Subject, payloads: NDArray[np.uint8], value: Any, alpha: float
 ) -> list[tuple[tuple[float, str], float]]:
-    """How far the mean estimate of devices that all hold `value` is off, by what chance explains; and that in the
-    estimate's own scale."""
+    """Error of the mean estimate of devices that all hold `value`, as a multiple of what chance explains; and the
+    latter in the estimate's own scale. One pair for each value of the result."""
     mechanism, values, count = subject.mechanism, subject.metric.values, len(payloads)
     found = subject.metric.estimate(mechanism.tally(mechanism.decode_many(payloads)[0])).values
     truth = values.truth(mechanism.domain.inputs([value]), [1])

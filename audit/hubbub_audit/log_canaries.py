@@ -1,8 +1,8 @@
-"""(5) Log canaries: values that occur nowhere else are recorded, and looked for in everything that is said of them.
+"""Attack by log canaries: values that occur nowhere else are recorded, and searched for in all output.
 
-A client, a shuffler and the aggregator's opening run with every logger at its most talkative; errors are provoked with
-the same values. Looked at: log records with their arguments and tracebacks, warnings, stdout and stderr, counters,
-requests, and what the shuffler forwards.
+A client, a shuffler and the aggregator's opening of batches run with every logger at DEBUG; errors are provoked with
+the same values. The search covers log records with their arguments and tracebacks, warnings, stdout and stderr,
+counters, requests, and what the shuffler forwards.
 """
 
 from __future__ import annotations
@@ -100,14 +100,14 @@ def _listening() -> Iterator[list[str]]:
 
 
 def _use_a_client() -> list[str]:
-    """Record, err, send, fail to send; what counters, errors and requests say of it."""
+    """Record, cause errors, send, and fail to send; return all counters, errors and requests as text."""
     said: list[str] = []
     with a_device(_codebook()) as device:
         for _ in range(_PERIODS):
             device.record("number", _NUMBER)
             device.record("word", _WORD)
             for metric, value in (("word", _NUMBER), ("number", _WORD), ("number", float("nan"))):
-                with suppress(HubbubError):  # strict clients raise; to the app, which knows the value
+                with suppress(HubbubError):  # strict clients raise; only the app sees it, and it knows the value
                     device.client.record(metric, value)
             device.transport.script.append(refused("overloaded"))
             device.client.flush(0, now=True)
@@ -127,7 +127,7 @@ def _use_the_services() -> None:
 
 
 def _codebook() -> Codebook:
-    """One metric of words and one of numbers; at this epsilon reports are often the truth."""
+    """One metric of words and one of numbers. At this epsilon reports are usually true."""
     calendar = Calendar.parse("1h")
     week = 7 * 86_400
     collection = Collection("audit", calendar, week, week, Fraction(16), Fraction(1), Fraction(1, 10**8), Fraction(1))

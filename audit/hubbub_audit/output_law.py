@@ -1,8 +1,8 @@
-"""The exact output law of a sampler, found by driving it through every outcome of its coins.
+"""Exact output law of a sampler, found by driving it through every outcome of its coins.
 
-The sampler is run again and again; a `Randomness` that answers from a script walks the tree of all its
-decisions and multiplies their exact probabilities. Nothing is assumed about the sampler but that all its
-randomness comes from the draws of `hubbub.randomness`.
+The sampler is run again and again. A `Randomness` that answers from a script walks the tree of all its decisions and
+multiplies their exact probabilities. The only assumption is that all randomness of the sampler comes from the draws of
+`hubbub.randomness`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CannotEnumerate(Exception):
 
 
 class Law(dict[Outcome, Fraction]):
-    """Probability of each outcome; `lost` is the mass of what was too rare to follow."""
+    """Probability of each outcome; `lost` is the mass of the branches too rare to follow."""
 
     lost: Fraction = Fraction(0)
 
@@ -110,7 +110,7 @@ class _Driver(Randomness):
         return bool(self._branch([1 - chance, chance]))
 
     def retry(self, attempt: Callable[[], T | None]) -> T:
-        """An attempt without memory, repeated until it succeeds, has its law given success."""
+        """An attempt without memory, repeated until it succeeds: its law is that of one attempt, given success."""
         where = tuple(self._taken)
         if where not in self._attempts:
             saved = (self._script, self._taken, self._mass, self._untaken)
@@ -127,11 +127,11 @@ class _Driver(Randomness):
 
 
 class _TooRare(Exception):
-    """This branch is not worth following."""
+    """This branch is too rare to follow."""
 
 
 def _short(mass: Fraction) -> Fraction:
-    """Rounded down to 300 binary places where exponentials made it long; rational laws never get there."""
+    """Rounded down to 300 binary places if exponentials made it long; rational laws never get that long."""
     return mass if mass.denominator.bit_length() < 600 else Fraction(int(mass * 2**300), 2**300)
 
 

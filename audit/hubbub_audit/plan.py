@@ -1,4 +1,4 @@
-"""Which attacks make up an audit, how its false alarms are shared out, and running it."""
+"""Plan of an audit: its attacks, the false-alarm rate of each test, and running them."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ __all__ = ["EPSILONS", "TRIALS", "Audit", "Plan", "attacks", "audit", "audit_in_
 
 EPSILONS = (0.5, 1.0, 4.0)
 TRIALS = 100_000
-"""Reports of each input. Everything dearer than a report is done so many times less often."""
+"""Reports per input. Everything that costs more than a report is done less often in proportion."""
 _CROWD_EPSILON, _SHUFFLER_EPSILON, _DEVICE_EPSILON = 2.0, 3.0, 1.0
-"""Where shuffling helps visibly in batches that are small enough to be made by the thousand."""
+"""Epsilons at which shuffling helps visibly in batches small enough to be made by the thousand."""
 _LONGEST_LAW = 1_000
-"""Reports of an example beyond which walking through all of them takes too long."""
+"""Most possible reports of an example: enumerating more takes too long."""
 _LONGEST_LIST = 256
-"""Values of a metric that a device collects forty times over: a bundle must hold them all."""
+"""Most values of a metric of which a device has forty copies: a bundle must hold them all."""
 _TOGETHER = 4
 _TRACED = 6
-"""Metrics of one device whose batches are taken together."""
+"""Metrics of one device whose batches are combined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What was found, and how sure that is."""
+    """The findings of an audit, and how sure they are."""
 
     findings: tuple[Finding, ...]
     tests: int
@@ -53,7 +53,7 @@ class Audit:
 
     @property
     def false_alarms(self) -> float:
-        """Chance that any of the tests raises an alarm though every claim holds (Bonferroni)."""
+        """Bound on the chance that any test raises an alarm although every claim holds (Bonferroni)."""
         return self.tests * self.alpha
 
     @property
@@ -67,7 +67,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to audit: all registered mechanisms, those named, or a codebook's metrics, in a form to be sent around."""
+    """What to audit: all registered mechanisms, those named, or a codebook's metrics. Other processes can load it."""
 
     names: tuple[str, ...] = ()
     epsilons: tuple[float, ...] = ()
@@ -81,7 +81,7 @@ class Plan:
 
 
 def audit_in_processes(plan: Plan, jobs: int, progress: Callable[[Attack], None] | None = None) -> Audit:
-    """The same as `audit` of the plan's attacks, several at a time; each process makes the plan for itself."""
+    """Run `audit` on the plan's attacks, several at a time; each process makes the plan for itself."""
     planned = plan.attacks()
     tests = sum(attack.tests for attack in planned)
     alpha = FAMILY / max(tests, 1)
@@ -111,7 +111,7 @@ def _run_one(plan: Plan, index: int, alpha: float) -> list[Finding]:
 def audit(
     planned: Sequence[Attack], progress: Callable[[Attack], None] | None = None, alpha: float | None = None
 ) -> Audit:
-    """Run them all, one after the other; each test may raise a false alarm with an equal share of FAMILY.
+    """Run all attacks, one after the other. Each test gets an equal share of the false-alarm rate FAMILY.
 
     `alpha` sets the rate of each test instead.
     """
@@ -131,7 +131,7 @@ def attacks(
     trials: int = TRIALS,
     codebook: Codebook | None = None,
 ) -> list[Attack]:
-    """The whole audit: of all registered mechanisms, of those named, or of a codebook's metrics."""
+    """The attacks of an audit of all registered mechanisms, of those named, or of a codebook's metrics."""
     if codebook is not None:
         subjects = [Subject(metric) for metric in codebook.metrics if metric.enabled]
         if not subjects:
@@ -145,7 +145,7 @@ def attacks(
     return [
         *_of_reports(subjects, trials),
         *_of_crowds(crowds, trials),
-        # Which metric it is makes no difference to a shuffler: one whose batches show most is taken.
+        # All metrics are alike to a shuffler: this one's batches reveal most.
         shuffled(usual("krr", _SHUFFLER_EPSILON), max(trials // 25, 40)),
         splitting(),
         junk(min(max(trials // 10_000, 2), 20)),
@@ -163,7 +163,7 @@ def _of_reports(subjects: Sequence[Subject], trials: int) -> list[Attack]:
 
 
 def _small(subject: Subject) -> list[Subject]:
-    """Instances of the same code and epsilon that can be walked through."""
+    """Instances of the same code and epsilon that are small enough to enumerate."""
     examples = type(subject.mechanism).examples(float(subject.mechanism.epsilon))
     return [subject_of(example) for example in examples if len(example.outputs()) <= _LONGEST_LAW]
 
@@ -173,7 +173,7 @@ def _of_crowds(subjects: Sequence[Subject], trials: int) -> list[Attack]:
         *(crowd(subject, max(trials // 10, 100)) for subject in subjects),
         *(crowd(one, max(trials // 20, 100), _TOGETHER) for one in _one_of_each_kind(subjects)),
         *([tracing(spread(subjects, _TRACED), max(trials // 40, 100))] if len(subjects) > 1 else []),
-        # Which metric it is makes no difference to a subtraction.
+        # All metrics are alike to a subtraction.
         differencing(usual("krr", _CROWD_EPSILON, size=2), max(trials // 8, 100)),
     ]
 
@@ -192,14 +192,14 @@ def _of_devices(subjects: Sequence[Subject], trials: int) -> list[Attack]:
 
 
 def _one_of_each_kind(subjects: Sequence[Subject]) -> list[Subject]:
-    """Of frequencies and of means the one that tells most: the less noise in an estimate, the more an attack proves."""
+    """The most telling subject of each kind (frequencies, means): the less noise, the more an attack proves."""
     kinds = sorted({subject.mechanism.kind for subject in subjects})
     of_kind = [[subject for subject in subjects if subject.mechanism.kind == kind] for kind in kinds]
     return [min(some, key=lambda one: (round(one.mechanism.typical_variance(), 6), one.label)) for some in of_kind]
 
 
 def _short(subject: Subject) -> Subject:
-    """The same mechanism on a short list, where the list is long: to what a client does with it, it is all one."""
+    """The same mechanism on a short list, if the list is long: a client handles both alike."""
     if subject.mechanism.domain.estimates > _LONGEST_LIST:
         return usual(subject.mechanism.name, subject.epsilon)
     return subject

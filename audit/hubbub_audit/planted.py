@@ -1,8 +1,8 @@
-"""The audit audits itself: bugs that were made before, planted one by one in shipped code, each of which it must catch.
+"""Self-test of the audit: known bugs, planted one by one in shipped code, each of which it must catch.
 
-Sources: noise too low and a bit that is never turned off (pure-LDP issue 11; the RAPPOR client), rounding that is not
-fair, a shuffle that is none, coins used twice, retries that draw again. A planted mechanism is the shipped class with
-one method changed; in clients and services the function at fault is replaced while the attack runs.
+Sources: noise too low and a bit that is never turned off (pure-LDP issue 11; the RAPPOR client), unfair rounding, a
+shuffle that keeps the order, coins used twice, retries that draw again. A planted mechanism is the shipped class with
+one method changed. In clients and services, the function at fault is replaced while the attack runs.
 """
 
 from __future__ import annotations
@@ -57,28 +57,28 @@ from hubbub_shuffler.ingest.group_commit import Commits
 __all__ = ["PLANTS", "Plant", "caught"]
 
 _AS_IN_A_WHOLE_AUDIT = FAMILY / 1_000
-"""An audit of all mechanisms makes some hundred tests."""
+"""An audit of all mechanisms makes several hundred tests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plant:
-    """A bug, where it is planted, and what is attacked then."""
+    """A bug, how it is planted, and the attacks that must catch it."""
 
     name: str
     what: str
     attacks: Callable[[int], list[Attack]]
-    """By number of trials."""
+    """The attacks, by number of trials."""
     planted: Callable[[], AbstractContextManager[Any]] = nullcontext
 
 
 def caught(plant: Plant, trials: int) -> Audit:
-    """The audit of the planted bug, with tests as strict as in a whole audit: some claim must be beaten in it."""
+    """Audit the planted bug, with tests as strict as in a whole audit. Some claim must be beaten."""
     with plant.planted():
         return audit(plant.attacks(trials), alpha=_AS_IN_A_WHOLE_AUDIT)
 
 
 def _of_a_mechanism(subject: Callable[[], Subject]) -> Callable[[int], list[Attack]]:
-    """Sampled attacks first: they must see it without knowing all coins."""
+    """Sampled attacks come first: they must see the bug without knowing all coins."""
     return lambda trials: [local(subject(), trials), law(subject(), trials // 2), exact(subject())]
 
 
@@ -97,7 +97,7 @@ def _keeps_the_order() -> Iterator[None]:
                 arrived.setdefault(bytes(report), len(arrived))
         return add(self, upload)
 
-    def places(reports: bytes, size: int, seed: bytes) -> bytes:  # noqa: ARG001  what a keyed hash would use
+    def places(reports: bytes, size: int, seed: bytes) -> bytes:  # noqa: ARG001  a keyed hash would use the seed
         # never zero bytes at the end: places are compared as C strings
         return b"".join(
             arrived[reports[at : at + size]].to_bytes(PLACE_BYTES - 1) + b"\1" for at in range(0, len(reports), size)
@@ -109,7 +109,7 @@ def _keeps_the_order() -> Iterator[None]:
 
 @contextmanager
 def _draws_again() -> Iterator[None]:
-    """A client that randomizes whenever it sends, under the same nonce: the aggregator counts it once, and sees all."""
+    """A client that randomizes at each sending, under the same nonce: the aggregator counts one, and sees all."""
     held: dict[bytes, tuple[Any, object]] = {}
     ready = Dispatch._ready
 
@@ -149,7 +149,7 @@ def _sends_one_value_earlier() -> Iterator[None]:
 
 @contextmanager
 def _is_slow_for_one_value() -> Iterator[None]:
-    """A `record` that does some more work for one value."""
+    """A `record` that does more work for one value."""
     record = Client.record
 
     def slower(self: Client, name: str, value: object) -> Any:
@@ -163,7 +163,7 @@ def _is_slow_for_one_value() -> Iterator[None]:
 
 @contextmanager
 def _logs_what_it_draws() -> Iterator[None]:
-    """A line for the developer, left in."""
+    """A log line for the developer that was left in."""
 
     def saying(metric: Any, value: object, *streams: Randomness) -> Draw:
         logging.getLogger("hubbub_client").debug("drawing %s of %s", value, metric.name)
@@ -174,7 +174,7 @@ def _logs_what_it_draws() -> Iterator[None]:
 
 
 def _lived(name: str) -> Callable[[int], list[Attack]]:
-    """Twins who live through the story of this name."""
+    """Twins that live through the story of this name."""
     stories = [story for story in STORIES if story.name == name]
     return lambda _: [twins(0, stories)]
 

@@ -1,4 +1,4 @@
-"""Mechanisms with one method changed: each is the shipped class, and no longer what it says of itself."""
+"""Planted bugs of mechanisms: each is a shipped class with one method changed, so that its declaration is false."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["never_turned_off", "noise_five_percent_low", "rounds_down", "shared_
 
 @dataclass(frozen=True)
 class NoiseFivePercentLow(KaryRandomizedResponse):
-    """Lies nineteen times where it should twenty times."""
+    """Lies nineteen times where it should lie twenty times."""
 
     def randomize(self, value: object, rng: Randomness) -> int:
         truth = index(value, self.size, self.name)
@@ -34,7 +34,7 @@ class NoiseFivePercentLow(KaryRandomizedResponse):
 
 @dataclass(frozen=True)
 class NeverTurnsATrueBitOff(Binary):
-    """Says no only for a no."""
+    """Reports no only if the value is no."""
 
     def randomize(self, value: object, rng: Randomness) -> int:
         return 1 if value else int(not rng.coin(self.keep, WORD))
@@ -42,7 +42,7 @@ class NeverTurnsATrueBitOff(Binary):
 
 @dataclass(frozen=True)
 class ZeroBitsShareOneCoin(SymmetricUnaryEncoding):
-    """Every bit by itself has the right law; only together do they give the value away."""
+    """Each bit by itself has the right law; only together the bits give the value away."""
 
     def randomize(self, value: object, rng: Randomness) -> bytes:
         held = index(value, self.size, self.name)
@@ -53,7 +53,7 @@ class ZeroBitsShareOneCoin(SymmetricUnaryEncoding):
 
 @dataclass(frozen=True)
 class RoundsDown(DiscreteLaplaceMean):
-    """Takes the grid point below, always: as private as before, and wrong."""
+    """Always takes the grid point below: as private as before, but wrong."""
 
     def randomize(self, value: object, rng: Randomness) -> int:
         up, whole = position(value, self.bounds, self.name)

@@ -1,4 +1,4 @@
-"""Bugs of the two services by which a crowd was, or looked, larger or smaller than it is."""
+"""Planted bugs of the services that make a crowd larger or smaller than it is, or than it looks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["counts_junk_as_a_crowd", "forgets_what_it_refused", "takes_every_bun
 
 @contextmanager
 def counts_junk_as_a_crowd() -> Iterator[None]:
-    """The honest fraction is taken of all reports, up to the valid ones."""
+    """The honest fraction is applied to all reports, up to the number of valid ones."""
 
     def of_all(storage: Any, governed: Any, header: Any, valid: int) -> Any:
         promise = batch_guarantee.promise_of(storage, governed, header, header.count)
@@ -35,6 +35,6 @@ def forgets_what_it_refused() -> Iterator[None]:
 
 @contextmanager
 def takes_every_bundle() -> Iterator[None]:
-    """Nothing that a bundle says of a begun period is a change."""
+    """The shuffler sees no change in what a bundle says about a begun period."""
     with patch.object(begun_periods, "_change", lambda *_: None):
         yield

@@ -1,4 +1,4 @@
-"""Bugs by which a device once told, or could tell, whether something was recorded: each must show in its twin."""
+"""Planted bugs by which a device could reveal whether something was recorded. The twins must show each of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 @contextmanager
 def settles_missing_by_the_newest_page() -> Iterator[None]:
-    """What was recorded goes out by the page it was recorded under, `missing` by the newest."""
+    """Recorded values are reported by the page they were recorded under, `missing` by the newest page."""
     read = period_codebook_pins.read_pins
 
     def by_the_newest(connection: sqlite3.Connection, book: CodebooksInForce, limits: Limits) -> dict[Span, Pin]:
@@ -48,7 +48,7 @@ def settles_missing_by_the_newest_page() -> Iterator[None]:
 
 @contextmanager
 def wakes_when_recording() -> Iterator[None]:
-    """The thread starts with the first value: a device that records nothing says nothing."""
+    """The thread starts with the first value, so a device that records nothing sends nothing."""
     record = Client.record
 
     def waking(self: Client, name: str, value: object) -> Any:
@@ -62,7 +62,7 @@ def wakes_when_recording() -> Iterator[None]:
 
 @contextmanager
 def charges_what_is_recorded() -> Iterator[None]:
-    """The budget is charged when a value is randomized, so one metric uses up what another needs."""
+    """The budget is charged when a value is randomized, so one metric can use up what another one needs."""
     decide, decision, spend = Ledger.decide, Ledger.decision, Ledger.spend
     wanted: dict[tuple[str, int, int], tuple[Any, ...]] = {}
 
@@ -94,7 +94,7 @@ def charges_what_is_recorded() -> Iterator[None]:
 
 @contextmanager
 def draws_all_from_one_stream() -> Iterator[None]:
-    """Delays and nonces come out of the stream that values are randomized with."""
+    """Delays and nonces come from the same stream as the randomization of values."""
     made = Randomizer.__init__
 
     def of_one(self: Randomizer, *parts: Any) -> None:
@@ -107,7 +107,7 @@ def draws_all_from_one_stream() -> Iterator[None]:
 
 @contextmanager
 def acts_on_consent_when_recording() -> Iterator[None]:
-    """A `record` is the first to hear that consent was withdrawn, and deletes what waits to be sent."""
+    """A `record` call is the first to notice that consent was withdrawn, and deletes the waiting reports."""
 
     with patch.object(ConsentGate, "may_record", ConsentGate.may_send):
         yield

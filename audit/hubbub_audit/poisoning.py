@@ -1,8 +1,8 @@
-r"""(6) Fakes: how far can devices that lie at will move an estimate, against the published bound?
+r"""Attack by fake reports: can devices that lie at will move an estimate by more than the published bound?
 
 A fake may send any bytes that decode. Maximal gain (Cao, Jia and Gong, USENIX Security 2021, arXiv 1911.02046) takes
-the report that adds most to the target's estimate; the largest shift comes where it stands in place of the report that
-adds least. Chosen from what honest devices of several values send, and from payloads that none would.
+the report that adds most to the target's estimate. The shift is largest if it replaces the report that adds least.
+Both are chosen from reports of honest devices with several values, and from payloads that no honest device would send.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["POWER", "poisoning"]
 
 POWER = 0.9
-"""The part of the bound that the fakes must reach: it is meant to be exact."""
+"""The part of the bound that the fakes must reach: the bound is meant to be exact."""
 _REPORTS, _FAKES = 1_000, 50
 _OF_EACH_VALUE = 200
 _ANY_BYTES = 2_000
@@ -32,7 +32,7 @@ _ROUND_OFF = 1e-9
 
 
 def poisoning(subject: Subject) -> Attack:
-    """Put the best fakes in the place of the worst reports, and see how far the estimate moves."""
+    """Replace the worst reports by the best fakes, and see how far the estimate moves."""
 
     def run(_: float) -> list[Finding]:
         mechanism = subject.mechanism
@@ -66,7 +66,7 @@ def poisoning(subject: Subject) -> Attack:
 def _extremes(subject: Subject, pool: list[bytes]) -> tuple[int, bytes, bytes]:
     """The value that single reports move farthest, and the reports that add most and least to it.
 
-    One report after the other: all estimates of a long list at once would not fit into memory.
+    Reports are tried one by one: all estimates of a long list at once would not fit into memory.
     """
     most = np.full(_published(subject, pool[:1]).shape, -np.inf)
     least, best, worst = -most, np.zeros(most.shape, np.intp), np.zeros(most.shape, np.intp)
@@ -79,12 +79,12 @@ def _extremes(subject: Subject, pool: list[bytes]) -> tuple[int, bytes, bytes]:
 
 
 def _published(subject: Subject, payloads: list[bytes]) -> NDArray[np.float64]:
-    """The values of the result, as a query shows them: a type may make others of what its mechanism estimates."""
+    """The values of the result as a query shows them, which may differ from the estimates of the mechanism."""
     return subject.metric.estimate(_tally(subject.mechanism, payloads)).values
 
 
 def _pool(subject: Subject) -> list[bytes]:
-    """Different payloads that decode."""
+    """Distinct payloads that decode."""
     mechanism, size = subject.mechanism, subject.mechanism.report_bytes
     honest = [
         row.tobytes()
@@ -108,7 +108,7 @@ def _one_bit_changed(payload: bytes, at: int) -> bytes:
 
 
 def _as_large_as_decodes(mechanism: AnyMechanism, size: int) -> bytes:
-    """The largest number that decodes, by bisection: the far end of a report that is a number."""
+    """The largest number that decodes, by bisection: the extreme of a report that is a number."""
     low, high = 0, 256**size - 1
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,7 +1,7 @@
-"""A real shuffler in this process, and what its aggregator receives: ingest, storage, batcher, forwarding as shipped.
+"""A real shuffler in this process, with ingest, storage, batcher and forwarding as shipped, and what it forwards.
 
-Only time and the network are ours: uploads arrive through its own application, wave by wave, so that each batch has a
-known order of arrival; what it forwards is kept as received and opened with the aggregator's code.
+Only time and the network are simulated. Uploads arrive through the shuffler's own application, wave by wave, so that
+each batch has a known order of arrival. What it forwards is kept as received and opened with the aggregator's code.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hubbub_shuffler.in_process import in_process
 __all__ = ["MOST_BATCHES", "Received", "through_the_shuffler"]
 
 MOST_BATCHES = 4_000
-"""At a time: each is a period of its own, and all of them must be open together."""
+"""Most batches at a time: each has its own period, and all of these must be open at once."""
 _KEY = 1
 _FIRST = 500_000
 """The period of the first batch."""
@@ -41,7 +41,7 @@ _ROUNDS = 50
 
 @dataclass
 class _Aggregator:
-    """Takes every batch and keeps it; hands out the bundle."""
+    """Accepts and keeps every batch, and hands out the bundle."""
 
     bundle: bytes
     batches: dict[int, bytes] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class _Aggregator:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One batch as the aggregator has it: nonces and payloads in the order in which they came."""
+    """One batch as the aggregator has it: nonces and payloads in the order received."""
 
     nonces: list[bytes]
     payloads: list[bytes]
@@ -81,7 +81,7 @@ class _Clock:
 
 
 def through_the_shuffler(codebook: Codebook, metric: bytes, batches: Sequence[Sequence[Draw]]) -> list[Received]:
-    """Send each batch's draws in their order, one upload after the other; the batches as they come out, in order."""
+    """Send each batch's draws in order, one upload after the other; return the batches as the aggregator gets them."""
     if len(batches) > MOST_BATCHES:
         raise ValueError(f"at most {MOST_BATCHES} batches at a time, got {len(batches)}")
     with tempfile.TemporaryDirectory(prefix="hubbub-audit-", dir=fast_folder()) as folder:
@@ -153,7 +153,7 @@ async def _upload(
 
 
 def _opened(path: Path, body: bytes, mechanism: Mechanism[Any], private: bytes) -> Received:
-    """A batch, opened with the aggregator's code. `path`: where its reports may lie meanwhile."""
+    """A batch, opened with the aggregator's code. `path` is a scratch file for its reports."""
     path.write_bytes(body[BATCH_HEADER_BYTES:])
     parts = slices(path, BatchHeader.decode(body), mechanism, private)
     return _received([open_slice(part) for part in parts], mechanism.report_bytes)

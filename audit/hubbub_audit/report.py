@@ -1,4 +1,4 @@
-"""The audit as a document: JSON for machines, and one HTML file, with nothing to load, that an officer can file."""
+"""Audit reports: JSON for machines, and one HTML file that loads nothing and that an officer can file."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ HEADINGS: dict[Kind, tuple[str, str]] = {
     "local": (
         "One report",
         "The receiver of a single report tries to tell two values apart. The pair of values is the one that reports "
-        f"tell apart best; the test is the best that statistics knows, and must prove {local_epsilon.POWER:.0%} of the "
-        "claim to count. A second test is found by looking at reports, in case the declared law is wrong; the third "
-        "holds the reports to that law.",
+        f"tell apart best; the test is the best known to statistics, and must prove {local_epsilon.POWER:.0%} of the "
+        "claim to count. A second test is derived from the reports themselves, in case the declared law is wrong. A third "
+        "test compares the reports with that law.",
     ),
     "exact": (
         "Every outcome of every coin",
@@ -32,19 +32,19 @@ HEADINGS: dict[Kind, tuple[str, str]] = {
     "shuffle": (
         "A batch out of the shuffler",
         "The receiver of a shuffled batch tries to tell which of two values one device held, while all others hold "
-        "the value that hides it least; and tries to learn from the order of the reports. Batches are dear: "
+        "the value that hides it least, and tries to learn from the order of the reports. Batches are expensive, so "
         f"{batch_likelihood_ratio.POWER:.0%} of the claim must be proven to count. "
-        "The delta is one that can be observed.",
+        "The delta is large enough to be observed.",
     ),
     "time": (
         "One device over time",
-        "A device that always holds the same value is watched for several periods; answers to its uploads are lost, "
-        "its app restarted, its key revoked.",
+        "A device that always holds the same value is watched for several periods. Answers to its uploads are lost, "
+        "its app is restarted, its key is revoked.",
     ),
     "side channel": (
         "Beside the report",
-        "Lengths, times of sending, the duration of recording, and everything that is written to logs are searched "
-        "for traces of the value.",
+        "Lengths, times of sending, the duration of recording, and everything written to logs are searched for traces "
+        "of the value.",
     ),
     "poisoning": (
         "Devices that lie",
@@ -57,7 +57,7 @@ WORDS = {"holds": "holds", "beaten": "BEATEN", "weak": "too few trials"}
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a reader needs to know to repeat it."""
+    """What a reader needs to repeat the run."""
 
     at: float
     """Unix time."""
@@ -108,7 +108,7 @@ def _number(value: Any) -> Any:
 
 
 def html(audit: Audit, run: Run) -> str:
-    """One page that stands alone: no script, no font, no image from elsewhere."""
+    """One self-contained page: no script, and no font or image from elsewhere."""
     from jinja2 import Environment, select_autoescape
 
     environment = Environment(autoescape=select_autoescape(default_for_string=True), trim_blocks=True)
@@ -127,7 +127,7 @@ def html(audit: Audit, run: Run) -> str:
 
 
 def short(number: float) -> str:
-    """For a table: three or four digits that tell something."""
+    """A number for a table, in two to four significant digits."""
     if math.isinf(number):
         return "∞"
     return f"{number:.1e}" if 0 < abs(number) < 1e-3 else f"{number:.4g}"

@@ -1,8 +1,8 @@
-"""(5) Side channels, which could tell what the report does not: its length, when it is sent, how long `record` takes.
+"""Attacks on side channels of a report: its length, when it is sent, and how long `record` takes.
 
 Times are compared between two values that are recorded side by side, in an order decided by a coin. If the value makes
-no difference, the coin alone decides which of the two has the larger time, whatever the machine does meanwhile: the
-number of wins is binomial, exactly, and a noisy machine costs power but raises no alarm.
+no difference, the coin alone decides which of the two takes longer, whatever else the machine does. The number of wins
+is then exactly binomial, and a noisy machine costs power but raises no alarm.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 __all__ = ["lengths", "recording", "sending"]
 
 _ALIKE = 40
-"""Metrics of one device that collect the same: this many values are recorded side by side."""
+"""Identical metrics of one device: this many values are recorded side by side."""
 _STEPS = 16
-"""Looks at the network during the time in which reports are sent."""
+"""Number of times that the network is checked while reports are sent."""
 MARGIN = 0.1
-"""Of two values one may be the slower in so many more than half of the pairs: about what the bytes of a longer name
-cost. Only the app itself can time a `record`; what is sent leaves after a random delay."""
+"""One of two values may be slower in half of the pairs plus this part: about what the bytes of a longer name cost.
+Only the app itself can time a `record`; reports leave after a random delay."""
 
 _COARSE = 0.3
-"""Sending must be watched often enough to see so many reports that leave earlier or later for one value."""
+"""Enough sends must be watched to see this part of the reports leave earlier or later for one value."""
 _SLOW = 0.5
-"""Recording must be timed often enough to see a difference of this part of its usual time."""
+"""Enough recordings must be timed to see a difference of this part of the usual time."""
 
 
 def lengths(subjects: Sequence[Subject]) -> Attack:
-    """Record every value of every metric, and compare what leaves the device by its length alone."""
+    """Record every value of every metric, and compare the lengths of the reports that leave the device."""
 
     def run(_: float) -> list[Finding]:
         codebook = codebook_of(subjects)
@@ -84,7 +84,7 @@ def _all_values(subject: Subject) -> list[object]:
 
 
 class _Seen(NamedTuple):
-    """Of each recorded value: which of the two it was, its report, and a time."""
+    """For each recorded value: which of the two it was, its report, and a time."""
 
     kinds: NDArray[np.int64]
     payloads: NDArray[np.uint8]
@@ -97,7 +97,7 @@ class _Seen(NamedTuple):
 
 
 def sending(subject: Subject, trials: int) -> Attack:
-    """Watch at what time the reports of two values leave, and which report leaves when."""
+    """Watch when the reports of two values leave, and which report leaves when."""
 
     def run(alpha: float) -> list[Finding]:
         pair = subject.worst_pair()
@@ -154,7 +154,7 @@ def _told_jointly(first: NDArray[Any], second: NDArray[Any], alpha: float) -> fl
 
 
 def _watched(subject: Subject, pair: tuple[Any, Any], trials: int) -> tuple[_Seen, int]:
-    """Values recorded at one moment, and the step of the clock at which the report of each was uploaded."""
+    """Values recorded at the same moment, and the clock step at which each report was uploaded."""
     grace = 2 * 3_600
     codebook = codebook_of([subject] * _ALIKE, grace=grace)
     rng = SystemRandomness()

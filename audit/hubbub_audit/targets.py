@@ -1,4 +1,4 @@
-"""What is attacked: a metric with a mechanism, as the SDK holds it, and reports that the SDK's own draw made."""
+"""Targets of attacks: a metric with a mechanism, as the SDK holds it, and reports made by the SDK's own draw."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AnyMechanism = Mechanism[Any]
 
 _RANGE = Bounds(Fraction(0), Fraction(100))
 _PERIOD, _GRACE = "1h", 4_096 * 3_600
-"""A long grace: thousands of periods are open at a time, each a crowd of its own."""
+"""A long grace keeps thousands of periods open at once, each with its own crowd."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +50,17 @@ class Subject:
         return f"{name}, epsilon {self.epsilon:g}, {self.mechanism.domain.in_words}"
 
     def value_of(self, held: Any) -> object:
-        """What an app records, so that the mechanism's input is `held`."""
+        """The value that an app records so that the mechanism's input is `held`."""
         return self.metric.values.value_for(held)
 
     def payloads(self, held: Any, count: int, rng: Randomness | None = None) -> NDArray[np.uint8]:
-        """Encoded reports of one input, one a row, by the SDK's own draw from the operating system's generator."""
+        """Encoded reports of one input, one per row, by the SDK's own draw from the operating system's generator."""
         rng, value = rng or SystemRandomness(), self.value_of(held)
         joined = b"".join(draw(self.metric, value, rng).payload for _ in range(count))
         return np.frombuffer(joined, np.uint8).reshape(count, self.mechanism.report_bytes)
 
     def likelihoods(self, payloads: NDArray[np.uint8], inputs: Sequence[Any]) -> NDArray[np.float64]:
-        """Declared P[report | input], one column an input; each different report is asked about once."""
+        """Declared P[report | input], one column per input; each distinct report is computed once."""
         size = payloads.shape[1]
         cells, of = np.unique(np.ascontiguousarray(payloads).view(f"V{size}").ravel(), return_inverse=True)
         table = np.empty((len(cells), len(inputs)))
@@ -72,8 +72,8 @@ class Subject:
     def worst_pair(self, looks: int = 64, most: int = 24) -> tuple[Any, Any]:
         """The two inputs that reports tell apart best, by the declared likelihood of reports of several inputs.
 
-        Of many inputs a spread-out selection is tried, ends included. By the largest ratio first, and among equals by
-        how far the laws are apart.
+        If there are many inputs, an even selection with both ends is tried. Pairs are compared by their largest ratio,
+        then by how far apart their laws are.
         """
         inputs = spread(list(self.mechanism.inputs()), most)
         seen = np.concatenate([self.payloads(value, looks) for value in inputs])
@@ -91,26 +91,26 @@ class Subject:
         return pair
 
     def probes(self) -> list[Any]:
-        """Inputs whose law is checked: both ends, and for numbers two between that must be rounded."""
+        """Inputs whose law is checked: both ends and, for numbers, two in between that must be rounded."""
         inputs = list(self.mechanism.inputs())
         found = [inputs[0], inputs[-1]]
         return [*found, *self.mechanism.domain.between()]
 
 
 def spread(items: Sequence[Any], most: int) -> list[Any]:
-    """At most `most` of them, evenly, with the first and the last."""
+    """At most `most` of the items, evenly spaced, with the first and the last."""
     if len(items) <= most:
         return list(items)
     return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]
 
 
 def truth_of(mechanism: AnyMechanism, held: Any) -> NDArray[np.float64]:
-    """What the estimates are to come out as where every device holds this input."""
+    """The true estimates if every device holds this input."""
     return mechanism.domain.truth(mechanism.domain.inputs([held]), [1])
 
 
 def usual(name: str, epsilon: float, size: int = 16) -> Subject:
-    """A mechanism at a usual size; one that needs options only a person can give, by the last of its examples."""
+    """A mechanism at a usual size. If only a person can choose its options, its last example is taken."""
     cls = registered()[name]
     if cls.needs_options:
         return subject_of(cls.examples(epsilon)[-1])
@@ -119,7 +119,7 @@ def usual(name: str, epsilon: float, size: int = 16) -> Subject:
 
 
 def codebook_of(subjects: Sequence[Subject], period: str = _PERIOD, grace: int = _GRACE) -> Codebook:
-    """A codebook that collects what the subjects collect, for a real client and real services."""
+    """A codebook with the subjects' metrics, for a real client and real services."""
     calendar = Calendar.parse(period)
     total = sum((subject.mechanism.epsilon for subject in subjects), Fraction(0))
     collection = Collection("audit", calendar, grace, grace, total, Fraction(1), Fraction(1, 10**8), Fraction(1))

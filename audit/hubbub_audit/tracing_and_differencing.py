@@ -1,11 +1,11 @@
-r"""(7) One device in many metrics: can it be traced through all of them, or isolated by taking answers apart?
+r"""Attacks on one device in many metrics: tracing it through all of them, and isolating it by differences of answers.
 
-*Tracing.* A device has one report in one batch of every metric. Nothing links these reports. But an attacker who knows
-which values the device may hold can add up the evidence of all batches: the likelihood ratios multiply. What they prove
-together must stay below what the ledger composes for that device and period.
+*Tracing.* A device has one report in one batch of every metric. Nothing links these reports, but an attacker who knows
+which values the device may hold can combine the evidence of all batches: the likelihood ratios multiply. What they
+prove together must stay below what the ledger composes for that device and period.
 
-*Differencing.* An analyst asks for one period, then for two, and subtracts. That leaves the release of the other
-period, which the device is in. It must prove no more than that release is certified for.
+*Differencing.* An analyst asks for one period, then for two, and subtracts. What remains is the release of the other
+period, which contains the device. It must prove no more than that release is certified for.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["differencing", "tracing"]
 
 _POWER = 0.1
-"""The part of the composed epsilon that must be reached: no single threshold is best for a mixture of laws."""
+"""The part of the composed epsilon that an attack must reach: no single threshold is best for a mixture of laws."""
 
 
 def tracing(subjects: Sequence[Subject], trials: int) -> Attack:
-    """Tell which of two lives a device leads, by the batches of all its metrics of one period."""
+    """Tell which of two sets of values a device holds, by the batches of all its metrics of one period."""
 
     def run(alpha: float) -> list[Finding]:
         scores = [np.zeros(trials), np.zeros(trials)]
@@ -64,14 +64,14 @@ def tracing(subjects: Sequence[Subject], trials: int) -> Attack:
 
 
 def differencing(subject: Subject, trials: int) -> Attack:
-    """Isolate a release by subtracting published estimates, and tell two values of one device apart by what is left."""
+    """Isolate a release by subtracting published estimates, and tell two values of one device apart by the rest."""
 
     def run(alpha: float) -> list[Finding]:
         size, pair = batch_size(subject), subject.worst_pair()
         scores = [_left_over(subject, held, pair, size, trials) for held in pair]
         claimed = guarantee(subject.mechanism, size, DELTA).epsilon
         observed = max(_told(scores[way], scores[1 - way], alpha) for way in (0, 1))
-        what = f"{size} reports a period, two periods minus one"
+        what = f"{size} reports per period, two periods minus one"
         return [shuffle_finding(subject, "published estimates, subtracted", claimed, observed, trials, 2, what)]
 
     return Attack("shuffle", subject.label, 2, run)
@@ -83,7 +83,7 @@ def _told(first: NDArray[np.float64], second: NDArray[np.float64], alpha: float)
 
 
 def _left_over(subject: Subject, held: Any, pair: tuple[Any, Any], size: int, trials: int) -> NDArray[np.float64]:
-    """Of each pair of periods: how far the estimate of the second, found by subtraction, leans to the first value."""
+    """For each pair of periods, how far the second's estimate, found by subtraction, leans to the first value."""
     mechanism = subject.mechanism
     earlier = _reports(subject, pair[1], trials * size)
     others, mine = _reports(subject, pair[1], trials * (size - 1)), _reports(subject, held, trials)

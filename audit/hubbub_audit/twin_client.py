@@ -1,4 +1,4 @@
-"""Twin client, one of two: a real client through a whole history, its thread and its time in the hands of the audit."""
+"""One of two twin clients: a real client that lives through a whole history, with thread and time under control."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from hubbub_client._state.database import FILE_NAME
 __all__ = ["KeyedCoins", "lived"]
 
 _TICK = 600.0
-"""Seconds between two looks of the worker where nothing is due: longer than shipped, to get through a history."""
+"""Seconds between two cycles of the worker while nothing is due. Longer than shipped, to get through a history."""
 _A_FLUSH = 5.0
 
 
 class KeyedCoins:
-    """The same coins for both twins, each purpose with a stream of its own."""
+    """The same coins for both twins, with a separate stream for each purpose."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -72,7 +72,7 @@ def _virtual_sender() -> Iterator[None]:
 
 
 class _Worker:
-    """The thread of a client, without a thread: it says when it wants to work."""
+    """A client's worker without a thread: it says when it wants to run."""
 
     def __init__(self, work: Callable[[], float]) -> None:
         self.work, self.passed, self.due = work, lambda: 0.0, inf
@@ -93,13 +93,13 @@ class _Worker:
         return self.due < inf
 
     def heard(self, now: float) -> None:
-        """Act on wakes since the last look."""
+        """Act on wakes since the last call."""
         self.due, self._wanted = min(self.due, now + self._wanted), inf
 
 
 @dataclass
 class _Life:
-    """One twin, its app and its world."""
+    """One twin, with its app and its world."""
 
     history: History
     twin: int
@@ -170,7 +170,7 @@ class _Life:
         return app
 
     def _flush(self, now: bool) -> None:
-        """As an app does by its own clock: what comes after comes when it always does."""
+        """Flush for a fixed time, so that the next event comes at the same moment for both twins."""
         end = self.passed + _A_FLUSH
         self.app.flush(_A_FLUSH, now=now)
         self._advance(max(end - self.passed, 0.0))

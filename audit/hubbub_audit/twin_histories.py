@@ -1,7 +1,7 @@
-"""What may happen to a device, as data: what both of two twins live through, and what only one of them records.
+"""Histories of twin devices, as data: the events that both twins live through, and those that only one records.
 
 A history is a list of events. Time passes, the app ends and starts, the person changes their mind, the network fails,
-the aggregator publishes edits, honest ones and others. Each `Record` belongs to one of the twins; all else is shared.
+the aggregator publishes edits, honest or not. Each `Record` belongs to one of the twins; all other events are shared.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SetClock:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The app ends, by itself or by a kill, and starts again after a while."""
+    """The app ends, normally or by a kill, and starts again after `away` seconds."""
 
     kill: bool
     away: float
@@ -67,8 +67,8 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Another codebook, `lead` periods ahead. A lead of 0 or less changes a period that has begun: no honest aggregator
-    does that, and no honest shuffler passes it on."""
+    """The aggregator publishes another codebook, `lead` periods ahead. A lead of 0 or less changes a period that has
+    begun: no honest aggregator does that, and no honest shuffler passes it on."""
 
     edit: str
     lead: int
@@ -76,7 +76,7 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What becomes of the key of the running and of later periods."""
+    """A change of the key of the running period and of later ones."""
 
     change: Literal["revoke", "swap", "none", "next"]
 
@@ -114,7 +114,7 @@ _METRICS = {
     "clicked": 'type = "boolean"\nepsilon = 1\n',
     "startup_ms": 'type = "mean"\nbounds = [0, 5000]\nepsilon = 1\nmechanism = "laplace"\n',
 }
-"""The first three are reported whether anything was recorded or not; the last two only if something was."""
+"""The first three report whether anything was recorded or not; the last two only if something was."""
 VALUES: dict[str, tuple[bool | str | float, ...]] = {
     "crashed": (True, False),
     "theme": ("dark", "light", "mauve"),
@@ -154,23 +154,23 @@ EDITS: dict[str, str] = {
 
 @cache
 def codebook_of(edit: str) -> Codebook:
-    """A codebook by the name of its edit."""
+    """The codebook of a named edit."""
     return Codebook.from_toml(EDITS[edit])
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """One life, twice."""
+    """A history that two twins live through."""
 
     events: tuple[Event, ...]
     max_epsilon: float | None = None
     lifetime_epsilon: float | None = None
     max_age: int = 1_200
-    """Of the bundle: seconds for which a device need not ask again."""
+    """Seconds for which a device may keep the bundle before it asks again."""
     packaged: str | None = None
-    """The edit that came with the app, if one did."""
+    """Name of the edit that is packaged with the app, if any."""
     late: float = 0.0
-    """Seconds by which the background thread comes late."""
+    """Seconds by which the background thread runs late."""
     name: str = "random"
 
     @property
@@ -180,7 +180,7 @@ class History:
 
 
 def random_history(rng: Randomness, length: int = 16) -> History:
-    """Any of them. With a generator that a test controls, the one it wants."""
+    """Any possible history. A test that controls the generator can choose which."""
     events = tuple(_event(rng) for _ in range(1 + rng.below(length)))
     return History(
         (*events, Pass(3 * HOUR)),
@@ -214,7 +214,7 @@ _MAKERS: tuple[Callable[[Randomness], Event], ...] = (
     lambda _: Delete(),
     lambda rng: SetClock(_one_of(rng, (-HOUR, 2 * HOUR, -20.0, 40.0))),
 )
-"""Some more often than others."""
+"""Kinds of events, some more often than others."""
 
 
 def _one_of(rng: Randomness, options: Sequence[T]) -> T:
@@ -223,7 +223,7 @@ def _one_of(rng: Randomness, options: Sequence[T]) -> T:
 
 _CRASH = Record(1, "crashed", True)
 _TO_THE_HOUR = HOUR - 100 - 0.02
-"""From the beginning to just before the first period ends: histories begin 100 seconds into one."""
+"""From the start to just before the first period ends: histories start 100 seconds into a period."""
 
 STORIES: tuple[History, ...] = (
     History((Pass(10 * MINUTE), _CRASH, Pass(4 * HOUR)), name="one crashes, the other does nothing"),
@@ -298,4 +298,4 @@ STORIES: tuple[History, ...] = (
         name="values that are counted, tallied and sorted",
     ),
 )
-"""What once told twins apart, or nearly did."""
+"""Histories that once told twins apart, or nearly did."""

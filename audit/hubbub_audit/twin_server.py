@@ -1,4 +1,4 @@
-"""What two twins talk to: a shuffler that writes down what it sees, and an aggregator that may be dishonest."""
+"""Server for two twins: a shuffler that writes down what it sees, and an aggregator that may be dishonest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hubbub_client._http.transport import Answer, CannotReach
 __all__ = ["START", "Seen", "TwinServer"]
 
 START = 20_800 * 86_400.0 + 100
-"""Soon after an hour begins."""
+"""Shortly after the start of an hour."""
 _IDENTITY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 _ANY = 2**31
 
@@ -32,7 +32,7 @@ class Seen(NamedTuple):
     path: str
     headers: tuple[tuple[str, str], ...]
     reports: tuple[tuple[bytes, int, int, int], ...]
-    """Of each: metric, period, key, length."""
+    """For each report: metric, period, key, length."""
 
 
 class TwinServer:
@@ -101,7 +101,7 @@ class TwinServer:
         return self._now() // 3_600
 
     def _now(self) -> int:
-        return int(START + self._passed())  # its own clock is right
+        return int(START + self._passed())  # the server's own clock is right
 
     def _renew(self) -> None:
         now = self._now()

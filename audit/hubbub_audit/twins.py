@@ -1,12 +1,12 @@
-"""(6) Twin devices: everything is the same except what they record. Nothing that leaves them may tell them apart.
+"""Attack by twin devices, which differ only in what they record. Nothing that leaves them may tell them apart.
 
 The twins share bundles, answers, starts and ends of the app, clock, consent and calls of `flush`, `enable` and
 `disable`, and have the same coins for share, delay, order and pauses. Their values are randomized with the operating
-system's randomness, as shipped. The background thread is in the hands of the audit: it runs when the client wants it
-to, in time that the audit lets pass.
+system's randomness, as shipped. The audit controls the background thread: it runs when the client wants it to, in time
+that the audit lets pass.
 
-Compared are all requests, each with its moment, method, path, headers and, of each report in it, metric, period, key
-and length. What metrics without `missing` report is left out: they report if and only if something was recorded.
+All requests are compared: moment, method, path, headers and, for each report in them, metric, period, key and length.
+Reports of metrics without `missing` are left out: they are sent if and only if something was recorded.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ RULE = (
     "`missing` report if and only if something was recorded; recording them changes no header, time or budget of the "
     "former."
 )
-"""Word for word as docs/explanation/what-we-do-not-protect.md has it."""
+"""Word for word as in docs/explanation/what-we-do-not-protect.md."""
 
 
 def twins(histories: int, stories: Sequence[History] = STORIES) -> Attack:
-    """Let pairs of twins live through every story that is known, and through `histories` random ones."""
+    """Let pairs of twins live through every known story, and through `histories` random histories."""
 
     def run(_: float) -> list[Finding]:
         rng = SystemRandomness()
@@ -61,7 +61,7 @@ def twins(histories: int, stories: Sequence[History] = STORIES) -> Attack:
 
 
 def difference(history: History) -> str | None:
-    """By what the twins can be told apart; None if by nothing."""
+    """What tells the twins apart; None if nothing does."""
     coins = KeyedCoins(SystemRandomness().bits(64))
     first, second = (lived(history, twin, coins) for twin in (0, 1))
     plain = _without_missing()
@@ -86,7 +86,7 @@ def _first_difference(first: list[Seen], second: list[Seen]) -> str | None:
 
 @cache
 def _without_missing() -> Mapping[bytes, frozenset[str]]:
-    """Metrics that report only what was recorded, by id."""
+    """Metrics without `missing`, which report only what was recorded, by id."""
     books = [codebook_of(edit) for edit in EDITS]
     return {m.id: frozenset({m.name}) for book in books for m in book.metrics if m.missing is None}
 

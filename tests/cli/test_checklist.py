@@ -200,7 +200,7 @@ def test_a_limit_for_good_that_ends_within_the_year_is_said_and_may_stand(folder
     book = Codebook.from_toml(TOML)
     answers = Answers.load(folder / "answers.toml", book)
     page = render(review(book, answers, worked(TOML, 20_000), today=TODAY, file="m"), "m")
-    assert "lifetime\\_epsilon of 20: after 10 period(s) in which it reports everything, a device is silent for good" in page
+    assert "lifetime\\_epsilon of 20: after 10 period(s) in which it reports everything, a device is silent" in page
 
 
 def test_values_of_a_codebook_are_no_markup_in_a_plan(folder: Path) -> None:

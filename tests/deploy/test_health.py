@@ -56,7 +56,7 @@ def test_the_address_is_the_one_the_service_listens_on(environ: dict[str, str], 
 def test_nothing_that_runs_is_not_healthy() -> None:
     said = health()
     assert said.exit_code == 1
-    assert "no aggregator at http://127.0.0.1:" in said.output
+    assert "no answer from aggregator at http://127.0.0.1:" in said.output
     assert health("shuffler").exit_code == 1
 
 

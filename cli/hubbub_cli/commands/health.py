@@ -41,8 +41,8 @@ def health(service: str | None, alive: bool, timeout: float) -> None:
     }
     running = {name: said for name, said in found.items() if said is not None}
     if not running:
-        asked = " nor ".join(f"{name} at {address_of(name, os.environ)}" for name in found)
-        raise click.ClickException(f"no {asked} answers")
+        asked = " or ".join(f"{name} at {address_of(name, os.environ)}" for name in found)
+        raise click.ClickException(f"no answer from {asked}")
     for name, trouble in running.items():
         if not trouble:
             click.echo(f"{name}: {'alive' if alive else 'ready'}")

@@ -1,6 +1,6 @@
 """A command that runs for a moment: python examples/command_line.py convert, or telemetry on | off | show.
 
-What it records is reported by a later run: nobody waits for the network at the end of a command.
+A later run reports what this one records, so that no one waits for the network at the end of a command.
 """
 
 import argparse
@@ -15,7 +15,7 @@ ANSWER = HOME / "telemetry"
 
 
 def has_agreed() -> bool:
-    """The person was asked once, by `telemetry on`; without an answer it is no."""
+    """Whether the person has said yes, with `telemetry on`. No answer means no."""
     return ANSWER.exists() and ANSWER.read_text() == "yes"
 
 
@@ -31,7 +31,7 @@ def main() -> None:
         trust=os.environ.get("PHOTOS_TRUST"),
         consent=has_agreed,
         state_dir=HOME / "telemetry-state",
-    ) as client:  # leaving takes at most two seconds; atexit would see to it, too
+    ) as client:  # closing takes at most two seconds; atexit would close it too
         if chosen.command == "convert":
             client.record("startup_ms", 1000 * (time.monotonic() - began))
             client.record("theme", "dark")
@@ -42,7 +42,7 @@ def main() -> None:
             HOME.mkdir(parents=True, exist_ok=True)
             ANSWER.write_text("yes" if chosen.answer == "on" else "no")
             changed = client.enable() if chosen.answer == "on" else client.disable()
-            print(f"telemetry is {chosen.answer}" if changed else "this could not be written down")
+            print(f"telemetry is {chosen.answer}" if changed else "this could not be saved")
 
 
 if __name__ == "__main__":

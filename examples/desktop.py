@@ -1,4 +1,4 @@
-"""A desktop app that asks once, shows what it reports, and can be told to stop. Without a display it only says so.
+"""A desktop app that asks once, shows what it reports, and can be told to stop. Without a display it prints that.
 
 python examples/desktop.py
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hubbub_client import Client
 
-QUESTION = "May this app send randomized reports about its use? Each of them may be untrue; see Privacy for all of it."
+QUESTION = "May this app send randomized reports about its use? Each of them may be untrue. See Privacy for details."
 
 
 class PhotoApp:
@@ -29,7 +29,7 @@ class PhotoApp:
 
     @property
     def answer(self) -> bool | None:
-        """What the person answered; None: not asked yet, which is no."""
+        """The person's answer. None means not asked yet, and counts as no."""
         return json.loads(self._settings.read_text())["telemetry"] if self._settings.exists() else None
 
     def agree(self, answer: bool) -> None:

@@ -1,4 +1,4 @@
-"""A photo server that people host themselves, and that reports to its makers if the administrator agreed.
+"""A photo server that people host themselves. It reports to its makers if the administrator has agreed.
 
 PHOTOS_TELEMETRY=yes uvicorn examples.fastapi_app:app
 """
@@ -26,7 +26,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     )
     client.record("startup_ms", 1000 * (time.monotonic() - began))
     yield
-    await asyncio.to_thread(client.close)  # at most two seconds, and the loop goes on meanwhile
+    await asyncio.to_thread(client.close)  # takes at most two seconds, without blocking the event loop
 
 
 app = FastAPI(lifespan=lifespan)
@@ -34,7 +34,7 @@ app = FastAPI(lifespan=lifespan)
 
 @app.put("/theme/{name}")
 async def choose_theme(name: str, request: Request) -> dict[str, str]:
-    """The theme of this server. A record is quick enough for the event loop: no network, no waiting for a disk."""
+    """Set the theme of this server. `record` is quick enough for the event loop: it waits for no network or disk."""
     request.app.state.telemetry.record("theme", name)
     request.app.state.telemetry.record("dark_mode", name == "dark")
     return {"theme": name}
@@ -42,12 +42,12 @@ async def choose_theme(name: str, request: Request) -> dict[str, str]:
 
 @app.get("/privacy")
 def privacy(request: Request) -> PlainTextResponse:
-    """What will be sent, why it is deniable, and what was spent so far."""
+    """Show what will be sent, why it is deniable, and what was spent so far."""
     client: Client = request.app.state.telemetry
     return PlainTextResponse(f"{client.preview()}\n{client.ledger()}")
 
 
 @app.delete("/privacy")
 def opt_out(request: Request) -> dict[str, bool]:
-    """Off for good: also after an update, and for every process that shares the directory."""
+    """Switch off for good: this survives updates, and holds for every process that shares the directory."""
     return {"off": request.app.state.telemetry.disable()}

@@ -1,4 +1,4 @@
-"""One client per process, made when Django is ready; under `gunicorn --preload` the workers inherit it."""
+"""One client per process, made when Django is ready. With `gunicorn --preload` the workers inherit it."""
 
 from django.apps import AppConfig
 from django.conf import settings

@@ -1,4 +1,4 @@
-"""As few settings as Django needs, and four for telemetry."""
+"""The fewest settings that Django needs, and four for telemetry."""
 
 import os
 

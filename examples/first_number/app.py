@@ -1,4 +1,4 @@
-"""The smallest app that reports: python examples/first_number/app.py, while `hubbub up` runs beside it."""
+"""The smallest app that reports. Run `hubbub up`, then: python examples/first_number/app.py"""
 
 import sys
 import time
@@ -9,18 +9,18 @@ from hubbub_client import Client
 def main(address: str = "http://127.0.0.1:8701", state_dir: str = "app-state") -> None:
     client = Client(
         address,
-        trust=None,  # only for an address on this machine; elsewhere the line that the aggregator shows
-        consent=True,  # only here, where you are the person; an app asks
+        trust=None,  # only for an address on this machine; otherwise the trust anchor that the aggregator prints
+        consent=True,  # only here, since you are the person; a real app asks
         state_dir=state_dir,
-        min_period=None,  # only here: ten seconds are no period for a real device
+        min_period=None,  # only here: ten seconds are too short for a real device
     )
-    client.flush(timeout=5)  # an app need not: the first codebook comes by itself, and values wait for it
+    client.flush(timeout=5)  # a real app need not: the codebook comes by itself, and values wait for it
     client.record("dark_mode", True)
     client.record("startup_ms", 812.0)
     print(client.preview())
 
     time.sleep(10)  # the period ends
-    client.flush(timeout=5, now=True)  # an app need not: reports leave by themselves, after a random delay
+    client.flush(timeout=5, now=True)  # a real app need not: reports leave by themselves, after a random delay
     print(client.stats())
     client.close()
 

@@ -1,6 +1,6 @@
 """Five hundred simulated devices, of which 150 use the dark theme: a number needs a crowd.
 
-python examples/first_number/crowd.py, while `hubbub up` runs beside it.
+Run `hubbub up`, then: python examples/first_number/crowd.py
 """
 
 import random

@@ -1,10 +1,10 @@
-# Every target sets itself up: a fresh clone needs python >= 3.11, pip and make.
+# Every target does its own set-up: a fresh clone needs only python >= 3.11, pip and make.
 .PHONY: setup demo browser libfaketime test test-full check docs bench bench-mechanisms screenshots load soak faults lock sbom dist release-check clean
 
 RUN := .venv/bin/
 
-# Each of the hundreds of processes that tests start would compile every module anew where no bytecode is kept: some
-# environments forbid that (PYTHONDONTWRITEBYTECODE), and would have it in the tree. It is kept in .venv here.
+# Tests start hundreds of processes. Without kept bytecode, each would compile every module again. Some environments
+# forbid bytecode in the tree (PYTHONDONTWRITEBYTECODE), so it is kept in .venv.
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 
@@ -23,22 +23,22 @@ check: setup  ## ruff, mypy strict, import contracts
 	$(RUN)mypy
 	$(RUN)lint-imports
 
-browser:  ## a Chromium for the browser tests, where one may be installed
+browser:  ## find or install a Chromium for the browser tests
 	@sh scripts/chromium.sh
 
-libfaketime:  ## what the tests with wrong clocks need, where it may be installed
+libfaketime:  ## find or install libfaketime for the tests with wrong clocks
 	@sh scripts/libfaketime.sh
 
 test: setup browser  ## the checks and the tests, about six minutes on two cores
 	@MAKE="$(MAKE)" sh scripts/test.sh
 
-test-full: check browser libfaketime  ## everything that is claimed, no time limit
+test-full: check browser libfaketime  ## the checks and all tests, without a time limit
 	$(RUN)pytest --timeout 1800 --hypothesis-profile explore
 
-bench: setup  ## every benchmark in one table, beside limits and peers, with targets; under ten minutes
+bench: setup  ## every benchmark in one table, with limits, peers and targets; under ten minutes
 	$(RUN)python -m benchmarks
 
-bench-mechanisms: setup  ## the mechanisms beside other libraries': renews docs/explanation/mechanism-comparison.md (ten minutes)
+bench-mechanisms: setup  ## compare mechanisms with other libraries': renews docs/explanation/mechanism-comparison.md (ten minutes)
 	sh benchmarks/mechanisms/setup.sh
 	$(RUN)python -m benchmarks.mechanisms --write
 
@@ -55,7 +55,7 @@ load: setup  ## Locust against both services on loopback, every report counted: 
 soak: setup  ## memory of a shuffler under mixed load: make soak MINUTES=10
 	$(RUN)python -m benchmarks.load.soak
 
-faults: setup libfaketime  ## kill, stop, cut off and misdate both services under load, every report counted: tables in Markdown (two hours)
+faults: setup libfaketime  ## kill, stop and cut off both services under load and set wrong clocks, every report counted: tables in Markdown (two hours)
 	$(RUN)python -m tests.faults all
 
 lock: setup  ## renew requirements.lock from pyproject.toml, and the other libraries' lock
@@ -66,10 +66,10 @@ lock: setup  ## renew requirements.lock from pyproject.toml, and the other libra
 sbom: setup  ## renew sbom.cdx.json, the bill of materials, from requirements.lock
 	$(RUN)python -m scripts.sbom
 
-dist: setup  ## wheel, source distribution, bill of materials and hashes in dist/, each looked at
+dist: setup  ## wheel, source distribution, bill of materials and hashes in dist/, each checked
 	$(RUN)python -m scripts.dist
 
-release-check: setup  ## make dist, and whether this tree may be released: docs/how-to/release.md
+release-check: setup  ## make dist, and check whether this tree may be released: docs/how-to/release.md
 	$(RUN)python -m scripts.dist --release
 
 clean:

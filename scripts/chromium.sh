@@ -1,6 +1,6 @@
 #!/usr/bin/env sh
-# See that there is a Chromium for the browser tests: one that is here, else Debian's where it may be installed.
-# It never fails: without a browser those tests do not run, and this says so.
+# Find a Chromium for the browser tests, or install Debian's where that is allowed.
+# This never fails: without a browser those tests do not run, and this script says so.
 set -u
 missing() {
   echo "no browser: $1, so the browser tests will NOT run. Install chromium, or set HUBBUB_CHROMIUM to one." >&2
@@ -21,6 +21,6 @@ trap 'rm -f "$log"' EXIT
 quiet() { DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -qq -o DPkg::Lock::Timeout=120 "$@" >>"$log" 2>&1 </dev/null; }
 install() { quiet install -y --no-install-recommends chromium; }
 echo "installing chromium for the browser tests" >&2
-# a fresh machine has no package list, an old one names files that are gone: both are mended by an update
+# a fresh machine has no package list, and an old list names files that are gone: an update mends both
 install || { quiet update && install; } || { tail -n 5 "$log" >&2; missing "apt-get could not install chromium"; }
 command -v chromium >/dev/null 2>&1 || missing "apt-get installed a chromium that is not on PATH"

@@ -1,8 +1,8 @@
-"""Build what is published into dist/, and look at it: `make dist`, and before a release `make release-check`.
+"""Build the published files into dist/ and check them: `make dist`, and before a release `make release-check`.
 
-A wheel, a source distribution that gives the same wheel, the bill of materials and SHA256SUMS. Nothing is downloaded
-and nothing is uploaded. Two builds of one commit have the same bytes: hatchling takes times from SOURCE_DATE_EPOCH, or
-2020-02-02 where that is not set, and order and file modes from itself.
+The files are a wheel, a source distribution that gives the same wheel, the bill of materials and SHA256SUMS. Nothing is
+downloaded or uploaded. Two builds of one commit have the same bytes: hatchling takes times from SOURCE_DATE_EPOCH, or
+2020-02-02 if that is not set, and fixes order and file modes itself.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ PACKAGES = {
 }
 """Import name to folder."""
 SUFFIXES = {".py", ".typed", ".json", ".html", ".css", ".js", ".svg", ".lua", ".j2", ".toml", ".gz", ".md"}
-"""What belongs in a package: code, and the data that it reads."""
+"""Files that belong in a package: code, and the data that it reads."""
 DIST_INFO = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
 BUILT = re.compile(r"hubbub-.+\.(whl|tar\.gz|cdx\.json)|SHA256SUMS|\.gitignore")
-"""Names of files in dist/."""
+"""Names of the files that are built into dist/."""
 MOST_BYTES = 1_500_000
-"""A device downloads the wheel."""
+"""Largest wheel: every device downloads it."""
 
 
 def version() -> str:
@@ -50,7 +50,7 @@ def version() -> str:
 
 
 def build(out: Path, *, source: Path = ROOT, kind: str | None = None) -> list[Path]:
-    """Both distributions, the wheel from the source distribution; or only a `wheel`, or only an `sdist`, of a tree."""
+    """Build both distributions, the wheel from the source distribution; or only a `wheel` or an `sdist` of a tree."""
     uv = Path(sys.executable).with_name("uv")
     command = [str(uv), "build", "--quiet", "--offline", "--no-build-isolation", "--python", sys.executable]
     command += [f"--{kind}"] if kind else []
@@ -59,7 +59,7 @@ def build(out: Path, *, source: Path = ROOT, kind: str | None = None) -> list[Pa
 
 
 def wheel_faults(wheel: Path, packages: dict[str, Path] = PACKAGES) -> list[str]:
-    """Everything that is wrong with what is in a wheel."""
+    """All faults of a wheel's contents."""
     faults = []
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
@@ -110,7 +110,7 @@ def metadata_faults(raw: bytes) -> list[str]:
 
 
 def sdist_faults(sdist: Path, tracked: set[str]) -> list[str]:
-    """Whether a source distribution is the tree: everything that is tracked but the dot-files, and nothing else."""
+    """Faults of a source distribution, which must have all tracked files except dot-files, and no others."""
     with tarfile.open(sdist) as archive:
         names = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
     wanted = {name for name in tracked if not name.startswith(".")}
@@ -121,7 +121,7 @@ def sdist_faults(sdist: Path, tracked: set[str]) -> list[str]:
 
 
 def changelog_faults(text: str, released: str) -> list[str]:
-    """Whether the changelog is ready for this version: its notes have moved under a dated heading of its own."""
+    """Faults of the changelog for this version: the notes must have moved under its dated heading."""
     faults = []
     if re.search(rf"^## {re.escape(released)} - \d{{4}}-\d\d-\d\d$", text, re.MULTILINE) is None:
         faults.append(f"CHANGELOG.md has no heading '## {released} - YYYY-MM-DD'")
@@ -134,17 +134,17 @@ def changelog_faults(text: str, released: str) -> list[str]:
 def _git(*arguments: str) -> str:
     git = shutil.which("git")
     if git is None:
-        raise SystemExit("git is needed to see what is tracked")
+        raise SystemExit("git is needed to list the tracked files")
     return subprocess.run([git, *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
 def tracked(*which: str) -> set[str]:
-    """Files of the tree that git knows, or that `git ls-files` lists with these options."""
+    """Files of the tree that git tracks, or that `git ls-files` lists with these options."""
     return set(filter(None, _git("ls-files", "-z", *which).split("\0")))
 
 
 def release_faults() -> list[str]:
-    """What stands between this tree and a release, beyond what is built."""
+    """Faults of this tree that prevent a release, apart from those of the built files."""
     faults = changelog_faults((ROOT / "CHANGELOG.md").read_text(), version())
     if changed := _git("status", "--porcelain").splitlines():
         faults.append(f"{len(changed)} file(s) are not committed, such as {changed[0][3:]}")
@@ -154,12 +154,12 @@ def release_faults() -> list[str]:
 
 
 def clear(out: Path) -> None:
-    """Remove what was built before, and nothing else: a folder that holds other things is refused."""
+    """Remove earlier builds, and nothing else: a folder with other files is refused."""
     if not out.exists():
         return
     others = [path.name for path in out.iterdir() if not BUILT.fullmatch(path.name)]
     if others:
-        raise SystemExit(f"{out} holds what was not built here, such as {min(others)}: give another --out")
+        raise SystemExit(f"{out} has files that were not built here, such as {min(others)}: give another --out")
     shutil.rmtree(out)
 
 

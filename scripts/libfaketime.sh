@@ -1,6 +1,6 @@
 #!/usr/bin/env sh
-# See that there is a libfaketime for the tests with wrong clocks: one that is here, else Debian's where it may be
-# installed. It never fails: without it those tests do not run, and this says so.
+# Find a libfaketime for the tests with wrong clocks, or install Debian's where that is allowed.
+# This never fails: without libfaketime those tests do not run, and this script says so.
 set -u
 here() { ls /usr/lib/*/faketime/libfaketimeMT.so.1 /usr/lib*/faketime/libfaketimeMT.so.1 2>/dev/null | grep -q .; }
 missing() {
@@ -16,6 +16,6 @@ trap 'rm -f "$log"' EXIT
 quiet() { DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -qq -o DPkg::Lock::Timeout=120 "$@" >>"$log" 2>&1 </dev/null; }
 install() { quiet install -y --no-install-recommends libfaketime; }
 echo "installing libfaketime for the tests with wrong clocks" >&2
-# a fresh machine has no package list, an old one names files that are gone: both are mended by an update
+# a fresh machine has no package list, and an old list names files that are gone: an update mends both
 install || { quiet update && install; } || { tail -n 5 "$log" >&2; missing "apt-get could not install it"; }
-here || missing "apt-get installed one that is not where we look"
+here || missing "apt-get installed it in an unexpected place"

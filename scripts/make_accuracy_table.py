@@ -1,10 +1,10 @@
-"""Write docs/explanation/accuracy.md: how far estimates are off on real data; how often intervals hold the truth.
+"""Write docs/explanation/accuracy.md: errors of estimates on real data, and how often intervals hold the truth.
 
     .venv/bin/python scripts/make_accuracy_table.py FOLDER
 
-FOLDER holds adult.csv.gz, flights.csv.gz, cdnow.csv.gz, user_agents.csv.gz and words_en.csv.gz; none of them is part of
-this repository, and the page says where each is from. What is collected of each stands in scripts/accuracy/*.toml.
-The same folder and the same code give the same page.
+FOLDER holds adult.csv.gz, flights.csv.gz, cdnow.csv.gz, user_agents.csv.gz and words_en.csv.gz. They are not part of
+this repository; the page says where each is from. Their codebooks are scripts/accuracy/*.toml. The same folder and the
+same code give the same page.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROOT = Path(__file__).parent.parent
 EPSILONS = (1, 2, 4)
 SIZES = (10_000, 100_000, 1_000_000)
 REPEATS, FEWER, FEWEST = 100, 10, 2
-"""Periods; with more than MANY values, of which each has its interval; and with 65,536 of them."""
+"""Simulated periods of a metric; with more than MANY values, each of which has its interval; and with 65,536 values."""
 MANY = 50
 CONFIDENCE = 0.95
 MONTH = "1997-03"
@@ -66,13 +66,13 @@ complete, and the bounds are round numbers.
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows as devices, and where they are from."""
+    """Rows that play devices, and their source."""
 
     source: str
     values: Mapping[str, Sequence[object]]
     chances: Sequence[float] | None = None
     lists: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Values too many to be written into a codebook by hand."""
+    """Lists of values that are too long to write into a codebook by hand."""
 
 
 def rows(folder: Path, name: str) -> Iterator[dict[str, str]]:
@@ -163,7 +163,7 @@ DATASETS: Mapping[str, Callable[[Path], Dataset]] = {
 
 
 def codebook(name: str, epsilon: float, lists: Mapping[str, Sequence[str]]) -> Codebook:
-    """The codebook of a data set with this epsilon for every metric, and its long lists put in."""
+    """The codebook of a data set, with this epsilon for every metric and with its long lists."""
     text = (ROOT / "scripts" / "accuracy" / f"{name}.toml").read_text()
     text = re.sub(r"(?m)^epsilon = 1\.0$", f"epsilon = {epsilon}", text)
     for metric, values in lists.items():
@@ -218,7 +218,7 @@ def table(name: str, data: Dataset, most: int) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the data is")
-    parser.add_argument("--only", choices=list(DATASETS), action="append", help="some data sets, to stdout")
+    parser.add_argument("--only", choices=list(DATASETS), action="append", help="only these data sets, to stdout")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="fewer for a quick look")
     given = parser.parse_args()
     lines = [INTRODUCTION.format(repeats=given.repeats, fewer=FEWER, fewest=FEWEST, many=MANY).rstrip()]

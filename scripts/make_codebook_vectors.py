@@ -1,7 +1,7 @@
 """Write tests/vectors/v1/codebook.json: codebooks with their canonical form and ids, for every implementation.
 
-The ids of version 1 must never change: run this to add a case, and look at the diff before committing it.
-Every mechanism is named in these files, so that a better default does not move an id here.
+The ids of version 1 must never change: run this to add a case, and review the diff before committing it. Every
+mechanism is named in these files, so that a better default does not change an id here.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ reduce = "median"
 epsilon = 1
 mechanism = "duchi"
 """
-"""A unit is in the compiled form and not in the identity, so that it is no part of the id."""
+"""A unit is part of the compiled form, but not of the identity, so it does not affect the id."""
 
 
 def vector(toml: str) -> dict[str, object]:

@@ -1,8 +1,8 @@
-"""Write deploy/systemd/*.env from the services' settings: every one of them, most of them commented out.
+"""Write deploy/systemd/*.env from the services' settings: all of them, most of them commented out.
 
     python -m scripts.make_env_templates
 
-A test compares: what a service can be told, its operator finds there, with the default and the meaning.
+A test compares, so that an operator finds every setting there, with its default and its meaning.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["FOLDER", "main", "template"]
 FOLDER = Path(__file__).parent.parent / "deploy" / "systemd"
 _WIDTH = 118
 _SHUFFLER = {
-    "host": "0.0.0.0",  # noqa: S104  devices come from everywhere
+    "host": "0.0.0.0",  # noqa: S104  devices connect from everywhere
     "aggregator": "https://aggregator.example.com:8702",
     "trust": "ed25519:REPLACE-WITH-WHAT-THE-AGGREGATOR-PRINTS",
     "admin_port": "9701",
 }
 _AGGREGATOR = {
     "codebook": "/etc/hubbub/metrics.toml",
-    "host": "0.0.0.0",  # noqa: S104  the shuffler and analysts come from elsewhere
+    "host": "0.0.0.0",  # noqa: S104  the shuffler and analysts connect from other hosts
     "shuffler_address": "https://shuffler.example.com:8701",
     "shuffler_floor": "100",
     "admin_port": "9702",
@@ -43,9 +43,9 @@ def template(settings: type[ServiceSettings], set_here: Mapping[str, str]) -> st
     """All settings of a service as its unit reads them."""
     service, prefix = settings.service, settings.prefix()
     lines = [
-        f"# Settings of hubbub-{service}.service: copy to /etc/hubbub/{service}.env, edit the lines without a # first.",
-        "# Secrets do not belong here: the unit reads them from files, as credentials. One that it has not may be",
-        f"# named here by its file: {prefix}ADMIN_TOKEN{FILE}=...",
+        f"# Settings of hubbub-{service}.service. Copy to /etc/hubbub/{service}.env, and edit the lines without a #.",
+        "# Secrets do not belong here: the unit reads them from files, as credentials. For a secret that the unit does",
+        f"# not read, name its file here: {prefix}ADMIN_TOKEN{FILE}=...",
         "",
     ]
     for name, default, text in settings.table():
@@ -61,7 +61,7 @@ def template(settings: type[ServiceSettings], set_here: Mapping[str, str]) -> st
 
 
 def main() -> dict[Path, str]:
-    """What each file has to say."""
+    """The text of each file."""
     return {
         FOLDER / "shuffler.env": template(Shuffler, _SHUFFLER),
         FOLDER / "aggregator.env": template(Aggregator, _AGGREGATOR),

@@ -1,6 +1,6 @@
-"""The import graph of the project as a picture: `python -m scripts.make_import_graph` renews docs/images/imports.svg.
+"""Import graph of the project as a picture: `python -m scripts.make_import_graph` renews docs/images/imports.svg.
 
-Packages, their folders and the arrows come from the code. Only the places of the boxes are chosen here.
+Packages, folders and arrows come from the code. Only the positions of the boxes are set here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WIDTH, MARGIN, GAP, LINE, PADDING = 940, 20, 34, 17, 12
 
 
 class Box(NamedTuple):
-    """A package and its place: a row, where it begins and ends in it, and the columns of its names."""
+    """A package and its position: its row, left edge and width, and the number of columns for its names."""
 
     folder: str
     package: str
@@ -67,7 +67,7 @@ def draw() -> str:
 
 
 def arrows() -> list[tuple[str, str]]:
-    """Who imports whom, without what follows from two arrows."""
+    """Which package imports which, without arrows that follow from two others."""
     direct = imports()
     return sorted(
         (user, used)
@@ -79,7 +79,7 @@ def arrows() -> list[tuple[str, str]]:
 
 @cache
 def imports() -> dict[str, set[str]]:
-    """Which packages of ours each package imports."""
+    """The packages of this project that each package imports."""
     packages = {box.package for box in BOXES}
     return {
         box.package: {
@@ -113,7 +113,7 @@ def _imported(path: Path) -> Iterator[str]:
 
 
 def _names(box: Box) -> list[str]:
-    """The folders of a package, then the modules beside them."""
+    """The folders of a package, then its top-level modules."""
     here = ROOT / box.folder / box.package
     folders = sorted(f"{path.parent.name}/" for path in here.glob("*/__init__.py"))
     modules = sorted(path.stem for path in here.glob("*.py") if not path.stem.startswith("__"))
@@ -121,7 +121,7 @@ def _names(box: Box) -> list[str]:
 
 
 def _places() -> dict[str, Place]:
-    """Boxes of one row begin at the same height; the next row begins below the tallest of them."""
+    """Boxes of one row start at the same height; the next row starts below the tallest of them."""
     found: dict[str, Place] = {}
     top = MARGIN
     for row in sorted({box.row for box in BOXES}):
@@ -150,7 +150,7 @@ def _drawn(place: Place) -> Iterator[str]:
 
 
 def _arrow(user: Place, used: Place) -> str:
-    """Straight down, in the middle of what both boxes have above each other."""
+    """Straight down, in the middle of the range where the two boxes overlap."""
     x = (max(user.box.x, used.box.x) + min(user.box.x + user.box.width, used.box.x + used.box.width)) // 2
     return f'<path d="M{x} {user.bottom} {x} {used.top}" stroke="#555" marker-end="url(#tip)"/>'
 

@@ -1,10 +1,10 @@
-"""How far certified ε may be above the truth: the table "What is left" of docs/explanation/accounting.md.
+"""Looseness of certified ε: writes the table "What is left" of docs/explanation/accounting.md.
 
     .venv/bin/python -m scripts.make_looseness_table
 
-Where all others hold the same value x, formula (M) with w = R_x is an equality, so the largest ε over x
-and over pairs of inputs is one that no valid bound can be below. A mixed data set may be worse: the ratio is a limit on
-looseness and not looseness itself. Both numbers come from the same inversion, which tests hold to exact arithmetic.
+If all others hold the same value x, formula (M) with w = R_x is an equality. So no valid bound can be below the largest
+ε over x and over pairs of inputs. A mixed data set may be worse, so the ratio is a limit on looseness and not looseness
+itself. Both numbers come from the same inversion, which tests compare with exact arithmetic.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ KINDS: dict[str, Callable[[float], Any]] = {
     "`krr`, 10 values": _values("krr", 10),
     "`piecewise`": _mean("piecewise"),
 }
-"""Lists with few enough values to write down every report, means on the grid that they get unless told otherwise."""
+"""Lists with few enough values to enumerate every report, and means on their default grid."""
 
 
 def laws(found: Any) -> list[list[Fraction]]:
-    """R_x for every input x, over reports of which those with proportional likelihoods are joined."""
+    """R_x for every input x, over reports; those with proportional likelihoods are merged."""
     pairs = found.amplification().pairs
     if isinstance(pairs, Table):
         rows = [[mass * ratio for mass, ratio in zip(pairs.masses, row, strict=True)] for row in pairs.ratios]
@@ -68,7 +68,7 @@ def laws(found: Any) -> list[list[Fraction]]:
 
 
 def shown(found: Any, reports: int, delta: float) -> float:
-    """The ε that the worst data set with all others alike shows; of many inputs only pairs with an end are tried."""
+    """The ε shown by the worst data set with all others alike. Of many inputs, only pairs with an end are tried."""
     rows = laws(found)
     last = len(rows) - 1
     pairs = combinations(range(len(rows)), 2) if last < _MANY_INPUTS else iter([(0, last), (0, last // 2)])
@@ -81,7 +81,7 @@ def _pair(others: Sequence[Fraction], first: Sequence[Fraction], second: Sequenc
 
 
 def ratio(kind: str, epsilon: float, reports: int = REPORTS, delta: float = DELTA) -> float:
-    """Certified ε over the one that a data set shows."""
+    """Certified ε divided by the ε that a data set shows."""
     found = KINDS[kind](epsilon)
     return guarantee(found, reports, delta).epsilon / shown(found, reports, delta)
 

@@ -3,10 +3,10 @@
     python scripts/make_mean_tables.py            writes the file (some minutes)
     python scripts/make_mean_tables.py --check    prints how far each shipped design is from the optimum
 
-What a design is and why it has this form: docs/design/mean-tables.md. The linear programme is solved by
-column generation with scipy's HiGHS: its columns are an interval of inputs with an output value; for given prices the
-best value of each interval is the vertex of a parabola, so that outputs need no grid, and the prices bound how far
-the solution can be from the optimum.
+docs/design/mean-tables.md says what a design is and why it has this form. The linear programme is solved by column
+generation with scipy's HiGHS. A column is an interval of inputs with an output value. For given prices the best value
+of each interval is the vertex of a parabola, so outputs need no grid, and the prices bound the distance of the solution
+from the optimum.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ EPSILONS = [
     *(f"{4 + k / 5:g}" for k in range(18)),
     *("8", "8.4", "8.8", "9.2", "9.6", "10", "11", "12"),
 ]
-"""A design serves neighbouring epsilons too: half-way between two it costs one or two per cent."""
+"""A design also serves neighbouring epsilons: half-way between two designs this costs one or two per cent."""
 POINTS = {1: (3, 5, 9), 2: (5, 9, 17), 2.8: (9, 17, 33), 5.7: (17, 33), math.inf: (65,)}
-"""Grids that are tried below an epsilon; the finest, which makes accounting slow, only where it pays."""
+"""Grids to try below an epsilon. The finest makes accounting slow, so it is tried only where it pays."""
 WORTHWHILE = 1.004
 """A finer grid must be better by this to be shipped."""
 BETWEEN = (0.25, 0.5, 0.75)
 ROUNDS = 40
 COVER = 10**5
-"""About the weight that covers each input, in the integers that are shipped."""
+"""Approximate weight that covers each input, in the shipped integers."""
 
 Columns = dict[tuple[int, int], tuple[float, float]]
 
 
 class Solution(NamedTuple):
-    """Worst variance with rounding to the grid; how far below the optimum may be, relatively; weight and value of
-    each interval (first, last) of points, of which only those that do not lean to the right are listed."""
+    """A design: its worst variance with rounding to the grid, the relative gap by which the optimum may be lower, and
+    the weight and value of each interval (first, last) of points. Intervals that lean to the right are not listed."""
 
     variance: float
     gap: float
@@ -54,11 +54,11 @@ class Solution(NamedTuple):
 
 
 def solve(epsilon: float, points: int, near_by: Columns | None = None, close: float = 1e-5) -> Solution:
-    """The unbiased design of least worst-case variance on a grid of inputs, rounding to it included.
+    """The unbiased design of least worst-case variance on a grid of inputs, including rounding to the grid.
 
     Values are in units of c = (z+1)/(z-1). Inputs between grid points are mixtures of two: their variance is a
-    parabola, held down at three places between points. Column I of weight d has probability d near, and d far more
-    on I. `near_by` is the design of a neighbouring epsilon, to start from.
+    parabola, bounded at three places between points. Column I of weight d has probability d near, and d far more on I.
+    `near_by` is the design of a neighbouring epsilon, to start from.
     """
     z = math.exp(epsilon)
     c, near, far = (z + 1) / (z - 1), 1 / (z + 1), (z - 1) / (z + 1)
@@ -100,7 +100,7 @@ def solve(epsilon: float, points: int, near_by: Columns | None = None, close: fl
         linear, quadratic = odd @ prices[half + 1 :], np.minimum(square @ slope, -1e-15)
         best = np.where(own, 0, np.clip(-linear / (2 * quadratic), -2, 2))  # no optimum has values beyond 1.4
         gain = constant + best * linear + best**2 * quadratic
-        # The weights of a design sum to at most z + 1: no other can be better by more than that times the largest gain.
+        # The weights of a design sum to at most z + 1, so no design is better by more than that times the largest gain.
         gap = float(gain.max()) * (z + 1) / (found.fun * unit)
         seen.append(found.fun)
         stalled = len(seen) > 12 and seen[-12] - seen[-1] < 1e-6 * seen[-1]
@@ -125,7 +125,7 @@ def _first_columns(intervals: list[tuple[int, int]], points: int) -> list[tuple[
 def _scaled(
     design: Columns, intervals: list[tuple[int, int]], points: int, near: float, far: float
 ) -> list[tuple[int, float]]:
-    """The columns of a design for another epsilon: weights sum to one again when scaled, values must be scaled back."""
+    """The columns of a design for another epsilon. Scaled weights sum to one again; values must be scaled back."""
     cover = total = moment = 0.0
     for (first, last), (weight, value) in design.items():
         own = first + last == points - 1
@@ -139,8 +139,8 @@ def _scaled(
 
 
 def whole(points: int, columns: Columns) -> list[list[int]]:
-    """The design in integers [first, last, weight, moment]: weights cover every point equally, and moments
-    (weight times value) rise by the same from each point to the next, both exactly."""
+    """The design in integers [first, last, weight, moment]. Weights cover every point exactly equally; moments (weight
+    times value) rise by exactly the same amount from each point to the next."""
     weights = _rounded_weights(points, {interval: weight for interval, (weight, _) in columns.items()})
     moments = {interval: round(weights[interval] * columns[interval][1]) for interval in weights}
     sums = [sum(m * _odd(interval, i, points) for interval, m in moments.items()) for i in range(points // 2)]
@@ -156,13 +156,13 @@ def whole(points: int, columns: Columns) -> list[list[int]]:
 
 
 def _odd(interval: tuple[int, int], i: int, points: int) -> int:
-    """How often a moment counts at a point, less how often its mirror image's does."""
+    """How often a moment counts at a point, minus how often its mirror image counts there."""
     first, last = interval
     return (first <= i <= last) - (first <= points - 1 - i <= last)
 
 
 def _rounded_weights(points: int, weights: dict[tuple[int, int], float]) -> dict[tuple[int, int], int]:
-    """Weights are a flow from the left end to the right along intervals: take it apart into paths, round those."""
+    """Round the weights, which are a flow along intervals from left to right: split it into paths, and round these."""
 
     def mirrored(interval: tuple[int, int]) -> tuple[int, int]:
         return points - 1 - interval[1], points - 1 - interval[0]
@@ -188,7 +188,7 @@ def _rounded_weights(points: int, weights: dict[tuple[int, int], float]) -> dict
 def _solution(
     points: int, intervals: list[tuple[int, int]], missing: list[Fraction]
 ) -> dict[tuple[int, int], Fraction]:
-    """Changes of a few moments that put the sums right, exactly: elimination, heavy columns first."""
+    """Changes of a few moments that make the sums exactly right, by elimination, heavy columns first."""
     columns = [[Fraction(_odd(interval, i, points)) for i in range(len(missing))] for interval in intervals]
     rows = [[column[i] for column in columns] + [missing[i]] for i in range(len(missing))]
     pivots: dict[int, int] = {}
@@ -207,7 +207,7 @@ def _solution(
 
 
 def designs() -> Iterator[dict[str, object]]:
-    """For each epsilon the coarsest grid that a finer one does not beat by much."""
+    """For each epsilon, the design on the coarsest grid that no finer grid beats by much."""
     known: dict[int, Columns] = {}
     for text in EPSILONS:
         epsilon = float(text)

@@ -1,8 +1,8 @@
-"""Take the pictures of the dashboard that the docs show: `make screenshots`, or some: `... tutorial-metric overview`.
+"""Take the screenshots of the dashboard for the docs: `make screenshots`, or some: `... tutorial-metric overview`.
 
 The sites are those of the browser tests: a simulated year of a photo app through the real mechanisms, with seeded
-randomness and a stopped clock, so that a picture changes only when the dashboard does. The pictures of the tutorial are
-of the services that its own commands have started, with the noise of that day.
+randomness and a stopped clock, so that a picture changes only when the dashboard does. The pictures of the tutorial
+show services that the tutorial's own commands have started, with the noise of that day.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Picture(NamedTuple):
     width: int = DESKTOP
     dark: bool = False
     height: int = 1400
-    """At most; a shorter page gives a shorter picture."""
+    """Largest height; a shorter page gives a shorter picture."""
 
 
 PICTURES = [
@@ -56,12 +56,12 @@ PICTURES = [
     Picture("tutorial-metric", "tutorial", "/metric/theme?from={first}&to={after}", height=1500),
 ]
 CLOSING = 40
-"""Seconds after which the tutorial's last period is closed and published."""
+"""Seconds until the tutorial's last period is closed and published."""
 
 
 @contextmanager
 def tutorial(folder: Path) -> Iterator[str]:
-    """The aggregator of a reader who has followed the tutorial to its end."""
+    """Address of the aggregator of a reader who has followed the tutorial to its end."""
     with terminal(folder) as typing:
         for block in runnable(TUTORIAL)[0]:
             typing.follow(block)
@@ -70,7 +70,7 @@ def tutorial(folder: Path) -> Iterator[str]:
 
 
 def released(address: str) -> dict[str, str]:
-    """The range of all that an aggregator has released."""
+    """The range of all releases of an aggregator."""
     with urlopen(f"{address}/v1/metrics/theme/estimate", timeout=60) as answer:  # noqa: S310  loopback
         periods = json.load(answer)["segments"][-1]["periods"]
     return {"first": periods["from"], "after": periods["to"]}

@@ -1,7 +1,7 @@
-"""Write tests/vectors/v1/{wire,hpke,bundle,randomizer}.json: what every implementation must read, open and decide.
+"""Write the test vectors tests/vectors/v1/{wire,hpke,bundle,randomizer}.json, which every implementation must match.
 
-Version 1 must never change: run this to add a case, and look at the diff before committing it. Sealing and
-signing keys here are for these files only. Sealed bytes are random; those already in hpke.json are kept as they are.
+Version 1 must never change: run this to add a case, and review the diff before committing it. The sealing and signing
+keys here are for these files only. Sealed bytes are random; those already in hpke.json are kept.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ NOW = 1_800_000_000
 
 
 class Recorded(Randomness):
-    """Bits from a given byte string: each draw of n bits takes the next ceil(n / 8) bytes, big-endian, and keeps
-    the upper n of them."""
+    """Bits from a given byte string: each draw of n bits takes the next ceil(n / 8) bytes, big-endian, and keeps the
+    upper n bits."""
 
     def __init__(self, stream: bytes) -> None:
         self._stream, self.used = stream, 0
@@ -49,7 +49,7 @@ class Recorded(Randomness):
 
 
 def stream(label: str, size: int) -> bytes:
-    """Bytes without a pattern that anyone can compute: SHA-256 of label:0, label:1, ... end to end."""
+    """Bytes without a pattern, which anyone can compute: SHA-256 of label:0, label:1, ... concatenated."""
     blocks = (hashlib.sha256(f"{label}:{block}".encode()).digest() for block in range(size // 32 + 1))
     return b"".join(blocks)[:size]
 
@@ -167,7 +167,7 @@ def bundle() -> dict[str, Any]:
 
 
 def mechanisms() -> Iterator[tuple[Mechanism[Any], dict[str, Any], list[Any]]]:
-    """Each mechanism with its domain as JSON and the inputs to decide for."""
+    """Each mechanism with its domain as JSON and its inputs."""
 
     def made(name: str, epsilon: str, domain: Domain, **options: Any) -> Mechanism[Any]:
         return mechanism(name).calibrate(Fraction(epsilon), domain, **options)
@@ -187,7 +187,7 @@ def mechanisms() -> Iterator[tuple[Mechanism[Any], dict[str, Any], list[Any]]]:
         ("olh", "2", 1000),
         ("oue", "1", 20),
         ("subset", "1", 20),
-        ("subset", "4", 300),  # a list of places instead of a bit for each value
+        ("subset", "4", 300),  # encoded as a list of places instead of a bit for each value
         ("sue", "1", 20),
     ):
         yield made(name, epsilon, Categories(size)), {"size": size}, [0, 7, size - 1]
@@ -219,7 +219,7 @@ def randomizer() -> list[dict[str, Any]]:
 
 
 def write(name: str, document: Any) -> None:
-    canonical_bytes(document)  # no float and no big integer: other languages must read the same numbers
+    canonical_bytes(document)  # refuses floats and big integers: other languages must read the same numbers
     (VECTORS / name).write_text(json.dumps(document, indent=1) + "\n", encoding="ascii")
     print(f"wrote {name}")
 

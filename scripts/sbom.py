@@ -1,12 +1,13 @@
-"""sbom.cdx.json: which packages an installation runs, from requirements.lock, as CycloneDX 1.6. `make sbom` renews it.
+"""Bill of materials, sbom.cdx.json: the packages of an installation, as CycloneDX 1.6. `make sbom` renews it.
 
-The SDK's packages have the scope `required`, those that `hubbub[server]` adds `optional`; what only developers need is
-left out. A universal lock may hold two versions of a package for two Pythons: both are listed, each with its marker.
-The file has no time, no serial number and no address in it, so that the same lock gives the same bytes.
+It is made from requirements.lock. The SDK's packages have the scope `required`, those that `hubbub[server]` adds
+`optional`; packages for developers only are left out. A universal lock may hold two versions of a package for two
+Pythons: both are listed, each with its marker. The file has no time, no serial number and no address in it, so that the
+same lock gives the same bytes.
 
-What is listed is what scripts/lock_subset.py takes from the lock for the image. The lock says which package is there
-because of which ("via"), but not because of which extra of it, so some are installed, and listed, that only a
-developer's tool asks for.
+The packages are those that scripts/lock_subset.py takes from the lock for the image. The lock says which package
+requires which ("via"), but not for which extra. So some packages are installed and listed that only a developer's tool
+requires.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Locked:
     marker: str
     hashes: tuple[str, ...]
     via: frozenset[str]
-    """Packages that asked for it."""
+    """Packages that require it."""
 
     @property
     def purl(self) -> str:
@@ -47,7 +48,7 @@ class Locked:
 
 
 def read_lock(text: str) -> list[Locked]:
-    """Everything in a lock file as `uv pip compile --generate-hashes --universal` writes it."""
+    """All entries of a lock file, as `uv pip compile --generate-hashes --universal` writes it."""
     found = []
     for entry in re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE | re.IGNORECASE)[1:]:
         head, *rest = entry.splitlines()
@@ -68,7 +69,7 @@ def read_lock(text: str) -> list[Locked]:
 
 
 def names(lock_text: str, project: dict[str, Any]) -> tuple[set[str], set[str]]:
-    """What the SDK needs, and all that an installation with its server has: the same as the image gets."""
+    """Packages that the SDK needs, and all of an installation with the server, which are those of the image."""
     lock, sdk = entries(lock_text), of_extra(None, project)
     return set(needed(lock, sdk)), set(needed(lock, of_extra("server", project)))
 
@@ -81,7 +82,7 @@ def _installed(name: str) -> Distribution | None:
 
 
 def licences(one: Locked) -> list[dict[str, Any]]:
-    """What a package says of its licence: an SPDX id or expression, else names; nothing where it is not installed."""
+    """Licence that a package states: an SPDX id or expression, or names. Empty if it is not installed."""
     from cyclonedx.spdx import fixup_id, is_expression
 
     installed = _installed(one.name)
@@ -149,8 +150,8 @@ def _component(one: Locked, scope: str) -> dict[str, Any]:
     if licensed := licences(one):
         found["licenses"] = licensed
     found["purl"] = one.purl
-    # Hashes of files, one of which is installed, by platform: so they stand with the distribution. Where that is to be
-    # had is for each installation to say, so its address is the package's name.
+    # The hashes are of files, of which each platform installs one, so they belong to the distribution. Installations
+    # decide from where to get it, so its address is the package's name.
     found["externalReferences"] = [
         {
             "type": "distribution",
@@ -175,7 +176,7 @@ def text_of(bill: dict[str, Any]) -> str:
 
 
 def faults(text: str) -> str | None:
-    """Why CycloneDX's own schema refuses it, if it does."""
+    """Why CycloneDX's own schema refuses the text, if it does."""
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env sh
-# Make .venv from requirements.lock. Needs python >= 3.11 with pip, and nothing else.
+# Make .venv from requirements.lock. Needs only python >= 3.11 with pip.
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -15,9 +15,9 @@ fi
 install() {
   .venv/bin/uv pip sync --quiet --require-hashes --python .venv/bin/python "$@" requirements.lock
 }
-# uv brings its own list of authorities. A network that has another in between is known to the system, as pip sees it.
+# uv brings its own list of certificate authorities. If the network has a proxy with another one, the system knows it.
 install || {
-  echo "once more, with the authorities that this system trusts ..." >&2
+  echo "trying again with the certificate authorities that this system trusts ..." >&2
   install --system-certs
 }
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .

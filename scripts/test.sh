@@ -1,6 +1,6 @@
 #!/usr/bin/env sh
-# The checks and the tests at the same time. The tests are shown as they go, the checks when both are over; what fails
-# in either fails this.
+# Run the checks and the tests at the same time. Output of the tests is shown as they run, that of the checks when both
+# have ended. This fails if either fails.
 set -u
 cd "$(dirname "$0")/.."
 said=$(mktemp)
@@ -10,8 +10,8 @@ trap 'exit 130' INT TERM
 "${MAKE:-make}" --no-print-directory check >"$said" 2>&1 &
 checks=$!
 
-# What tests write stays in memory where there is room: what a kill leaves behind is the same, and nobody waits for a
-# disk that others use.
+# Tests write to memory if there is room. A kill leaves the same files behind as on disk, and tests do not wait for a
+# busy disk.
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ] && [ "$(df -Pk /dev/shm | awk 'NR == 2 { print $4 }')" -gt 4000000 ]; then
   export TMPDIR=/dev/shm
 fi

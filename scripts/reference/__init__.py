@@ -1,1 +1,1 @@
-"""The reference that is generated from code: what docs/conf.py puts in the place of `<!-- generated: NAME -->`."""
+"""Reference pages generated from code, which docs/conf.py inserts in place of `<!-- generated: NAME -->`."""

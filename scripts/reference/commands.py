@@ -16,7 +16,7 @@ _SERVICES = {"hubbub shuffler": "shuffler", "hubbub aggregator": "aggregator"}
 
 
 def walk(command: click.Command = hubbub, name: str = "hubbub") -> Iterator[tuple[str, click.Command]]:
-    """A command and all below it, each with its full name."""
+    """A command and all its subcommands, each with its full name."""
     yield name, command
     if isinstance(command, click.Group):
         for inner, found in sorted(command.commands.items()):
@@ -29,7 +29,7 @@ def commands() -> str:
 
 
 def undocumented() -> list[str]:
-    """Commands and options that say nothing of themselves."""
+    """Commands and options without a help text."""
     found = [name for name, command in walk() if not command.help]
     for name, command in walk():
         found += [f"{name} {o.opts[-1]}" for o in command.params if isinstance(o, click.Option) and not o.help]

@@ -8,7 +8,7 @@ __all__ = ["anchored", "code", "definitions", "slug", "table"]
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; cells are Markdown, on one line each."""
+    """A table. Cells are Markdown, each put on one line."""
     lines = [_row(columns), _row(["---"] * len(columns)), *map(_row, rows)]
     return "\n".join(lines)
 
@@ -18,14 +18,14 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def definitions(entries: Iterable[tuple[str, str, str]]) -> str:
-    """A list of names, each with facts beside it and its meaning below: readable on a phone, unlike a wide table."""
+    """A list of names, each with facts beside it and its meaning below. Unlike a wide table, it fits a phone."""
     return "\n\n".join(
         f"{name}{', ' * bool(facts)}{facts}\n: {' '.join(meaning.split())}" for name, facts, meaning in entries
     )
 
 
 def code(text: object) -> str:
-    """As code, or nothing where there is none."""
+    """The text as code; empty if the text is empty."""
     return f"`{text}`" if str(text) else ""
 
 
@@ -36,5 +36,5 @@ def slug(*words: str) -> str:
 
 
 def anchored(text: str, *words: str) -> str:
-    """The text with an anchor made of these words, so that it can be linked to."""
+    """The text with an anchor made of these words, for links to it."""
     return f"[{text}]{{#{slug(*words)}}}"

@@ -1,4 +1,4 @@
-"""The registry of mechanisms as tables: what each is for, its options, and what it costs."""
+"""Tables of the mechanisms: what each is for, its options, and what it costs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RANGE = Bounds(Fraction(-1), Fraction(1))
 
 
 def mechanisms(part: str) -> str:
-    """`list`: all of them. `shares` and `means`: n × variance and bytes, computed from the integers that run."""
+    """`list`: all mechanisms. `shares` and `means`: n × variance and bytes, computed from the integers that run."""
     if part == "list":
         return table(
             ["name", "estimates", "options", "for", "never chosen by itself"],
@@ -45,12 +45,12 @@ def mechanisms(part: str) -> str:
 
 
 def undocumented() -> list[str]:
-    """Mechanisms that do not say what they are for, or have no docstring."""
+    """Mechanisms without a stated use or without a docstring."""
     return [name for name, cls in registered().items() if not getattr(cls, "regime", "") or not cls.__doc__]
 
 
 def _of(*, numbers: bool) -> list[tuple[str, type[Mechanism[Any]]]]:
-    """Those of numbers, or those of lists."""
+    """Mechanisms for numbers, or those for lists."""
     return [(name, cls) for name, cls in registered().items() if cls.fits(RANGE) is numbers]
 
 

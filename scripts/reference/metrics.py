@@ -1,4 +1,4 @@
-"""Prometheus metrics of both services, from the tables that they are exposed by."""
+"""Prometheus metrics of both services, from the tables that the services expose."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FAMILIES: dict[str, dict[str, Any]] = {"shuffler": shuffler.FAMILIES, "aggregato
 
 
 def full_name(service: str, name: str, kind: str) -> str:
-    """As it is scraped."""
+    """The name of the metric when scraped."""
     return f"hubbub_{service}_{name}{'_total' * (kind == 'counter')}"
 
 
@@ -35,5 +35,5 @@ def metrics(service: str) -> str:
 
 
 def undocumented() -> list[str]:
-    """Metrics without a word about them."""
+    """Metrics without a help text."""
     return [f"{service}: {name}" for service, all_ in FAMILIES.items() for name, f in all_.items() if not f.help]

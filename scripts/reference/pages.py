@@ -1,8 +1,8 @@
-"""What happens to a page before Sphinx reads it: generated parts are put in, links that leave docs/ are turned.
+"""Preparation of pages for Sphinx: generated parts are inserted, and links that leave docs/ are rewritten.
 
 On a code host a page shows its prose, and links lead to files of the repository. In the built site
-`<!-- generated: NAME ARGUMENT -->` becomes what the code says, a page that is nothing but a link to a file at the root
-becomes that file, and a link to such a file leads to that page.
+`<!-- generated: NAME ARGUMENT -->` is replaced by text generated from the code. A page that is only a link to a file at
+the root becomes that file, and a link to such a file leads to that page.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FENCE = re.compile(r"(^```.*?^```|^~~~.*?^~~~)", re.DOTALL | re.MULTILINE)
 
 
 def as_built(text: str, page: Path) -> str:
-    """The Markdown that Sphinx is given for a page of docs/."""
+    """The Markdown that Sphinx gets for a page of docs/."""
     at = page.parent
     if (only := _ONLY_A_LINK.fullmatch(text)) is not None:
         source = (at / only[1]).resolve()
@@ -58,7 +58,7 @@ def as_built(text: str, page: Path) -> str:
 
 @cache
 def stand_ins() -> dict[Path, Path]:
-    """Files outside docs/ that have a page in it, with that page."""
+    """Files outside docs/ that have a page in docs/, with that page."""
     found = {}
     for page in DOCS.rglob("*.md"):
         if (only := _ONLY_A_LINK.fullmatch(page.read_text(encoding="utf-8"))) is not None:
@@ -67,7 +67,7 @@ def stand_ins() -> dict[Path, Path]:
 
 
 def _relinked(text: str, written: Path, read: Path) -> str:
-    """Links as they must be for a text that was written in one folder and is read in another."""
+    """Rewrite links of a text that was written in one folder and is read in another."""
 
     def turned(found: re.Match[str]) -> str:
         if re.match(r"[a-z]+:", found[2]):
@@ -76,14 +76,14 @@ def _relinked(text: str, written: Path, read: Path) -> str:
         return found[1] + os.path.relpath(stand_ins().get(target, target), read) + found[3]
 
     def picture(found: re.Match[str]) -> str:
-        """A picture that there is for the dark, too, is shown as the reader's theme is."""
+        """A picture that also has a dark version is shown in the reader's theme."""
         if not (written / f"{found[2]}-dark{found[3]}").exists():
             return found[0]
         dark = f"![{found[1]}]({found[2]}-dark{found[3]}){{.only-dark}}"
         return f"{found[0]}{{.only-light}}\n{dark}"
 
     def folder(found: re.Match[str]) -> str:
-        """A folder of pages is its index; of any other only the name is left, since a site has no listings."""
+        """A folder of pages becomes its index. Of other folders only the name is left: a site has no listings."""
         return f"[{found[1]}]({found[2]}index.md)" if (written / found[2] / "index.md").exists() else found[1]
 
     pieces = _FENCE.split(text)
@@ -98,7 +98,7 @@ def _read(app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def _outdated(app: Sphinx, *_: object) -> list[str]:
-    """Pages whose text depends on more than their file: never taken from the last build."""
+    """Pages whose text depends on more than their file, which must be rebuilt each time."""
     return [
         name
         for name in app.env.found_docs
@@ -107,7 +107,7 @@ def _outdated(app: Sphinx, *_: object) -> list[str]:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """What Sphinx calls."""
+    """Entry point for Sphinx."""
     app.connect("env-get-outdated", _outdated)
     app.connect("source-read", _read)
     return {"parallel_read_safe": True}

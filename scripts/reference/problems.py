@@ -1,4 +1,4 @@
-"""What services refuse with: facts of each problem type, from `hubbub.refusals` and the routes that name it."""
+"""Problem types of the services: facts of each, from `hubbub.refusals` and the routes that name it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOES = {
 
 
 def problems() -> str:
-    """All of them as one table, each linked to its section."""
+    """All problem types as one table, each linked to its section."""
     return table(
         ["type", "status", "title", "sender"],
         [(f"[`{r.urn}`](#{r.name})", str(r.status), r.title, r.action.value) for r in REFUSALS.values()],
@@ -25,7 +25,7 @@ def problems() -> str:
 
 
 def problem(name: str) -> str:
-    """The facts of one."""
+    """The facts of one problem type."""
     refusal = REFUSALS[name]
     routes = [
         f"[`{o.method} {o.path}`](http-api.md#{o.anchor}) ({o.listener})" for o in operations() if name in o.refuses

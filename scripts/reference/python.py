@@ -36,7 +36,7 @@ def _public(module: str) -> list[tuple[str, object]]:
 
 
 def _own_doc(value: object) -> str:
-    """Not the constructor line that a dataclass writes in place of a docstring."""
+    """The docstring, unless it is the constructor line that a dataclass generates."""
     text = inspect.getdoc(value) or ""
     return "" if text.startswith(f"{getattr(value, '__name__', '')}(") else text
 
@@ -79,7 +79,7 @@ def _indented(text: str) -> str:
 def _signature(value: object, *, bound: bool = False) -> str:
     made = inspect.signature(value)  # type: ignore[arg-type]  # classes and functions only
     parameters = list(made.parameters.values())[int(bound) :]
-    # a function as a default would show where it lies in memory
+    # a function as a default would show its address in memory
     shown = [re.sub(r"<.*>", "...", str(p.replace(annotation=p.empty))) for p in parameters]
     kinds = [p.kind for p in parameters]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:

@@ -1,4 +1,4 @@
-"""The HTTP interface of both services, from their own OpenAPI documents."""
+"""HTTP interface of both services, from their own OpenAPI documents."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from scripts.reference.markdown import code, slug, table
 __all__ = ["Operation", "documents", "operations", "routes", "undocumented"]
 
 _NONE = cast(Any, None)
-"""In place of a service: its routes are described here, none is called."""
+"""Stands in for a service: its routes are only described here, not called."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method at one address."""
+    """One HTTP method of one path."""
 
     listener: str
     method: str
@@ -39,7 +39,7 @@ class Operation:
 
     @property
     def refuses(self) -> list[str]:
-        """Names of the problems that it may answer with."""
+        """Names of the problems that the route may answer with."""
         return [name for answer in self.told["responses"].values() for name in _names(answer)]
 
 
@@ -57,7 +57,7 @@ def documents() -> dict[str, dict[str, Any]]:
 
 @cache
 def operations() -> list[Operation]:
-    """All of them, in the order of the documents."""
+    """The operations of all listeners, in the order of the documents."""
     return [
         Operation(listener, method.upper(), path, told)
         for listener, document in documents().items()
@@ -73,7 +73,7 @@ def routes(listener: str) -> str:
 
 
 def undocumented() -> list[str]:
-    """Routes and parameters that say nothing of themselves."""
+    """Routes and parameters without a description."""
     found = [f"{o.method} {o.path}" for o in operations() if not o.told.get("description")]
     for operation in operations():
         named = operation.told.get("parameters", [])
@@ -129,7 +129,7 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def _names(answer: dict[str, Any]) -> list[str]:
-    """Which problems an answer stands for: the examples name them, or the description does."""
+    """The problems that an answer stands for, named by its examples or its description."""
     content = answer.get("content", {}).get(PROBLEM_TYPE)
     if content is None:
         return []

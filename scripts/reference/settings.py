@@ -47,7 +47,7 @@ def settings(service: str) -> str:
 
 
 def undocumented() -> list[str]:
-    """Settings that say nothing of themselves."""
+    """Settings without a description."""
     return [
         f"{service}: {name}"
         for service, made in CLASSES.items()
@@ -57,7 +57,7 @@ def undocumented() -> list[str]:
 
 
 def is_secret(field: FieldInfo) -> bool:
-    """Whether its value is never printed."""
+    """Whether the value of a setting is secret, and never printed."""
     return "SecretStr" in str(field.annotation)
 
 

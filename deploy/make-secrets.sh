@@ -1,10 +1,10 @@
 #!/usr/bin/env sh
-# Make the secrets that compose.yml mounts, each in a file of its own. Those that are there already stay as they are.
+# Make the secrets that compose.yml mounts, each in its own file. Existing files are kept.
 #
 #   sh deploy/make-secrets.sh [DIRECTORY]      # without one: secrets, beside this file
 #
-# Only you can enter the directory. The files in it can be read by everyone who could, since the services run as users of
-# their own inside their containers, and compose mounts a file with the mode that it has here.
+# Only you can enter the directory. The files in it are readable by all, since the services run as separate users inside
+# their containers, and compose mounts each file with the mode that it has here.
 set -eu
 umask 022
 directory=${1:-"$(dirname "$0")/secrets"}
@@ -12,14 +12,14 @@ mkdir -p "$directory"
 chmod 0700 "$directory"
 cd "$directory"
 
-# 64 digits or none at all: a password without a character would be one that everybody knows.
+# 64 digits or a failure: everybody would know an empty password.
 random() {
   digits=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
   [ "${#digits}" -eq 64 ] || { echo "make-secrets.sh: /dev/urandom cannot be read" >&2; return 1; }
   printf %s "$digits"
 }
 
-# Whole or not at all: a secret that was cut off by a full disk would be taken for one.
+# Write a file whole or not at all: a secret cut off by a full disk would pass for a complete one.
 keep() {
   cat >"$1.part"
   mv "$1.part" "$1"
@@ -32,7 +32,7 @@ for name in forward_token analyst_token shuffler_admin_token aggregator_admin_to
   printf %s "$token" | keep "$name"
 done
 
-# A user of its own in a Redis of its own. The user that needs no password may do nothing but PING, for the health check.
+# Each service has its own user in its own Redis. The user without a password may only PING, for the health check.
 for service in shuffler aggregator; do
   if [ ! -e "${service}_storage" ] || [ ! -e "${service}_redis_acl" ]; then
     password=$(random)

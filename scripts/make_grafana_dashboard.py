@@ -1,8 +1,8 @@
-"""Write deploy/grafana/hubbub.json: one dashboard for either service's operator, or for both where they are one.
+"""Write deploy/grafana/hubbub.json: one dashboard for the operator of either service, or of both.
 
     python -m scripts.make_grafana_dashboard
 
-Every metric of both services is on it; a test compares it with what they expose.
+It has every metric of both services; a test compares it with what they expose.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _COLUMNS, _HEIGHT = 24, 7
 
 @dataclass(frozen=True)
 class Panel:
-    """A picture with what it says. `shown`: each query and the legend of its lines."""
+    """A panel with its description. `shown`: each query and the legend of its lines."""
 
     title: str
     says: str
@@ -40,10 +40,10 @@ def _state(title: str, says: str, expression: str, **limits: Any) -> Panel:
 
 SHUFFLER = [
     _state("Up", "Whether it can be scraped.", 'up{job="hubbub-shuffler"}', bad_below=1),
-    _state("Bundle", "1: a valid one is at hand.", "hubbub_shuffler_bundle_valid", bad_below=1),
+    _state("Bundle", "1: there is a valid one.", "hubbub_shuffler_bundle_valid", bad_below=1),
     _state(
         "Bundle expires in",
-        "Devices cannot report after it.",
+        "After that, devices cannot report.",
         "hubbub_shuffler_bundle_expires_seconds",
         unit="s",
         bad_below=172_800,
@@ -62,27 +62,27 @@ SHUFFLER = [
     ),
     Panel(
         "Reports taken",
-        "A second. The counter moves in hundreds, so that small crowds cannot be counted.",
+        "Per second. The counter moves in hundreds, so that small crowds cannot be counted.",
         [("sum by (instance) (rate(hubbub_shuffler_accepted_reports_total[30m]))", "{{instance}}")],
         unit="cps",
     ),
     Panel(
         "Refused",
-        "Uploads and reports a second, by reason.",
+        "Uploads and reports per second, by reason.",
         [("sum by (reason) (rate(hubbub_shuffler_refused_total[10m])) > 0", "{{reason}}")],
         unit="cps",
     ),
     Panel(
         "Connections",
-        "Open, and cut a second by reason.",
+        "Open connections, and those cut per second, by reason.",
         [
             ("hubbub_shuffler_connections", "open at {{instance}}"),
             ("sum by (reason) (rate(hubbub_shuffler_connections_cut_total[10m])) > 0", "cut: {{reason}}"),
         ],
     ),
     Panel(
-        "Buckets that wait",
-        "By how large their crowd is; never how many.",
+        "Waiting buckets",
+        "By a rough size of their crowd; never the exact number of reports.",
         [("sum by (crowd) (hubbub_shuffler_waiting_buckets)", "{{crowd}}")],
     ),
     Panel(
@@ -92,15 +92,15 @@ SHUFFLER = [
     ),
     Panel(
         "Batches held",
-        "Refused by the aggregator, and not deleted since the shuffler can't confirm why.",
+        "Refused by the aggregator, and kept since the shuffler can't confirm the reason.",
         [
             ("max by (reason) (hubbub_shuffler_held_batches)", "{{reason}}"),
             ("max by (reason) (hubbub_shuffler_held_reports)", "reports: {{reason}}"),
         ],
     ),
     Panel(
-        "What became of buckets, in a day",
-        "Verdicts of the aggregator, buckets that were discarded for want of a crowd, crowds that halved.",
+        "Outcome of buckets, in a day",
+        "Verdicts of the aggregator, buckets discarded for lack of a crowd, crowds that halved.",
         [
             ("sum by (verdict) (increase(hubbub_shuffler_settled_batches_total[1d])) > 0", "{{verdict}}"),
             ("sum by (metric) (increase(hubbub_shuffler_discarded_buckets_total[1d])) > 0", "discarded: {{metric}}"),
@@ -109,7 +109,7 @@ SHUFFLER = [
     ),
     Panel(
         "Storage",
-        "What is in use, and what there is: memory of the fullest Redis primary, disk, or the quota.",
+        "Used and available: memory of the fullest Redis primary, disk, or the quota.",
         [
             ("hubbub_shuffler_storage_used_bytes", "used at {{instance}}"),
             ("hubbub_shuffler_storage_limit_bytes", "limit at {{instance}}"),
@@ -118,7 +118,7 @@ SHUFFLER = [
     ),
     Panel(
         "Faults of the storage",
-        "Failed calls a second; buckets that lost reports to damage, and losses of a log, in a day.",
+        "Failed calls per second; buckets that lost reports to damage, and losses of a log, in a day.",
         [
             ("sum by (instance) (rate(hubbub_shuffler_storage_errors_total[10m]))", "errors at {{instance}}"),
             ("sum by (metric) (increase(hubbub_shuffler_damaged_buckets_total[1d])) > 0", "damaged: {{metric}}"),
@@ -127,18 +127,18 @@ SHUFFLER = [
     ),
     Panel(
         "Age of the bundle",
-        "At the shuffler: it is fetched anew as often as its max_age says.",
+        "At the shuffler, which fetches it again as often as its max_age says.",
         [("hubbub_shuffler_bundle_age_seconds", "{{instance}}")],
         unit="s",
     ),
     Panel(
         "Bundles refused, in an hour",
-        "By reason, once for each fetch. ChangedPeriod: one that would split a crowd.",
+        "By reason, once per fetch. ChangedPeriod: the bundle would split a crowd.",
         [("sum by (reason) (increase(hubbub_shuffler_refused_bundles_total[1h])) > 0", "{{reason}}")],
     ),
     Panel(
         "Certificate ends in",
-        "Where the shuffler speaks TLS itself. Renewed files are taken without a restart.",
+        "If the shuffler speaks TLS itself. Renewed files are taken without a restart.",
         [("hubbub_shuffler_tls_certificate_expires_timestamp_seconds - time()", "{{instance}}")],
         unit="s",
     ),
@@ -148,7 +148,7 @@ AGGREGATOR = [
     _state("Housekeeping", "1: keys and bundle are up to date.", "hubbub_aggregator_housekeeping_ok", bad_below=1),
     _state(
         "Bundle age",
-        "Signed anew at half of its lifetime.",
+        "Signed again at half of its lifetime.",
         "hubbub_aggregator_bundle_age_seconds",
         unit="s",
         bad_above=432_000,
@@ -160,7 +160,7 @@ AGGREGATOR = [
     _state("Queue", "Batches that wait to be opened.", "hubbub_aggregator_open_queue", bad_above=100),
     Panel(
         "Batches with a verdict, in a day",
-        "Of the storage: the same whichever process is asked.",
+        "From the storage, so every process shows the same.",
         [
             ("max by (verdict) (increase(hubbub_aggregator_batches_total[1d]))", "{{verdict}}"),
             ("max by (reason) (increase(hubbub_aggregator_refused_batches_total[1d])) > 0", "refused: {{reason}}"),
@@ -169,7 +169,7 @@ AGGREGATOR = [
     ),
     Panel(
         "Work of each process",
-        "Batches given a verdict, and attempts that failed, an hour.",
+        "Batches given a verdict, and failed attempts, per hour.",
         [
             ("sum by (instance, verdict) (increase(hubbub_aggregator_worked_batches_total[1h])) > 0", "{{verdict}}"),
             ("sum by (instance) (increase(hubbub_aggregator_batch_failures_total[1h]))", "failed at {{instance}}"),
@@ -177,7 +177,7 @@ AGGREGATOR = [
     ),
     Panel(
         "Reports opened",
-        "A second, by what came of them.",
+        "Per second, by result.",
         [("sum by (result) (rate(hubbub_aggregator_opened_reports_total[1h]))", "{{result}}")],
         unit="cps",
     ),
@@ -188,7 +188,7 @@ AGGREGATOR = [
     ),
     Panel(
         "Requests refused",
-        "A second, by problem; and failures of the storage.",
+        "Per second, by problem; and errors of the storage.",
         [
             ("sum by (problem) (rate(hubbub_aggregator_refused_requests_total[10m])) > 0", "{{problem}}"),
             ("sum(rate(hubbub_aggregator_storage_errors_total[10m]))", "errors of the storage"),
@@ -197,7 +197,7 @@ AGGREGATOR = [
     ),
     Panel(
         "Connections",
-        "Open, and cut a second by reason.",
+        "Open connections, and those cut per second, by reason.",
         [
             ("hubbub_aggregator_connections", "open at {{instance}}"),
             ("sum by (reason) (rate(hubbub_aggregator_connections_cut_total[10m])) > 0", "cut: {{reason}}"),
@@ -205,30 +205,30 @@ AGGREGATOR = [
     ),
     Panel(
         "Time since the last verdict",
-        "Of each process. Batches come when periods close, so it rises in between.",
+        "For each process. Batches come when periods close, so it rises in between.",
         [("hubbub_aggregator_last_batch_age_seconds", "{{instance}}")],
         unit="s",
     ),
     Panel(
         "Keys",
-        "Age since the first period of each; below zero for those to come, of which there must be some.",
+        "Age since the first period of each key. Future keys are below zero; there must be at least one.",
         [("max by (key, state) (hubbub_aggregator_key_age_seconds)", "key {{key}}, {{state}}")],
         unit="s",
     ),
     Panel(
         "Erasure overdue",
-        "Since when a private key should have been erased: an hour after its horizon.",
+        "Time since a private key should have been erased, which is an hour after its horizon.",
         [("hubbub_aggregator_erasure_overdue_seconds", "{{instance}}")],
         unit="s",
     ),
     Panel(
         "Sequence of the bundle",
-        "Rises with each one that is signed, and never falls.",
+        "Rises with each signed bundle, and never falls.",
         [("hubbub_aggregator_bundle_sequence", "{{instance}}")],
     ),
     Panel(
         "Certificate ends in",
-        "Where the aggregator speaks TLS itself. Renewed files are taken without a restart.",
+        "If the aggregator speaks TLS itself. Renewed files are taken without a restart.",
         [("hubbub_aggregator_tls_certificate_expires_timestamp_seconds - time()", "{{instance}}")],
         unit="s",
     ),
@@ -268,7 +268,7 @@ def main() -> str:
     document = {
         "uid": "hubbub",
         "title": "Hubbub",
-        "description": "Shuffler and aggregator. An operator who runs one of them sees one half of it.",
+        "description": "Shuffler and aggregator. An operator of only one service sees half of the panels.",
         "tags": ["hubbub"],
         "schemaVersion": 39,
         "editable": True,

@@ -1,4 +1,4 @@
-"""`make bench`: every benchmark of the repository in one table, in under ten minutes.
+"""All benchmarks of the repository in one table, in under ten minutes: `make bench`.
 
     python -m benchmarks                    # all, in the short form
     python -m benchmarks --only ingest      # one part (may be given several times)
@@ -7,9 +7,9 @@
     python -m benchmarks --write            # renew the table in docs/performance.md
     python -m benchmarks --use FILE --write # the same from the JSON of an earlier run
 
-Each part runs in a process of its own, so that none finds what another has loaded, pinned or allocated. Without
---strict the exit code is 1 only if a part failed: this machine may have other things to do, which some targets feel.
-The rows are also written as JSON. `make bench-mechanisms` compares with other libraries and is not part of it.
+Each part runs in its own process, so that none is affected by what another has loaded, pinned or allocated. Without
+--strict the exit code is 1 only if a part failed, since other work on the machine can make a row miss its target. The
+rows are also written as JSON. `make bench-mechanisms`, which compares with other libraries, is separate.
 """
 
 from __future__ import annotations
@@ -52,17 +52,19 @@ LONGEST = 1_800
 
 
 @click.command()
-@click.option("--only", multiple=True, type=click.Choice(list(PARTS)), help="Run this part.")
+@click.option("--only", multiple=True, type=click.Choice(list(PARTS)), help="Run only this part; repeatable.")
 @click.option("--long", "long_form", is_flag=True, help="More rounds and larger samples.")
-@click.option("--strict", is_flag=True, help="Exit with 1 if a row is short of its target.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if a row misses its target.")
 @click.option("--write", is_flag=True, help="Renew the table in docs/performance.md.")
-@click.option("--out", type=click.Path(path_type=Path), default=OUT, help="Where the JSON goes.")
-@click.option("--use", type=click.Path(exists=True, path_type=Path), help="Measure nothing: take this JSON.")
-@click.option("--here", is_flag=True, hidden=True, help="Run in this process and write the rows only.")
+@click.option("--out", type=click.Path(path_type=Path), default=OUT, help="Where to write the JSON.")
+@click.option(
+    "--use", type=click.Path(exists=True, path_type=Path), help="Measure nothing; use this JSON of an earlier run."
+)
+@click.option("--here", is_flag=True, hidden=True, help="Run in this process and only write the rows.")
 def main(
     only: tuple[str, ...], long_form: bool, strict: bool, write: bool, out: Path, use: Path | None, here: bool
 ) -> None:
-    """Measure, beside a limit or a peer in the same run."""
+    """Run the benchmarks, each with a limit or a peer measured in the same run."""
     if here:
         out.write_text(json.dumps([row.document() for row in measured(only[0], long_form)]))
         return
@@ -73,7 +75,7 @@ def main(
     click.echo(
         f"\n{len(rows)} figures in {document['seconds']} s: {sum(row.verdict == 'pass' for row in rows)} pass, "
         f"{len(short)} short, the others have no target. JSON: {use or out}\n"
-        "Beside other libraries: make bench-mechanisms (an environment of its own; ten minutes)."
+        "To compare with other libraries: make bench-mechanisms (a separate environment; ten minutes)."
     )
     if write:
         click.echo(f"renewed: {renew('bench', lambda _old: page_part(document))}", err=True)
@@ -81,7 +83,7 @@ def main(
 
 
 def run(names: Sequence[str], long_form: bool, out: Path) -> dict[str, Any]:
-    """Measure these parts one after the other, write what was found, and return it."""
+    """Measure these parts one after the other; write and return the results."""
     began, rows, failed = time.monotonic(), list[Row](), list[str]()
     for number, name in enumerate(names, 1):
         click.echo(f"[{number}/{len(names)}] {PARTS[name]} ...", err=True, nl=False)
@@ -104,13 +106,13 @@ def run(names: Sequence[str], long_form: bool, out: Path) -> dict[str, Any]:
 
 
 def measured(name: str, long_form: bool) -> list[Row]:
-    """The rows of one part, measured here."""
+    """The rows of one part, measured in this process."""
     module = importlib.import_module(f"benchmarks.{name}")
     return [replace(row, part=name) for row in module.rows(long=long_form)]
 
 
 def apart(name: str, long_form: bool) -> list[Row]:
-    """The rows of one part, from a process of its own; none if it failed, whose last words are shown."""
+    """The rows of one part, measured in another process. None if that failed; then its last output is shown."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "rows.json"
         command = [sys.executable, "-m", "benchmarks", "--here", "--only", name, "--out", str(out)]
@@ -119,7 +121,7 @@ def apart(name: str, long_form: bool) -> list[Row]:
                 command + ["--long"] * long_form, check=False, capture_output=True, text=True, timeout=LONGEST
             )
         except subprocess.TimeoutExpired:
-            click.echo(f"\n{name} was not done after {LONGEST} s", err=True)
+            click.echo(f"\n{name} had not finished after {LONGEST} s", err=True)
             return []
         if done.returncode:
             click.echo(f"\n{done.stderr[-3000:]}", err=True)
@@ -128,7 +130,7 @@ def apart(name: str, long_form: bool) -> list[Row]:
 
 
 def page_part(document: dict[str, Any]) -> str:
-    """The table for docs/performance.md, from what the JSON holds."""
+    """The table for docs/performance.md, from the JSON."""
     held, rows = document["machine"], [Row.read(row) for row in document["rows"]]
     lines = [
         f"`make bench` on {document['when']}, {held['processor']}, {held['cores']} cores, {held['memory_gib']} GiB, "

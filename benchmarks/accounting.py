@@ -1,6 +1,6 @@
-"""How long a cold answer takes, against its limit, in CPU time of one process.
+"""CPU time of a cold answer of the accountant, in one process, compared with its limit.
 
-Run as `python -m benchmarks.accounting`. Ratios below 1 meet the limit. The worst of three local epsilons is shown.
+Run as `python -m benchmarks.accounting`. A ratio below 1 meets the limit. The worst of three local epsilons is shown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DELTA = 1e-6
 
 
 def _cold(question: Callable[[], object]) -> float:
-    """CPU seconds of the median of three runs, nothing remembered between them."""
+    """CPU seconds of the median of three runs, with caches cleared in between."""
     taken = []
     for _ in range(3):
         profile.cache_clear()
@@ -39,8 +39,8 @@ def _cold(question: Callable[[], object]) -> float:
 
 
 def rows(*, long: bool = False) -> list[Row]:
-    """Cold answers beside their limits."""
-    guarantee(AnyRandomizer(1), 100, DELTA)  # loads what is loaded once
+    """Cold answers, compared with their limits."""
+    guarantee(AnyRandomizer(1), 100, DELTA)  # libraries load
     makers: dict[str, Callable[[float], Randomizer]] = {
         "any randomizer": AnyRandomizer,
         "10-valued rr": lambda e: KaryRandomizedResponse.calibrate(e, Categories(10)),

@@ -1,7 +1,7 @@
-"""What it costs to prepare a batch, and what that does to uploads that are taken meanwhile.
+"""Cost of preparing a batch, and its effect on uploads at the same time.
 
-Against the hashing alone, of reports that lie in memory; and the time of one durable commit on the same event loop,
-with and without a batch being prepared beside it. Bounded; read the ratios.
+The cost is compared with hashing reports in memory. The effect is the time of one durable commit on the same event
+loop, with and without a batch being prepared. The run is bounded; read the ratios.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CLOSES = {FULL: 1_000, OPEN: 3_000}
 
 
 def rows(*, long: bool = False) -> list[Row]:
-    """CPU of both passes beside the hashing, and commits beside a batch beside commits alone."""
+    """CPU time of both passes compared with hashing, and of commits during a batch compared with commits alone."""
     import uvloop
 
     with tempfile.TemporaryDirectory() as directory, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -1,9 +1,9 @@
-"""What the SDK costs its host: importing it, recording, reducing, randomizing and sealing, beside the bare library.
+"""Cost of the SDK for its host: importing, recording, reducing, randomizing, sealing; compared with the bare library.
 
-Two limits are measured in the same run: importing the two libraries that the SDK stands on (goal: the SDK's import
-below 1.5 times that), and the library's own HPKE seal (goal: at least 0.9 of its rate). CPU time, each the least of
-several rounds in turn, as other work on the machine can only add to it. A record also has a goal in wall time: well
-below a millisecond.
+Two limits are measured in the same run: importing the two libraries that the SDK needs (goal: the SDK's import below
+1.5 times that), and the library's own HPKE seal (goal: at least 0.9 of its rate). Figures are CPU time, each the least
+of several alternating rounds, as other work on the machine can only add to it. A record also has a goal in wall time:
+well below a millisecond.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ VALUES: dict[str, bool | str | float] = {"dark_mode": True, "theme": "dark", "st
 
 
 def import_cost(statements: Sequence[str], rounds: int = 9) -> list[float]:
-    """CPU seconds of each in a fresh interpreter, above those of one that does nothing.
+    """CPU seconds of each statement in a fresh interpreter, minus those of an interpreter that does nothing.
 
-    Byte code is there already, as it is wherever something was installed.
+    Byte code exists already, as in any installation.
     """
     with tempfile.TemporaryDirectory() as byte_code:
         found = [
             [_cpu_seconds(statement, byte_code) for statement in ("pass", *statements)]
-            for _ in range(rounds + 1)  # the first makes the byte code
+            for _ in range(rounds + 1)  # the first round makes the byte code
         ]
     nothing, *least = map(min, zip(*found[1:], strict=True))
     return [seconds - nothing for seconds in least]
@@ -89,7 +89,7 @@ def _cpu_seconds(statement: str, byte_code: str) -> float:
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
-        raise RuntimeError(f"{statement!r} failed in an interpreter of its own")
+        raise RuntimeError(f"{statement!r} failed in a fresh interpreter")
     return usage.ru_utime + usage.ru_stime
 
 
@@ -99,7 +99,7 @@ def _cpu_seconds(statement: str, byte_code: str) -> float:
 def microseconds(
     calls: dict[str, Callable[[], object]], times: int, clock: Callable[[], float], rounds: int = 9
 ) -> dict[str, float]:
-    """Of each call, in turn: the least of several rounds."""
+    """For each call the least of several rounds, in which the calls take turns."""
     found: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
@@ -124,7 +124,7 @@ def bundle_of(codebook: Codebook, identity: Ed25519PrivateKey) -> bytes:
 
 
 def record_costs(codebook: Codebook) -> list[Row]:
-    """A real client with a file in a temporary directory; CPU and wall time of one record."""
+    """CPU and wall time of one record, of a real client with a file in a temporary directory."""
     identity = Ed25519PrivateKey.generate()
     with tempfile.TemporaryDirectory() as folder:
         client = Client(
@@ -164,7 +164,7 @@ def _wall(call: Callable[[], object]) -> tuple[float, float]:
 
 
 def step_costs(codebook: Codebook) -> dict[str, float]:
-    """Reduce and randomize, as the client does them."""
+    """Cost of reducing and randomizing, as the client does it."""
     rng = SystemRandomness()
     calls: dict[str, Callable[[], object]] = {}
     for metric in codebook.metrics:
@@ -198,7 +198,7 @@ def seal_costs(codebook: Codebook) -> tuple[float, float]:
 
 
 def rows(*, long: bool = False) -> list[Row]:
-    """Sealing beside the library, what comes before it, recording, and importing."""
+    """Sealing compared with the library, the steps before it, recording, and importing."""
     codebook = Codebook.from_toml(TOML)
     bare, ours = seal_costs(codebook)
     found = [

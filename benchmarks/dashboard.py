@@ -1,9 +1,9 @@
-"""The dashboard: bytes that a page takes over the network, and CPU time of the server for it, against their limits.
+"""Dashboard pages: bytes over the network and CPU time of the server, against their limits.
 
-The overview is measured over fifty metrics and a year of daily releases; other pages over four metrics, one of them
-with a list of a thousand values, over nothing, and over the longest list. A page weighs what a browser that has nothing
-yet fetches for it, compressed as it is sent: the document, the style sheet, the script. Cold: the first time after a
-start, with all that goes on behind it: guarantees and charts are made. Warm: nothing was released since.
+The overview is measured over fifty metrics and a year of daily releases. Other pages are measured over four metrics,
+one of them with a list of a thousand values; over nothing; and over the longest list. The weight of a page is what a
+browser with an empty cache fetches for it, compressed: the document, the style sheet and the script. Cold is the first
+request after a start, including the work behind it, which makes guarantees and charts. Warm: no release since then.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _LINK = re.compile(r'(?:href|src)="(/[^"]+)"')
 
 @dataclass
 class Client:
-    """A browser without eyes, on one event loop: the app's own work behind a page goes on between requests."""
+    """A headless browser on one event loop: the app's own work behind a page goes on between requests."""
 
     app: Any
     runner: asyncio.Runner
 
     def ask(self, path: str, *, settle: bool = False) -> tuple[float, int, str]:
-        """CPU seconds of one answer, its bytes as they were sent, and its text; `settle`: with all it has set off."""
+        """CPU seconds of one answer, its bytes as sent, and its text. `settle` includes the work that it started."""
 
         async def go() -> httpx2.Response:
             transport = httpx2.ASGITransport(self.app)
@@ -71,7 +71,7 @@ class Client:
 
 
 def measured(service: Aggregator, title: str, paths: list[str], goals: dict[str, Goal]) -> list[Row]:
-    """For each page: its weight, and its CPU time warm (the median of five) beside cold; `goals` are for the latter."""
+    """For each page its weight, and its warm CPU time (the median of five) compared with cold. `goals` are for CPU."""
     rows = []
     with asyncio.Runner() as runner:
         client = Client(create_app(service), runner)
@@ -110,7 +110,7 @@ epsilon = 6.0
 
 
 def rows(*, long: bool = False) -> list[Row]:
-    """Every page over several sites; the short form leaves out what is neither heavy nor empty."""
+    """Every page of several sites. The short form leaves out the site that is neither heavy nor empty."""
     parts: dict[str, tuple[Callable[[Path], Aggregator], list[str]]] = {
         f"{METRICS} metrics, {YEAR} periods": (lambda root: many(root, METRICS), ["/", "/metric/metric_03"]),
         f"4 metrics, 1,000 values, {YEAR} periods": (

@@ -1,9 +1,9 @@
 """Finding the nonces of a batch that were counted before, with 0, 10 and 100 batches accepted for the same pair.
 
-From opened reports to the verdict in the storage, without opening and without tallies: sort, look up, write, take in.
-Nonces are random, as devices make them. What is measured is CPU of this process and of Redis, whose files are synced
-all the same. A batch with none before it and one with many take turns, since the machine is shared, and the ratio is
-that of neighbours. A hundred batches are 1.6 GB of nonces, in a file and then in Redis.
+Measured from opened reports to the verdict in the storage, without opening and without tallies: sort, look up, write,
+take in. Nonces are random, as devices make them. The figures are CPU time of this process and of Redis; files are still
+synced. A batch with none before it and one with many take turns, since the machine is shared, and the ratio is that of
+neighbours. A hundred batches are 1.6 GB of nonces, in a file and then in Redis.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _IDS = count(1)
 
 @dataclass
 class Pair:
-    """One metric and period, and what this process knows of it."""
+    """One metric and period, and what this process knows about it."""
 
     storage: Storage
     metric: bytes = field(default_factory=lambda: os.urandom(16))
@@ -49,14 +49,14 @@ class Pair:
         self.duplicates = Duplicates(self.storage)
 
     def settle(self, parts: list[bytes], repeated: int = 0) -> None:
-        """One batch from its opened reports to its verdict."""
+        """Settle one batch, from its opened reports to its verdict."""
         nonces, _ = distinct(parts)
         found = self.duplicates.counted(self.metric, 7, nonces)
         assert (found.version, int(found.repeated.sum())) == (self.accepted, repeated)
         self.accept(nonces[~found.repeated].tobytes(), found)
 
     def accept(self, fresh: bytes, found: Counted | None = None) -> None:
-        """The verdict on a batch with these nonces, which are new. Without what was found it is read when asked for."""
+        """Accept a batch with these new nonces. Without `found`, this process reads them when it needs them."""
         name, reports = next(_IDS).to_bytes(16), len(fresh) // NONCE_BYTES
         header = BatchHeader(self.metric, 7, 3, reports, 70)
         self.storage.admit(Batch(name, header, name * 2, "pending", name.hex()))
@@ -69,7 +69,7 @@ class Pair:
 
 
 def rows(*, long: bool = False) -> list[Row]:
-    """CPU for a batch with earlier ones beside a batch with none, and the memory that 100 earlier ones take."""
+    """CPU for a batch with earlier ones compared with a batch with none, and the memory of 100 earlier ones."""
     found: list[Row] = []
     for name, opened in (("SQLite", _sqlite), ("Redis", _redis)):
         with opened() as storage:
@@ -104,7 +104,7 @@ def _measure(name: str, storage: Storage, size: int, rounds: int) -> list[Row]:
 
 
 def _restart(what: str, storage: Storage, pair: Pair, size: int, none: float) -> Row:
-    """The first batch that another process takes on for the pair: it reads all that was accepted, once."""
+    """The first batch of another process for the pair: it reads all that was accepted, once."""
     pair.duplicates = Duplicates(storage)
     return Row(f"{what}: the first after a restart", _cpu(storage, pair, size), "CPU-s", "none before", none)
 
@@ -129,7 +129,7 @@ def _in_order(size: int) -> bytes:
 
 
 def _of_redis(storage: Storage) -> float:
-    """CPU-seconds of the server so far; without those of children, which rewrite its files now and then."""
+    """CPU-seconds of the server so far, without its child processes, which sometimes rewrite its files."""
     from hubbub_aggregator.storage.redis.backend import RedisStorage
 
     if not isinstance(storage, RedisStorage):

@@ -1,9 +1,9 @@
-"""An estimate over a long list and many batches, in CPU time of one process, against the limit of one second.
+"""CPU time of an estimate over a long list and many batches, in one process, against the limit of one second.
 
-The store is a real one: a hundred periods of 65,536-valued randomized response, each batch of another size. Asked over
-HTTP, as an analyst does. A hundred guarantees are composed in the background as they are released: that is shown by
-itself, and whoever asks before it is done waits for it. How much memory the answer takes beside the same question
-about one batch says whether tallies are summed as they are read.
+The store is a real one: a hundred periods of 65,536-valued randomized response, each batch of another size. The
+question comes over HTTP, as an analyst's does. A hundred guarantees are composed in the background as batches are
+released; this is shown separately, and a question that comes before it is done waits for it. The memory of the answer,
+compared with that of the same question about one batch, shows whether tallies are summed as they are read.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def ask(app: Any, path: str, **headers: str) -> tuple[float, httpx2.Response]:
 
 
 def peak(app: Any, path: str) -> int:
-    """Bytes that Python and numpy hold at most while answering."""
+    """The most bytes that Python and numpy hold while answering."""
     tracemalloc.start()
     ask(app, path)
     _, most = tracemalloc.get_traced_memory()
@@ -92,8 +92,8 @@ def peak(app: Any, path: str) -> int:
     return most
 
 
-def rows(*, long: bool = False) -> list[Row]:  # noqa: ARG001  one size: it is what the limit is for
-    """Answers beside the limit; what is done in the background; memory."""
+def rows(*, long: bool = False) -> list[Row]:  # noqa: ARG001  only one size, which the limit is for
+    """Answers compared with the limit, work in the background, and memory."""
     with tempfile.TemporaryDirectory() as folder:
         codebook = Path(folder) / "codebook.json"
         codebook.write_bytes(with_batch_sizes(Codebook.from_toml(CODEBOOK)).to_bytes())

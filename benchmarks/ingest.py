@@ -1,8 +1,8 @@
-"""What it costs to take a report durably, beside an application that does nothing on the same server.
+"""Cost of taking a report durably, compared with an application that does nothing on the same server.
 
-Every server runs on one core of its own; the load comes from the other one, where Redis runs too. What counts is
-CPU-seconds of the server, all threads, as the kernel counts them; each round measures everything in turn, since the
-machine is shared, and a ratio is the median of the ratios of the rounds.
+All servers run on one core. The load comes from the other core, where Redis runs too. The figures are CPU-seconds of
+the server, all threads, as counted by the kernel. Each round measures everything in turn, since the machine is shared,
+and a ratio is the median of the ratios of the rounds.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from benchmarks.table import Goal, Row, at_least, show
 
 CONNECTIONS = 64
 SQLITE_GOAL, REDIS_GOAL = 0.5, 0.35
-"""Of the no-op's reports per CPU-second."""
+"""Least parts of the no-op's reports per CPU-second."""
 FULL_GOAL = 0.9
-"""No slower with a million stored than with none, but for what two measurements differ by."""
+"""With a million stored it must be as fast as with none, up to the difference between two measurements."""
 BATCH_GOAL = 200_000
 """Reports per CPU-second in large uploads."""
 PERIOD_SECONDS = 86_400
@@ -40,7 +40,7 @@ Address = tuple[str, int]
 
 @dataclass
 class Line:
-    """One thing that is measured, in every round."""
+    """One figure, measured in every round."""
 
     name: str
     server: Server
@@ -60,7 +60,7 @@ class Line:
         self.slow.append(statistics.quantiles(times, n=100)[98])
 
     def rows(self, other: Line | None) -> list[Row]:
-        """Reports per CPU-second beside those of another line in the same rounds, and what the wall clock says."""
+        """Reports per CPU-second, compared with those of another line in the same rounds, and the wall time."""
         figure, slow = statistics.median(self.per_cpu), 1_000 * statistics.median(self.slow)
         ratio = peer = None
         if other is not None:
@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def pin(process: int, core: int) -> None:
-    """Keep a process on one core, where that can be done and there is more than one."""
+    """Keep a process on one core, if the system can do that and has more than one."""
     if sys.platform == "linux" and (os.cpu_count() or 1) > core:
         for thread in os.listdir(f"/proc/{process}/task"):
             os.sched_setaffinity(int(thread), {core})
@@ -134,7 +134,7 @@ def codebook() -> Any:
 
 
 def upload(reports: int, extra: str = "") -> bytes:
-    """A request with so many different reports."""
+    """A request with this many distinct reports."""
     from hubbub.wire import REPORTS_TYPE, ReportHeader, encode_report, encode_upload, sealed_bytes
 
     metric = codebook().metric("dark_mode")
@@ -156,7 +156,7 @@ def _bare(_directory: Path) -> tuple[Any, Any]:
 
 
 def _shuffler(directory: Path, storage: str | None = None) -> tuple[Any, Any]:
-    """The application as the service runs it; its bundle lies in the state directory, so it asks nobody."""
+    """The application as the service runs it. Its bundle is in the state directory, so it asks no aggregator."""
     import httpx2
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -221,7 +221,7 @@ def _shuffler(directory: Path, storage: str | None = None) -> tuple[Any, Any]:
 
 
 def fill(path: Path, reports: int) -> None:
-    """So many reports in the bucket that the benchmark adds to, in group commits of 50 as a busy service makes them."""
+    """Store reports in the bucket that the benchmark adds to, in group commits of 50 as a busy service makes them."""
     from hubbub.wire import sealed_bytes
     from hubbub_shuffler.storage import Arrivals, Bucket, Terms, open_storage
 
@@ -240,7 +240,7 @@ def fill(path: Path, reports: int) -> None:
 
 
 class Server:
-    """A server in a process of its own."""
+    """A server in its own process."""
 
     def __init__(self, process: int, address: Address) -> None:
         self.address, self._process = address, process
@@ -253,7 +253,7 @@ class Server:
 
 @contextmanager
 def server(make: Callable[..., tuple[Any, Any]], stored: int = 0, **options: Any) -> Iterator[Server]:
-    """An application on a free port, ended in any case."""
+    """Run an application on a free port, and end it in any case."""
     from hubbub_service_common.http.server import listen
 
     with listen("127.0.0.1", 0) as listener, tempfile.TemporaryDirectory() as directory:
@@ -275,7 +275,7 @@ def server(make: Callable[..., tuple[Any, Any]], stored: int = 0, **options: Any
 
 
 def _serve(make: Callable[..., tuple[Any, Any]], directory: Path, listener: Any, ready: Any, options: Any) -> None:
-    """Both kinds of application alike: the service's own server, event loop and care for garbage."""
+    """Serve either application with the service's own server, event loop and garbage-collector settings."""
     import uvloop
 
     from hubbub_service_common.http.server import Server as Uvicorn
@@ -292,7 +292,7 @@ def _serve(make: Callable[..., tuple[Any, Any]], directory: Path, listener: Any,
 
 
 class _Device(asyncio.Protocol):
-    """Sends the next request when the last one is answered; every answer must be 202."""
+    """Sends the next request when the last one has been answered. Every answer must be 202."""
 
     def __init__(self, request: bytes, left: Iterator[int], times: list[float], done: asyncio.Future[None]) -> None:
         self._request, self._left, self._times, self._done = request, left, times, done
@@ -324,7 +324,7 @@ def _itself(device: _Device) -> _Device:
 
 
 def send_all(address: Address, request: bytes, count: int) -> tuple[float, list[float]]:
-    """Seconds for so many requests over connections that stay open, and the seconds that each took."""
+    """Seconds for `count` requests over connections that stay open, and the seconds that each took."""
     import uvloop
 
     async def run() -> tuple[float, list[float]]:

@@ -1,4 +1,4 @@
-"""What a figure was measured on, in words that let others judge it."""
+"""Description of the machine that figures were measured on, for readers to judge them."""
 
 from __future__ import annotations
 

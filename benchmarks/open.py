@@ -1,7 +1,7 @@
-"""Opening and accumulating a batch, against the bare HPKE open of the library on the same reports and cores.
+"""Opening and accumulating a batch, compared with the library's bare HPKE open of the same reports on the same cores.
 
-The floor is one X25519 exchange and one AES-GCM open per report; what the aggregator adds (reading the spool, decoding,
-duplicates, tally, accounting, commit) must be small beside it.
+The floor is one X25519 exchange and one AES-GCM open per report. What the aggregator adds (reading the spool, decoding,
+duplicates, tally, accounting, commit) must be small in comparison.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ METRICS = {"coin": "4 values, krr", "page": "65,536 values, linear-hash"}
 
 
 def bare(part: tuple[bytes, bytes, list[bytes]]) -> int:
-    """Nothing but the library's open."""
+    """Open the reports with the library alone."""
     private, info, sealed = part
     suite = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
     key = X25519PrivateKey.from_private_bytes(private)
@@ -76,7 +76,7 @@ def sealed_reports(service: Aggregator, name: str, count: int) -> tuple[BatchHea
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process and its workers so far: on a shared machine wall time says little."""
+    """CPU time of this process and its workers so far. On a shared machine wall time says little."""
     ticks = os.sysconf("SC_CLK_TCK")
     spent = time.process_time()
     for worker in active_children():
@@ -86,7 +86,7 @@ def cpu_seconds() -> float:
 
 
 async def measure(service: Aggregator, pool: Pool, cores: int, name: str, count: int) -> tuple[float, float]:
-    """Reports per CPU second, bare and as the aggregator does it; the median of a few rounds each."""
+    """Reports per CPU-second, bare and as the aggregator does it: the median of a few rounds each."""
     header, reports, private = sealed_reports(service, name, count)
     info = b"hubbub-01 report\0" + header.metric + bytes([0, 32, 0, 1, 0, 1, header.key])
     share = 2_000
@@ -94,7 +94,7 @@ async def measure(service: Aggregator, pool: Pool, cores: int, name: str, count:
     await pool.map(bare, [(private, info, reports[:10])] * cores * 4)  # processes start, libraries load
     floor: list[float] = []
     whole: list[float] = []
-    for _ in range(ROUNDS + 1):  # the first round loads what the later ones find loaded
+    for _ in range(ROUNDS + 1):  # libraries load in the first round
         start = cpu_seconds()
         assert sum(await pool.map(bare, parts)) == count
         floor.append(count / (cpu_seconds() - start))
@@ -121,7 +121,7 @@ def spooled(service: Aggregator, reports: list[bytes]) -> str:
 
 
 def rows(*, long: bool = False) -> list[Row]:
-    """Reports per CPU-second, opened, accumulated and committed, beside the bare open."""
+    """Reports opened, accumulated and committed per CPU-second, compared with the bare open."""
     reports = REPORTS if long else REPORTS // 2
     cores = os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Parts of docs/performance.md that a script renews, between marks: no figure is copied by hand."""
+"""Generated parts of docs/performance.md, between marks, so that no figure is copied by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 
 
 def renew(part: str, make: Callable[[str], str], page: Path = PAGE) -> Path:
-    """Replace what stands between `<!-- part: begin -->` and `<!-- part: end -->` by what `make` makes of it."""
+    """Replace the text between `<!-- part: begin -->` and `<!-- part: end -->` by what `make` returns for it."""
     begin, end = f"<!-- {part}: begin -->", f"<!-- {part}: end -->"
     before, found, rest = page.read_text().partition(begin)
     old, closed, after = rest.partition(end)

@@ -1,6 +1,6 @@
-"""What one private report costs a device, as a multiple of one call of the operating system's generator.
+"""Cost of one private report for a device, as a multiple of one call of the operating system's generator.
 
-The goal is 30 us for one value on the machine at hand; the ratio is what can be compared between machines.
+The goal is 30 us for one value on the machine at hand. Only the ratio can be compared between machines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RANGE = Bounds(Fraction(0), Fraction(5000))
 
 
 def microseconds(call: Callable[[], object], times: int = 2000, rounds: int = 9) -> float:
-    """CPU time of one call: the median of several rounds, since the machine is shared."""
+    """CPU time of one call: the median of several rounds, since other work shares the machine."""
     found = []
     for _ in range(rounds):
         start = time.process_time()
@@ -45,7 +45,7 @@ def microseconds(call: Callable[[], object], times: int = 2000, rounds: int = 9)
 
 
 def rows(*, long: bool = False) -> list[Row]:
-    """Of each mechanism: one value by the operating system's generator, beside one call of it."""
+    """For each mechanism, one value by the operating system's generator, compared with one call of that generator."""
     times, rounds = (2_000, 9) if long else (1_000, 5)
     rng, bulk = SystemRandomness(), SystemBulkRandomness()
     limit = microseconds(lambda: os.urandom(8))

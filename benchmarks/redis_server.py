@@ -1,4 +1,4 @@
-"""A real Redis of one's own for a benchmark: on a socket in a directory of its own, durable as a service needs it."""
+"""A real Redis for a benchmark, on a free loopback port and in its own directory, as durable as a service needs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["redis_server"]
 
 @contextmanager
 def redis_server(core: int) -> Iterator[str | None]:
-    """The URL of a Redis with `appendfsync always` on this core; None where there is none to start."""
+    """The URL of a Redis with `appendfsync always` on this core; None if no Redis is installed."""
     program = shutil.which("redis-server") or _bundled()
     if program is None:
         yield None

@@ -1,7 +1,7 @@
 """Group commits of the shuffler's storages, empty and with a million reports in the bucket: the ratio must be about 1.
 
-They are stored in group commits of 50, as a busy service makes them. Empty and full take turns, since the machine is
-shared. Run as `python -m benchmarks.shuffler_storage`.
+The reports are stored in group commits of 50, as a busy service makes them. Empty and full storages take turns, since
+the machine is shared. Run as `python -m benchmarks.shuffler_storage`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ ROUNDS = 5
 TERMS = Terms("benchmark", 84, 2**33, 100)
 LOAD_CORE = 0
 GOAL = 1.15
-"""About one: what two measurements on a shared machine differ by."""
+"""About one, up to the difference between two measurements on a shared machine."""
 
 
 def rows(*, long: bool = False) -> list[Row]:
-    """Microseconds of this process's CPU for one group commit, full beside empty."""
+    """Microseconds of this process's CPU for one group commit, full compared with empty."""
     return asyncio.run(_compare(9 if long else ROUNDS))
 
 
@@ -62,7 +62,7 @@ async def _fill(storage: AsyncStorage, bucket: Bucket) -> None:
 
 
 async def _row(name: str, reports: int, empty: AsyncStorage, full: AsyncStorage, bucket: Bucket, rounds: int) -> Row:
-    """Medians over rounds; the ratio is the median of what was measured next to each other."""
+    """Medians over rounds. The ratio is the median of the ratios of neighbouring measurements."""
     pairs = []
     for round_ in range(rounds):
         fresh = Bucket(bucket.metric, 2 + round_, reports)

@@ -1,8 +1,8 @@
-"""Simulated devices in CPU time of one process, against the limits of two and five seconds.
+"""CPU time of simulated devices in one process, against the limits of two and five seconds.
 
-The engine alone: devices drawn from rows, their reports or the law of all reports, estimates and intervals. Then the
-whole command in a process of its own, with all that it loads, reads and works out. The numbers to compare between
-machines are those beside one pass of the generator over as many devices: what drawing one number for each would cost.
+First the engine alone: devices drawn from rows, their reports or the law of all reports, estimates and intervals. Then
+the whole command in its own process, with all that it loads, reads and computes. To compare machines, use the ratios to
+one pass of the generator over as many devices, which is the cost of drawing one number for each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hubbub.mechanisms import registered
 from hubbub.simulation import Column, Crowd, InsecureBulkRandomness, run
 
 LIMITS = {("krr", 100, 10_000_000): 2.0, ("linear-hash", 65_536, 1_000_000): 5.0}
-"""CPU seconds for so many values and devices."""
+"""Limits in CPU seconds, by mechanism, number of values and number of devices."""
 OTHERS = [
     ("rr", 2, 10_000_000),
     ("oue", 1_024, 10_000_000),
@@ -101,7 +101,7 @@ def one_pass(devices: int) -> float:
 
 
 def rows(*, long: bool = False) -> list[Row]:
-    """The whole command where there is a limit; else the engine beside one pass of the generator."""
+    """The engine compared with one pass of the generator, and where there is a limit the whole command too."""
     found = []
     for case in [*LIMITS, *(OTHERS if long else ())]:
         mechanism, size, devices = case

@@ -1,4 +1,4 @@
-"""One row per figure, and one table of all: figure, limit or peer measured in the same run, ratio, target, verdict."""
+"""Table of benchmark figures, one row each: figure, limit or peer measured in the same run, ratio, target, verdict."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAD = ["figure", "measured", "limit or peer, same run", "its measure", "ratio",
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a row is held to: a bound on its ratio, or on the figure itself."""
+    """Target of a row: a bound on its ratio, or on the figure itself."""
 
     sense: Literal["at least", "at most"]
     value: float
@@ -37,9 +37,9 @@ def at_most(value: float, of: Literal["ratio", "figure"] = "ratio") -> Goal:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure. `beside` names the limit or the peer, `other` is its measure in the same unit.
+    """One figure. `beside` names the limit or the peer; `other` is its value in the same unit.
 
-    `ratio` is figure / other unless it was measured otherwise, as the median of ratios round by round.
+    `ratio` is figure / other, unless it was measured in another way, such as the median of the ratios of all rounds.
     """
 
     what: str
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """`pass` or `short`; a dash where nothing was promised."""
+        """`pass` or `short`; a dash if there is no target."""
         return "-" if self.goal is None else "pass" if self.goal.met(self) else "short"
 
     def document(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class Row:
 
 
 def cells(row: Row) -> list[str]:
-    """A row as it is shown."""
+    """The cells of a row, as shown."""
     goal = ""
     if row.goal is not None:
         unit = f" {row.unit}" if row.goal.of == "figure" and row.unit else ""
@@ -87,10 +87,10 @@ def cells(row: Row) -> list[str]:
 
 
 def number(value: float) -> str:
-    """Three digits that count, and separators where there are more."""
+    """Three significant digits, or a whole number with separators."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def show(rows: Sequence[Row]) -> str:
-    """Aligned, for a terminal."""
+    """The table, aligned for a terminal."""
     return table(HEAD, [cells(row) for row in rows])

@@ -1,4 +1,4 @@
-"""Analysts who ask the API and people who look at the dashboard, while devices report."""
+"""Locust users that ask: analysts who use the API, and people who read the dashboard, while devices report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Asker(FastHttpUser):
     network_timeout = connection_timeout = 60.0
 
     def ask(self, path: str, name: str) -> None:
-        """Any answer is right but an error of the service, and a refusal other than that there is nothing yet."""
+        """Get a page. Errors of the service are faults, and so are refusals, except that nothing is released yet."""
         with self.client.get(path, name=name, catch_response=True) as answer:
             status = answer.status_code
             if status == 0:
@@ -36,7 +36,7 @@ class _Asker(FastHttpUser):
 
 
 class Analyst(_Asker):
-    """Asks what there is, how it went and what changed."""
+    """Asks for estimates, series, comparisons and lists."""
 
     wait_time = between(0.5, 1.5)
 
@@ -74,7 +74,7 @@ class Analyst(_Asker):
         self.ask("/v1/status", "status")
 
     def _spans(self) -> str:
-        """Two periods next to each other that should be released by now."""
+        """Two adjacent periods that should be released by now."""
         plan = RUN.plan
         last = plan_period(plan, time.time()) - 2 - plan.grace // plan.period
         labels: list[Any] = [Calendar(plan.period).period(last + shift).label for shift in (-1, 0, 1)]
@@ -82,7 +82,7 @@ class Analyst(_Asker):
 
 
 class Reader(_Asker):
-    """Looks at the dashboard's pages."""
+    """Reads the dashboard's pages."""
 
     wait_time = between(1, 3)
 

@@ -1,6 +1,6 @@
-"""Devices under Locust: they send what was sealed ahead, try again as the SDK does, repeat themselves; some send junk.
+"""Devices under Locust: they send reports sealed ahead, try again as the SDK does, and repeat uploads; some send junk.
 
-What an answer means is read by the SDK's own code (`hubbub_client._sending.upload`).
+The SDK's own code interprets the answers (`hubbub_client._sending.upload`).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from hubbub_client._sending.upload import upload
 __all__ = ["Device", "Gateway"]
 
 LATE, TWIN, HANG_UP, REPEAT, JUNK = 0.05, 0.01, 0.01, 0.02, 0.02
-"""Shares of a device's turns: for the period before, a second sealing, no wait for the answer, once more, nonsense."""
+"""Shares of a device's turns: for the last period, a second sealing, hanging up before the answer, a repeat, junk."""
 SPIKE_UPLOADS = 25
-"""That a device sends one after the other when a period begins, in the shape `spike`."""
+"""Uploads that a device sends in a row when a period begins, in the shape `spike`."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
 
 
 class LocustTransport:
-    """The SDK's transport over Locust's client: every request is in Locust's statistics, under `name`."""
+    """The SDK's transport over Locust's client. Every request is in Locust's statistics, under `name`."""
 
     def __init__(self, client: Any, name: str) -> None:
         self._client, self._name = client, name
@@ -56,7 +56,7 @@ class LocustTransport:
 
 
 def problem_name(headers: Any, content: bytes) -> str | None:
-    """Name of the problem that an answer carries, if it is one of ours."""
+    """Name of the problem in an answer, if it is one of Hubbub's."""
     if not str(headers.get("content-type", "")).startswith(PROBLEM_TYPE):
         return None
     refusal = refusal_named(str(json.loads(content).get("type", "")))
@@ -64,12 +64,12 @@ def problem_name(headers: Any, content: bytes) -> str | None:
 
 
 class _Sender(FastHttpUser):
-    """One who uploads. Closed loop: the next upload follows the answer to the last one and a short pause."""
+    """A user that uploads, in a closed loop: the next upload follows the last answer and a short pause."""
 
     abstract = True
     network_timeout = connection_timeout = 10.0
     reports = range(1, 2)
-    """How many together."""
+    """How many reports an upload may have."""
     label = ""
 
     def on_start(self) -> None:
@@ -77,7 +77,7 @@ class _Sender(FastHttpUser):
         self.rng = random.Random(random.getrandbits(64))
 
     def wait_time(self) -> float:
-        """A pause of some milliseconds; in a spike, until the next period begins, once all is sent."""
+        """A pause of some milliseconds. In a spike: none, and after the last upload until the next period begins."""
         if RUN.plan.shape == "spike":
             self._uploads_left -= 1
             if self._uploads_left > 0:
@@ -90,7 +90,7 @@ class _Sender(FastHttpUser):
         return RUN.plan.period - time.time() % RUN.plan.period + 0.001
 
     def turn(self) -> None:
-        """One upload, of this period or, from a device that is late, of the one before."""
+        """One upload for this period, or from a late device for the one before."""
         draw, now = self.rng.random(), plan_period(RUN.plan, time.time())
         if draw < TWIN:
             parcel = RUN.stock.take_twin(now)
@@ -105,9 +105,9 @@ class _Sender(FastHttpUser):
         self.deliver(parcel)
 
     def deliver(self, parcel: Parcel, refused: Counter[str] | None = None) -> None:
-        """Until every report is acknowledged or refused for good, or the period is closed for all.
+        """Send until every report is acknowledged or refused for good, or the period has closed.
 
-        Refusals are counted among those of honest reports, or in `refused`.
+        Refusals are counted with those of honest reports, or in `refused`.
         """
         plan, refused = RUN.plan, RUN.tally.refused if refused is None else refused
         closes = (parcel.period + 1) * plan.period + plan.grace
@@ -129,7 +129,7 @@ class _Sender(FastHttpUser):
     def _send(
         self, period: int, pending: list[tuple[int, bytes]], refused: Counter[str]
     ) -> tuple[list[tuple[int, bytes]], float]:
-        """One try; what is to be tried again, and how long the service asks to be left alone."""
+        """One try; returns the reports to try again, and how long the service asks to wait."""
         plan, receipts, tally = RUN.plan, RUN.receipts, RUN.tally
         fresh = set(receipts.sending(period, (identity_of(plan, number) for number, _ in pending)))
         tally.uploads += 1
@@ -152,7 +152,7 @@ class _Sender(FastHttpUser):
         return left, answer.retry_after
 
     def _hang_up(self, parcel: Parcel) -> None:
-        """Send it all, and leave before the answer: the device does not know, and will try again."""
+        """Send everything, and hang up before the answer. The device does not know the result, and will try again."""
         plan = RUN.plan
         RUN.receipts.sending(parcel.period, (identity_of(plan, number) for number in parcel.numbers))
         body = encode_upload(parcel.reports)
@@ -172,7 +172,7 @@ class _Sender(FastHttpUser):
 
 
 class Device(_Sender):
-    """A device as the SDK makes it: its few reports of a period in one upload; some send nonsense."""
+    """A device like one with the SDK: its few reports of a period in one upload. Some send junk."""
 
     reports = range(1, 5)
     label = "upload of 1 to 4 reports"
@@ -185,8 +185,8 @@ class Device(_Sender):
             self.turn()
 
     def _junk(self) -> None:
-        """Not an upload; no report; an unknown metric; a report that is too short; one of long ago; one that nobody
-        can open, which only the aggregator can tell."""
+        """Send one of: no upload; no report; an unknown metric; a report that is too short; one of a closed period; one
+        that can't be opened, which only the aggregator notices."""
         now = plan_period(RUN.plan, time.time())
         kind = self.rng.randrange(6)
         garbage = RUN.stock.garbage(now)
@@ -211,7 +211,7 @@ class Device(_Sender):
 
     def _post(self, body: bytes) -> tuple[int, str | None]:
         headers = {"content-type": REPORTS_TYPE}
-        client: Any = self.client  # whose types know no bodies of bytes
+        client: Any = self.client  # its types do not allow bodies of bytes
         with client.post("/v1/reports", data=body, headers=headers, name="junk", catch_response=True) as answer:
             status = answer.status_code
             name = problem_name(answer.headers, answer.content or b"") if status else None
@@ -222,7 +222,7 @@ class Device(_Sender):
 
 
 class Gateway(_Sender):
-    """One who collects for others, or a device that comes back after long: a hundred reports in one upload."""
+    """A gateway that collects for others, or a device back after a long time: a hundred reports in one upload."""
 
     reports = range(100, 101)
     label = "upload of 100 reports"

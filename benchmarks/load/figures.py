@@ -1,4 +1,4 @@
-"""The figures of a load run: as JSON, in the terminal, and as one row of docs/performance.md."""
+"""Figures of a load run: as JSON, in the terminal, and as one row of docs/performance.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from benchmarks.pages import PAGE, renew
 __all__ = ["Figures", "print_summary", "write_page"]
 
 WINDOW = 10
-"""Seconds over which the lowest rate is taken."""
+"""Seconds over which the lowest rate is measured."""
 HEAD = [
     "run",
     "reports/s",
@@ -35,13 +35,13 @@ HEAD = [
 ]
 CPU_HEAD = ["run", "command, date", "shuffler", "aggregator", "Redis", "Locust"]
 BUSY = 0.5
-"""Share of a core that is used when a day's reports are worked out: the rest is for the busy hour."""
+"""Share of a core that is used in the figure of reports per day: the rest is for the busy hour."""
 SIZE_HEAD = ["process", "CPU-seconds per 1,000 reports", "reports/s on a core", "reports/day on a core, half busy"]
 
 
 @dataclass(frozen=True)
 class Figures:
-    """All that is said of one run."""
+    """All figures of one run."""
 
     document: dict[str, Any]
 
@@ -127,7 +127,7 @@ class Figures:
         ]
 
     def cpu_row(self) -> list[str]:
-        """What each process took for it."""
+        """CPU of each process, as a line of the second table."""
         kept, plan = self.document, self.document["plan"]
         parts = [_cores(kept["cpu"][part]) for part in ("shuffler", "aggregator", "redis", "locust")]
         return [f"{plan['storage']}, {plan['shape']}", f"`{kept['command']}`, {kept['when']}", *parts]
@@ -148,21 +148,21 @@ def _times(times: Mapping[str, Any], kind: str) -> str:
 
 
 def _cores(cpu: Mapping[str, float]) -> str:
-    """Cores taken while the load lasted, and CPU-seconds for a thousand reports until all were settled."""
+    """Cores used under load, and CPU-seconds per thousand reports until all were settled."""
     if not cpu["seconds"]:
         return "-"
     return f"{cpu['cores_under_load']:.2f}; {cpu['seconds_per_thousand_reports']:.3f} s"
 
 
 def print_summary(figures: Figures) -> None:
-    """The row as Markdown, then what went wrong, if anything."""
+    """Print the rows as Markdown, then what went wrong, if anything."""
     kept = figures.document
     click.echo(markdown(HEAD, [figures.row()]))
     click.echo("")
     click.echo(markdown(CPU_HEAD, [figures.cpu_row()]))
     busy = sum(part["cores_under_load"] for part in kept["cpu"].values())
     first = max(kept["cpu"], key=lambda part: kept["cpu"][part]["cores_under_load"])
-    click.echo(f"{busy:.2f} of {os.cpu_count()} cores were taken under load, most of it by {first}.")
+    click.echo(f"{busy:.2f} of {os.cpu_count()} cores were in use under load, most of them by {first}.")
     if kept["sold_out"]:
         click.echo(
             f"Devices had nothing left to send {kept['sold_out']} times: raise RATE to find the services' limit."
@@ -183,7 +183,7 @@ def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def write_page(figures: Figures, page: Path = PAGE) -> Path:
-    """Put this run's row into docs/performance.md, in place of an older one of its kind; and the sizes."""
+    """Put this run's rows and sizes into docs/performance.md, in place of older ones of the same kind."""
     held = figures.document["machine"]
     machine = f"{held['processor']}, {held['cores']} cores, {held['memory_gib']} GiB, Python {held['python']}"
     caption = f"Machine of the newest row: {machine}.\n\n"
@@ -195,7 +195,7 @@ def write_page(figures: Figures, page: Path = PAGE) -> Path:
 
 
 def sizes(figures: Figures) -> list[list[str]]:
-    """What one core of each part carries, from the CPU that it took for the reports of this run."""
+    """The load that one core of each part can carry, from the CPU used for the reports of this run."""
     storage = figures.document["plan"]["storage"]
     found = []
     for part in ("shuffler", "aggregator", "redis"):
@@ -207,7 +207,7 @@ def sizes(figures: Figures) -> list[list[str]]:
 
 
 def _merged(old: str, rows: Sequence[list[str]]) -> list[list[str]]:
-    """Lines of a table that are about something else stay; its first two are its head."""
+    """The lines of a table with these rows in place of those of the same name. The first two lines are the header."""
     lines = [line.strip("| ").split(" | ") for line in old.splitlines() if line.startswith("| ")][2:]
     names = {row[0] for row in rows}
     return sorted([*(line for line in lines if line[0] not in names), *rows])

@@ -1,4 +1,4 @@
-"""Load on both services: devices that report, analysts who ask, people who read the dashboard. Loopback only.
+"""Locust file for load on both services: devices report, analysts ask, people read the dashboard. Loopback only.
 
     make load USERS=60 MINUTES=1 STORAGE=sqlite SHAPE=steady
 
@@ -20,11 +20,11 @@ from benchmarks.load.world import RUN
 __all__ = ["Analyst", "Device", "Gateway", "Reader"]
 
 KINDS = {"uploads": "upload of ", "pages": "page: ", "junk": "junk"}
-"""How requests are summed up, by the start of their name; the rest are queries."""
+"""Kinds of requests, by the start of their name; the others are queries."""
 
 
 def prepare(environment: Any, **_: object) -> None:
-    """Of twenty users one is a gateway, one an analyst and one a reader, at least one each; the rest are devices."""
+    """Of every twenty users one is a gateway, one an analyst and one a reader (at least one each); the rest devices."""
     few = max(1, RUN.plan.users // 20)
     Gateway.fixed_count = Analyst.fixed_count = Reader.fixed_count = few
     Device.fixed_count = RUN.plan.users - 3 * few
@@ -34,7 +34,7 @@ def prepare(environment: Any, **_: object) -> None:
 
 
 def keep(environment: Any, **_: object) -> None:
-    """What devices were told, and how long it took them, for the check."""
+    """Save what devices were told, and their response times, for the check."""
     RUN.receipts.save(RUN.folder / "receipts.json")
     summed: dict[str, StatsEntry] = {}
     for (name, _method), entry in environment.stats.entries.items():
@@ -54,8 +54,8 @@ def keep(environment: Any, **_: object) -> None:
     for error in environment.runner.exceptions.values():
         RUN.tally.faults[f"in this load test: {error['msg']}"] += error["count"]
     RUN.tally.save(RUN.folder / "tally.json", times=times)
-    environment.process_exit_code = 0  # whether the run passes is decided by the check
+    environment.process_exit_code = 0  # the check decides whether the run passes
 
 
-events.init.add_listener(prepare)  # type: ignore[no-untyped-call]  # Locust does not say what it takes
+events.init.add_listener(prepare)  # type: ignore[no-untyped-call]  # Locust has no types for it
 events.quitting.add_listener(keep)  # type: ignore[no-untyped-call]  # as above

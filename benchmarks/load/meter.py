@@ -1,4 +1,4 @@
-"""CPU-seconds of each part of a run, with all its processes, also of those that were killed on the way. Linux only."""
+"""CPU-seconds of each part of a run, over all its processes, including those killed during the run. Linux only."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Meter:
-    """Looks at every process of each part twice a second; what one had used when last seen stays counted."""
+    """Reads every process of each part twice a second. The time of an ended process counts as last read."""
 
     def __init__(self, parts: Mapping[str, Callable[[], list[int]]]) -> None:
-        """`parts`: by name, the ids of the processes that it is made of now; their children count too."""
+        """`parts`: by name, a function for the ids of its current processes. Their children count too."""
         self._parts = parts
         self._seen: dict[str, dict[tuple[int, int], float]] = {name: {} for name in parts}
         self._looking, self._over = threading.Lock(), threading.Event()
@@ -52,19 +52,19 @@ class Meter:
 
 
 def _family(root: int) -> Iterator[int]:
-    """A process and all that it has started, and so on."""
+    """A process and all its descendants."""
     yield root
     for thread in Path(f"/proc/{root}/task").glob("*/children"):
         try:
             children = thread.read_text().split()
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         for child in children:
             yield from _family(int(child))
 
 
 def _spent(process: int) -> tuple[int, float] | None:
-    """When it was started, so that an id that is used again is another one, and the CPU-seconds that it has used."""
+    """Start time of a process, which tells a reused id apart, and the CPU-seconds that it has used."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:

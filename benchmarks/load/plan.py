@@ -1,4 +1,4 @@
-"""What a load run is: how many users for how long, on which storage, in which shape. Bounded in count and time."""
+"""Plan of a load run: how many users, for how long, on which storage, in which shape. Bounded in count and time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ STORAGES: tuple[StorageName, ...] = get_args(StorageName)
 
 MOST_USERS, MOST_MINUTES, MOST_RATE, MOST_REPORTS = 500, 60.0, 20_000, 4_000_000
 METRICS = 4
-"""A device reports on each once a period, in one upload, as the SDK sends what is due together."""
+"""A device reports each metric once per period, all in one upload, as the SDK sends reports that are due together."""
 MOST_VALUES = 65_536
 TWINS = 0.01
-"""Share of reports that are sealed a second time with their nonce, as after a revoked key: they count once."""
+"""Share of reports that are sealed a second time with the same nonce, as after a revoked key. They count once."""
 EPSILON = 30
-"""What tests/e2e uses: nothing is hidden in a load run, so that each report can be found again."""
+"""As in tests/e2e: nothing is hidden in a load run, so that each report can be found again."""
 
 CODEBOOK = """
 [collection]
@@ -48,7 +48,7 @@ values = {values}
 
 @dataclass(frozen=True)
 class Plan:
-    """One run. `rate` is for how many reports a second are sealed ahead: the most that it can send."""
+    """One run. `rate` is the number of reports per second that are sealed ahead: the most that the run can send."""
 
     users: int
     seconds: int
@@ -72,23 +72,23 @@ class Plan:
 
     @property
     def periods(self) -> int:
-        """Periods for which reports are sealed: those of the run, one that it begins in and one that it ends in."""
+        """Periods for which reports are sealed: those of the run, and those in which it begins and ends."""
         return math.ceil(self.seconds / self.period) + 2
 
     @cached_property
     def values(self) -> int:
-        """Values of each metric: as many as devices that can report in a period, so that each has one of its own."""
+        """Values of each metric: as many as devices can report in a period, so that each device has its own value."""
         wanted = min(self.rate * self.period, MOST_REPORTS // self.periods) // METRICS
         return max(2, min(wanted, MOST_VALUES))
 
     @cached_property
     def reports(self) -> int:
-        """Different reports of one period."""
+        """Distinct reports of one period."""
         return self.values * METRICS
 
     @property
     def twins(self) -> int:
-        """How many of them are sealed twice."""
+        """How many reports of a period are sealed twice."""
         return math.ceil(self.reports * TWINS)
 
     @property
@@ -110,7 +110,7 @@ class Plan:
 
 
 def refuse_other_hosts(address: str) -> None:
-    """Load is made on this machine only."""
+    """Refuse to send load to another machine."""
     host = urlsplit(address).hostname or ""
     try:
         here = host == "localhost" or ip_address(host).is_loopback

@@ -1,4 +1,4 @@
-"""Faults planted in a run on purpose: the check after it must find each, or it is worth nothing."""
+"""Faults planted in a run on purpose. A check that does not find each of them proves nothing."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ PLANTS: tuple[Plant, ...] = get_args(Plant)
 
 
 def _places(plan: Plan) -> tuple[int, int, int]:
-    """The first three reports of the first metric without a twin, which would be counted in their place: instead of the
-    second the first is sent again; the third is ruined."""
+    """The first three reports of the first metric that have no twin, which would be counted in their place. The first
+    is sent again instead of the second; the third is ruined."""
     first = -(-plan.twins // METRICS) * METRICS
     return first, first + METRICS, first + 2 * METRICS
 
 
 def plant_in_stock(what: Plant, plan: Plan, stock: Path, period: int, bundle: bytes, anchor: str) -> None:
-    """`doubled`: what one report says is sent again under another nonce, as if it had been counted twice.
-    `lost`: one is acknowledged by the shuffler, as its head is right, and never counted."""
+    """`doubled`: the value of one report is sent again under another nonce, as if the report had been counted twice.
+    `lost`: one report is acknowledged by the shuffler, since its header is right, but never counted."""
     twice, instead, ruined = _places(plan)
     again = reseal(plan, bundle, anchor, period, twice)
     with (stock / str(period)).open("r+b") as file:
@@ -39,7 +39,7 @@ def plant_in_stock(what: Plant, plan: Plan, stock: Path, period: int, bundle: by
 
 
 def plant_in_receipts(what: Plant, receipts: Receipts) -> None:
-    """`doubled`: nobody misses the report in whose place another was sent again."""
+    """`doubled`: forget the report that was replaced, so that it does not count as lost."""
     if what == "doubled":
         _, instead, _ = _places(receipts.plan)
         receipts.of(min(receipts.fates))[instead] = Fate.UNUSED

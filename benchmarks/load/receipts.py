@@ -1,4 +1,4 @@
-"""What became of every report on the devices' side: the acknowledged set that the check is held against."""
+"""Fate of every report as the devices know it; the check compares it with what was counted."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ __all__ = ["Fate", "Receipts"]
 
 
 class Fate(IntEnum):
-    """Of one report, as the device that sent it knows it."""
+    """Fate of one report, as its device knows it."""
 
     UNUSED = 0
     SENT = 1
-    """Tried, and no answer says what became of it: it may count once, or not at all."""
+    """Sent, but no answer came: it may count once, or not at all."""
     ACKNOWLEDGED = 2
     REFUSED = 3
-    """Refused for good, and no earlier try is in doubt."""
+    """Refused for good, and no earlier try without an answer."""
 
 
 @dataclass
 class Receipts:
-    """By period, the fate of each report; and what was sent beside honest reports."""
+    """By period, the fate of each report; and counts of what was sent besides honest reports."""
 
     plan: Plan
     fates: dict[int, bytearray] = field(default_factory=dict)
     garbage: Counter[str] = field(default_factory=Counter)
     """Reports that cannot be opened: `acknowledged`, or `unsure`."""
     twins: int = 0
-    """Second sealings of a report that were acknowledged."""
+    """Acknowledged reports that were a second sealing of another report."""
 
     def of(self, period: int) -> bytearray:
         return self.fates.setdefault(period, bytearray(self.plan.reports))
 
     def sending(self, period: int, identities: Iterable[int]) -> list[int]:
-        """Note before the first byte leaves; returns those that were never tried before."""
+        """Note these as sent, before the first byte leaves; return those that were never sent before."""
         fates = self.of(period)
         fresh = [one for one in identities if fates[one] == Fate.UNUSED]
         for one in fresh:
@@ -49,14 +49,14 @@ class Receipts:
         return fresh
 
     def acknowledged(self, period: int, identity: int) -> bool:
-        """Note it; whether that is news."""
+        """Note the acknowledgement; return whether it is new."""
         fates = self.of(period)
         news = fates[identity] != Fate.ACKNOWLEDGED
         fates[identity] = Fate.ACKNOWLEDGED
         return news
 
     def refused(self, period: int, identity: int, *, first_try: bool) -> None:
-        """After an earlier try without an answer, a refusal proves nothing: that try may have been taken."""
+        """Note a refusal. After an earlier try without an answer it proves nothing: that try may have been taken."""
         if first_try:
             self.of(period)[identity] = Fate.REFUSED
 

@@ -1,6 +1,6 @@
-"""The check after a run: what devices were told, held against what was published. It can say lost and doubled.
+"""Check after a run: compares what devices were told with what was published, and finds lost and doubled reports.
 
-Every report says a value of its own, so its count is read off the published estimate of that value (as in tests/e2e).
+Every report has its own value, so the published estimate of that value is the count of the report (as in tests/e2e).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from hubbub_cli.api_client import Refusal, ask
 __all__ = ["Bucket", "Reckoning", "published", "reckon"]
 
 _EXAMPLES = 5
-"""Of each kind of fault, so many are named."""
+"""Most examples that are named of each kind of fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """What is published of one metric and period: `state` as a series has it, and counts by value if it is released."""
+    """What is published for one metric and period: the `state` as in a series, and counts by value if released."""
 
     state: str
     reports: int = 0
@@ -32,19 +32,19 @@ class Bucket:
 
 @dataclass
 class Reckoning:
-    """How many reports had which fate, and every way in which that contradicts what was published."""
+    """Numbers of reports by fate, and all contradictions to what was published."""
 
     acknowledged: int = 0
     counted: int = 0
     discarded: int = 0
-    """Acknowledged, in a bucket of which the shuffler said that it was too small."""
+    """Acknowledged, but in a bucket that the shuffler discarded as too small."""
     unsure: int = 0
-    """Sent without an answer; at most once is right."""
+    """Sent without an answer. Counting it once or not at all is right."""
     unsure_counted: int = 0
     lost: int = 0
     doubled: int = 0
     uncalled_for: int = 0
-    """Counted though refused or never sent."""
+    """Counted although refused or never sent."""
     wrong: list[str] = field(default_factory=list)
 
     @property
@@ -58,7 +58,7 @@ class Reckoning:
 def reckon(
     receipts: Receipts, buckets: Mapping[tuple[int, int], Bucket], invalid: Mapping[str, int] | None = None
 ) -> Reckoning:
-    """Hold every report of every (metric number, period) against its count; then what was not to count at all."""
+    """Compare every report of every (metric number, period) with its count; then check what must not count at all."""
     found, examples = Reckoning(), Counter[str]()
 
     def fault(kind: str, what: str) -> None:
@@ -107,7 +107,7 @@ def _told(metric: int, period: int, value: int, fate: int, count: int) -> str:
 
 
 def _beside(receipts: Receipts, invalid: dict[str, int], fault: Any) -> None:
-    """Garbage is found, twins are dropped, and nothing else is invalid. (Discarded buckets hide both.)"""
+    """Check that only garbage and twins are invalid, no more than were sent. (Discarded buckets hide both.)"""
     most = receipts.garbage["acknowledged"] + receipts.garbage["unsure"]
     if invalid.get("cannot-open", 0) > most:
         fault("invalid", f"{invalid['cannot-open']} reports could not be opened, {most} were garbage")
@@ -142,7 +142,7 @@ def _bucket(plan: Plan, aggregator: str, name: str, calendar: Calendar, period: 
 
 
 def _state(aggregator: str, name: str, span: dict[str, str]) -> str:
-    """Of a period without a release."""
+    """State of a period without a release."""
     try:
         (point,) = ask(aggregator, f"/v1/metrics/{name}/series", {**span, "composed": "false"})["points"]
     except Refusal as refusal:

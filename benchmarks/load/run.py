@@ -1,11 +1,11 @@
-"""`make load`: real services on loopback, Locust at them for a bounded time, a check that nothing is lost or doubled.
+"""Load test, `make load`: real services on loopback under Locust, and a check that no report is lost or doubled.
 
     python -m benchmarks.load.run --users 60 --minutes 1 --storage redis --shape outage
 
 The environment variables USERS, MINUTES, STORAGE, SHAPE and RATE give the defaults. Writes Locust's HTML report and a
 JSON with the figures; prints the row for docs/performance.md, and with --write puts it there. Exit code 1: a report was
 lost, doubled or counted without being sent, a service gave an error that is not a documented 503, or a batch was never
-settled. `--plant` makes a run that must fail, to see that the check can.
+settled. `--plant` makes a run that must fail, to test the check.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from tests.support.paths import ROOT
 
 OUT = ROOT / "build" / "load"
 SETTLING = 240.0
-"""Seconds after the last period has closed until everything must have a verdict."""
+"""Seconds after the last period has closed within which everything must have a verdict."""
 DOWN = 5.0
-"""Seconds for which a service stays away in an outage, before it is started again."""
+"""Seconds for which a service is down in an outage, before it is started again."""
 PARTS = ("shuffler", "aggregator", "redis", "locust")
 
 
@@ -54,14 +54,14 @@ def _default(name: str, otherwise: str) -> str:
 @click.option(
     "--users", type=int, default=lambda: _default("USERS", "60"), help="Devices, gateways, analysts, readers."
 )
-@click.option("--minutes", type=float, default=lambda: _default("MINUTES", "1"), help="How long they go on.")
+@click.option("--minutes", type=float, default=lambda: _default("MINUTES", "1"), help="Duration of the load.")
 @click.option("--storage", type=click.Choice(STORAGES), default=lambda: _default("STORAGE", "sqlite"))
 @click.option("--shape", type=click.Choice(SHAPES), default=lambda: _default("SHAPE", "steady"))
-@click.option("--rate", type=int, default=lambda: _default("RATE", "8000"), help="Reports a second to seal ahead for.")
+@click.option("--rate", type=int, default=lambda: _default("RATE", "8000"), help="Reports per second to seal ahead.")
 @click.option("--out", type=click.Path(path_type=Path), default=OUT, help="Folder for the reports.")
 @click.option("--write", is_flag=True, help="Renew this run's row in docs/performance.md.")
-@click.option("--use", type=click.Path(exists=True, path_type=Path), help="Make no run: take the figures in this JSON.")
-@click.option("--plant", "planted", type=click.Choice(PLANTS), multiple=True, help="Make a run that must fail.")
+@click.option("--use", type=click.Path(exists=True, path_type=Path), help="Make no run; use the figures in this JSON.")
+@click.option("--plant", "planted", type=click.Choice(PLANTS), multiple=True, help="Plant a fault: the run must fail.")
 def main(
     users: int,
     minutes: float,
@@ -136,7 +136,7 @@ def load(plan: Plan, out: Path, planted: Sequence[Plant] = ()) -> Figures:
 
 
 def prepare(plan: Plan, folder: Path, stack: Stack, planted: Sequence[Plant]) -> float:
-    """Seal everything; the time at which the first of its periods begins."""
+    """Seal all reports; return the time at which the first of their periods begins."""
     plan.save(folder / "plan.json")
     bundle = fetch(stack.services.aggregator, "/v1/bundle", accept="*/*")
     stock = folder / "stock"
@@ -152,7 +152,7 @@ def prepare(plan: Plan, folder: Path, stack: Stack, planted: Sequence[Plant]) ->
 
 
 def drive(plan: Plan, folder: Path, out: Path, locust: list[int]) -> int:
-    """Locust, headless, for the run's time; its exit code."""
+    """Run Locust, headless, for the time of the run; return its exit code."""
     page = out / f"{plan.storage}-{plan.shape}.html"
     command = [sys.executable, "-m", "locust", "-f", str(Path(__file__).with_name("locustfile.py"))]
     command += ["--headless", "--only-summary", "--html", str(page), "--users", str(plan.users)]
@@ -176,8 +176,8 @@ def drive(plan: Plan, folder: Path, out: Path, locust: list[int]) -> int:
 
 @contextmanager
 def outages(plan: Plan, stack: Stack) -> Iterator[list[dict[str, Any]]]:
-    """In the shape `outage`: kill -9 the shuffler after three tenths of the run and the aggregator after six, and start
-    each again a while later. Yields what was done."""
+    """In the shape `outage`, kill -9 the shuffler after three tenths of the run and the aggregator after six, and start
+    each again a little later. Yields what was done."""
     did: list[dict[str, Any]] = []
     over = threading.Event()
 
@@ -204,7 +204,7 @@ def outages(plan: Plan, stack: Stack) -> Iterator[list[dict[str, Any]]]:
 
 
 def wait_until_settled(plan: Plan, stack: Stack, receipts: Receipts) -> bool:
-    """Until all buckets are closed, nothing waits at either service, and all that must be there is."""
+    """Wait until all buckets are closed, nothing waits at either service, and all expected batches have arrived."""
     closes = (max(receipts.fates, default=0) + 1) * plan.period + plan.grace
     _sleep_until(closes + 1.0)
     wanted = sum(

@@ -1,7 +1,8 @@
-"""`make soak`: a shuffler under mixed load for some minutes, and whether its memory stays flat.
+"""Soak test: a shuffler under mixed load for some minutes, whose memory must stay flat. Run by `make soak`.
 
-Periods of ten seconds, so that buckets open, fill, close, leave and are deleted all the time; good uploads, bad ones,
-connections that break off and some that never say anything. Prints the memory over time; fails if it grows.
+Periods last ten seconds, so that buckets open, fill, close, leave and are deleted all the time. The load has good and
+bad uploads, connections that break off, and some that never send anything. Prints the memory over time, and fails if
+it grows.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SIZE = sealed_bytes(METRIC.mechanism.report_bytes)
 DEVICES = 4
 PAUSE = 0.02
 GROWTH = 0.05
-"""Of the memory after the first fifth, by which the last fifth may be above it."""
+"""Largest growth of memory from the second fifth of the run to the last."""
 
 
 def main() -> int:
@@ -67,7 +68,7 @@ def soak(folder: Path, seconds: float) -> int:
 
 
 def load(address: str, seed: int, stop: threading.Event, answers: dict[str, int]) -> None:
-    """One kind of request after the other, at a bounded rate."""
+    """Send all kinds of requests, at a bounded rate."""
     kinds = random.Random(seed)
     with httpx2.Client(base_url=address, headers={"Content-Type": REPORTS_TYPE}) as client:
         while not stop.is_set():
@@ -90,7 +91,7 @@ def load(address: str, seed: int, stop: threading.Event, answers: dict[str, int]
 
 
 def broken(address: str, kinds: random.Random) -> None:
-    """A sender who says something else, or breaks off."""
+    """A connection that sends something else, or breaks off."""
     parts = urlsplit(address)
     with socket.create_connection((parts.hostname, parts.port), 5) as connection:
         head = f"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: {REPORTS_TYPE}\r\nContent-Length: 500\r\n\r\n"
@@ -100,7 +101,7 @@ def broken(address: str, kinds: random.Random) -> None:
 
 
 def watch(shuffler: ShufflerProcess, stub: StubAggregator, seconds: float) -> tuple[list[tuple[float, float]], int]:
-    """Memory of the shuffler in MB over time, and how many reports arrived; the stub forgets what it counted."""
+    """Memory of the shuffler in MB over time, and how many reports arrived. The stub forgets what it has counted."""
     start, delivered = time.monotonic(), 0
     samples: list[tuple[float, float]] = []
     old: list[str] = []
@@ -117,7 +118,7 @@ def watch(shuffler: ShufflerProcess, stub: StubAggregator, seconds: float) -> tu
 
 
 def resident(process: int) -> float:
-    """Megabytes of memory that a process has of its own or shares."""
+    """Resident memory of a process in megabytes, including shared memory."""
     pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 

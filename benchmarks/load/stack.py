@@ -1,4 +1,4 @@
-"""The real services for a load run, as an operator runs them: two processes, on SQLite files or two Redis servers."""
+"""Real services for a load run, as an operator runs them: two processes, on SQLite files or two Redis servers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.support.redis_server import RedisServer, one_server
 __all__ = ["Stack", "running"]
 
 QUICK = {"TICK": "0.5", "MIN_BATCH_FLOOR": "2", "LONGEST_BACKOFF": "2", "LEASE": "10"}
-"""A day's work in ten seconds; everything else is the services' own default."""
+"""Settings for a day's work in ten seconds. All others have their defaults."""
 
 
 class Stack:
-    """Both services and what they keep things in."""
+    """Both services and their storage."""
 
     def __init__(self, services: Services, redis: list[RedisServer]) -> None:
         self.services, self.redis = services, redis
@@ -32,7 +32,7 @@ class Stack:
 
     @property
     def keeper(self) -> str:
-        """What keeps the reports, with its version."""
+        """The storage of the reports, with its version."""
         if not self.redis:
             import sqlite3
 
@@ -46,7 +46,7 @@ class Stack:
 
 @contextmanager
 def running(plan: Plan, folder: Path) -> Iterator[Stack]:
-    """Started here, on ports of loopback; gone afterwards."""
+    """Start the services on loopback ports; stop them afterwards."""
     codebook = folder / "metrics.toml"
     codebook.write_text(plan.codebook())
     with ExitStack() as stack:

@@ -1,7 +1,7 @@
-"""Reports sealed ahead, each used once, so that what a run measures is the services and not the sealing.
+"""Stock of reports sealed ahead, each used once, so that a run measures the services and not the sealing.
 
-Report `i` of a period is about metric `i % METRICS` and says value `i // METRICS`: a value that no other report says.
-After the reports come their twins: the first few once more, sealed anew with the same nonce. One file a period.
+Report `i` of a period is about metric `i % METRICS` and has value `i // METRICS`, which no other report has. After the
+reports come their twins: the first few again, sealed a second time with the same nonce. There is one file per period.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ __all__ = ["Parcel", "Stock", "identity_of", "plan_period", "reseal", "seal_ahea
 _PIECE = 1_000
 """Reports sealed by one call of a worker."""
 _MARGIN = 1.2
-"""How much longer than a sample promises sealing may take without a period being given up."""
+"""Factor by which sealing may take longer than a sample suggests, before a period is given up."""
 
 
 def identity_of(plan: Plan, number: int) -> int:
-    """Which report of its period this sealed one is: a twin is the report that it repeats."""
+    """Index of the report within its period; a twin has that of the report that it repeats."""
     return number if number < plan.reports else number - plan.reports
 
 
 def seal_ahead(
     plan: Plan, bundle: bytes, anchor: str, folder: Path, progress: Callable[[int], None], clock: Callable[[], float]
 ) -> int:
-    """Seal the reports of as many periods as the run has, on all cores; the first of them, which is still to come.
+    """Seal the reports for all periods of the run, on all cores; return the first period, which has not begun.
 
-    They are bound to their periods, so that these are chosen by how long it will take. If it takes longer, because the
-    machine has other things to do, periods that have begun meanwhile are given up and later ones sealed instead.
-    `progress` is told how many reports are sealed.
+    Reports are bound to their periods, so the periods are chosen by how long sealing will take. If it takes longer,
+    since the machine is busy, periods that have begun meanwhile are given up and later ones sealed instead. `progress`
+    gets the number of reports sealed so far.
     """
     body = verify(bundle, [anchor], clock()).body
     every, done = plan.reports + plan.twins, 0
@@ -75,7 +75,7 @@ def seal_ahead(
 
 
 def reseal(plan: Plan, bundle: bytes, anchor: str, period: int, identity: int) -> bytes:
-    """The same report under another nonce: what a device must never send, and a check must find."""
+    """The same report under another nonce, which a device must never send and the check must find."""
     _start(verify(bundle, [anchor], time.time()).body)
     _Worker.secret = os.urandom(32)
     return _sealed((plan, period, range(identity, identity + 1)))
@@ -87,7 +87,7 @@ def plan_period(plan: Plan, now: float) -> int:
 
 
 class _Worker:
-    """What a sealing process holds: set once, when it starts."""
+    """State of a sealing process, set when it starts."""
 
     metrics: list[Metric]
     body: Body
@@ -103,8 +103,8 @@ def _start(body: Body) -> None:
 
 
 def _who(_number: int) -> int:
-    """Which process works on this."""
-    time.sleep(0.01)  # so that no other one gets all of them
+    """The id of the process that works on this."""
+    time.sleep(0.01)  # so that no single process gets all calls
     return os.getpid()
 
 
@@ -117,7 +117,7 @@ def _sealed(part: tuple[Plan, int, range]) -> bytes:
 
 
 def _one(sealer: Sealer, period: int, key: int, identity: int) -> bytes:
-    """Not randomized: each report says which one it is. Its nonce is the same whenever it is sealed."""
+    """One report, not randomized, so that its value identifies it. Its nonce is the same each time it is sealed."""
     metric, value = _Worker.metrics[identity % METRICS], identity // METRICS
     named = b"%d %d" % (period, identity)
     nonce = blake2b(named, digest_size=NONCE_BYTES, key=_Worker.secret).digest()
@@ -128,7 +128,7 @@ def _one(sealer: Sealer, period: int, key: int, identity: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """What one device sends together: reports of one period, by number."""
+    """Reports that one device sends together: of one period, by number."""
 
     period: int
     numbers: range | list[int]
@@ -153,7 +153,7 @@ class Stock:
         return sorted(self._files)
 
     def take(self, period: int, count: int) -> Parcel | None:
-        """The next reports of a period; None when there are no more, or it is not one of the run's."""
+        """The next reports of a period; None if there are no more, or the period is not part of the run."""
         start = self._next.get(period, 0)
         end = min(start + count, self.plan.reports)
         if period not in self._files or start == end:
@@ -162,7 +162,7 @@ class Stock:
         return Parcel(period, range(start, end), list(self._read(period, range(start, end))))
 
     def take_twin(self, period: int) -> Parcel | None:
-        """A twin of a report that was taken before; None when there is none."""
+        """A twin of a report that was taken before; None if there is none."""
         at = self._next_twin.get(period, 0)
         if period not in self._files or at >= min(self.plan.twins, self._next.get(period, 0)):
             return None
@@ -171,7 +171,7 @@ class Stock:
         return Parcel(period, [number], list(self._read(period, [number])))
 
     def garbage(self, period: int) -> bytes | None:
-        """A report with an honest head and nothing that could be opened: only the aggregator can tell."""
+        """A report with an honest header but no valid seal, which only the aggregator notices."""
         if period not in self._files:
             return None
         whole = next(self._read(period, [0]))

@@ -1,4 +1,4 @@
-"""What the load generator counts as it goes, beside Locust's own statistics."""
+"""Counts of the load generator, in addition to Locust's own statistics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Self
 __all__ = ["Tally"]
 
 DOCUMENTED_503 = frozenset({"overloaded", "no-bundle"})
-"""Problems with which a service says that it is busy or cannot reach its storage: wait, and ask again."""
+"""Problems by which a service says that it is busy or cannot reach its storage: wait, and try again."""
 
 
 @dataclass
@@ -26,12 +26,12 @@ class Tally:
     hung_up: int = 0
     """Uploads whose sender closed the connection before the answer."""
     sold_out: int = 0
-    """Times that a device found nothing left to send in this period: then the stock was the limit, see RATE."""
+    """How often a device had nothing left to send in a period: then the stock was the limit, see RATE."""
     unreachable: int = 0
     refused: Counter[str] = field(default_factory=Counter)
-    """Honest reports, by the name of the refusal; those that were tried again and taken are among them."""
+    """Refused honest reports, by the name of the refusal, including those that were taken at a later try."""
     junk: Counter[str] = field(default_factory=Counter)
-    """Uploads of junk, by what they got."""
+    """Uploads of junk, by their answer."""
     faults: Counter[str] = field(default_factory=Counter)
     """Answers that no service should give."""
     taken: Counter[int] = field(default_factory=Counter)
@@ -41,7 +41,7 @@ class Tally:
         self.taken[int(time.time())] += reports
 
     def judge(self, where: str, status: int, name: str | None) -> None:
-        """Note an answer that must not be: an error of the service other than a named 503."""
+        """Note an answer that no service should give: an error of the service other than a named 503."""
         if status >= 500 and not (status == 503 and name in DOCUMENTED_503):
             self.faults[f"{where}: {status} {name or 'without a name'}"] += 1
 
@@ -50,7 +50,7 @@ class Tally:
 
     @classmethod
     def load(cls, path: Path) -> tuple[Self, dict[str, Any]]:
-        """The counts, and what was saved beside them."""
+        """The counts, and what else was saved with them."""
         document = json.loads(path.read_text())
         own = {name: document.pop(name) for name in cls.__dataclass_fields__}
         for name in ("refused", "junk", "faults"):

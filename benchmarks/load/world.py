@@ -1,4 +1,4 @@
-"""The one run that this Locust process makes: plan, stock and counts, in the folder that `run.py` prepared."""
+"""State of the one run of this Locust process: plan, stock and counts, from the folder that `run.py` prepared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOLDER = "HUBBUB_LOAD_FOLDER"
 
 
 class World:
-    """Read when first asked for: importing Locust's file does nothing yet."""
+    """The state, each part loaded at first use, so that importing Locust's file does nothing."""
 
     @cached_property
     def folder(self) -> Path:

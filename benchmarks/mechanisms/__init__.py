@@ -1,5 +1,5 @@
-"""Accuracy and cost of the mechanisms beside those of other libraries, on the same seeded values in one run.
+"""Accuracy and cost of the mechanisms compared with other libraries, on the same seeded values in one run.
 
-`make bench-mechanisms` makes the others' environment, runs everything and renews
+`make bench-mechanisms` makes the environment of the other libraries, runs everything and renews
 docs/explanation/mechanism-comparison.md.
 """

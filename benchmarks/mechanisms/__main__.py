@@ -17,8 +17,8 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mechanisms", description=__doc__)
     parser.add_argument("--write", action="store_true", help="renew the page in docs/explanation, and its pictures")
-    parser.add_argument("--save", type=Path, help="keep the figures in this file")
-    parser.add_argument("--figures", type=Path, help="take the figures of an earlier run from this file")
+    parser.add_argument("--save", type=Path, help="save the figures in this file")
+    parser.add_argument("--figures", type=Path, help="use the figures of an earlier run from this file")
     asked = parser.parse_args()
     found = Found.load(asked.figures) if asked.figures else everything()
     if asked.save:

@@ -1,4 +1,4 @@
-"""What is claimed of the default choices beside the others, each with the figure that decides it."""
+"""Claims about the default choices compared with other libraries, each with the figure that decides it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def claims(found: Found) -> list[Claim]:
 
 
 def _accurate(found: Found) -> Claim:
-    """A ratio counts as too large when it is above 1.10 by more than six standard errors of its measurement."""
+    """A ratio is too large if it is above 1.10 by more than six standard errors of its measurement."""
     own = [one for one in found.shares if one.who.startswith(OURS)]
     worst = max(own, key=lambda one: one.ratio)
     where = f"largest: {worst.ratio:.3f} ± {worst.doubt:.3f}, {worst.size:,} values, epsilon {worst.epsilon:g}"

@@ -1,4 +1,4 @@
-"""From estimates to figures: the same arithmetic for everybody's."""
+"""Figures from estimates, with the same arithmetic for all libraries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.mechanisms.work import TOP
 
 
 class Accuracy(NamedTuple):
-    """Error of shares of one randomizer at one size and epsilon."""
+    """Error of the shares of one randomizer at one size and epsilon."""
 
     who: str
     size: int
@@ -28,12 +28,12 @@ class Accuracy(NamedTuple):
 
 
 class Largest(NamedTuple):
-    """How well the ten most frequent values come out, and at what cost."""
+    """How well the ten most frequent values are found, and at what cost."""
 
     who: str
     epsilon: float
     draws: int
-    """Over which the next three are averaged."""
+    """Number of draws over which the next three are averaged."""
     found: float
     """How many of the ten largest are among the ten largest estimates."""
     error: float
@@ -41,9 +41,9 @@ class Largest(NamedTuple):
     most: float
     """Estimated over true share of the most frequent value."""
     client: float
-    """Microseconds of CPU for a report."""
+    """Microseconds of CPU per report on the device."""
     server: float
-    """Microseconds of CPU for a report, over all reports."""
+    """Microseconds of CPU per report on the server, over all reports."""
 
 
 class Noise(NamedTuple):
@@ -66,7 +66,8 @@ def true_shares(values: NDArray[np.int64], size: int) -> NDArray[np.float64]:
 def accuracy(
     who: str, values: NDArray[np.int64], estimates: NDArray[Any], size: int, epsilon: float, least: float
 ) -> Accuracy:
-    """Items err almost independently, so the mean square has a standard error of sqrt(2/items/repeats) of itself."""
+    """Errors of items are almost independent, so the mean square has a relative standard error of
+    sqrt(2/items/repeats)."""
     error = len(values) * float(np.mean((np.asarray(estimates, np.float64) - true_shares(values, size)) ** 2))
     ratio = error / least
     doubt = ratio * math.sqrt(2 / (max(1, size - 1) * len(estimates)))
@@ -76,7 +77,7 @@ def accuracy(
 def largest(
     who: str, values: NDArray[np.int64], estimates: NDArray[Any], epsilon: float, client: float, server: float
 ) -> Largest:
-    """`estimates` by repeat and item."""
+    """`estimates` are by repeat and item."""
     truth = true_shares(values, estimates.shape[1])
     top = np.argsort(-truth, kind="stable")[:TOP]
     leading = np.argsort(-estimates, axis=1, kind="stable")[:, :TOP]

@@ -1,10 +1,10 @@
-r"""The least worst-case variance of an unbiased private mean on [-1, 1], by linear programme: what ours are held to.
+r"""Least worst-case variance of an unbiased private mean on [-1, 1], by linear programme: the optimum for comparison.
 
 For inputs x and outputs y on grids, over the laws P[y | x]:
 
     minimise t   with   sum_y P = 1,   sum_y y P = x,   sum_y y^2 P - x^2 <= t,   a_y <= P[y | x] <= e^eps a_y
 
-Fewer inputs make it easier, fewer outputs harder: on 9 inputs it is below what is possible on the whole interval.
+Fewer inputs lower the optimum, fewer outputs raise it: on 9 inputs it is below what is possible on the whole interval.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INPUTS, OUTPUTS = 9, 81
 
 @lru_cache
 def least_mean_variance(epsilon: float, inputs: int = INPUTS, outputs: int = OUTPUTS) -> float:
-    """The optimum, over the best of a few ranges of outputs."""
+    """The optimum, for the best of a few ranges of outputs."""
     widest = (math.exp(epsilon) + 1) / (math.exp(epsilon) - 1)
     spans = [max(1.0, widest * share) for share in (1.25, 1.5)]
     return min(_solve(epsilon, span, inputs, outputs) for span in spans)
@@ -40,7 +40,7 @@ def _solve(epsilon: float, span: float, inputs: int, outputs: int) -> float:
     spread = hstack([kron(each, y[None, :] ** 2), none, csr_array(-np.ones((inputs, 1)))])
     above = hstack([eye_array(cells), -math.exp(epsilon) * every, csr_array((cells, 1))])
     below = hstack([-eye_array(cells), every, csr_array((cells, 1))])
-    atmost: Any = vstack([spread, above, below])  # scipy takes sparse matrices, its type stubs do not
+    atmost: Any = vstack([spread, above, below])  # scipy accepts sparse matrices, its type stubs do not
     exactly: Any = vstack([whole, centred])
     found = linprog(
         np.append(np.zeros(cells + outputs), 1.0),

@@ -1,4 +1,4 @@
-"""The same work by the mechanisms that Hubbub chooses for it, with the limit of 32 bytes a report."""
+"""The same work by the mechanisms that Hubbub chooses for it, with at most 32 bytes per report."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hubbub.simulation import InsecureBulkRandomness
 
 UNIT = Bounds(Fraction(-1), Fraction(1))
 REPEATS = {2: 4000, 16: 600, 128: 100, 1024: 20, 65_536: 3}
-"""Ours are quick, so they are measured more closely than the others."""
+"""Repeats by size. Our mechanisms are quick, so they are measured more precisely than the others."""
 
 
 class Shares(NamedTuple):
-    """Estimates by repeat and item, and what a report cost."""
+    """Estimates by repeat and item, and the cost of a report."""
 
     mechanism: Mechanism[Any]
     estimates: NDArray[np.float64]
@@ -53,7 +53,7 @@ def one_report(mechanism: Mechanism[Any], value: Any, times: int = 500) -> float
 
 
 def server_seconds(size: int, epsilon: float, reports: int = 100_000) -> tuple[str, float]:
-    """CPU seconds to tally and estimate so many reports."""
+    """The mechanism, and its CPU seconds to tally and estimate this many reports."""
     mechanism = choose(Categories(size), epsilon)
     drawn = mechanism.randomize_many(np.arange(reports) % size, InsecureBulkRandomness(3))
     return mechanism.name, _median(lambda: mechanism.estimate(mechanism.tally(drawn)), 3)
@@ -69,7 +69,7 @@ def _median(call: Callable[[], object], rounds: int = 5) -> float:
 
 
 def rows(*, long: bool = False) -> list[Row]:
-    """Without other libraries: the worst over epsilons of stated error beside the optimum, and what reports cost."""
+    """Without other libraries: the worst stated error over epsilons, compared with the optimum, and the cost."""
     found = []
     for size in SIZES:
         made = [choose(Categories(size), epsilon) for epsilon in EPSILONS]
@@ -88,7 +88,7 @@ def rows(*, long: bool = False) -> list[Row]:
 
 
 def numbers(values: NDArray[np.float64], epsilon: float) -> tuple[str, NDArray[np.float64]]:
-    """What each report of these values says on its own: the estimate from it alone."""
+    """The mechanism, and for each value the estimate from its report alone."""
     mechanism = choose(UNIT, epsilon)
     reports = np.asarray(mechanism.randomize_many(values, InsecureBulkRandomness(5)))
     kinds, which = np.unique(reports, axis=0, return_inverse=True)

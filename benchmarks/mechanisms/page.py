@@ -1,4 +1,4 @@
-"""docs/explanation/mechanism-comparison.md, made from the figures of a run."""
+"""The page docs/explanation/mechanism-comparison.md, made from the figures of a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def page(found: Found) -> str:
 
 
 def _prose(text: str, bullet: str = "") -> str:
-    """One paragraph or bullet point, however it was written here."""
+    """One paragraph or bullet point, wrapped anew."""
     return fill(bullet + " ".join(text.split()), WIDTH, subsequent_indent=" " * len(bullet), break_on_hyphens=False)
 
 

@@ -1,9 +1,9 @@
-"""Other libraries' randomizers behind one interface. Runs in THEIR environment, as a script: it must not import hubbub.
+"""Other libraries' randomizers behind one interface. A script for THEIR environment: it must not import hubbub.
 
-    peers/bin/python peers.py work.json values.npz answers.npz
+    .venv-peers/bin/python peers.py work.json values.npz answers.npz
 
 `work.json` holds a list of jobs, `values.npz` the devices' values by name. `answers.npz` gets one array of estimates
-a job (repeats by items), and a JSON text of what each job took, in CPU seconds of this process.
+per job (repeats by items), and a JSON text with the cost of each job, in CPU seconds of this process.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ import numpy as np
 
 LIBRARIES = ("pure-ldp", "multi-freq-ldpy", "opendp", "diffprivlib")
 FEW_HASHES = {"below": 4096, "small": 1000, "large": 50}
-"""Public hashes of pure-ldp's Fast OLH: its server tabulates hashes times items when it is made."""
+"""Numbers of public hashes of pure-ldp's Fast OLH: its server tabulates hashes times items when it is made."""
 
 
 class Oracle(NamedTuple):
-    """One library's frequency oracle: a call for each report, a call for all of them."""
+    """One library's frequency oracle: a call per report, and a call for all reports."""
 
     client: Callable[[int], Any]
     server: Callable[[Sequence[Any]], Any]
     """Estimated shares of all items, as the library gives them."""
     unclipped: Callable[[], Any] | None = None
-    """What the last call would have given without clipping, where the library only gives clipped shares."""
+    """What the last call would have returned without clipping, if the library only gives clipped shares."""
 
 
 # -- pure-ldp -----------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ def pure_ldp(protocol: str, size: int, epsilon: float) -> Oracle:
         client = fo.FastLHClient(epsilon, size, few, use_olh=True, index_mapper=same)
 
         def fresh() -> Any:
-            # Its reset() leaves the counts, so they are cleared here; making a new one would hash all items again.
+            # Its reset() leaves the counts, so they are cleared here. A new server would hash all items again.
             server.reset()
             server.hash_counts[:] = 0
             return server
@@ -95,7 +95,7 @@ def pure_ldp(protocol: str, size: int, epsilon: float) -> Oracle:
 
 
 def multi_freq_ldpy(protocol: str, size: int, epsilon: float) -> Oracle:
-    """Its aggregators clip at zero and rescale; the unclipped shares are caught on the way."""
+    """The library's aggregators clip at zero and rescale; the unclipped shares are intercepted."""
     from multi_freq_ldpy.pure_frequency_oracles import GRR, LH, SS, UE
 
     known: dict[str, tuple[Any, Any, Any]] = {
@@ -153,7 +153,7 @@ def opendp(protocol: str, size: int, epsilon: float) -> Oracle:
 
 
 def _largest(loss: Callable[[float], float], epsilon: float, size: int) -> float:
-    """The largest probability that its own privacy map allows."""
+    """The largest probability that the library's own privacy map allows."""
     keep = math.exp(epsilon) / (math.exp(epsilon) + size - 1)
     while loss(keep) > epsilon:
         keep -= 1e-12
@@ -186,7 +186,7 @@ ORACLES: dict[str, Callable[[str, int, float], Oracle]] = {
 
 
 def noise(library: str, protocol: str, epsilon: float) -> Callable[[float], float]:
-    """A noisy number for one in [-1, 1]."""
+    """A function that adds noise to a number in [-1, 1]."""
     if library == "opendp":
         import opendp.prelude as dp
 
@@ -216,11 +216,11 @@ def noise(library: str, protocol: str, epsilon: float) -> Callable[[float], floa
 
 
 def estimate_shares(job: dict[str, Any], values: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Shares by item, for each repeat; stops early when the job's time is over."""
+    """Shares by item, for each repeat. Stops early when the job's time is used up."""
     size, epsilon = job["size"], job["epsilon"]
     start = time.process_time()
     oracle = ORACLES[job["library"]](job["protocol"], size, epsilon)
-    oracle.server([oracle.client(int(value)) for value in values[:2]])  # whatever compiles at first use, compiles now
+    oracle.server([oracle.client(int(value)) for value in values[:2]])  # code that compiles at first use compiles now
     made = time.process_time() - start
     found, raw, client, server, began = [], [], 0.0, 0.0, time.process_time()
     for _ in range(job["repeats"]):
@@ -239,7 +239,7 @@ def estimate_shares(job: dict[str, Any], values: Any) -> tuple[dict[str, Any], d
 
 
 def estimate_numbers(job: dict[str, Any], values: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """One noisy number a value."""
+    """One noisy number per value."""
     draw = noise(job["library"], job["protocol"], job["epsilon"])
     draw(0.5)
     start = time.process_time()
@@ -248,7 +248,7 @@ def estimate_numbers(job: dict[str, Any], values: Any) -> tuple[dict[str, Any], 
 
 
 def look_for_defects() -> dict[str, float]:
-    """Measured: whether what readers of these libraries reported is so in the installed versions."""
+    """Measure whether defects that readers of these libraries reported exist in the installed versions."""
     from diffprivlib.mechanisms import LaplaceBoundedDomain, LaplaceTruncated
     from multi_freq_ldpy.long_freq_est.L_GRR import L_GRR_Client
     from pure_ldp.frequency_oracles import FastLHServer, RAPPORClient
@@ -285,7 +285,7 @@ def main(work: str, data: str, answers: str) -> None:
         run = estimate_numbers if job["kind"] == "mean" else estimate_shares
         try:
             took, found = run(job, values[job["values"]])
-        except Exception as error:  # noqa: BLE001  a library that cannot do a job is a result, and said so
+        except Exception as error:  # noqa: BLE001  that a library cannot do a job is a result, and is reported
             report["jobs"][job["name"]] = {"failed": f"{type(error).__name__}: {error}"}
             continue
         report["jobs"][job["name"]] = took

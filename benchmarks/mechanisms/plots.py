@@ -1,4 +1,4 @@
-"""The comparison as pictures, in docs/images."""
+"""Charts of the comparison, in docs/images."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def draw(found: Found, folder: Path) -> None:
 
 
 def accuracy(found: Found) -> Any:
-    """Error over the optimum, a row a protocol and a column a length of the list."""
+    """Error over the optimum, one row per protocol and one column per length of the list."""
     rows = [
         {"who": _ours_as_one(one.who), "size": one.size, "epsilon": f"{one.epsilon:g}", "ratio": one.ratio}
         for one in found.shares
@@ -40,7 +40,7 @@ def accuracy(found: Found) -> Any:
 
 
 def cost(found: Found) -> Any:
-    """Error against the server's time at 1024 values, one point a protocol."""
+    """Error against the server's time at 1024 values, one point per protocol."""
     errors = {one.who: one.ratio for one in found.shares if one.size == 1024 and one.epsilon == 1}
     rows = [
         {"library": one.who.split()[0], "name": one.who.split()[1], "server": one.server, "ratio": errors[one.who]}
@@ -88,12 +88,12 @@ def means(found: Found) -> Any:
 
 
 def biased_noises(found: Found) -> set[str]:
-    """Whose mean is off at the upper end of the range by more than six standard errors."""
+    """Noises whose mean is off at the upper end of the range by more than six standard errors."""
     return {one.who for one in found.ends if abs(one.bias) > 6 * one.doubt}
 
 
 def _ours_as_one(who: str) -> str:
-    """Ours is one row or line, whatever was chosen."""
+    """Our mechanisms share one row or line, whichever was chosen."""
     return OURS if who.startswith(OURS) else who
 
 

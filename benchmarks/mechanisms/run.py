@@ -1,4 +1,4 @@
-"""One run: the others in their environment, ours here, and what was found."""
+"""One run of the comparison: other libraries in their environment, ours in this one, and all figures."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def everything() -> Found:
 
 
 def theirs(found: Found) -> None:
-    """Run peers.py under its own interpreter on the values as files."""
+    """Run peers.py under its own interpreter, with the values in files."""
     python = ENVIRONMENT / "bin" / "python"
     if not python.exists():
         raise SystemExit(f"the other libraries are not installed: run `make bench-mechanisms`, or {HERE.name}/setup.sh")
@@ -63,7 +63,7 @@ def theirs(found: Found) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asked, given, answers = (Path(folder) / name for name in ("work.json", "values.npz", "answers.npz"))
         asked.write_text(json.dumps(work))
-        np.savez(given, **data)  # type: ignore[arg-type]  # numpy types the arrays as a flag of its own
+        np.savez(given, **data)  # type: ignore[arg-type]  # numpy's types take the arrays for one of its flags
         subprocess.run([python, HERE / "peers.py", asked, given, answers], check=True)
         with np.load(answers) as file:
             arrays = {name: file[name] for name in file.files}

@@ -1,5 +1,5 @@
 #!/usr/bin/env sh
-# Make .venv-peers, where other people's libraries live: they pin what we do not, and nothing of ours imports them.
+# Make .venv-peers for other libraries, separate since they pin versions that we do not. None of our code imports them.
 set -eu
 cd "$(dirname "$0")/../.."
 [ -x .venv-peers/bin/python ] || .venv/bin/python -m venv --without-pip .venv-peers

@@ -1,4 +1,4 @@
-"""What is measured: the devices' values, seeded, and which randomizers of other libraries get them."""
+"""Work of the comparison: seeded values of devices, and the randomizers of other libraries that get them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ SIZES = (2, 16, 128, 1024, 65_536)
 REPEATS = {2: 100, 16: 40, 128: 10, 1024: 2, 65_536: 1}
 REPORTS = 1000
 CROWD, TOP, DRAWS = 20_000, 10, 10
-"""Reports over 1024 values in the comparison of costs and of the ten largest, drawn so often if time allows."""
+"""Reports over 1024 values in the comparison of costs and of the ten largest; the number of the largest; and how often
+the reports are drawn if time allows."""
 NUMBERS, SECONDS = 20_000, 3.0
 """Draws of a noisy number; CPU seconds after which a job starts no further repeat."""
 
@@ -24,7 +25,7 @@ PEERS = {
 }
 BINARY = {"pure-ldp": ("DE",), "multi-freq-ldpy": ("GRR",), "opendp": ("RR",), "diffprivlib": ("Binary",)}
 FEWER = {"OUE": 200, "OLH": 100, "SS": 100, "bitvec": 20, "RR": 100}
-"""Reports over 65,536 values where one takes milliseconds or more on the device or the server."""
+"""Reports over 65,536 values, if one takes milliseconds or more on the device or the server."""
 NOISES = {
     "opendp": ("laplace", "canonical"),
     "diffprivlib": ("Laplace", "Staircase", "LaplaceTruncated", "LaplaceFolded", "LaplaceBoundedDomain", "Snapping"),
@@ -32,7 +33,7 @@ NOISES = {
 
 
 def zipf(size: int, reports: int, seed: int) -> NDArray[np.int64]:
-    """Values whose shares fall as 1/rank; a prefix of any length has them too."""
+    """Values whose shares fall as 1/rank, also in a prefix of any length."""
     shares = 1 / np.arange(1, size + 1)
     return np.random.default_rng(seed).choice(size, reports, p=shares / shares.sum())
 
@@ -49,7 +50,7 @@ def values() -> dict[str, NDArray[Any]]:
 
 
 def jobs() -> Iterator[dict[str, Any]]:
-    """Everything that is asked of the other libraries."""
+    """All jobs for the other libraries."""
     for size in SIZES:
         for library, protocols in (BINARY if size == 2 else PEERS).items():
             for protocol in protocols:

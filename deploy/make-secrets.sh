@@ -12,7 +12,7 @@ mkdir -p "$directory"
 chmod 0700 "$directory"
 cd "$directory"
 
-# 64 digits or a failure: everybody would know an empty password.
+# 64 digits or a failure: an empty password would protect nothing.
 random() {
   digits=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
   [ "${#digits}" -eq 64 ] || { echo "make-secrets.sh: /dev/urandom cannot be read" >&2; return 1; }

@@ -33,7 +33,7 @@ __all__ = ["POWER", "law", "local"]
 POWER = 0.5
 """The part of the claim that an attack must reach. Otherwise it has shown nothing."""
 _COARSE = 1.0
-"""There must be enough reports to see an estimate that is off by this part of its scale, such as 0 where all hold."""
+"""Part of its scale by which a wrong estimate must be visible: with 1, a 0 for a value that all devices hold is."""
 _LEAST_LIKELIHOOD = 1e-300
 _DATA_DRIVEN = [by_cell, by_number, by_bits]
 

@@ -1,4 +1,4 @@
-"""Planted bugs of the services that make a crowd larger or smaller than it is, or than it looks."""
+"""Planted bugs of the services by which a crowd is, or looks, larger or smaller than it should."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def page(found: Found) -> str:
 
 
 def _prose(text: str, bullet: str = "") -> str:
-    """One paragraph or bullet point, wrapped anew."""
+    """One paragraph or bullet point, wrapped to WIDTH."""
     return fill(bullet + " ".join(text.split()), WIDTH, subsequent_indent=" " * len(bullet), break_on_hyphens=False)
 
 

@@ -215,9 +215,7 @@ def _parameters(codebook: Codebook) -> Section:
                 "It should be far below one in the number of devices: 1e-8 suits up to about ten million.",
                 basis=f"release {target}",
             ),
-            Question(
-                "decided_by", "Who decided on them?", "The name or role of whom to hold responsible.", basis=about
-            ),
+            Question("decided_by", "Who decided on them?", "The name or role of the person responsible.", basis=about),
         ),
     )
 

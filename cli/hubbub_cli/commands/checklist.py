@@ -50,13 +50,10 @@ def checklist(
 ) -> None:
     """Go through the decisions that CODEBOOK needs, and record them.
 
-    They are to be made before anything is collected.
-
-
-    Asks about the unit of privacy, who runs which service, where bounds and values come from, the honest fraction,
-    epsilon and delta, the budget over a year, audience and stakeholders, and what is not protected. Works out the
-    figures that follow, and writes a release plan. Run it again when the codebook has changed: it then asks only what
-    the change affects.
+    Do this before anything is collected. It asks about the unit of privacy, who runs which service, where bounds and
+    values come from, the honest fraction, epsilon and delta, the budget over a year, audience and stakeholders, and
+    what is not protected; works out the figures that follow; and writes a release plan. Run it again when the codebook
+    has changed: it then asks only what the change affects and what is still open.
 
     \b
     hubbub checklist metrics.toml                        ask, in a terminal

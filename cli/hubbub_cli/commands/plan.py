@@ -39,7 +39,7 @@ POINTS = 13
 def plan(codebook: str, devices: int, periods: int, floor: int | None, plot: str | None, as_json: bool) -> None:
     """Work out batch sizes, errors and guarantees of CODEBOOK.
 
-    Also says what to change. Nothing is collected and no data is needed: everything follows from the codebook and the
+    Also says what to change. Nothing is collected and no data is read: everything follows from the codebook and the
     number of devices.
     """
     picture = plot_option.target(plot)

@@ -88,7 +88,7 @@ def wheel_faults(wheel: Path, packages: dict[str, Path] = PACKAGES) -> list[str]
 
 
 def metadata_faults(raw: bytes) -> list[str]:
-    """What an index would refuse, or a reader miss."""
+    """Faults of the metadata: what an index would refuse, or a reader would miss."""
     from trove_classifiers import classifiers
 
     try:

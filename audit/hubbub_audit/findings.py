@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 __all__ = ["FAMILY", "Attack", "Finding", "Kind", "Verdict", "judged"]
 
 FAMILY = 1e-6
-"""Chance that an audit of honest code raises any alarm at all."""
+"""Largest chance that an audit of honest code raises any alarm at all."""
 
 Verdict: TypeAlias = Literal["holds", "beaten", "weak"]
 """`weak`: the claim was not beaten, but the attack could not have seen much. More trials may."""

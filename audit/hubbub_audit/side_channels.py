@@ -171,7 +171,7 @@ def _watched(subject: Subject, pair: tuple[Any, Any], trials: int) -> tuple[_See
             for metric, kind in zip(codebook.metrics, held, strict=True):
                 device.record(metric.name, subject.value_of(pair[kind]))
             device.client.flush(0)
-            for step in range(1, _STEPS + 2):  # one more than there should be
+            for step in range(1, _STEPS + 2):  # one step more than needed, to catch late reports
                 device.clock.advance(grace / 2 / _STEPS)
                 device.client.flush(0)
                 for report in device.transport.reports:

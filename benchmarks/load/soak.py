@@ -107,7 +107,7 @@ def watch(shuffler: ShufflerProcess, stub: StubAggregator, seconds: float) -> tu
     old: list[str] = []
     while (at := time.monotonic() - start) < seconds:
         time.sleep(min(5.0, seconds / 40))
-        for batch_id in old:  # their verdicts were asked for long ago
+        for batch_id in old:  # the shuffler asked for their verdicts long ago
             delivered += BatchHeader.decode(stub.batches.pop(batch_id)).count
         old = list(stub.batches)
         stub.puts.clear()

@@ -111,7 +111,7 @@ def _who(_number: int) -> int:
 def _sealed(part: tuple[Plan, int, range]) -> bytes:
     plan, period, numbers = part
     key = _Worker.body.key_for(period)
-    assert key is not None, f"no key was published for period {period}: the run is longer than keys are ahead"
+    assert key is not None, f"no key was published for period {period}: the run is longer than the keys published ahead"
     sealer = _Worker.sealers.setdefault(key.id, Sealer(key.public_key))
     return b"".join(_one(sealer, period, key.id, identity_of(plan, number)) for number in numbers)
 

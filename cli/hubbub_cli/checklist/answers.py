@@ -44,11 +44,11 @@ class Answers:
         faults: list[tuple[str, str, str]] = []
         given, about = (_table(document, name, faults) for name in ("answers", "about"))
         if document.pop("format", FORMAT) != FORMAT:
-            faults.append(("format", "is not of this version", f'this software reads "{FORMAT}"'))
+            faults.append(("format", "is of another version", f'this software reads "{FORMAT}"'))
         if document.pop("collection", codebook.collection.name) != codebook.collection.name:
             faults.append(("collection", "differs", f"the codebook's is {codebook.collection.name!r}"))
         answered = str(document.pop("codebook", ""))
-        faults += [(name, "there is no such key", "answers stand under [answers]") for name in document]
+        faults += [(name, "there is no such key", "answers belong under [answers]") for name in document]
         found = cls({}, {str(key): str(text) for key, text in about.items()}, answered)
         flat = dict(_flat(given))
         known = _known(codebook, {})

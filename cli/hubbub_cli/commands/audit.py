@@ -86,7 +86,7 @@ def audit(
     if codebook is not None and (names or epsilons):
         raise click.UsageError("--codebook names the mechanisms and epsilons: leave out --mechanism and --epsilon")
     if out is not None and not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise click.BadParameter(f"{out} cannot be written", param_hint="--out")  # now, not after some minutes
+        raise click.BadParameter(f"{out} cannot be written", param_hint="--out")  # before the audit, not minutes later
     if self_test:
         _self_test(plants, trials, as_json=as_json)
         return

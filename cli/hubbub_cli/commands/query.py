@@ -14,7 +14,7 @@ from hubbub_cli.terminal import bars, estimates
 
 ADDRESS = "http://127.0.0.1:8702"
 _LINES = 3
-"""Values that are followed over time."""
+"""Most values that are shown over time."""
 
 
 @click.command()

@@ -10,5 +10,5 @@ def usual_floor() -> int:
     from hubbub_shuffler.settings import Settings
 
     found = Settings.model_fields["min_batch_floor"].default
-    assert isinstance(found, int)  # noqa: S101  it is; for the type checker
+    assert isinstance(found, int)  # noqa: S101  always true; for the type checker
     return found

@@ -20,7 +20,7 @@ __all__ = ["Verdict", "parts_of", "verdict"]
 
 def _default(name: str) -> int:
     found = Settings.model_fields[name].default
-    assert isinstance(found, int)  # noqa: S101  both of them are; for the type checker
+    assert isinstance(found, int)  # noqa: S101  always true; for the type checker
     return found
 
 

@@ -71,7 +71,7 @@ def bar(low: float, estimate: float, high: float, width: int, most: float = 1.0,
 
 
 def whisker(low: float, middle: float, high: float, ends: tuple[float, float], width: int, drawn: Signs) -> str:
-    """An interval between two ends of a scale, with a mark where zero lies; nothing without room for it."""
+    """An interval on a scale between two ends, with a mark at zero; empty if there is no room."""
     if not width:
         return ""
     span = (ends[1] - ends[0]) or 1.0

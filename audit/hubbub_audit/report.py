@@ -21,8 +21,8 @@ HEADINGS: dict[Kind, tuple[str, str]] = {
         "One report",
         "The receiver of a single report tries to tell two values apart. The pair of values is the one that reports "
         f"tell apart best; the test is the best known to statistics, and must prove {local_epsilon.POWER:.0%} of the "
-        "claim to count. A second test is derived from the reports themselves, in case the declared law is wrong. A third "
-        "test compares the reports with that law.",
+        "claim to count. A second test is derived from the reports themselves, in case the declared law is wrong. A "
+        "third test compares the reports with that law.",
     ),
     "exact": (
         "Every outcome of every coin",

@@ -3,8 +3,8 @@ r"""Linear hashing, the default for long lists: local hashing to 2^t buckets by 
     n Var = (z+g-1)^2 / ((z-1)^2 (g-1)) + f ((g-1)^2 - z) / ((g-1) (z-1)),   z = e^eps, g = 2^t
 
 exactly, within 7 % of the best possible (g near z + 1 loses least; Wang, Blocki, Li and Jha, USENIX Security 2017). All
-d counts cost O(n 2^t + d log d). `_parity_hash` derives the hash and the decoder. docs/design/linear-hash.md explains the
-choice.
+d counts cost O(n 2^t + d log d). `_parity_hash` derives the hash and the decoder. docs/design/linear-hash.md explains
+the choice.
 """
 
 from __future__ import annotations

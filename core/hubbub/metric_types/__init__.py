@@ -4,7 +4,7 @@
     registered()                                # every type by name
 
 A type is loaded on first use. A device loads all of them before its first cycle
-(`hubbub_client._process.lazy_imports`).
+(`hubbub_client._process.preload_modules`).
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from hubbub_audit.twin_histories import (
     Restart,
     SetClock,
     Switch,
+    SwitchOff,
     codebook_of,
 )
 from hubbub_audit.twin_server import START, Seen, TwinServer
@@ -131,12 +132,8 @@ class _Life:
                 self.consent = given
             case Switch(on):
                 self.app.enable() if on else self.app.disable()
-            case Network(weather):
-                self.server.weather = weather
-            case Publish(edit, lead):
-                self.server.publish(edit, lead)
-            case Keys(change):
-                self.server.change_keys(change)
+            case Network() | Publish() | SwitchOff() | Keys():
+                self.server.live(event)
             case Delete():
                 for ending in ("", "-wal", "-shm"):
                     (self.folder / f"{FILE_NAME}{ending}").unlink(missing_ok=True)

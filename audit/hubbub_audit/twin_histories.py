@@ -82,6 +82,13 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchOff:
+    """The bundle switches these metrics off, and all others on."""
+
+    metrics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Delete:
     """The state file is deleted while the app runs."""
 
@@ -95,7 +102,9 @@ class Record:
     value: bool | str | float
 
 
-Event: TypeAlias = Pass | SetClock | Restart | Flush | Consent | Switch | Network | Publish | Keys | Delete | Record
+Event: TypeAlias = (
+    Pass | SetClock | Restart | Flush | Consent | Switch | Network | Publish | Keys | SwitchOff | Delete | Record
+)
 
 MINUTE, HOUR = 60.0, 3_600.0
 _HEAD = """
@@ -105,6 +114,7 @@ period = "1h"
 grace = "{grace}"
 device_epsilon = 8
 release = {{ epsilon = 1, delta = 1e-6 }}
+{more}
 """
 _METRICS = {
     "crashed": 'type = "boolean"\nmissing = false\nepsilon = 1\n',
@@ -124,9 +134,9 @@ VALUES: dict[str, tuple[bool | str | float, ...]] = {
 }
 
 
-def _written(metrics: dict[str, str], grace: str = "1h") -> str:
+def _written(metrics: dict[str, str], grace: str = "1h", more: str = "") -> str:
     tables = [f"[metrics.{name}]\n{body}min_batch = 100\n" for name, body in metrics.items()]
-    return _HEAD.format(grace=grace) + "\n".join(tables)
+    return _HEAD.format(grace=grace, more=more) + "\n".join(tables)
 
 
 def _with(name: str, old: str, new: str) -> dict[str, str]:
@@ -143,6 +153,7 @@ EDITS: dict[str, str] = {
     "no longer missing": _written(_with("crashed", "missing = false\n", "")),
     "switched off": _written(_with("crashed", "epsilon = 1", "enabled = false\nepsilon = 1")),
     "other grace": _written(_METRICS, grace="3h"),
+    "short delay": _written(_METRICS, more='delay = "1m"'),
     "other reducers": _written(
         _with("errors", '"sum"', '"count"')
         | {"theme": _METRICS["theme"] + 'reduce = "most_common"\n'}
@@ -209,6 +220,7 @@ _MAKERS: tuple[Callable[[Randomness], Event], ...] = (
     lambda rng: Network(_one_of(rng, _WEATHERS)),
     *([lambda rng: Publish(_one_of(rng, tuple(EDITS)), _one_of(rng, (1, 1, 2, 0, -1)))] * 2),
     lambda rng: Keys(_one_of(rng, ("revoke", "swap", "none", "next"))),
+    lambda rng: SwitchOff(_one_of(rng, ((), ("crashed",), ("clicked", "theme"), tuple(_METRICS)))),
     lambda rng: Consent(rng.coin(1, 2)),
     lambda rng: Switch(rng.coin(2, 3)),
     lambda _: Delete(),
@@ -247,6 +259,13 @@ STORIES: tuple[History, ...] = (
     History(
         (Pass(10 * MINUTE), Keys("swap"), _CRASH, Pass(30 * MINUTE), Keys("revoke"), Pass(3 * HOUR)),
         name="keys that change under way",
+    ),
+    History(
+        (
+            *(Pass(HOUR), Record(1, "clicked", True), _CRASH, SwitchOff(("crashed", "clicked")), Pass(40 * MINUTE)),
+            *(_CRASH, Record(1, "clicked", True), SwitchOff(()), Publish("short delay", 1), _CRASH, Pass(4 * HOUR)),
+        ),
+        name="metrics that are switched off and on again",
     ),
     History(
         (Pass(5 * MINUTE), Record(1, "startup_ms", 812.5), Record(1, "clicked", True), Pass(8 * HOUR)),

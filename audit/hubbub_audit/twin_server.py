@@ -13,7 +13,7 @@ from hubbub.bundle import BundledCodebook, SealingKey, sign
 from hubbub.sealing import public_key_of
 from hubbub.trust_anchor import anchor_of
 from hubbub.wire import decode_report, decode_upload
-from hubbub_audit.twin_histories import codebook_of
+from hubbub_audit.twin_histories import Keys, Network, Publish, SwitchOff, codebook_of
 from hubbub_client._http.transport import Answer, CannotReach
 
 __all__ = ["START", "Seen", "TwinServer"]
@@ -47,11 +47,27 @@ class TwinServer:
         self._books: dict[int, str] = {0: "first"}
         self._keys: list[SealingKey] = [_key(1, 0, _ANY)]
         self._sequence, self._last_key = 0, 1
+        self._off: tuple[str, ...] = ()
         self._renew()
+
+    def live(self, event: Network | Publish | SwitchOff | Keys) -> None:
+        match event:
+            case Network(weather):
+                self.weather = weather
+            case Publish(edit, lead):
+                self.publish(edit, lead)
+            case SwitchOff(metrics):
+                self.switch_off(metrics)
+            case Keys(change):
+                self.change_keys(change)
 
     def publish(self, edit: str, lead: int) -> None:
         first = self._period() + lead
         self._books = {start: book for start, book in self._books.items() if start < first} | {first: edit}
+        self._renew()
+
+    def switch_off(self, metrics: tuple[str, ...]) -> None:
+        self._off = metrics
         self._renew()
 
     def change_keys(self, change: str) -> None:
@@ -118,6 +134,12 @@ class TwinServer:
             max_age=self._max_age,
             last=None,
             sequence=self._sequence,
+            off=[
+                metric.id
+                for edit in self._books.values()
+                for metric in codebook_of(edit).metrics
+                if metric.name in self._off
+            ],
         )
 
     def _in_order(self) -> Iterable[tuple[int, str]]:

@@ -84,6 +84,7 @@ def signed(
     keys: Sequence[SealingKey] | None = None,
     identity: Ed25519PrivateKey = IDENTITY,
     max_age: int = 3600,
+    off: Sequence[bytes] = (),
     first_periods: Sequence[int] = (0, 20_801),
 ) -> bytes:
     """A bundle of these codebooks, signed at `now`."""
@@ -97,6 +98,7 @@ def signed(
         lifetime=lifetime,
         max_age=max_age,
         last=None,
+        off=off,
     )
 
 

@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from hubbub_client import Client
-from hubbub_client._http.transport import CannotReach, HttpTransport
+from hubbub_client._http.transport import Answer, CannotReach, HttpTransport
 from tests.client.servers import Visit, running
 from tests.client.world import World, forks, no_network, served
 from tests.support.patience import PATIENCE, within
@@ -43,6 +44,23 @@ def test_the_whole_way_over_http(world: World) -> None:
         client.close()
     assert len(world.opened()) == 1
     assert [request.method for request in world.transport.requests] == ["GET", "POST"]  # one connection, each once
+
+
+def test_an_address_may_have_a_path_that_tells_collections_apart(world: World) -> None:
+    class Mounted:
+        """The shuffler of one collection, below a path of its own."""
+
+        def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+            collection, _, rest = path[1:].partition("/")
+            assert collection == "photo-app"
+            return world.transport.request(method, f"/{rest}", headers, body)
+
+    with served(Mounted()) as address, HttpTransport(f"{address}/photo-app/") as transport:
+        client = world.client(transport=transport)
+        client.record("theme", "dark")
+        assert client.flush(PATIENCE, now=True)
+        client.close()
+    assert [request.path for request in world.transport.requests] == ["/v1/bundle", "/v1/reports"]
 
 
 def test_a_kept_connection_that_the_server_closed_is_opened_again(world: World) -> None:

@@ -120,6 +120,20 @@ def test_what_is_due_waits_for_a_delay_within_half_the_grace(world: World) -> No
     assert 1_620 < max(delays) <= 1_800
 
 
+def test_the_codebook_may_ask_for_a_shorter_delay(world: World) -> None:
+    world.transport.bundle = signed(HOURLY.replace('"1h"', '"1h"\ndelay = "1m"'))
+    client = world.ready()
+    recorded = [world.time.now + hour * 3_600 for hour in range(40)]
+    for world.time.now in recorded:
+        client.record("theme", "dark")
+        world.settle(client)
+    sends = sorted(send_at for *_, send_at, _closes_at, _key, _sealed in rows(world, "outbox"))
+    delays = [send_at - time for send_at, time in zip(sends, recorded, strict=True)]
+
+    assert 0 <= min(delays) < max(delays) <= 60
+    assert max(delays) > 20  # missed by chance less than once in 10^19 runs (3^-40)
+
+
 def test_nothing_is_sent_before_its_delay_is_over(world: World) -> None:
     client = world.ready()
     client.record("theme", "dark")

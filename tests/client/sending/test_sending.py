@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.bundle import SealingKey
+from hubbub.bundle import SealingKey, verify
 from hubbub.randomness import SystemRandomness
 from hubbub.refusals import REFUSALS, Action
 from hubbub.wire import decode_report, decode_upload
-from hubbub_client import Client
+from hubbub_client import Client, Outcome
 from hubbub_client._http.transport import Answer, CannotReach
 from hubbub_client._sending import seal_and_send
 from hubbub_client._sending.outbox import Lane
@@ -22,6 +22,7 @@ from tests.client.world import (
     DAY,
     START,
     TOML,
+    TRUST,
     World,
     codebook,
     failures,
@@ -481,6 +482,27 @@ def test_a_metric_switched_off_takes_its_unsent_reports_with_it(world: World) ->
     assert world.uploads() == []
     assert client.stats()["dropped:metric-disabled"] == 1
     assert client.stats()["lost:metric-disabled"] == 1
+
+
+def test_a_bundle_switches_a_metric_off_at_once_in_every_period_and_it_costs_nothing(world: World) -> None:
+    """Its codebook stays what it is, so that an app that pins it goes along."""
+    pinned = codebook(TOML)
+    client = world.ready(pin=pinned.id.hex())
+    client.record("theme", "dark")
+    client.flush(0)
+    spent = client.ledger().spent
+    world.time.now += DAY
+    body = verify(world.transport.bundle, [TRUST], world.time.now).body
+    world.transport.bundle = signed(now=int(world.time.now), off=[pinned.metric("theme").id])
+    assert client.flush(0, now=True)
+
+    assert body.off == frozenset()
+    assert world.uploads() == []
+    assert client.stats()["dropped:metric-disabled"] == 1
+    assert client.record("theme", "dark") is Outcome.DISABLED
+    assert client.record("startup_ms", 9) is Outcome.RECORDED
+    assert [metric.enabled for metric in client.preview().metrics] == [True, False]
+    assert client.ledger().spent == spent + 1  # startup_ms, of the new period
 
 
 def test_an_upload_is_what_the_wire_says(world: World) -> None:

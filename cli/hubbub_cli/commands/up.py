@@ -89,6 +89,8 @@ def up(codebook: Path, state_dir: Path, shuffler_port: int, aggregator_port: int
         aggregator_settings=given["aggregator"].settings | confirmed,
         shuffler_settings=given["shuffler"].settings | confirmed,
     ) as services:
+        how = "compiled into" if services.was_compiled else "as it was when it was compiled into"
+        click.echo(f"{codebook} is {how} {services.served}", err=True)
         click.echo(welcome(services.frozen, services, time.time()))
         services.watch()
 
@@ -112,7 +114,7 @@ devices report to   {services.shuffler}
 dashboard           {services.aggregator}/     (open it in a browser)
 analysts ask at     {services.aggregator}     (try: hubbub query --address {services.aggregator})
 trust anchor        {services.anchor}
-codebook            {codebook.id.hex()}     (for pin=; {"compiled" if services.was_compiled else "frozen"})
+codebook            {codebook.id.hex()}     (an app may pin it)
 
     from hubbub_client import Client
 

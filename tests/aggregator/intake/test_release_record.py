@@ -72,7 +72,7 @@ def test_it_starts_two_cache_lifetimes_ahead_and_says_when_and_why(site: Site, p
     done = publish(EDITED)
     label = calendar.period(day + 1).label
     assert f"is in force from the period {label} on\nit begins {label} 00:00:00 UTC\n" in done.output
-    assert "two cache lifetimes (2h) ahead" in done.stderr
+    assert "two cache lifetimes (2h) later" in done.stderr
     site.service.tick()
     assert starts(site) == [0, 1]
 

@@ -79,12 +79,6 @@ def _limits(field: FieldInfo) -> str:
     return f"({', '.join(found)})" if found else ""
 
 
-def _meaning(service: str, name: str, field: FieldInfo) -> str:
-    variable = CLASSES[service].prefix() + name.upper()
-    said = [field.description or "", _limits(field), _secret(field), _file(service, variable, name)]
-    return " ".join(filter(None, said))
-
-
 def _file(service: str, variable: str, name: str) -> str:
     return f"Or {code(variable + FILE)}: a file that holds it." if name in CLASSES[service].in_files() else ""
 

@@ -9,15 +9,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hubbub.codebook import Codebook, decimal_text
+from hubbub.codebook import LARGEST_BATCH, Codebook, decimal_text
 from hubbub.errors import CodebookError, Finding, InvalidParameter
 
 if TYPE_CHECKING:
     from hubbub.codebook import Collection, Metric
 
-__all__ = ["LARGEST_BATCH", "smallest_batch", "with_batch_sizes"]
+__all__ = ["smallest_batch", "with_batch_sizes"]
 
-LARGEST_BATCH = 1_000_000
 _FIX = "lower the metric's epsilon, or raise the release's"
 
 

@@ -13,10 +13,12 @@ from hubbub.codebook._diff import Change, Diff, MetricDiff, diff
 from hubbub.codebook._keys import COLLECTION, RELEASE, Key, metric_keys
 from hubbub.codebook._lint import lint
 from hubbub.codebook._metric import Collection, Metric
+from hubbub.codebook._read import LARGEST_BATCH
 from hubbub.metric_types._exact_numbers import decimal_text
 
 __all__ = [
     "COLLECTION",
+    "LARGEST_BATCH",
     "RELEASE",
     "Change",
     "Codebook",

@@ -59,12 +59,14 @@ _Simultaneous: TypeAlias = Annotated[
 def metrics(request: Request, service: Analyst, format: Format = None) -> Response:  # noqa: A002  as callers write it
     """Every metric, past and present, with what has been released."""
     codebooks, spans = service.codebooks, service.storage.spans()
+    off = codebooks.off(service.clock.now())
     basis: list[object] = [
         [version.codebook.id.hex() for version in codebooks],
+        sorted(off),
         sorted((metric.hex(), span) for metric, span in spans.items()),
         service.shuffler_floor,
     ]
-    return reply(request, format, basis, partial(_listing, service, spans), name="metrics")
+    return reply(request, format, basis, partial(_listing, service, spans, off), name="metrics")
 
 
 def _remarks(versions: Sequence[Metric]) -> list[object]:
@@ -72,7 +74,7 @@ def _remarks(versions: Sequence[Metric]) -> list[object]:
     return [metric.values.remarks() for metric in versions]
 
 
-def _listing(service: Aggregator, spans: dict[bytes, tuple[int, int, int]]) -> MetricList:
+def _listing(service: Aggregator, spans: dict[bytes, tuple[int, int, int]], off: frozenset[str]) -> MetricList:
     calendar = service.codebooks.collection.calendar
     in_force = {metric.id for metric in service.codebooks.newest.metrics}
 
@@ -89,7 +91,7 @@ def _listing(service: Aggregator, spans: dict[bytes, tuple[int, int, int]]) -> M
             bounds=domain.limits if is_range else shape.limits if shape.measure == "number" else None,
             inputs=None if is_range else domain.estimates,
             min_batch=max(metric.min_batch or 0, service.shuffler_floor or 0) or None,
-            enabled=metric.enabled,
+            enabled=metric.enabled and metric.name not in off,
             released_periods=count,
             first=None if first is None else calendar.period(first).label,
             last=None if last is None else calendar.period(last).label,

@@ -10,7 +10,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -144,7 +144,8 @@ class Api:
         return found
 
     async def codebook(self) -> Codebook:
-        """What devices are told to collect now: the newest codebook of the bundle, which is public."""
+        """What devices are told to collect now: the newest codebook of the bundle, which is public, without what the
+        bundle switches off."""
         return await self.read("bundle", _read_bundle, "/v1/bundle")
 
 
@@ -156,7 +157,9 @@ def _read_bundle(raw: bytes) -> Codebook:
     # the service behind this page made the bundle: its signature is checked for damage only
     signer = raw.split(b"\n", 2)[1].split(b" ")[0].decode()
     bundle: Bundle = verify(raw, [signer], 0)
-    return Codebook.from_compiled(bundle.body.codebooks[-1].document)
+    codebook, off = Codebook.from_compiled(bundle.body.codebooks[-1].document), bundle.body.off
+    metrics = (replace(metric, enabled=metric.enabled and metric.id not in off) for metric in codebook.metrics)
+    return replace(codebook, metrics=tuple(metrics))
 
 
 def in_process(app: Callable[..., Awaitable[None]]) -> Send:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,10 @@ def test_a_metric_is_switched_off_and_on_by_a_command_and_the_codebook_stays_wha
     body = site.bundle().body
     assert body.off == {metric}
     assert [each.document for each in body.codebooks] == [each.document for each in served]
+    enabled = {m["name"]: m["versions"][-1]["enabled"] for m in site.json("/v1/metrics")["metrics"]}
+    assert enabled == {"dark_mode": False, "startup_ms": True, "theme": True}
+    shown = " ".join(re.sub(r"<[^>]*>", " ", site.get("/what-is-collected").text).split())
+    assert "Switched off at the moment: dark_mode" in shown
 
     assert json.loads(switch("on", "dark_mode").stdout) == {"ok": True, "changed": True, "switched_off": []}
     site.service.tick()

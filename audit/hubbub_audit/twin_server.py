@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from hubbub.bundle import BundledCodebook, SealingKey, sign
+from hubbub.bundle import BundledCodebook, SealingKey, entity_tag, sign
 from hubbub.sealing import public_key_of
 from hubbub.trust_anchor import anchor_of
 from hubbub.wire import decode_report, decode_upload
@@ -110,7 +110,7 @@ class TwinServer:
                 return 200, {"content-type": "application/json"}, json.dumps({"failures": listed}).encode()
         if reports:
             return 202, {}, b""
-        tag = f'"{hashlib.sha256(self._bundle).hexdigest()}"'
+        tag = entity_tag(self._bundle)
         return (304, {}, b"") if headers.get("if-none-match") == tag else (200, {}, self._bundle)
 
     def _period(self) -> int:

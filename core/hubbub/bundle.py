@@ -42,6 +42,7 @@ __all__ = [
     "MetricHeader",
     "SealingKey",
     "Seen",
+    "entity_tag",
     "sign",
     "verify",
 ]
@@ -119,6 +120,11 @@ def sign(
             "retire old codebooks or shorten lists of values"
         )
     return envelope
+
+
+def entity_tag(raw: bytes) -> str:
+    """The HTTP entity tag of a bundle, by which services and devices know its bytes again."""
+    return f'"{hashlib.sha256(raw).hexdigest()[:32]}"'
 
 
 def verify(raw: bytes, trust: Collection[str], now: float, seen: Seen | None = None) -> Bundle:

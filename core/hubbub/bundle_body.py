@@ -13,7 +13,8 @@ from typing import Literal, NoReturn, TypeAlias, get_args
 
 from hubbub.canonical import LARGEST_INTEGER, Json
 from hubbub.errors import InvalidParameter, MalformedBundle
-from hubbub.period import LARGEST_INDEX, Calendar
+from hubbub.period import LARGEST_INDEX, LONGEST_DURATION, Calendar
+from hubbub.sealing import has_low_order
 from hubbub.trust_anchor import base64_text, read_base64
 
 __all__ = ["SUITE", "Body", "BundledCodebook", "KeyState", "MetricHeader", "SealingKey", "read_body"]
@@ -58,7 +59,7 @@ class BundledCodebook:
         codebook = _Members(self.document, "codebook")
         collection = codebook.member("collection")
         calendar = collection.calendar("period")
-        grace = collection.whole("grace", 1)
+        grace = collection.whole("grace", 1, LONGEST_DURATION)
         metrics = tuple(
             MetricHeader(
                 id=(id_ := metric.hexadecimal("id", 16)),
@@ -77,7 +78,7 @@ class BundledCodebook:
         object.__setattr__(self, "collection", collection.text("name"))
         object.__setattr__(self, "calendar", calendar)
         object.__setattr__(self, "grace", grace)
-        object.__setattr__(self, "forward_horizon", collection.whole("forward_horizon", 0))
+        object.__setattr__(self, "forward_horizon", collection.whole("forward_horizon", 1, LONGEST_DURATION))
         object.__setattr__(self, "metrics", metrics)
 
 
@@ -184,10 +185,13 @@ def read_body(document: Json) -> Body:
 
 def _read_key(key: _Members) -> SealingKey:
     first, suite = key.whole("first_period", 0, LARGEST_INDEX), key.text("suite")
+    public_key = key.base64("public_key", 32 if suite == SUITE else None)
+    if suite == SUITE and has_low_order(public_key):
+        key.refuse("public_key", "it has low order, so that nothing can be sealed to it")
     return SealingKey(
         id=key.whole("id", 0, 255),
         suite=suite,
-        public_key=key.base64("public_key", 32 if suite == SUITE else None),
+        public_key=public_key,
         first_period=first,
         last_period=key.whole("last_period", first, LARGEST_INDEX),
         state=_state(key.one_of("state", get_args(KeyState))),

@@ -19,12 +19,13 @@ from typing import Self
 
 from hubbub.errors import InvalidParameter
 
-__all__ = ["LARGEST_INDEX", "Calendar", "Period", "duration_seconds", "duration_text"]
+__all__ = ["LARGEST_INDEX", "LONGEST_DURATION", "Calendar", "Period", "duration_seconds", "duration_text"]
 
 DAY = 86_400
 WEEK = 7 * DAY
 _UNITS = {"w": WEEK, "d": DAY, "h": 3_600, "m": 60, "s": 1}
-_LONGEST = 520 * WEEK
+LONGEST_DURATION = 520 * WEEK
+"""Seconds."""
 _MONDAY_BEFORE_EPOCH = -3 * DAY
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _END_OF_TIME = 253_402_300_800
@@ -41,8 +42,8 @@ def duration_seconds(text: object) -> int:
             f'a duration is a whole number and a unit (s, m, h, d or w), such as "6h", "1d" or "1w"; got {text!r}'
         )
     seconds = int(match[1]) * _UNITS[match[2]]
-    if seconds > _LONGEST:
-        raise InvalidParameter(f"a duration is at most {duration_text(_LONGEST)}, got {text!r}")
+    if seconds > LONGEST_DURATION:
+        raise InvalidParameter(f"a duration is at most {duration_text(LONGEST_DURATION)}, got {text!r}")
     return seconds
 
 
@@ -63,8 +64,10 @@ class Calendar:
     def __post_init__(self) -> None:
         if isinstance(self.seconds, bool) or not isinstance(self.seconds, int):
             raise InvalidParameter(f"a period's length is a whole number of seconds, got {self.seconds!r}")
-        if not 1 <= self.seconds <= _LONGEST:
-            raise InvalidParameter(f"a period lasts from 1s to {duration_text(_LONGEST)}, got {self.seconds} seconds")
+        if not 1 <= self.seconds <= LONGEST_DURATION:
+            raise InvalidParameter(
+                f"a period lasts from 1s to {duration_text(LONGEST_DURATION)}, got {self.seconds} seconds"
+            )
         if DAY % self.seconds and self.seconds % DAY:
             raise InvalidParameter(
                 f"a period divides a day evenly, or is whole days or weeks; {duration_text(self.seconds)} does not",

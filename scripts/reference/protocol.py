@@ -44,7 +44,7 @@ CONSTANTS = (
     ("hubbub.codebook._metric:ID_BYTES", "bytes of the id of a metric or codebook"),
     ("hubbub_client._codebooks.bundle_fetch_and_cache:BUNDLE_PATH", "route of the bundle"),
     ("hubbub_client._codebooks.bundle_fetch_and_cache:_LONGEST_SPREAD", "milliseconds: longest spread of a fetch"),
-    ("hubbub.period:_LONGEST", "seconds: longest period, grace or horizon (520 weeks)"),
+    ("hubbub.period:LONGEST_DURATION", "seconds: longest period, grace or horizon (520 weeks)"),
     ("hubbub.period:_MONDAY_BEFORE_EPOCH", "origin of calendars of whole weeks"),
     ("hubbub.period:_END_OF_TIME", "the year 10000"),
     ("hubbub.period:LARGEST_INDEX", "largest index of a period"),

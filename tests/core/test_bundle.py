@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,6 +45,15 @@ type = "boolean"
 epsilon = 1
 min_batch = 500
 """
+
+
+_P, _U = 2**255 - 19, 39382357235489614581723060781553021112529911719440698176882885853963445705823
+LOW_ORDER = [
+    (number % 2**256).to_bytes(32, "little")
+    for u in (0, 1, _P - 1, _P, _P + 1, _U, 325606250916557431795983626356110631294008115727848805560023387167927233504)
+    for number in (u, u + 2**255)
+]
+"""Every spelling of a key to which nothing can be sealed."""
 
 
 def compiled(toml: str = TOML) -> dict[str, Json]:
@@ -274,6 +284,10 @@ def test_a_bundle_beyond_the_size_limit_is_refused_unread() -> None:
         pytest.param(lambda b: b.update(off={"00" * 16: True}), id="what is off as an object"),
         pytest.param(lambda b: b["keys"][0].update(state="retired"), id="unknown state"),
         pytest.param(lambda b: b["keys"][0].update(public_key="AA"), id="short key"),
+        *(
+            pytest.param(lambda b, key=key: b["keys"][0].update(public_key=base64_text(key)), id=f"low order {at}")
+            for at, key in enumerate(LOW_ORDER)
+        ),
         pytest.param(lambda b: b["keys"][0].update(last_period=19_999), id="key ends before it starts"),
         pytest.param(lambda b: b["keys"].append(dict(b["keys"][0])), id="same key id twice"),
         pytest.param(lambda b: b["keys"].append(dict(b["keys"][0], id=2)), id="two keys for a period"),
@@ -316,6 +330,12 @@ def test_a_body_in_another_spelling_than_the_canonical_one_is_malformed(indent: 
 
     with pytest.raises(MalformedBundle, match="canonical"):
         verify(enveloped(other), TRUST, NOW)
+
+
+@pytest.mark.parametrize("key", LOW_ORDER)
+def test_those_are_the_keys_with_which_no_secret_can_be_shared(key: bytes) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        X25519PrivateKey.from_private_bytes(bytes(range(32))).exchange(X25519PublicKey.from_public_bytes(key))
 
 
 def test_a_key_of_a_suite_that_is_not_known_seals_nothing_and_the_bundle_is_read() -> None:

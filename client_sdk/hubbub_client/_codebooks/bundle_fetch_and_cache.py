@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from hubbub.bundle import Bundle, Seen, verify
+from hubbub.bundle import Bundle, Seen, entity_tag, verify
 from hubbub.errors import InvalidParameter, MalformedBundle
 from hubbub.trust_anchor import parse_anchor
 from hubbub_client._http.transport import CannotReach, Transport, is_loopback
@@ -55,7 +54,7 @@ def fetch_bundle(transport: Transport, kept: bytes | None = None) -> bytes | Non
     The tag is made from the bundle's own bytes, never taken from the service. A tag that is echoed back could be a
     name that the service gave this device, to recognise it at another address.
     """
-    headers = {} if kept is None else {"if-none-match": f'"{sha256(kept).hexdigest()}"'}
+    headers = {} if kept is None else {"if-none-match": entity_tag(kept)}
     status, answered, raw = transport.request("GET", BUNDLE_PATH, headers, b"")
     if status == 304 and kept is not None:
         return None

@@ -174,5 +174,5 @@ def packaged(codebook: Codebook | Path | str) -> Codebook:
 
 
 def is_expired(metric: Metric, now: float) -> bool:
-    """Whether the metric's last day is over (UTC)."""
+    """Whether the metric's `expires` day has begun (UTC): it is not reported on that day."""
     return metric.expires is not None and metric.expires <= datetime.fromtimestamp(now, UTC).date()

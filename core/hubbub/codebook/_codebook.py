@@ -172,8 +172,10 @@ def _without_notes(document: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _by_name(metrics: list[dict[str, Json]]) -> dict[str, dict[str, Json]]:
-    names = [str(metric["name"]) for metric in metrics]
-    if not names or names != sorted(set(names)):
+    names = [name for metric in metrics if isinstance(name := metric["name"], str)]
+    if not names or len(names) != len(metrics):
+        raise ValueError("a metric has no name")
+    if names != sorted(set(names)):
         raise ValueError("its metrics are not sorted by name")
     return dict(zip(names, metrics, strict=True))
 

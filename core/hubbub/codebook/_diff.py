@@ -156,7 +156,7 @@ def _readable(document: dict[str, Json]) -> dict[str, Json]:
     lengths = {
         name: duration_text(value)
         for name, value in document.items()
-        if name in ("period", "grace", "forward_horizon") and isinstance(value, int)
+        if name in ("period", "grace", "delay", "forward_horizon") and isinstance(value, int)
     }
     return {**document, **lengths}
 

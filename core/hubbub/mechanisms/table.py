@@ -32,7 +32,7 @@ from hubbub.mechanisms._registry import register
 from hubbub.mechanisms.base import Json
 from hubbub.mechanisms.domains import Bounds, Domain
 
-LARGEST_MOMENT = 2**53
+LARGEST_MOMENT = 2**53 - 1
 
 
 class Column(NamedTuple):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hubbub.bundle import Bundle, verify
+from hubbub.bundle import Bundle, entity_tag, verify
 from hubbub_client import Client, Outcome
 from hubbub_client._http.transport import is_loopback
 from tests.client.world import DAY, IDENTITY, START, STRANGER, TOML, TRUST, World, no_network, page, problem, signed
@@ -147,7 +146,7 @@ def test_the_bundle_is_asked_for_only_when_its_age_is_over_and_by_its_tag(world:
 
     first, second = world.transport.requests
     assert "if-none-match" not in first.headers
-    assert second.headers["if-none-match"] == f'"{sha256(world.transport.bundle).hexdigest()}"'
+    assert second.headers["if-none-match"] == entity_tag(world.transport.bundle)
 
 
 def test_a_tag_that_the_service_makes_up_is_never_sent_back(world: World) -> None:

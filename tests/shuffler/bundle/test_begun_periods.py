@@ -124,8 +124,8 @@ CHANGES = {
         "key 1 would no longer be listed",
     ),
     "the key replaced under its id": (
-        signed(NOW + 5, keys=(SealingKey(1, bytes(32), PERIOD - 100, PERIOD), *KEYS[1:])),
-        "key 1 would be AAAA",
+        signed(NOW + 5, keys=(SealingKey(1, bytes([9] * 32), PERIOD - 100, PERIOD), *KEYS[1:])),
+        "key 1 would be CQkJ",
     ),
     "the key of a period in its grace replaced": (
         signed(NOW + 5, keys=(key(1, PERIOD, PERIOD), key(4, PERIOD - 100, PERIOD - 1), *KEYS[1:])),

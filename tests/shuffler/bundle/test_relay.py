@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from hubbub.bundle import BundledCodebook, sign
+from hubbub.bundle import BundledCodebook, entity_tag, sign
 from hubbub.errors import InvalidParameter
 from hubbub.refusals import PROBLEM_TYPE
 from hubbub.trust_anchor import anchor_of
@@ -48,6 +48,7 @@ def test_the_bundle_is_relayed_byte_for_byte_and_may_be_cached(tmp_path: Path) -
         answer = await world.client.get("/v1/bundle")
         assert answer.content == world.aggregator.bundle
         assert answer.headers["cache-control"] == "max-age=600"
+        assert answer.headers["etag"] == entity_tag(answer.content)  # as a device makes it
         for tag in (answer.headers["etag"], f'"other", {answer.headers["etag"]}', f"W/{answer.headers['etag']}", "*"):
             again = await world.client.get("/v1/bundle", headers={"If-None-Match": tag})
             assert (again.status_code, again.content) == (304, b"")

@@ -1,5 +1,4 @@
-"""What no test decides for itself: how hypothesis draws, how long a client of ours waits for a service,
-and what a run may not leave unsaid.
+"""What no test decides for itself: how hypothesis draws, which tests go first, and what a run may not leave unsaid.
 
 Hypothesis draws the same examples each time in `make test`, and new ones in `make test-full`.
 """
@@ -11,7 +10,6 @@ from collections.abc import Generator
 from pathlib import PurePath
 
 import pytest
-from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
@@ -19,7 +17,6 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.browser.chromium import NO_BROWSER
 from tests.docs.blocks import counted
 from tests.full import mark_repetition
-from tests.support.patience import PATIENCE
 
 settings.register_profile(
     "steady",
@@ -31,9 +28,6 @@ settings.register_profile(
 )
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("steady")
-
-# Five seconds, where nothing else is said: too little for a service on a busy machine that computes a guarantee.
-DEFAULT_TIMEOUT_CONFIG.read = PATIENCE
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` leaves out what is marked

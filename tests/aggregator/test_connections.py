@@ -6,7 +6,6 @@ import resource
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 
-import httpx2
 import pytest
 
 from hubbub.wire import BATCH_TYPE
@@ -15,6 +14,7 @@ from tests.aggregator.fleet import CODEBOOK, remember
 from tests.aggregator.served import Served
 from tests.shuffler.edge import answers, closed, connect, get, problem
 from tests.support.compiled import write_compiled
+from tests.support import http
 from tests.support.patience import wait_for
 from tests.support.ports import reserved_port
 
@@ -43,7 +43,7 @@ def aggregator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def metric(aggregator: Served, name: str) -> float:
-    text = httpx2.get(f"{aggregator.admin}/metrics").text
+    text = http.get(f"{aggregator.admin}/metrics").text
     return float(next(line.split()[1] for line in text.splitlines() if line.startswith(f"hubbub_aggregator_{name} ")))
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from hubbub.bundle import verify
@@ -21,6 +20,7 @@ from hubbub_aggregator.main import only_one
 from hubbub_aggregator.settings import Settings
 from tests.aggregator.fleet import CODEBOOK, Clock, Site, remember
 from tests.support.compiled import write_compiled
+from tests.support import http
 from tests.support.patience import PATIENCE, wait_for
 from tests.support.ports import reserved_port
 
@@ -70,7 +70,7 @@ def test_it_serves_survives_kill_9_and_stops_on_sigterm(tmp_path: Path, pool: Po
     with serving(tmp_path) as (process, address, log):
         assert address in log.read_text()
         body = real_batch(tmp_path, pool)
-        assert httpx2.put(f"{address}/v1/batches/{name}", content=body, headers=headers).status_code == 202
+        assert http.put(f"{address}/v1/batches/{name}", content=body, headers=headers).status_code == 202
         wait_for(lambda: children_of(process.pid) or verdict(address, name) != "pending")
         children = children_of(process.pid)
         process.kill()
@@ -79,11 +79,11 @@ def test_it_serves_survives_kill_9_and_stops_on_sigterm(tmp_path: Path, pool: Po
 
     with serving(tmp_path) as (process, address, log):
         wait_for(lambda: verdict(address, name) == "accepted")
-        answer = httpx2.get(f"{address}/v1/metrics/dark_mode/estimate", headers=headers).json()
+        answer = http.get(f"{address}/v1/metrics/dark_mode/estimate", headers=headers).json()
         assert answer["segments"][0]["reports"] == 300
-        httpx2.get(f"{address}/{CANARY}", headers=headers)
+        http.get(f"{address}/{CANARY}", headers=headers)
         anchor = log.read_text().split("trust anchor ")[1].split()[0]
-        verify(httpx2.get(f"{address}/v1/bundle").content, [anchor], time.time())
+        verify(http.get(f"{address}/v1/bundle").content, [anchor], time.time())
         children = children_of(process.pid)
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
@@ -122,7 +122,7 @@ def state_of(process: int) -> tuple[str, int]:
 
 
 def verdict(address: str, name: str) -> str:
-    state: str = httpx2.get(f"{address}/v1/batches/{name}").json()["state"]
+    state: str = http.get(f"{address}/v1/batches/{name}").json()["state"]
     return state
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import httpx2
 import pytest
 
 from tests.browser.serve import TOKEN
 from tests.browser.visiting import Visitor
+from tests.support import http
 
 _PATHS = ["/", "/metric/metric_00", "/privacy", "/operations"]
 
@@ -14,7 +14,7 @@ _PATHS = ["/", "/metric/metric_00", "/privacy", "/operations"]
 @pytest.mark.parametrize("path", _PATHS)
 @pytest.mark.parametrize("token", [None, "wrong"])
 def test_nothing_is_shown_without_the_token(sites: dict[str, str], path: str, token: str | None) -> None:
-    answer = httpx2.get(sites["guarded"] + path, auth=None if token is None else ("analyst", token))
+    answer = http.get(sites["guarded"] + path, auth=None if token is None else ("analyst", token))
     assert answer.status_code == 401
     assert "Basic" in answer.headers["www-authenticate"]
     assert "metric_0" not in answer.text

@@ -27,6 +27,7 @@ from hubbub_cli.services.processes import Services
 from hubbub_client import Outcome
 from hubbub_client.testing import MemoryTransport
 from tests.client.world import served
+from tests.support import http
 from tests.support.paths import ROOT
 from tests.support.patience import PATIENCE
 from tests.support.ports import reserved_port
@@ -93,7 +94,7 @@ def running(command: list[str], environment: Mapping[str, str], port: int) -> It
     """A server of an example's, asked by HTTP, and ended as an operator would."""
     server = subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT, env=dict(environment))
     try:
-        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as asking:
+        with http.client(base_url=f"http://127.0.0.1:{port}") as asking:
             until = time.monotonic() + PATIENCE
             while True:
                 try:

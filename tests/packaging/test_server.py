@@ -7,12 +7,12 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import httpx2
 import pytest
 
 from scripts.sbom import FILE
 from tests.packaging.conftest import Built, Environment, Make
 from tests.packaging.pythons import find, here, named
+from tests.support import http
 from tests.support.patience import PATIENCE, wait_for
 from tests.support.ports import reserved_port
 
@@ -68,7 +68,7 @@ def test_it_brings_in_what_the_bill_of_materials_lists(server: Environment) -> N
 
 
 def test_services_start_and_serve_the_dashboard_and_a_report(server: Environment) -> None:
-    with up(server, CODEBOOK) as address, httpx2.Client(base_url=address, trust_env=False, timeout=60) as browser:
+    with up(server, CODEBOOK) as address, http.client(base_url=address) as browser:
         page = browser.get("/", headers={"Accept": "text/html"})
         assert page.status_code == 200
         assert "dark_mode" in page.text

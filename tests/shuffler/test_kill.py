@@ -24,6 +24,7 @@ from hubbub.wire import REPORTS_TYPE, BatchHeader, sealed_bytes
 from tests.shuffler.nursery import ForkedShuffler
 from tests.shuffler.stub_aggregator import RecordingAggregator
 from tests.shuffler.world import codebook, key, signed, unique, upload
+from tests.support import http
 from tests.support.patience import PATIENCE, wait_for
 from tests.support.ports import reserved_port
 from tests.support.redis_server import RedisServer, one_server
@@ -66,7 +67,7 @@ class Devices:
             thread.join(PATIENCE)
 
     def _report(self, rng: random.Random) -> None:
-        with httpx2.Client(timeout=5.0, trust_env=False) as client:
+        with http.client(timeout=5.0) as client:
             while not self.stop.is_set():
                 self._one_upload(client, rng)
                 time.sleep(0.03)
@@ -249,13 +250,13 @@ def test_sigterm_gives_a_batch_back_at_once(tmp_path: Path) -> None:
         aggregator.open.clear()
         state, log = tmp_path / "state", tmp_path / "log"
         with ForkedShuffler(state, aggregator.address, log, **settings) as shuffler:
-            wait_for(lambda: httpx2.get(f"{shuffler.address}/readyz").status_code == 200)
+            wait_for(lambda: http.get(f"{shuffler.address}/readyz").status_code == 200)
             sealed = unique(FLOOR, SIZES[COMMON.id])
             url, headers = f"{shuffler.address}/v1/reports", {"Content-Type": REPORTS_TYPE}
 
             def taken() -> bool:
                 body = upload(sealed, metric=COMMON.id, period=COMMON.calendar.index_at(time.time()))
-                return httpx2.post(url, content=body, headers=headers).status_code == 202
+                return http.post(url, content=body, headers=headers).status_code == 202
 
             wait_for(taken)  # on a slow machine the period is over before the upload is there
             wait_for(aggregator.arrived.is_set)

@@ -12,7 +12,6 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -24,6 +23,7 @@ from tests.shuffler.edge import HEAD, TYPE, answers, body, connect, daily_aggreg
 from tests.shuffler.forked import ForkedProcess
 from tests.shuffler.process import AppServer, ShufflerProcess
 from tests.shuffler.world import StubAggregator, codebook, files_of, key, signed, unique, upload
+from tests.support import http
 from tests.support.patience import PATIENCE, wait_for
 
 SHORT = codebook(min_batch=2, period="1s", grace="1s")
@@ -71,10 +71,10 @@ def test_with_a_certificate_it_speaks_tls_and_as_json_each_line_of_its_log_is_an
         ForkedProcess(tmp_path / "state", address, tmp_path / "log", **settings) as shuffler,
     ):
         assert shuffler.address.startswith("https://")
-        wait_for(lambda: httpx2.get(f"{shuffler.address}/readyz", verify=trusted).status_code == 200)
-        told = httpx2.get(f"{shuffler.address}/healthz", verify=trusted).headers["strict-transport-security"]
+        wait_for(lambda: http.get(f"{shuffler.address}/readyz", verify=trusted).status_code == 200)
+        told = http.get(f"{shuffler.address}/healthz", verify=trusted).headers["strict-transport-security"]
         assert told == "max-age=31536000"
-        answer = httpx2.post(f"{shuffler.address}/v1/reports", content=body(), headers=TYPE, verify=trusted)
+        answer = http.post(f"{shuffler.address}/v1/reports", content=body(), headers=TYPE, verify=trusted)
         assert answer.status_code == 202
         assert shuffler.stop(signal.SIGINT) == 0
     lines = (tmp_path / "log").read_text().splitlines()

@@ -18,6 +18,7 @@ from tests.shuffler.edge import get
 from tests.shuffler.forked import ForkedProcess
 from tests.shuffler.process import AggregatorServer, ShufflerProcess
 from tests.shuffler.world import StubAggregator, codebook, files_of, key, signed, unique, upload
+from tests.support import http
 from tests.support.patience import wait_for
 
 SECONDS = 2
@@ -61,11 +62,11 @@ def test_a_run_with_a_kill_and_a_sigterm_delivers_all_and_leaves_no_trace_of_who
             wait_for(lambda: ready(shuffler))
             url = f"{shuffler.address}/v1/reports"
             # again where the period is over before the upload is there
-            wait_for(lambda: httpx2.post(url, content=for_now(sealed), headers=headers).status_code == 202)
+            wait_for(lambda: http.post(url, content=for_now(sealed), headers=headers).status_code == 202)
             shuffler.kill()
         assert sealed[0] in files_of(state)
         with ForkedProcess(state, address, log, min_batch_floor="2", tick="0.1") as shuffler:
-            assert httpx2.get(f"{shuffler.address}/v1/{CANARY}?{CANARY}", headers=headers).status_code == 404
+            assert http.get(f"{shuffler.address}/v1/{CANARY}?{CANARY}", headers=headers).status_code == 404
             body = for_now(cut_off)
             raw(shuffler.address, f"{head}{len(body)}\n\n", body[:-1])
             assert b" 413 " in raw(shuffler.address, f"{head}{2**30}\n\n", b"")
@@ -93,7 +94,7 @@ def test_a_state_directory_that_anyone_could_read_is_made_private(tmp_path: Path
 
 def report_until_it_dies(address: str, until: float, acknowledged: list[bytes], unsure: list[bytes]) -> None:
     """One device after the other; each sends the same bytes twice, as after a lost answer."""
-    with httpx2.Client(base_url=address, headers=TYPE) as client:
+    with http.client(base_url=address, headers=TYPE) as client:
         while time.monotonic() < until:
             sealed = unique(5, SIZE)
             body, taken = for_now(sealed), False

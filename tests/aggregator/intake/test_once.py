@@ -24,6 +24,7 @@ from hubbub_aggregator.publication.keys import new_identity
 from hubbub_aggregator.settings import Settings
 from tests.aggregator.served import Served
 from tests.support.compiled import write_compiled
+from tests.support import http
 from tests.support.patience import wait_for
 from tests.support.ports import reserved_port
 from tests.support.redis_server import one_server
@@ -71,11 +72,11 @@ class Shufflers:
         rng, until = random.Random(seed), time.monotonic() + PATIENCE
         waiting = list(names)
         try:
-            with httpx2.Client(timeout=10) as http:
+            with http.client(timeout=10) as client:
                 while waiting:
                     assert time.monotonic() < until, "it took too long"
                     name = rng.choice(waiting)
-                    state = self._once(http, rng, name)
+                    state = self._once(client, rng, name)
                     if state in ("accepted", "refused"):
                         self.verdicts[name] = state
                         if rng.random() < 0.8:  # now and then it forgets the answer and asks again
@@ -85,15 +86,15 @@ class Shufflers:
         except BaseException as error:  # noqa: BLE001  told in the main thread
             self.failures.append(error)
 
-    def _once(self, http: httpx2.Client, rng: random.Random, name: str) -> str:
+    def _once(self, client: httpx2.Client, rng: random.Random, name: str) -> str:
         path = f"{rng.choice(self.servers).address}/v1/batches/{name}"
         try:
             if rng.random() < 0.5:
-                answer = http.get(path)
+                answer = client.get(path)
                 if answer.status_code == 200:
                     return str(answer.json()["state"])
                 assert answer.status_code in (404, 503), answer.text
-            answer = http.put(path, content=self.bodies[name], headers={"Content-Type": BATCH_TYPE})
+            answer = client.put(path, content=self.bodies[name], headers={"Content-Type": BATCH_TYPE})
             assert answer.status_code in (200, 202, 503), answer.text
             return str(answer.json().get("state", ""))
         except httpx2.TransportError:
@@ -165,7 +166,7 @@ def test_every_report_counts_once_while_processes_are_killed(
         ]
         for one in served:
             stack.enter_context(one)
-        raw = httpx2.get(f"{served[-1].address}/v1/bundle").content
+        raw = http.get(f"{served[-1].address}/v1/bundle").content
         bodies = batches(verify(raw, [anchor], time.time()), codebook)
         sending = Shufflers(served, bodies, seed=kills)
         sender = threading.Thread(target=sending.run, args=(3,))
@@ -181,10 +182,10 @@ def test_every_report_counts_once_while_processes_are_killed(
         assert not sending.failures, sending.failures
         assert sorted(sending.verdicts) == sorted(bodies)
         states = [
-            httpx2.get(f"{one.address}/v1/batches/{name}").json()["state"] for one in served for name in sorted(bodies)
+            http.get(f"{one.address}/v1/batches/{name}").json()["state"] for one in served for name in sorted(bodies)
         ]
         assert states == ["accepted"] * len(bodies) * number
-        status = httpx2.get(f"{served[0].address}/v1/status").json()
+        status = http.get(f"{served[0].address}/v1/status").json()
         assert status["batches"] == {"pending": 0, "accepted": BATCHES, "refused": 0}
         assert status["invalid_reports"] == {"duplicate": AGAIN * (BATCHES - 1)}
         assert [one.stop() for one in served] == [0] * number
@@ -209,14 +210,14 @@ def test_what_a_dead_process_acknowledged_another_finishes(tmp_path: Path, stora
     }
     gone = Served(tmp_path / "log-0", state_dir=tmp_path / "state-0", **common)
     with gone:
-        raw = httpx2.get(f"{gone.address}/v1/bundle").content
+        raw = http.get(f"{gone.address}/v1/bundle").content
         name, body = next(iter(batches(verify(raw, [anchor], time.time()), codebook).items()))
-        put = httpx2.put(f"{gone.address}/v1/batches/{name}", content=body, headers={"Content-Type": BATCH_TYPE})
+        put = http.put(f"{gone.address}/v1/batches/{name}", content=body, headers={"Content-Type": BATCH_TYPE})
         assert put.status_code == 202
         gone.kill()  # its workers have not even started
     for path in (tmp_path / "state-0").rglob("*"):
         if path.is_file():
             path.unlink()  # its disk is lost too
     with Served(tmp_path / "log-1", state_dir=tmp_path / "state-1", **common) as left:
-        wait_for(lambda: httpx2.get(f"{left.address}/v1/batches/{name}").json()["state"] == "accepted")
+        wait_for(lambda: http.get(f"{left.address}/v1/batches/{name}").json()["state"] == "accepted")
         assert list((tmp_path / "state-1" / "spool").iterdir()) == []

@@ -33,6 +33,7 @@ from tests.aggregator.api.test_batches import problem
 from tests.aggregator.fleet import CODEBOOK, DAY, Site, remember, whole
 from tests.aggregator.served import Served
 from tests.support.compiled import write_compiled
+from tests.support import http
 from tests.support.patience import PATIENCE
 from tests.support.ports import reserved_port
 
@@ -54,8 +55,8 @@ def ask(site: Site, path: str, method: str = "GET", **headers: str) -> httpx2.Re
 
     async def go() -> httpx2.Response:
         transport = httpx2.ASGITransport(create_admin(site.service, Tokens([TOKEN])))
-        async with httpx2.AsyncClient(transport=transport, base_url="http://admin") as http:
-            return await http.request(method, path, headers={"Authorization": f"Bearer {TOKEN}"} | headers)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://admin") as client:
+            return await client.request(method, path, headers={"Authorization": f"Bearer {TOKEN}"} | headers)
 
     return asyncio.run(go())
 
@@ -267,11 +268,11 @@ def test_the_process_has_an_admin_listener_logs_json_and_ends_in_order(tmp_path:
         "retention_days": 30,
     }
     with Served(tmp_path / "log", **settings) as served:
-        text = httpx2.get(f"http://127.0.0.1:{port}/metrics").text
+        text = http.get(f"http://127.0.0.1:{port}/metrics").text
         assert "hubbub_aggregator_storage_up 1.0" in text
         assert "process_resident_memory_bytes" in text
-        assert httpx2.get(f"{served.address}/metrics").status_code == 404
-        httpx2.get(f"{served.address}/v1/metrics?canary-4711", headers={"User-Agent": "canary-4712"})
+        assert http.get(f"{served.address}/metrics").status_code == 404
+        http.get(f"{served.address}/v1/metrics?canary-4711", headers={"User-Agent": "canary-4712"})
         assert served.stop() == 0
         for line in served.log().splitlines():
             json.loads(line)

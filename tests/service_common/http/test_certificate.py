@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 import uvloop
 from cryptography import x509
@@ -28,6 +27,7 @@ from tests.aggregator.served import Served
 from tests.client.servers import Authority
 from tests.shuffler.process import ShufflerProcess
 from tests.support.compiled import write_compiled
+from tests.support import http
 from tests.support.patience import PATIENCE, wait_for
 from tests.support.ports import reserved_port
 
@@ -262,7 +262,7 @@ def shown_at(address: str, believed: Path) -> int:
 
 
 def metric(admin: str, name: str) -> float:
-    found = re.search(rf"^hubbub_\w+_{name} (\S+)$", httpx2.get(f"{admin}/metrics").text, re.MULTILINE)
+    found = re.search(rf"^hubbub_\w+_{name} (\S+)$", http.get(f"{admin}/metrics").text, re.MULTILINE)
     assert found, name
     return float(found[1])
 
@@ -311,7 +311,7 @@ def test_both_services_change_over_to_another_authority_without_a_restart(tmp_pa
             for number in range(2)
         ]
         logs = [tmp_path / "aggregator.log", *(shuffler.log for shuffler in shufflers)]
-        wait_for(lambda: all(httpx2.get(f"{each.admin}/readyz").status_code == 200 for each in shufflers))
+        wait_for(lambda: all(http.get(f"{each.admin}/readyz").status_code == 200 for each in shufflers))
         before = [metric(f"http://127.0.0.1:{admin}", EXPIRES) for admin in admins]
         replace(ca, both.read_bytes())
         wait_for(lambda: all("taken without a restart: the authorities" in log.read_text() for log in logs[1:]))
@@ -324,7 +324,7 @@ def test_both_services_change_over_to_another_authority_without_a_restart(tmp_pa
         for admin, was in zip(admins, before, strict=True):
             assert round((metric(f"http://127.0.0.1:{admin}", EXPIRES) - was) / 86_400) == 29
         for shuffler in shufflers:
-            assert httpx2.get(f"{shuffler.admin}/readyz").status_code == 200
+            assert http.get(f"{shuffler.admin}/readyz").status_code == 200
             assert "no new bundle" not in shuffler.log.read_text()
             assert shuffler.stop() == 0
         assert aggregator.stop() == 0

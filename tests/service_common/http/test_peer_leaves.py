@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 import uvloop
 
@@ -22,6 +21,7 @@ from tests.aggregator.served import Served
 from tests.service_common.leaving import WAYS, leave_often
 from tests.shuffler.edge import body, refused, request, running
 from tests.support.compiled import write_compiled
+from tests.support import http
 from tests.support.patience import PATIENCE
 
 ASK = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -165,6 +165,6 @@ def test_nor_those_of_an_aggregator(tmp_path: Path, rounds: int) -> None:
     paths = asking("/v1/bundle", "/v1/status", "/v1/metrics", "/readyz", "/openapi.json", "/", "/privacy", "/nowhere")
     with Served(tmp_path / "log", **settings) as aggregator:
         leave_often(aggregator.address, [put.encode() + bytes(400), *paths], rounds, seed=3)
-        counted = httpx2.get(f"{aggregator.address}/v1/status").json()["refused_requests"]
+        counted = http.get(f"{aggregator.address}/v1/status").json()["refused_requests"]
         assert counted.get("internal-error", 0) == 0
         assert complaints(aggregator.log()) == []

@@ -8,11 +8,11 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import httpx2
 import pytest
 
 from hubbub.errors import InvalidParameter
 from hubbub_service_common.http.server import Server, listen, serve_together, server_config
+from tests.support import http
 from tests.support.patience import PATIENCE
 
 
@@ -46,7 +46,7 @@ def served(test: Callable[[str], Awaitable[None]], *jobs: Callable[[], Any]) -> 
 def test_what_a_proxy_says_is_not_believed_and_the_server_does_not_name_itself() -> None:
     async def test(address: str) -> None:
         headers = {"X-Forwarded-For": "192.0.2.1", "X-Forwarded-Proto": "https"}
-        async with httpx2.AsyncClient(trust_env=False) as client:
+        async with http.async_client() as client:
             answer = await client.get(address, headers=headers)
         assert answer.text == "127.0.0.1 http"
         assert "server" not in answer.headers
@@ -120,7 +120,7 @@ def test_a_signal_lets_requests_end_though_another_server_has_none() -> None:
             async def ask() -> str:
                 while not (busy.started and idle.started):
                     await asyncio.sleep(0.01)
-                async with httpx2.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
+                async with http.async_client() as client:
                     return (await client.get(busy.address)).text
 
             asking = asyncio.create_task(ask())

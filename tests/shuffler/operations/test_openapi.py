@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import httpx2
 import pytest
 import requests
 import schemathesis
@@ -26,6 +25,7 @@ from hubbub_shuffler.operations.metrics import Sources
 from tests.shuffler.edge import METRIC, SIZE, body, daily_aggregator
 from tests.shuffler.process import AppServer
 from tests.shuffler.world import Clock, World
+from tests.support import http
 
 UPLOADS = st.one_of(
     st.binary(max_size=200),
@@ -55,7 +55,7 @@ def listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
 
 
 def test_the_upload_is_described_though_the_framework_never_sees_it(listeners: Listeners) -> None:
-    document = httpx2.get(f"{listeners.public}/openapi.json").json()
+    document = http.get(f"{listeners.public}/openapi.json").json()
     assert set(document["paths"]) == {"/v1/reports", "/v1/bundle", "/v1/status", "/healthz", "/readyz"}
     upload = document["paths"]["/v1/reports"]["post"]
     assert set(upload["requestBody"]["content"]) == {REPORTS_TYPE}

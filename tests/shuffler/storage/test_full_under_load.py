@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -26,6 +25,7 @@ from tests.shuffler.forked import ForkedProcess
 from tests.shuffler.process import ShufflerProcess
 from tests.shuffler.stub_aggregator import RecordingAggregator
 from tests.shuffler.world import codebook, key, signed, unique, upload
+from tests.support import http
 from tests.support.patience import PATIENCE, wait_for
 from tests.support.redis_server import one_server
 from tests.support.small_disk import small_disk
@@ -116,7 +116,7 @@ class Load:
 
     def run(self) -> None:
         size = sealed_bytes(self.metric.mechanism.report_bytes)
-        with httpx2.Client(timeout=30.0, trust_env=False) as client:
+        with http.client() as client:
             while not self.stop.is_set():
                 sealed = unique(200, size)
                 body = upload(sealed, metric=self.metric.id, period=self.metric.calendar.index_at(time.time()))
@@ -131,7 +131,7 @@ class Load:
 
 
 def metrics(address: str) -> dict[str, float]:
-    families = text_string_to_metric_families(httpx2.get(f"{address}/metrics", timeout=30.0).text)
+    families = text_string_to_metric_families(http.get(f"{address}/metrics").text)
     found = {sample.name: sample.value for family in families for sample in family.samples}
     return {name: found[f"hubbub_shuffler_{name}"] for name in WATCHED if f"hubbub_shuffler_{name}" in found}
 
@@ -143,7 +143,7 @@ def runs_full_and_drains(kind: str, directory: Path, scale: Scale) -> None:
         settings = {"min_batch_floor": "4", "tick": "0.5", "lease": "5", "longest_backoff": "2", "admin_port": "0"}
         log = directory / "log"
         with scale.process(storage.state_dir, aggregator.address, log, **settings, **storage.settings) as shuffler:
-            wait_for(lambda: httpx2.get(f"{shuffler.address}/readyz").status_code == 200)
+            wait_for(lambda: http.get(f"{shuffler.address}/readyz").status_code == 200)
             load = Load(shuffler.address, book.metric("dark_mode"), scale.pause)
 
             def watched(until: Callable[[], bool]) -> None:
@@ -164,7 +164,7 @@ def runs_full_and_drains(kind: str, directory: Path, scale: Scale) -> None:
                 if seconds > 60:  # periods closed meanwhile
                     assert sum(aggregator.delivered().values()) > arrived, "nothing left while the storage was full"
             wait_for(lambda: set(load.acknowledged) <= set(aggregator.delivered()))
-            wait_for(lambda: httpx2.get(f"{shuffler.address}/readyz").status_code == 200)
+            wait_for(lambda: http.get(f"{shuffler.address}/readyz").status_code == 200)
             wait_for(lambda: metrics(shuffler.admin)["ingest_stopped"] == 0)
             assert shuffler.stop() == 0
     delivered = aggregator.delivered()

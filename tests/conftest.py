@@ -30,6 +30,12 @@ settings.register_profile("explore", deadline=None, suppress_health_check=[Healt
 settings.load_profile("steady")
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """What runs tests that are coroutines: the event loop that the services have, and no other."""
+    return "asyncio"
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` leaves out what is marked
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that mostly wait, for periods of real services to end, go first: the others use the processor meanwhile."""

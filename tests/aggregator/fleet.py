@@ -80,7 +80,10 @@ class Clock:
 
 @dataclass
 class Site:
-    """An aggregator in this process, and what tests do to it."""
+    """An aggregator in this process, and what tests do to it.
+
+    Its storage blocks, and so do tests: each request and each work has an event loop of its own.
+    """
 
     state_dir: Path
     codebook: Path
@@ -196,7 +199,11 @@ class Site:
         return asyncio.run(go())
 
     def work(self) -> None:
-        assert asyncio.run(self.service.accumulator.drain()) == 0
+        assert self.drain() == 0
+
+    def drain(self) -> int:
+        """Work on all that waits; how many batches are left."""
+        return asyncio.run(self.service.accumulator.drain())
 
     def settle(self, body: bytes, batch_id: bytes | None = None) -> Any:
         """Send a batch, work on it, and return its verdict."""

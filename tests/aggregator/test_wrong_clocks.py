@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Iterator
@@ -615,7 +614,7 @@ def test_a_batch_is_worked_on_while_the_horizon_is_over_by_the_clock_alone(place
     good = place.service.accumulator.pool
     place.service.accumulator.pool = _Failing(1)
     machine.offset = 20 * DAY
-    assert asyncio.run(place.service.accumulator.drain()) == 1
+    assert place.drain() == 1
     machine.offset = 0.0
     place.service.accumulator.pool = good
     place.work()

@@ -6,7 +6,6 @@ command was carried out; nothing after it is sent, as after kill -9. Another pro
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -115,30 +114,24 @@ async def _forward(storage: AsyncStorage, world: World, claim: Claim) -> None:
     assert world.batches.setdefault(batch.id, body) == body  # every attempt sends the same bytes
 
 
-def two_lives(open_storage: Callable[[Callable[[], float]], AsyncStorage], commands: int) -> tuple[bool, World]:
+async def two_lives(open_storage: Callable[[Callable[[], float]], AsyncStorage], commands: int) -> tuple[bool, World]:
     """Whether the first life ended before its end, and the world after the second."""
     world = devices()
 
-    async def first() -> bool:
-        storage = open_storage(world.clock)
-        died = mortal(storage, commands)
-        with suppress(Death):
-            await live(storage, world)
+    storage = open_storage(world.clock)
+    died = mortal(storage, commands)
+    with suppress(Death):
+        await live(storage, world)
+    await storage.aclose()
+
+    world.now += LEASE  # what the dead one held is free again
+    storage = open_storage(world.clock)
+    try:
+        await live(storage, world)
+        await _agree(storage, world)
+    finally:
         await storage.aclose()
-        return died()
-
-    async def second() -> None:
-        world.now += LEASE  # what the dead one held is free again
-        storage = open_storage(world.clock)
-        try:
-            await live(storage, world)
-            await _agree(storage, world)
-        finally:
-            await storage.aclose()
-
-    died = asyncio.run(first())
-    asyncio.run(second())
-    return died, world
+    return died(), world
 
 
 async def _agree(storage: AsyncStorage, world: World) -> None:

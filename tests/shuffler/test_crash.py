@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -78,7 +77,7 @@ async def report_all(world: World, uploads: list[list[bytes]]) -> None:
         uploads.pop(0)
 
 
-def crashed_run(
+async def crashed_run(
     request: pytest.FixtureRequest, make: Make, directory: Path, step: int, *, after: bool, lost_answer: bool
 ) -> bool:
     """One life that ends at a step and the life after it; False when the first one never came so far."""
@@ -88,30 +87,24 @@ def crashed_run(
     sealed = unique(30)
     uploads = [sealed[:20], sealed[20:]]
 
-    async def first_life() -> bool:
-        storage = CrashingStorage(backend.open(), step, after=after)
-        if lost_answer:
-            aggregator.answers = [httpx2.ReadError("the answer is lost on its way back")]
-        async with World(directory, aggregator, clock, cast("AsyncStorage", storage), max_batch=20) as world:
-            with suppress_crash():
-                await report_all(world, uploads)
-                clock.now = CLOSES
-                await world.settle_all()
-            return storage.dead
-
-    async def second_life() -> None:
-        async with World(directory, aggregator, clock, backend.open(), max_batch=20) as world:
-            await report_all(world, uploads)
-            clock.now = max(clock.now, CLOSES)
-            await world.settle_all()
-            await forgotten(world.storage)
-            counts = (await world.storage.overview()).counts
-            assert counts["dark_mode", "accepted"] == (30, 2)
-            twice = counts.get(("dark_mode", "duplicate"))
-            assert counts["dark_mode", "ingested"].reports == 30 + (twice.reports if twice else 0)
-
-    died = asyncio.run(first_life())
-    asyncio.run(second_life())
+    storage = CrashingStorage(backend.open(), step, after=after)
+    if lost_answer:
+        aggregator.answers = [httpx2.ReadError("the answer is lost on its way back")]
+    async with World(directory, aggregator, clock, cast("AsyncStorage", storage), max_batch=20) as first:
+        with suppress_crash():
+            await report_all(first, uploads)
+            clock.now = CLOSES
+            await first.settle_all()
+        died = storage.dead
+    async with World(directory, aggregator, clock, backend.open(), max_batch=20) as second:
+        await report_all(second, uploads)
+        clock.now = max(clock.now, CLOSES)
+        await second.settle_all()
+        await forgotten(second.storage)
+        counts = (await second.storage.overview()).counts
+        assert counts["dark_mode", "accepted"] == (30, 2)
+        twice = counts.get(("dark_mode", "duplicate"))
+        assert counts["dark_mode", "ingested"].reports == 30 + (twice.reports if twice else 0)
     assert Counter(aggregator.delivered()) == Counter(sealed)
     for batch_id, body in aggregator.puts:
         assert aggregator.batches[batch_id] == body
@@ -132,10 +125,10 @@ def crashed_run(
         pytest.param(on_redis("redis_server"), False, True, 1, id="redis: before", marks=pytest.mark.full),
     ],
 )
-def test_a_crash_at_any_step_loses_and_doubles_nothing(
+async def test_a_crash_at_any_step_loses_and_doubles_nothing(
     request: pytest.FixtureRequest, tmp_path: Path, make: Make, after: bool, lost_answer: bool, stride: int
 ) -> None:
     step = 1
-    while crashed_run(request, make, tmp_path / str(step), step, after=after, lost_answer=lost_answer):
+    while await crashed_run(request, make, tmp_path / str(step), step, after=after, lost_answer=lost_answer):
         step += stride
     assert step > 14  # two commits, closing, planning, two batches sent, polled and settled, deletion

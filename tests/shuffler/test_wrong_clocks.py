@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ from tests.shuffler.world import (
     unique,
     upload,
 )
-from tests.shuffler.wrong_clocks import DAY, OFFSETS, WRONG, Machine, a_minute, shuffler, wait, wrong
+from tests.shuffler.wrong_clocks import DAY, OFFSETS, WRONG, Machine, a_minute, holding, shuffler, wait, wrong
 from tests.support.redis_server import RedisServer
 
 BUCKET = Bucket(METRIC, PERIOD, 1)
@@ -63,15 +62,6 @@ def place(request: pytest.FixtureRequest) -> tuple[RedisServer | None, str]:
     return request.getfixturevalue("redis_server") if on == "redis" else None, whose
 
 
-def run(world: World, scenario: Callable[[World], Coroutine[Any, Any, None]]) -> None:
-    async def main() -> None:
-        async with world:
-            await world.bundles.hold()
-            await scenario(world)
-
-    asyncio.run(main())
-
-
 async def reason(world: World, sealed: list[bytes], **header: Any) -> str | None:
     """Why an upload of one report is not taken; None if it is."""
     answer = await world.post(upload(sealed, **header))
@@ -83,13 +73,13 @@ async def reason(world: World, sealed: list[bytes], **header: Any) -> str | None
 
 @pytest.mark.everyday
 @pytest.mark.parametrize("offset", OFFSETS)
-def test_a_minute_under_a_wrong_clock_loses_nothing(
+async def test_a_minute_under_a_wrong_clock_loses_nothing(
     tmp_path: Path, machine: Machine, place: tuple[RedisServer | None, str], offset: float
 ) -> None:
     """A crowd that has not yet its minimum would be discarded if its bucket closed now."""
     server, whose = place
 
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, server, on_one_host=whose == "host")) as world:
         acknowledged, waiting = unique(2), unique(3)
         assert await reason(world, acknowledged) is None
         with wrong(machine, offset, whose):
@@ -112,39 +102,33 @@ def test_a_minute_under_a_wrong_clock_loses_nothing(
         assert counts["dark_mode", "accepted"] == (5, 1)
         assert ("dark_mode", "discarded") not in counts
 
-    run(shuffler(tmp_path, machine, server, on_one_host=whose == "host"), scenario)
-
 
 @pytest.mark.everyday
 @pytest.mark.parametrize("on_one_host", [False, True])
 @pytest.mark.parametrize("offset", WRONG)
-def test_what_would_be_late_for_good_is_told_to_come_again(
+async def test_what_would_be_late_for_good_is_told_to_come_again(
     tmp_path: Path, machine: Machine, offset: float, on_one_host: bool
 ) -> None:
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, None, on_one_host=on_one_host)) as world:
         with wrong(machine, offset):
             why = await reason(world, unique(1), period=PERIOD - 3)  # late by the right clock, too
             assert why in {"clock-in-doubt", "no-bundle", "period-in-future", None}
         assert await reason(world, unique(1), period=PERIOD - 3) == "period-closed"
 
-    run(shuffler(tmp_path, machine, None, on_one_host=on_one_host), scenario)
 
-
-def test_a_reading_that_was_wrong_is_not_final_though_the_clock_is_right_again(
+async def test_a_reading_that_was_wrong_is_not_final_though_the_clock_is_right_again(
     tmp_path: Path, machine: Machine
 ) -> None:
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, None)) as world:
         readings = [machine.right() + 2.0 * HOUR]  # of this upload; the clock is set right while it is judged
         world.ingest._clock = lambda: readings[0]
         assert await reason(world, unique(1)) == "clock-in-doubt"
         readings[0] = machine.right()
         assert await reason(world, unique(1)) is None
 
-    run(shuffler(tmp_path, machine, None), scenario)
 
-
-def test_a_clock_that_is_ahead_admits_what_it_would_and_says_why_not(tmp_path: Path, machine: Machine) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_clock_that_is_ahead_admits_what_it_would_and_says_why_not(tmp_path: Path, machine: Machine) -> None:
+    async with holding(shuffler(tmp_path, machine, None)) as world:
         with wrong(machine, 2.0 * HOUR):
             assert await reason(world, unique(1)) == "clock-in-doubt"
             assert await reason(world, unique(1), period=PERIOD + 2, key_id=2) == "period-in-future"
@@ -152,18 +136,15 @@ def test_a_clock_that_is_ahead_admits_what_it_would_and_says_why_not(tmp_path: P
             assert await reason(world, unique(1)) is None
         assert world.ingest.refused["clock-in-doubt"] == 1
 
-    run(shuffler(tmp_path, machine, None), scenario)
-
 
 @pytest.mark.everyday
 @pytest.mark.parametrize("on_one_host", [False, True])
 @pytest.mark.parametrize("offset", WRONG)
-def test_no_period_begins_under_a_wrong_clock(
+async def test_no_period_begins_under_a_wrong_clock(
     tmp_path: Path, machine: Machine, server: RedisServer | None, offset: float, on_one_host: bool
 ) -> None:
     """Else those of 400 days would be held to today's codebook, and every edit of it be refused."""
-
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, server, on_one_host=on_one_host)) as world:
         before = await world.storage.held_periods()
         with wrong(machine, offset):
             await a_minute(world, machine)
@@ -177,15 +158,13 @@ def test_no_period_begins_under_a_wrong_clock(
         assert world.bundles.held.through == PERIOD + 1
         assert await reason(world, unique(1), period=PERIOD + 1, key_id=2) is None
 
-    run(shuffler(tmp_path, machine, server, on_one_host=on_one_host), scenario)
 
-
-def test_a_process_that_starts_while_the_aggregator_is_away_goes_on_if_its_clock_did(
+async def test_a_process_that_starts_while_the_aggregator_is_away_goes_on_if_its_clock_did(
     tmp_path: Path, machine: Machine, server: RedisServer | None
 ) -> None:
     prefix = "goes-on" + str(id(machine))
 
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, server, prefix=prefix)) as world:
         again = shuffler(tmp_path, machine, server, world.aggregator, prefix=prefix)
         world.aggregator.up = False
         async with again:
@@ -196,17 +175,14 @@ def test_a_process_that_starts_while_the_aggregator_is_away_goes_on_if_its_clock
             await again.batcher.tick()
             assert {bucket.state for bucket in (await again.storage.overview()).waiting} == {"planned", "open"}
 
-    run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
-
 
 @pytest.mark.everyday
 @pytest.mark.parametrize("apart", [-360.0, 360.0, -HOUR / 2, 5 * DAY])
-def test_while_the_aggregators_clock_is_wrong_periods_begin_one_by_one_by_both_clocks(
+async def test_while_the_aggregators_clock_is_wrong_periods_begin_one_by_one_by_both_clocks(
     tmp_path: Path, machine: Machine, server: RedisServer | None, apart: float
 ) -> None:
     """Else every report of a new period is lost to the collection for as long as it lasts."""
-
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, server)) as world:
         world.aggregator.clock = lambda: machine.right() + apart
         await world.bundles.refresh()
         behind = max(0.0, -apart)
@@ -224,13 +200,10 @@ def test_while_the_aggregators_clock_is_wrong_periods_begin_one_by_one_by_both_c
         assert {bucket.state for bucket in (await world.storage.overview()).waiting} == {"open"}
         assert world.trusted.disagrees
 
-    run(shuffler(tmp_path, machine, server), scenario)
 
-
-def test_a_period_that_begins_in_doubt_begins_under_the_bundle_at_hand(tmp_path: Path, machine: Machine) -> None:
+async def test_a_period_that_begins_in_doubt_begins_under_the_bundle_at_hand(tmp_path: Path, machine: Machine) -> None:
     """And not under one that comes after its start."""
-
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, None)) as world:
         world.aggregator.clock = lambda: machine.right() + 360
         await world.bundles.refresh()
         machine.running = HOUR
@@ -239,15 +212,13 @@ def test_a_period_that_begins_in_doubt_begins_under_the_bundle_at_hand(tmp_path:
         assert world.bundles.refused["ChangedPeriod"] == 1
         assert await reason(world, unique(1), period=PERIOD + 1, key_id=2) is None
 
-    run(shuffler(tmp_path, machine, None), scenario)
 
-
-def test_a_process_that_starts_in_doubt_takes_reports_of_periods_that_had_begun(
+async def test_a_process_that_starts_in_doubt_takes_reports_of_periods_that_had_begun(
     tmp_path: Path, machine: Machine, server: RedisServer | None
 ) -> None:
     prefix = "restarted" + str(id(machine))
 
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, server, prefix=prefix)) as world:
         (tmp_path / FILE).unlink()  # nothing is known of when it ran last
         again = shuffler(tmp_path, machine, server, world.aggregator, prefix=prefix)
         world.aggregator.up = False
@@ -259,15 +230,13 @@ def test_a_process_that_starts_in_doubt_takes_reports_of_periods_that_had_begun(
             machine.running = HOUR  # as long as any clock must have run undisputed
             assert await reason(again, unique(1), period=PERIOD + 1, key_id=2) is None
 
-    run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
 
-
-def test_a_process_that_starts_under_a_wrong_clock_closes_nothing(
+async def test_a_process_that_starts_under_a_wrong_clock_closes_nothing(
     tmp_path: Path, machine: Machine, server: RedisServer | None
 ) -> None:
     prefix = "wrong" + str(id(machine))
 
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, server, prefix=prefix)) as world:
         assert await reason(world, unique(2)) is None
         again = shuffler(tmp_path, machine, server, world.aggregator, prefix=prefix)
         with wrong(machine, 5 * DAY):
@@ -275,13 +244,11 @@ def test_a_process_that_starts_under_a_wrong_clock_closes_nothing(
                 await a_minute(again, machine)
         assert [bucket.state for bucket in (await world.storage.overview()).waiting] == ["open"]
 
-    run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
-
 
 @pytest.mark.everyday
 @pytest.mark.parametrize("booted", [False, True])
 @pytest.mark.parametrize("offset", WRONG)
-def test_a_machine_that_starts_both_services_under_a_wrong_clock_closes_nothing(
+async def test_a_machine_that_starts_both_services_under_a_wrong_clock_closes_nothing(
     tmp_path: Path,
     machine: Machine,
     server: RedisServer | None,
@@ -294,7 +261,7 @@ def test_a_machine_that_starts_both_services_under_a_wrong_clock_closes_nothing(
     def start() -> World:
         return shuffler(tmp_path, machine, server, prefix=prefix, on_one_host=True)
 
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, server, prefix=prefix)) as world:
         assert await reason(world, unique(2)) is None
         if booted:
             monkeypatch.setattr(last_seen, "this_boot", lambda: "another")
@@ -311,16 +278,14 @@ def test_a_machine_that_starts_both_services_under_a_wrong_clock_closes_nothing(
         assert waiting[0].reports >= 2
         assert world.bundles.held.through == PERIOD
 
-    run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
 
-
-def test_after_a_boot_and_an_outage_of_more_than_an_hour_closing_waits_for_one(
+async def test_after_a_boot_and_an_outage_of_more_than_an_hour_closing_waits_for_one(
     tmp_path: Path, machine: Machine, server: RedisServer | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It could be a wrong clock. Nobody loses anything by it."""
     prefix = f"outage{id(machine)}"
 
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, server, prefix=prefix)) as world:
         sealed = unique(3)
         assert await reason(world, sealed) is None
         machine.running += 5 * HOUR
@@ -333,15 +298,13 @@ def test_after_a_boot_and_an_outage_of_more_than_an_hour_closing_waits_for_one(
             assert sorted(world.aggregator.delivered()) == sorted(sealed)
             assert again.trusted.warning() is None
 
-    run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
 
-
-def test_short_sessions_on_a_machine_that_boots_every_day_close_and_begin_one_session_later(
+async def test_short_sessions_on_a_machine_that_boots_every_day_close_and_begin_one_session_later(
     tmp_path: Path, machine: Machine, server: RedisServer | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prefix = f"sessions{id(machine)}"
 
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, server, prefix=prefix)) as world:
         sealed = unique(3)
         assert await reason(world, sealed) is None
         for session in range(2):
@@ -354,8 +317,6 @@ def test_short_sessions_on_a_machine_that_boots_every_day_close_and_begin_one_se
                 assert not again.trusted.believable(again.bundles.wait)
                 assert again.bundles.held.through == (PERIOD + 5 if session else PERIOD)
 
-    run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
-
 
 LATER = 8 * 24
 """Periods after which the first one is past its horizon, and its key erased."""
@@ -363,7 +324,7 @@ LATER = 8 * 24
 
 @pytest.mark.everyday
 @pytest.mark.parametrize("books", [{0: codebook()}, {PERIOD + 1: codebook()}], ids=["codebook stays", "codebook gone"])
-def test_after_a_long_outage_a_bundle_need_not_list_what_is_past_its_horizon_by_both_clocks(
+async def test_after_a_long_outage_a_bundle_need_not_list_what_is_past_its_horizon_by_both_clocks(
     tmp_path: Path,
     machine: Machine,
     server: RedisServer | None,
@@ -374,7 +335,7 @@ def test_after_a_long_outage_a_bundle_need_not_list_what_is_past_its_horizon_by_
     prefix, now = f"erased{id(machine)}", PERIOD + LATER
     keys = (SealingKey(7, KEYS[0].public_key, now - 1, now + 9, "active"), replace(KEYS[1], id=8, state="revoked"))
 
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, server, prefix=prefix)) as world:
         before = Held.from_bytes(await world.storage.held_periods()).stretches
         machine.running += LATER * HOUR
         monkeypatch.setattr(last_seen, "this_boot", lambda: "another")
@@ -394,12 +355,10 @@ def test_after_a_long_outage_a_bundle_need_not_list_what_is_past_its_horizon_by_
             assert not await again.bundles.refresh()  # it gets no other key all the same
             assert again.bundles.refused["ChangedPeriod"] == 1
 
-    run(shuffler(tmp_path, machine, server, prefix=prefix), scenario)
-
 
 @pytest.mark.parametrize("whose", ["shuffler", "aggregator"])
-def test_one_clock_that_is_ahead_lets_no_bundle_drop_a_key(tmp_path: Path, machine: Machine, whose: str) -> None:
-    async def scenario(world: World) -> None:
+async def test_one_clock_that_is_ahead_lets_no_bundle_drop_a_key(tmp_path: Path, machine: Machine, whose: str) -> None:
+    async with holding(shuffler(tmp_path, machine, None)) as world:
         if whose == "shuffler":
             machine.offset = LATER * HOUR
         else:
@@ -409,17 +368,15 @@ def test_one_clock_that_is_ahead_lets_no_bundle_drop_a_key(tmp_path: Path, machi
         assert not await world.bundles.refresh()
         assert world.bundles.refused["ChangedPeriod"] == 1
 
-    run(shuffler(tmp_path, machine, None), scenario)
-
 
 @pytest.mark.everyday
 @pytest.mark.parametrize("offset", WRONG)
-def test_that_a_bucket_was_closed_is_not_forgotten_under_a_wrong_clock(
+async def test_that_a_bucket_was_closed_is_not_forgotten_under_a_wrong_clock(
     tmp_path: Path, machine: Machine, place: tuple[RedisServer | None, str], offset: float
 ) -> None:
     prefix, (server, whose) = f"tombstones{id(machine)}", place
 
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, server, prefix=prefix, on_one_host=whose == "host")) as world:
         assert await reason(world, unique(3)) is None
         machine.running = CLOSES - NOW
         await wait(world, machine, HOUR)
@@ -436,11 +393,11 @@ def test_that_a_bucket_was_closed_is_not_forgotten_under_a_wrong_clock(
         await wait(world, machine, 2 * HOUR)  # FORGET_AFTER, and the wait
         assert await world.storage.add([Arrivals(BUCKET, late, unique(1))]) == {}
 
-    run(shuffler(tmp_path, machine, server, prefix=prefix, on_one_host=whose == "host"), scenario)
 
-
-def test_revoked_keys_and_metrics_that_are_off_close_their_buckets_in_doubt(tmp_path: Path, machine: Machine) -> None:
-    async def scenario(world: World) -> None:
+async def test_revoked_keys_and_metrics_that_are_off_close_their_buckets_in_doubt(
+    tmp_path: Path, machine: Machine
+) -> None:
+    async with holding(shuffler(tmp_path, machine, None)) as world:
         assert await reason(world, unique(5)) is None
         machine.running += 1
         keys = (replace(KEYS[0], state="revoked"), *KEYS[1:])
@@ -451,11 +408,11 @@ def test_revoked_keys_and_metrics_that_are_off_close_their_buckets_in_doubt(tmp_
         counts = (await world.storage.overview()).counts
         assert counts["dark_mode", "discarded"] == (5, 1)
 
-    run(shuffler(tmp_path, machine, None), scenario)
 
-
-def test_every_request_says_what_time_it_is_here_and_every_answer_is_heard(tmp_path: Path, machine: Machine) -> None:
-    async def scenario(world: World) -> None:
+async def test_every_request_says_what_time_it_is_here_and_every_answer_is_heard(
+    tmp_path: Path, machine: Machine
+) -> None:
+    async with holding(shuffler(tmp_path, machine, None)) as world:
         assert await reason(world, unique(3)) is None
         machine.running = CLOSES - NOW
         await wait(world, machine, 60)
@@ -472,11 +429,9 @@ def test_every_request_says_what_time_it_is_here_and_every_answer_is_heard(tmp_p
         await world.bundles.refresh()
         assert world.trusted.skew == pytest.approx(HOUR, abs=1)
 
-    run(shuffler(tmp_path, machine, None), scenario)
 
-
-def test_the_aggregator_is_asked_again_soon_while_the_clock_is_in_doubt(tmp_path: Path, machine: Machine) -> None:
-    async def scenario(world: World) -> None:
+async def test_the_aggregator_is_asked_again_soon_while_the_clock_is_in_doubt(tmp_path: Path, machine: Machine) -> None:
+    async with holding(shuffler(tmp_path, machine, None)) as world:
         fetching = asyncio.create_task(world.bundles.run())
         while not world.aggregator.requests[1:]:
             await asyncio.sleep(0)
@@ -499,16 +454,12 @@ def test_the_aggregator_is_asked_again_soon_while_the_clock_is_in_doubt(tmp_path
         assert len(world.aggregator.requests) == seen
         fetching.cancel()
 
-    run(shuffler(tmp_path, machine, None), scenario)
 
-
-def test_the_wait_is_the_horizon_if_that_is_shorter_than_an_hour(tmp_path: Path, machine: Machine) -> None:
-    async def scenario(world: World) -> None:
+async def test_the_wait_is_the_horizon_if_that_is_shorter_than_an_hour(tmp_path: Path, machine: Machine) -> None:
+    async with holding(shuffler(tmp_path, machine, None)) as world:
         assert world.bundles.wait == 3_600
         assert world.bundles.current is not None
         for each in world.bundles.current.bundle.body.codebooks:
             object.__setattr__(each, "forward_horizon", 600)
         assert world.bundles.wait == 600
         assert world.trusted.past(world.bundles.wait) == -math.inf
-
-    run(shuffler(tmp_path, machine, None), scenario)

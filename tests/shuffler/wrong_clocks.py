@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,14 @@ def shuffler(
         )
     trusted = TrustedClock(machine, machine.monotonic, peer="the aggregator's", says="nothing is closed")
     return World(directory, aggregator, machine, AsyncStorage(storage), trusted=trusted, **more)  # type: ignore[arg-type]  # it is a clock
+
+
+@asynccontextmanager
+async def holding(world: World) -> AsyncIterator[World]:
+    """A shuffler that has its bundle, and knows which periods began under it."""
+    async with world:
+        await world.bundles.hold()
+        yield world
 
 
 @contextmanager

@@ -6,13 +6,14 @@ other tests run. No proxy of the environment is asked, as all services of tests 
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx2
 
 from tests.support.patience import PATIENCE
 
-__all__ = ["TIMEOUT", "async_client", "client", "get", "post", "put"]
+__all__ = ["TIMEOUT", "ask", "async_client", "client", "get", "post", "put"]
 
 TIMEOUT = httpx2.Timeout(PATIENCE, connect=5.0)
 """Whether a service is there shows at once; its answer may take long."""
@@ -36,6 +37,17 @@ def post(url: str, **options: Any) -> httpx2.Response:
 
 def put(url: str, **options: Any) -> httpx2.Response:
     return _request("PUT", url, options)
+
+
+def ask(app: Any, method: str, path: str, **options: Any) -> httpx2.Response:
+    """One request to an application in this process, for tests that have no event loop."""
+    return asyncio.run(_ask(app, method, path, options))
+
+
+async def _ask(app: Any, method: str, path: str, options: dict[str, Any]) -> httpx2.Response:
+    transport = httpx2.ASGITransport(app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://service.test") as asking:
+        return await asking.request(method, path, **options)
 
 
 def _request(method: str, url: str, options: dict[str, Any]) -> httpx2.Response:

@@ -376,7 +376,7 @@ def test_a_batch_that_can_not_be_worked_on_waits_until_its_horizon_and_holds_bac
         site.clock.now = START + days * DAY
         site.service.tick()
         assert site.service.ring.find(START // DAY, 0) is not None
-        assert asyncio.run(site.service.accumulator.drain()) == unsettled
+        assert site.drain() == unsettled
         assert site.json(f"/v1/batches/{name.hex()}")["state"] == state
     assert site.json(f"/v1/batches/{name.hex()}")["reason"] == "batch-too-late"
     assert spooled(site) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from hubbub_aggregator.service import Aggregator
 from tests.aggregator.dashboard.markup import Page
 from tests.browser.crowd import Crowd
 from tests.browser.sites import DAY, TODAY, start
+from tests.support import http
 
 TOKEN = "a-token-of-an-analyst"  # noqa: S105  it guards nothing
 NASTY = ['<script>alert("1")</script>', "it's \"quoted\" & 'so'", "שלום", "👍🏽", "x" * 200, "version 3.14159265"]
@@ -63,12 +63,7 @@ class Visited:
         return self.get(path, "HEAD")
 
     def get(self, path: str, method: str = "GET", **request: Any) -> httpx2.Response:
-        async def go() -> httpx2.Response:
-            transport = httpx2.ASGITransport(self.app)
-            async with httpx2.AsyncClient(transport=transport, base_url="http://dashboard") as http:
-                return await http.request(method, path, **request)
-
-        return asyncio.run(go())
+        return http.ask(self.app, method, path, **request)
 
     def page(self, path: str, status: int = 200) -> Page:
         answer = self.get(path)

@@ -90,10 +90,10 @@ async def _asked(visited: Visited, kept: Kept) -> list[tuple[str, int]]:
     return sent
 
 
-def test_only_public_routes_are_asked_and_again_for_nothing(populated: Visited) -> None:
+async def test_only_public_routes_are_asked_and_again_for_nothing(populated: Visited) -> None:
     kept = Kept()
-    first = asyncio.run(_asked(populated, kept))
-    again = asyncio.run(_asked(populated, kept))
+    first = await _asked(populated, kept)
+    again = await _asked(populated, kept)
     public = set(populated.app.openapi()["paths"])
     names = ("dark_mode", "nasty", "startup_ms")
     assert {path for path, _ in first} <= {path.replace("{name}", name) for path in public for name in names}
@@ -134,17 +134,15 @@ def test_releases_are_asked_for_from_a_period_on(populated: Visited) -> None:
     assert populated.get("/v1/releases?from=yesterday").status_code == 422
 
 
-def test_only_so_many_wait_for_charts() -> None:
-    async def crowd(drawer: Drawer, opened: threading.Event) -> int:
-        waiting = [asyncio.create_task(drawer.run(opened.wait)) for _ in range(MOST_WAITING)]
-        await asyncio.sleep(0)  # all of them ask
-        with pytest.raises(Busy):
-            await drawer.run(opened.wait)
-        opened.set()
-        await asyncio.gather(*waiting)
-        return await drawer.run(int, "7")
-
-    assert asyncio.run(crowd(Drawer(), threading.Event())) == 7
+async def test_only_so_many_wait_for_charts() -> None:
+    drawer, opened = Drawer(), threading.Event()
+    waiting = [asyncio.create_task(drawer.run(opened.wait)) for _ in range(MOST_WAITING)]
+    await asyncio.sleep(0)  # all of them ask
+    with pytest.raises(Busy):
+        await drawer.run(opened.wait)
+    opened.set()
+    await asyncio.gather(*waiting)
+    assert await drawer.run(int, "7") == 7
 
 
 def test_one_too_many_is_told_to_come_again(populated: Visited, monkeypatch: pytest.MonkeyPatch) -> None:

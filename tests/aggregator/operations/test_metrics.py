@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import logging
@@ -52,13 +51,8 @@ def metrics(site: Site) -> dict[tuple[str, ...], float]:
 
 def ask(site: Site, path: str, method: str = "GET", **headers: str) -> httpx2.Response:
     """One request to the admin listener."""
-
-    async def go() -> httpx2.Response:
-        transport = httpx2.ASGITransport(create_admin(site.service, Tokens([TOKEN])))
-        async with httpx2.AsyncClient(transport=transport, base_url="http://admin") as client:
-            return await client.request(method, path, headers={"Authorization": f"Bearer {TOKEN}"} | headers)
-
-    return asyncio.run(go())
+    app = create_admin(site.service, Tokens([TOKEN]))
+    return http.ask(app, method, path, headers={"Authorization": f"Bearer {TOKEN}"} | headers)
 
 
 def test_the_metrics_say_what_came_of_batches_and_reports(site: Site) -> None:
@@ -126,7 +120,7 @@ def test_readiness_is_whether_the_storage_can_be_written(site: Site) -> None:
     assert [reason["name"] for reason in answer.json()["reasons"]] == ["bundle"]
 
 
-def test_a_storage_that_hangs_is_not_ready_and_is_asked_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_storage_that_hangs_is_not_ready_and_is_asked_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asks is answered; what was asked goes on, once for all."""
     let_go, asked = threading.Event(), []
 
@@ -136,15 +130,12 @@ def test_a_storage_that_hangs_is_not_ready_and_is_asked_once(site: Site, monkeyp
 
     monkeypatch.setattr(site.service.storage, "check", hang)
 
-    async def ask_often() -> None:
-        health = health_of(site.service, patience=0.05)
-        for _ in range(3):
-            with pytest.raises(Refused, match="the check of the storage takes too long"):
-                await health.ready()
-        let_go.set()
-
     site.clock.now += 5
-    asyncio.run(ask_often())
+    health = health_of(site.service, patience=0.05)
+    for _ in range(3):
+        with pytest.raises(Refused, match="the check of the storage takes too long"):
+            await health.ready()
+    let_go.set()
     assert len(asked) == 1
 
 

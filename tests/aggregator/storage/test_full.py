@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -67,7 +66,7 @@ def leave_room_for_one_of_two(url: str, body: int) -> None:
 
 def drained(site: Site) -> bool:
     """As the service does: what found no room is tried again when others have left."""
-    return any(not asyncio.run(site.service.accumulator.drain()) for _ in range(5))
+    return any(not site.drain() for _ in range(5))
 
 
 @pytest.mark.everyday("disk")
@@ -275,7 +274,7 @@ def test_a_disk_that_is_too_full_for_a_verdict_shows(tmp_path: Path, pool: Pool)
         service.storage.inspect = lambda: None  # type: ignore[method-assign]  # the reserve is not made again
         Reserve(site.state_dir / DATABASE).give_up()
         disk.fill(leaving=2**14)
-        assert asyncio.run(service.accumulator.drain()) == 1
+        assert site.drain() == 1
         assert service.storage_errors == 1
         service.storage.remember("something", 1)
         site.clock.now += 2

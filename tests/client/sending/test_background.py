@@ -318,21 +318,8 @@ def test_a_bundle_that_cannot_be_had_is_asked_for_less_and_less(world: World) ->
     client.close()
 
 
-def test_flush_from_an_event_loop_does_not_block_it(world: World) -> None:
+async def test_flush_from_an_event_loop_does_not_block_it(world: World) -> None:
     asked, turned = threading.Event(), threading.Event()
-
-    async def main() -> bool:
-        client = started(world)
-        client.record("theme", "dark")
-        flush = asyncio.create_task(client.aflush(PATIENCE, now=True))
-        turns = 0
-        while not flush.done():
-            await asyncio.sleep(0.005)
-            turns += asked.is_set()
-            if turns > 5:
-                turned.set()
-        client.close()
-        return await flush
 
     def until_the_loop_has_turned(request: Request) -> Answer:
         asked.set()
@@ -340,7 +327,17 @@ def test_flush_from_an_event_loop_does_not_block_it(world: World) -> None:
         return world.transport.accept(request)
 
     world.transport.script.append(until_the_loop_has_turned)
-    assert asyncio.run(main())
+    client = started(world)
+    client.record("theme", "dark")
+    flush = asyncio.create_task(client.aflush(PATIENCE, now=True))
+    turns = 0
+    while not flush.done():
+        await asyncio.sleep(0.005)
+        turns += asked.is_set()
+        if turns > 5:
+            turned.set()
+    client.close()
+    assert await flush
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # Python 3.12 warns, apps fork

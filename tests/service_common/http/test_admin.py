@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, cast
@@ -33,12 +32,9 @@ def aggregator(**given: object) -> Any:
     return of_the_aggregator(NOTHING, Tokens.of(settings.admin_token, settings.admin_token_next))
 
 
-def ask(app: Any, path: str, *headers: tuple[str, str], method: str = "GET") -> httpx2.Response:
-    async def go() -> httpx2.Response:
-        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://admin") as client:
-            return await client.request(method, path, headers=list(headers))
-
-    return asyncio.run(go())
+async def ask(app: Any, path: str, *headers: tuple[str, str], method: str = "GET") -> httpx2.Response:
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://admin") as client:
+        return await client.request(method, path, headers=list(headers))
 
 
 def bearer(token: str) -> tuple[str, str]:
@@ -47,26 +43,26 @@ def bearer(token: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("service", [shuffler, aggregator])
 @pytest.mark.parametrize("hashed", [False, True])
-def test_both_tokens_are_valid_also_as_digests(service: Callable[..., Any], hashed: bool) -> None:
+async def test_both_tokens_are_valid_also_as_digests(service: Callable[..., Any], hashed: bool) -> None:
     given = [f"sha256:{sha256(token.encode()).hexdigest()}" if hashed else token for token in (TOKEN, NEXT)]
     app = service(admin_token=given[0], admin_token_next=given[1])
     for right in (TOKEN, NEXT):
-        assert ask(app, "/healthz", bearer(right)).status_code == 200
-        assert ask(app, "/healthz", bearer(right), method="HEAD").status_code == 200
+        assert (await ask(app, "/healthz", bearer(right))).status_code == 200
+        assert (await ask(app, "/healthz", bearer(right), method="HEAD")).status_code == 200
     wrong = [[], [bearer(TOKEN[:-1])], [bearer(TOKEN), bearer(TOKEN)], [("Authorization", TOKEN)]]
     for headers in [*wrong, [bearer(given[0])]] if hashed else wrong:
         for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/nowhere"):
-            refused = ask(app, path, *headers)
+            refused = await ask(app, path, *headers)
             assert (refused.status_code, refused.json()["type"]) == (401, "urn:hubbub:problem:unauthorized")
             assert refused.headers["www-authenticate"] == "Bearer"
             assert TOKEN not in refused.text
 
 
 @pytest.mark.parametrize("service", [shuffler, aggregator])
-def test_without_a_token_everyone_is_answered_and_by_both_services_alike(service: Callable[..., Any]) -> None:
-    assert ask(service(), "/healthz").text == '{"ok":true}'
-    document = ask(service(), "/openapi.json").json()
+async def test_without_a_token_everyone_is_answered_and_by_both_services_alike(service: Callable[..., Any]) -> None:
+    assert (await ask(service(), "/healthz")).text == '{"ok":true}'
+    document = (await ask(service(), "/openapi.json")).json()
     assert {"/healthz", "/readyz", "/metrics"} <= set(document["paths"])
     assert not [path for path in document["paths"].values() if "401" in path["get"]["responses"]]
-    refused = ask(service(), "/metrics", method="POST")
+    refused = await ask(service(), "/metrics", method="POST")
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET")

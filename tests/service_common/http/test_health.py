@@ -33,26 +33,23 @@ async def hangs() -> str | None:
     return None
 
 
-def answer(health: Health, path: str = "/readyz") -> httpx2.Response:
+async def answer(health: Health, path: str = "/readyz") -> httpx2.Response:
     api = FastAPI()
     ProblemHandlers(LOG).attach(api)
     add_health(api, health)
 
-    async def go() -> httpx2.Response:
-        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(api), base_url="http://any") as client:
-            return await client.get(path)
-
-    return asyncio.run(go())
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(api), base_url="http://any") as client:
+        return await client.get(path)
 
 
-def test_all_checks_that_find_nothing_make_it_ready() -> None:
-    found = answer(Health("It can work.", {"one": fine, "other": fine}))
+async def test_all_checks_that_find_nothing_make_it_ready() -> None:
+    found = await answer(Health("It can work.", {"one": fine, "other": fine}))
     assert (found.status_code, found.text) == (200, '{"ok":true}')
 
 
-def test_every_reason_is_listed_by_name_and_the_process_is_alive_all_the_same() -> None:
+async def test_every_reason_is_listed_by_name_and_the_process_is_alive_all_the_same() -> None:
     health = Health("It can work.", {"one": fine, "clock": wrong, "storage": unreadable, "slow": hangs}, patience=0.05)
-    found = answer(health)
+    found = await answer(health)
     assert (found.status_code, found.headers["content-type"]) == (503, "application/problem+json")
     assert int(found.headers["retry-after"]) > 0
     document = found.json()
@@ -62,19 +59,19 @@ def test_every_reason_is_listed_by_name_and_the_process_is_alive_all_the_same() 
         {"name": "storage", "detail": "the storage can't be read or written now"},
         {"name": "slow", "detail": "the check of the slow takes too long"},
     ]
-    assert answer(health, "/healthz").json() == {"ok": True}
+    assert (await answer(health, "/healthz")).json() == {"ok": True}
 
 
-def test_a_warning_is_told_and_leaves_the_service_ready() -> None:
+async def test_a_warning_is_told_and_leaves_the_service_ready() -> None:
     warnings = {"clock": lambda: "the clock is wrong", "certificate": lambda: None}
     told = [{"name": "clock", "detail": "the clock is wrong"}]
-    found = answer(Health("It can work.", {"one": fine}, warnings=warnings))
+    found = await answer(Health("It can work.", {"one": fine}, warnings=warnings))
     assert (found.status_code, found.json()) == (200, {"ok": True, "warnings": told})
-    found = answer(Health("It can work.", {"one": unreadable}, warnings=warnings))
+    found = await answer(Health("It can work.", {"one": unreadable}, warnings=warnings))
     assert (found.status_code, found.json()["ok"], found.json()["warnings"]) == (503, False, told)
 
 
-def test_a_check_that_hangs_is_asked_once_however_many_want_to_know() -> None:
+async def test_a_check_that_hangs_is_asked_once_however_many_want_to_know() -> None:
     asked = 0
 
     def counted() -> Coroutine[Any, Any, str | None]:
@@ -82,20 +79,17 @@ def test_a_check_that_hangs_is_asked_once_however_many_want_to_know() -> None:
         asked += 1
         return hangs()
 
-    async def go() -> None:
-        health = Health("It can work.", {"storage": counted}, patience=0.01)
-        first, second = await asyncio.gather(health.reasons(), health.reasons())
-        assert first == second == [Reason("storage", "the check of the storage takes too long")]
-        await health.reasons()
-
-    asyncio.run(go())
+    health = Health("It can work.", {"storage": counted}, patience=0.01)
+    first, second = await asyncio.gather(health.reasons(), health.reasons())
+    assert first == second == [Reason("storage", "the check of the storage takes too long")]
+    await health.reasons()
     assert asked == 1
 
 
-def test_a_bug_in_a_check_is_an_internal_error(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bug_in_a_check_is_an_internal_error(caplog: pytest.LogCaptureFixture) -> None:
     async def bug() -> str | None:
         raise RuntimeError("oops")
 
     with pytest.raises(RuntimeError):
-        answer(Health("It can work.", {"one": bug}))
+        await answer(Health("It can work.", {"one": bug}))
     assert "internal error: RuntimeError at test_health.py" in caplog.text

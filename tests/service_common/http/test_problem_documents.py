@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import MutableMapping
@@ -26,22 +25,22 @@ from hubbub_service_common.http.problem_documents import (
 LOG = logging.getLogger("hubbub_test")
 
 
-def sent(refused: Refused, *, close: bool, allow: str | None = None) -> tuple[int, dict[str, str], bytes]:
+async def sent(refused: Refused, *, close: bool, allow: str | None = None) -> tuple[int, dict[str, str], bytes]:
     messages: list[MutableMapping[str, Any]] = []
 
     async def send(message: MutableMapping[str, Any]) -> None:
         messages.append(message)
 
-    asyncio.run(send_problem(send, refused, close=close, allow=allow))
+    await send_problem(send, refused, close=close, allow=allow)
     start, body = messages
     return start["status"], {name.decode(): value.decode() for name, value in start["headers"]}, body["body"]
 
 
 @pytest.mark.parametrize("name", sorted(REFUSALS))
-def test_a_refusal_is_the_same_on_every_way_out(name: str) -> None:
+async def test_a_refusal_is_the_same_on_every_way_out(name: str) -> None:
     refused = Refused(name, "what is wrong", retry_after=7)
     made = ProblemDocument.of(refused, allow="POST")
-    status, headers, body = sent(refused, close=False, allow="POST")
+    status, headers, body = await sent(refused, close=False, allow="POST")
     response = made.response()
     head, _, raw_body = made.raw().partition(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
@@ -59,7 +58,7 @@ def test_a_refusal_is_the_same_on_every_way_out(name: str) -> None:
     assert headers.get("www-authenticate") == ("Bearer" if name == "unauthorized" else None)
     assert headers.get("allow") == ("POST" if name == "method-not-allowed" else None)
     assert "connection: close" in lines
-    assert sent(refused, close=True)[1]["connection"] == "close"
+    assert (await sent(refused, close=True))[1]["connection"] == "close"
 
 
 def test_what_is_no_request_gets_a_whole_answer_too() -> None:
@@ -95,13 +94,10 @@ def failing() -> tuple[FastAPI, list[str]]:
     return api, counted
 
 
-def ask(api: FastAPI, method: str, path: str) -> httpx2.Response:
-    async def go() -> httpx2.Response:
-        transport = httpx2.ASGITransport(api, raise_app_exceptions=False)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
-            return await client.request(method, path)
-
-    return asyncio.run(go())
+async def ask(api: FastAPI, method: str, path: str) -> httpx2.Response:
+    transport = httpx2.ASGITransport(api, raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
+        return await client.request(method, path)
 
 
 @pytest.mark.parametrize(
@@ -114,9 +110,11 @@ def ask(api: FastAPI, method: str, path: str) -> httpx2.Response:
         ("GET", "/bug", "internal-error"),
     ],
 )
-def test_every_error_behind_the_framework_is_counted_and_repeats_nothing(method: str, path: str, name: str) -> None:
+async def test_every_error_behind_the_framework_is_counted_and_repeats_nothing(
+    method: str, path: str, name: str
+) -> None:
     api, counted = failing()
-    answer = ask(api, method, path)
+    answer = await ask(api, method, path)
     assert (answer.status_code, answer.json()["type"]) == (REFUSALS[name].status, REFUSALS[name].urn)
     assert counted == [name]
     assert "canary" not in answer.text
@@ -124,14 +122,14 @@ def test_every_error_behind_the_framework_is_counted_and_repeats_nothing(method:
     assert answer.headers.get("allow") == ("GET" if name == "method-not-allowed" else None)
 
 
-def test_who_looks_for_a_page_may_get_one() -> None:
+async def test_who_looks_for_a_page_may_get_one() -> None:
     api, counted = failing()
-    assert ask(api, "GET", "/page").text == "a page"
+    assert (await ask(api, "GET", "/page")).text == "a page"
     assert not counted
 
 
-def test_a_bug_is_logged_by_its_type_and_place_and_never_by_its_text(caplog: pytest.LogCaptureFixture) -> None:
-    answer = ask(failing()[0], "GET", "/bug")
+async def test_a_bug_is_logged_by_its_type_and_place_and_never_by_its_text(caplog: pytest.LogCaptureFixture) -> None:
+    answer = await ask(failing()[0], "GET", "/bug")
     assert "internal error: ValueError at test_problem_documents.py:" in caplog.text
     assert "what a caller sent" not in caplog.text + answer.text
 

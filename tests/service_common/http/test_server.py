@@ -27,23 +27,19 @@ async def for_ever() -> None:
     await asyncio.Event().wait()
 
 
-def served(test: Callable[[str], Awaitable[None]], *jobs: Callable[[], Any]) -> None:
+async def served(test: Callable[[str], Awaitable[None]], *jobs: Callable[[], Any]) -> None:
     """Serve, with the test as one of the jobs: its end is the end of all."""
+    with listen("127.0.0.1", 0) as listener:
+        server = Server(server_config(who, shutdown_timeout=1), listener)
 
-    async def go() -> None:
-        with listen("127.0.0.1", 0) as listener:
-            server = Server(server_config(who, shutdown_timeout=1), listener)
+        async def testing() -> None:
+            await test(server.address)
 
-            async def testing() -> None:
-                await test(server.address)
-
-            async with asyncio.timeout(PATIENCE):
-                await serve_together([server], testing(), *(job() for job in jobs))
-
-    asyncio.run(go())
+        async with asyncio.timeout(PATIENCE):
+            await serve_together([server], testing(), *(job() for job in jobs))
 
 
-def test_what_a_proxy_says_is_not_believed_and_the_server_does_not_name_itself() -> None:
+async def test_what_a_proxy_says_is_not_believed_and_the_server_does_not_name_itself() -> None:
     async def test(address: str) -> None:
         headers = {"X-Forwarded-For": "192.0.2.1", "X-Forwarded-Proto": "https"}
         async with http.async_client() as client:
@@ -53,24 +49,24 @@ def test_what_a_proxy_says_is_not_believed_and_the_server_does_not_name_itself()
         assert answer.headers["date"].endswith(" GMT")  # by which the other service knows this clock
         assert "strict-transport-security" not in answer.headers  # it is for TLS alone
 
-    served(test)
+    await served(test)
 
 
-def test_a_job_that_fails_ends_the_servers_and_is_told() -> None:
+async def test_a_job_that_fails_ends_the_servers_and_is_told() -> None:
     async def test(_address: str) -> None:
         raise LookupError("a job failed")
 
     with pytest.raises(LookupError, match="a job failed"):
-        served(test, for_ever)
+        await served(test, for_ever)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_servers_and_jobs(number: signal.Signals) -> None:
+async def test_a_signal_ends_servers_and_jobs(number: signal.Signals) -> None:
     async def test(_address: str) -> None:
         os.kill(os.getpid(), number)
         await for_ever()
 
-    served(test, for_ever)
+    await served(test, for_ever)
 
 
 def test_an_address_that_cannot_be_had_is_named() -> None:
@@ -87,7 +83,7 @@ def test_localhost_is_where_everybody_looks_first() -> None:
         assert listener.getsockname()[0] == "127.0.0.1"
 
 
-def test_a_signal_lets_requests_end_though_another_server_has_none() -> None:
+async def test_a_signal_lets_requests_end_though_another_server_has_none() -> None:
     """The one without requests ends at once; that must not cut short what the other has in work."""
     said: list[str] = []
 
@@ -112,27 +108,24 @@ def test_a_signal_lets_requests_end_though_another_server_has_none() -> None:
             await super().run_here()
             running.discard(self)
 
-    async def go() -> str:
-        with listen("127.0.0.1", 0) as one, listen("127.0.0.1", 0) as two:
-            busy = Server(server_config(slow, lifespan="on", shutdown_timeout=60), one)
-            idle = Noted(server_config(who), two)
+    with listen("127.0.0.1", 0) as one, listen("127.0.0.1", 0) as two:
+        busy = Server(server_config(slow, lifespan="on", shutdown_timeout=60), one)
+        idle = Noted(server_config(who), two)
 
-            async def ask() -> str:
-                while not (busy.started and idle.started):
-                    await asyncio.sleep(0.01)
-                async with http.async_client() as client:
-                    return (await client.get(busy.address)).text
+        async def ask() -> str:
+            while not (busy.started and idle.started):
+                await asyncio.sleep(0.01)
+            async with http.async_client() as client:
+                return (await client.get(busy.address)).text
 
-            asking = asyncio.create_task(ask())
-            async with asyncio.timeout(PATIENCE):
-                await serve_together([busy, idle])
-                return await asking
-
-    assert asyncio.run(go()) == "127.0.0.1 http"
+        asking = asyncio.create_task(ask())
+        async with asyncio.timeout(PATIENCE):
+            await serve_together([busy, idle])
+            assert await asking == "127.0.0.1 http"
     assert said == ["lifespan.startup", "lifespan.shutdown"]
 
 
-def test_what_is_not_http_is_answered_with_a_problem_document() -> None:
+async def test_what_is_not_http_is_answered_with_a_problem_document() -> None:
     async def test(address: str) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(address.rpartition(":")[2]))
         writer.write(b"canary is no request\r\n\r\n")
@@ -142,4 +135,4 @@ def test_what_is_not_http_is_answered_with_a_problem_document() -> None:
         assert b"application/problem+json" in answer
         assert b"canary" not in answer
 
-    served(test)
+    await served(test)

@@ -115,27 +115,24 @@ def test_erased_keys_nonces_and_bodies_of_the_aggregator_are_in_no_file(servers:
     storage.close()
 
 
-def test_deleted_reports_of_the_shuffler_are_in_no_file(servers: Servers) -> None:
-    async def main() -> None:
-        clock, sealed = Clock(0), [os.urandom(TERMS.size) for _ in range(60)]
-        storage = AsyncStorage(
-            ShufflerStorage(servers.url, entropy=os.urandom, clock=clock, tidy_lease=TIDY_LEASE, prefix="x")
-        )
-        for each in sealed:
-            assert await storage.add([Arrivals(BUCKET, TERMS, [each])]) == {}
-        await asyncio.to_thread(all_have, servers, sealed)
-        clock.now = TERMS.closes_at
-        await storage.close((), due=TERMS.closes_at)
-        assert await storage.plan(BUCKET, Plan((os.urandom(16),), os.urandom(32), len(sealed), 0))
-        claim = await storage.claim(LEASE)
-        assert claim
-        assert await storage.settle(claim, "accepted")
-        await forgotten(storage)
-        left = b"".join(files(servers).values())
-        assert not [each for each in sealed if each in left]
-        await storage.aclose()
-
-    asyncio.run(main())
+async def test_deleted_reports_of_the_shuffler_are_in_no_file(servers: Servers) -> None:
+    clock, sealed = Clock(0), [os.urandom(TERMS.size) for _ in range(60)]
+    storage = AsyncStorage(
+        ShufflerStorage(servers.url, entropy=os.urandom, clock=clock, tidy_lease=TIDY_LEASE, prefix="x")
+    )
+    for each in sealed:
+        assert await storage.add([Arrivals(BUCKET, TERMS, [each])]) == {}
+    await asyncio.to_thread(all_have, servers, sealed)
+    clock.now = TERMS.closes_at
+    await storage.close((), due=TERMS.closes_at)
+    assert await storage.plan(BUCKET, Plan((os.urandom(16),), os.urandom(32), len(sealed), 0))
+    claim = await storage.claim(LEASE)
+    assert claim
+    assert await storage.settle(claim, "accepted")
+    await forgotten(storage)
+    left = b"".join(files(servers).values())
+    assert not [each for each in sealed if each in left]
+    await storage.aclose()
 
 
 def test_the_snapshot_that_a_replica_got_when_it_joined_goes_after_it_was_promoted(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def by_definition(reports: Iterable[bytes], seed: bytes) -> list[bytes]:
     seed=st.binary(min_size=32, max_size=32),
     rng=st.randoms(use_true_random=False),
 )
-def test_what_is_streamed_is_the_order_by_definition_however_it_is_read(
+async def test_what_is_streamed_is_the_order_by_definition_however_it_is_read(
     reports: list[bytes],
     repeats: list[int],
     parts: int,
@@ -86,20 +86,17 @@ def test_what_is_streamed_is_the_order_by_definition_however_it_is_read(
         rng.shuffle(stored)
         return in_pieces(stored, step)
 
-    async def sent() -> tuple[int, int, list[bytes]]:
-        ranking = await rank(read(), 3, seed)
-        cut = [ranking.places[stretch(ranking.distinct, part, parts)] for part in range(parts)]
-        found = [[piece async for piece in in_order(read, members, 3, seed, window)] for members in cut]
-        return ranking.distinct, ranking.duplicates, [b"".join(pieces) for pieces in found]
-
-    distinct, duplicates, bodies = asyncio.run(sent())
+    ranking = await rank(read(), 3, seed)
+    cut = [ranking.places[stretch(ranking.distinct, part, parts)] for part in range(parts)]
+    found = [[piece async for piece in in_order(read, members, 3, seed, window)] for members in cut]
+    bodies = [b"".join(pieces) for pieces in found]
     expected = by_definition(stored, seed)
-    assert (distinct, duplicates) == (len(expected), len(stored) - len(expected))
-    assert bodies == [b"".join(expected[stretch(distinct, part, parts)]) for part in range(parts)]
+    assert (ranking.distinct, ranking.duplicates) == (len(expected), len(stored) - len(expected))
+    assert bodies == [b"".join(expected[stretch(ranking.distinct, part, parts)]) for part in range(parts)]
 
 
 @pytest.mark.parametrize("gone", [10, 90], ids=["of the first window", "of the second window"])
-def test_a_report_that_is_gone_stops_the_batch_before_its_window_is_sent(gone: int) -> None:
+async def test_a_report_that_is_gone_stops_the_batch_before_its_window_is_sent(gone: int) -> None:
     seed = os.urandom(32)
     reports = by_definition([os.urandom(8) for _ in range(100)], seed)
     left = reports[:gone] + reports[gone + 1 :]
@@ -111,11 +108,11 @@ def test_a_report_that_is_gone_stops_the_batch_before_its_window_is_sent(gone: i
             sent.append(piece)  # noqa: PERF401  what was sent before the error counts
 
     with pytest.raises(StorageError):
-        asyncio.run(send())
+        await send()
     assert b"".join(sent) == b"".join(reports[: gone // 50 * 50])
 
 
-def test_nothing_waits_on_a_connection_for_its_first_byte() -> None:
+async def test_nothing_waits_on_a_connection_for_its_first_byte() -> None:
     made = []
 
     async def slow() -> AsyncIterator[bytes]:
@@ -123,18 +120,15 @@ def test_nothing_waits_on_a_connection_for_its_first_byte() -> None:
             made.append(piece)
             yield piece
 
-    async def main() -> None:
-        ready = await primed(slow())
-        assert made == [b"one"]
-        assert [piece async for piece in ready] == [b"one", b"two"]
-
-    asyncio.run(main())
+    ready = await primed(slow())
+    assert made == [b"one"]
+    assert [piece async for piece in ready] == [b"one", b"two"]
 
 
 MEGABYTE = 10**6
 
 
-def cost_of(tmp_path: Path, reports: int, size: int, window: int) -> dict[str, float]:
+async def cost_of(tmp_path: Path, reports: int, size: int, window: int) -> dict[str, float]:
     """Fill a bucket and let a fresh process forward it to a real server; all of it must arrive."""
     path = tmp_path / "reports.sqlite"
     sealed: set[bytes] = set()
@@ -145,10 +139,7 @@ def cost_of(tmp_path: Path, reports: int, size: int, window: int) -> dict[str, f
             sealed.update(blake2b(each, digest_size=16).digest() for each in some)
             yield some
 
-    async def fill() -> None:
-        await (await filled(path, groups())).aclose()
-
-    asyncio.run(fill())
+    await (await filled(path, groups())).aclose()
     with RecordingAggregator(b"") as aggregator:
         command = [sys.executable, "-m", "tests.shuffler.one_batcher", str(path), aggregator.address]
         run = subprocess.run([*command, json.dumps({"window": window})], capture_output=True, text=True, check=True)
@@ -167,21 +158,21 @@ SLACK = 24 * MEGABYTE
 """What is not ours to bound: the page cache of SQLite, the buffers of the connection, a piece, the allocator."""
 
 
-def test_memory_does_not_grow_with_the_bytes_of_a_batch(tmp_path: Path) -> None:
+async def test_memory_does_not_grow_with_the_bytes_of_a_batch(tmp_path: Path) -> None:
     """40 MB through a window of 8: with the whole batch in memory it would be above 40."""
-    cost = cost_of(tmp_path, 16_000, 2_500, 8 * MEGABYTE)
+    cost = await cost_of(tmp_path, 16_000, 2_500, 8 * MEGABYTE)
     assert cost["memory"] < 33 * 16_000 + 8 * MEGABYTE + SLACK
 
 
 @pytest.mark.full
-def test_the_measure_of_memory_notices_a_batch_that_is_all_in_memory(tmp_path: Path) -> None:
-    cost = cost_of(tmp_path, 16_000, 2_500, 100 * MEGABYTE)
+async def test_the_measure_of_memory_notices_a_batch_that_is_all_in_memory(tmp_path: Path) -> None:
+    cost = await cost_of(tmp_path, 16_000, 2_500, 100 * MEGABYTE)
     assert cost["memory"] > 33 * 16_000 + 8 * MEGABYTE + SLACK
 
 
 @pytest.mark.full
-def test_a_million_reports_take_a_window_and_33_bytes_each(tmp_path: Path) -> None:
-    cost = cost_of(tmp_path, 1_000_000, 300, WINDOW_BYTES)
+async def test_a_million_reports_take_a_window_and_33_bytes_each(tmp_path: Path) -> None:
+    cost = await cost_of(tmp_path, 1_000_000, 300, WINDOW_BYTES)
     assert cost["memory"] < 33 * 1_000_000 + WINDOW_BYTES + SLACK
 
 
@@ -195,11 +186,12 @@ BIG = 2**15
 """Bytes of a report: a few hundred of them are more than the buffers of a connection hold."""
 
 
-def test_a_lease_is_extended_for_as_long_as_a_slow_upload_moves(tmp_path: Path) -> None:
+async def test_a_lease_is_extended_for_as_long_as_a_slow_upload_moves(tmp_path: Path) -> None:
     """The upload takes more than two leases; another worker that looks all the time gets nothing to do."""
     lease, sealed = 4.0, [os.urandom(BIG) for _ in range(200)]
 
-    async def main(aggregator: RecordingAggregator, lived: Callable[[], float]) -> None:
+    with awake() as lived, RecordingAggregator(b"", rate=len(sealed) * BIG / (2.5 * lease)) as aggregator:
+
         def clock() -> float:
             """Stands still while the machine is away, or a lease could run out that nobody was able to extend."""
             return CLOSES + lived()
@@ -221,22 +213,18 @@ def test_a_lease_is_extended_for_as_long_as_a_slow_upload_moves(tmp_path: Path) 
             await attempt
         await storage.aclose()
         await other.aclose()
-
-    with awake() as lived, RecordingAggregator(b"", rate=len(sealed) * BIG / (2.5 * lease)) as aggregator:
-        asyncio.run(main(aggregator, lived))
     assert aggregator.did == {"committed": 1}
     assert aggregator.lengths == [str(BATCH_HEADER_BYTES + 200 * BIG)]
 
 
-def test_a_worker_that_lost_its_lease_stops_sending_and_nothing_of_it_is_kept(
+async def test_a_worker_that_lost_its_lease_stops_sending_and_nothing_of_it_is_kept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     sealed = [os.urandom(BIG) for _ in range(800)]
     lease, shift = 4 * PATIENCE, 0.0
     """Half of it is how long nothing may move."""
 
-    async def main(aggregator: RecordingAggregator) -> None:
-        nonlocal shift
+    with RecordingAggregator(b"") as aggregator:
         loop = asyncio.get_running_loop()
         time_of = loop.time
         loop.time = lambda: time_of() + shift  # type: ignore[method-assign]
@@ -260,26 +248,20 @@ def test_a_worker_that_lost_its_lease_stops_sending_and_nothing_of_it_is_kept(
             assert await storage.postpone(claim, 0.0, sent=False)  # still the other's
             await settle_all(storage, worker(storage, aggregator.address, client))
         await storage.aclose()
-
-    with RecordingAggregator(b"") as aggregator:
-        asyncio.run(main(aggregator))
     assert aggregator.did == {"short": 1, "committed": 1}
     assert set(aggregator.delivered().values()) == {1}
     assert set(aggregator.delivered()) == set(sealed)
 
 
-def test_an_upload_that_is_cut_or_unanswered_is_repeated_byte_for_byte_and_counts_once(tmp_path: Path) -> None:
+async def test_an_upload_that_is_cut_or_unanswered_is_repeated_byte_for_byte_and_counts_once(tmp_path: Path) -> None:
     sealed = [os.urandom(BIG) for _ in range(200)]
 
-    async def main(aggregator: RecordingAggregator) -> None:
+    with RecordingAggregator(b"", faults=0.5, seed=3) as aggregator:
         storage = await filled(tmp_path / "reports.sqlite", [sealed[:120], sealed[80:]])
         async with upstream() as client:
             await settle_all(storage, worker(storage, aggregator.address, client, max_batch=50, window=20 * BIG))
         assert (await storage.overview()).counts["metric", "accepted"] == (200, 4)
         await storage.aclose()
-
-    with RecordingAggregator(b"", faults=0.5, seed=3) as aggregator:
-        asyncio.run(main(aggregator))
     assert aggregator.did["cut"]
     assert aggregator.did["again"]
     assert not aggregator.did["conflict"]
@@ -301,14 +283,11 @@ class HangsUp(httpx2.AsyncBaseTransport):
 
 
 @pytest.mark.parametrize(("read", "answer"), [(1, Again("cut off")), (3, Final("malformed-batch"))])
-def test_a_refusal_of_a_body_that_was_cut_on_its_way_is_not_final(read: int, answer: Answer) -> None:
+async def test_a_refusal_of_a_body_that_was_cut_on_its_way_is_not_final(read: int, answer: Answer) -> None:
     async def body() -> AsyncIterator[bytes]:
         yield b"one"
         yield b"two"
 
-    async def main() -> Answer:
-        async with httpx2.AsyncClient(transport=HangsUp(read)) as client:
-            upstream = Upstream(client, address="http://aggregator.test", token=TOKEN, clock=TrustedClock())
-            return await Forwarder(upstream).put(bytes(16), 6, body())
-
-    assert asyncio.run(main()) == answer
+    async with httpx2.AsyncClient(transport=HangsUp(read)) as client:
+        upstream = Upstream(client, address="http://aggregator.test", token=TOKEN, clock=TrustedClock())
+        assert await Forwarder(upstream).put(bytes(16), 6, body()) == answer

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -48,14 +48,6 @@ from tests.shuffler.world import (
 from tests.support.patience import PATIENCE
 
 
-def run(world: World, scenario: Callable[[World], Coroutine[Any, Any, None]]) -> None:
-    async def main() -> None:
-        async with world:
-            await scenario(world)
-
-    asyncio.run(main())
-
-
 async def closed_with(world: World, sealed: list[bytes]) -> None:
     for at in range(0, len(sealed), 50):
         assert (await world.post(upload(sealed[at : at + 50]))).status_code == 202
@@ -67,8 +59,8 @@ async def counts(world: World) -> dict[str, Count]:
     return {what: count for (name, what), count in found.items() if name == "dark_mode"}
 
 
-def test_a_bucket_leaves_whole_as_one_batch_after_its_close_and_not_before(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_bucket_leaves_whole_as_one_batch_after_its_close_and_not_before(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         sealed = unique(120)
         await closed_with(world, sealed)
         world.clock.now = CLOSES - 1
@@ -81,11 +73,9 @@ def test_a_bucket_leaves_whole_as_one_batch_after_its_close_and_not_before(tmp_p
         assert world.aggregator.delivered() != sealed
         assert await counts(world) == {"ingested": (120, 0), "accepted": (120, 1)}
 
-    run(World(tmp_path), scenario)
 
-
-def test_the_request_is_made_afresh_and_authorized(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_the_request_is_made_afresh_and_authorized(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         await world.post(
             upload(unique(5)), **{"X-Device": "canary", "User-Agent": "canary", "X-Forwarded-For": "canary"}
         )
@@ -97,26 +87,22 @@ def test_the_request_is_made_afresh_and_authorized(tmp_path: Path) -> None:
         assert puts[0]["content-type"] == BATCH_TYPE
         assert "canary" not in str(world.aggregator.requests)
 
-    run(World(tmp_path), scenario)
 
-
-def test_identical_reports_leave_once(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_identical_reports_leave_once(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         sealed = unique(10)
         await closed_with(world, sealed + sealed[:4] + sealed[:1])
         await world.settle_all()
         assert sorted(world.aggregator.delivered()) == sorted(sealed)
         assert (await counts(world))["duplicate"] == (5, 0)
 
-    run(World(tmp_path), scenario)
-
 
 @pytest.mark.parametrize(("floor", "min_batch"), [(20, 3), (2, 20)])
 @pytest.mark.parametrize("count", [1, 19, 20])
-def test_nothing_below_the_larger_of_codebook_and_floor_leaves(
+async def test_nothing_below_the_larger_of_codebook_and_floor_leaves(
     tmp_path: Path, floor: int, min_batch: int, count: int
 ) -> None:
-    async def scenario(world: World) -> None:
+    async with World(tmp_path, StubAggregator(signed(book=codebook(min_batch))), floor=floor) as world:
         sealed = unique(count)
         await closed_with(world, sealed)
         await world.settle_all()
@@ -132,21 +118,17 @@ def test_nothing_below_the_larger_of_codebook_and_floor_leaves(
         else:
             assert len(world.aggregator.delivered()) == 20
 
-    run(World(tmp_path, StubAggregator(signed(book=codebook(min_batch))), floor=floor), scenario)
 
-
-def test_duplicates_do_not_count_towards_the_minimum(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_duplicates_do_not_count_towards_the_minimum(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         sealed = unique(2)
         await closed_with(world, sealed * 10)
         await world.settle_all()
         assert [header.kind for header in world.aggregator.headers()] == ["discard"]
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_bucket_above_the_largest_batch_is_cut_and_all_of_it_arrives(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_bucket_above_the_largest_batch_is_cut_and_all_of_it_arrives(tmp_path: Path) -> None:
+    async with World(tmp_path, max_batch=100) as world:
         sealed = unique(250)
         await closed_with(world, sealed)
         await world.settle_all()
@@ -156,11 +138,9 @@ def test_a_bucket_above_the_largest_batch_is_cut_and_all_of_it_arrives(tmp_path:
         assert (await counts(world))["accepted"] == (250, 3)
         assert not [each for each in sealed if each in files_of(tmp_path)]
 
-    run(World(tmp_path, max_batch=100), scenario)
 
-
-def test_a_revoked_key_discards_its_bucket_at_once(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_revoked_key_discards_its_bucket_at_once(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         sealed = unique(50)
         await closed_with(world, sealed)
         world.clock.now = NOW
@@ -170,44 +150,36 @@ def test_a_revoked_key_discards_its_bucket_at_once(tmp_path: Path) -> None:
         assert world.aggregator.headers() == [BatchHeader(METRIC, PERIOD, 1, kind="discard")]
         assert not [each for each in sealed if each in files_of(tmp_path)]
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_bucket_closed_for_its_key_never_leaves_even_if_the_key_is_forgotten(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_bucket_closed_for_its_key_never_leaves_even_if_the_key_is_forgotten(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         await closed_with(world, unique(50))
         world.clock.now = NOW
         await world.storage.close({1})  # and the process died before it planned anything
         await world.settle_all()
         assert [header.kind for header in world.aggregator.headers()] == ["discard"]
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_metric_that_left_the_bundle_keeps_the_minimum_it_was_collected_under(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_metric_that_left_the_bundle_keeps_the_minimum_it_was_collected_under(tmp_path: Path) -> None:
+    async with World(tmp_path, StubAggregator(signed(book=codebook(11)))) as world:
         await closed_with(world, unique(10))
         world.aggregator.bundle = signed(NOW + 1, book=codebook(11), first_period=PERIOD + 1)
         assert await world.bundles.refresh()
         await world.settle_all()
         assert [header.kind for header in world.aggregator.headers()] == ["discard"]
 
-    run(World(tmp_path, StubAggregator(signed(book=codebook(11)))), scenario)
 
-
-def test_a_codebook_that_comes_later_does_not_lower_the_minimum_of_what_was_collected(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_codebook_that_comes_later_does_not_lower_the_minimum_of_what_was_collected(tmp_path: Path) -> None:
+    async with World(tmp_path, StubAggregator(signed(book=codebook(11)))) as world:
         await closed_with(world, unique(10))
         world.aggregator.bundle = signed(NOW + 1, books={0: codebook(3), PERIOD + 1: codebook(11)})
         assert await world.bundles.refresh()
         await world.settle_all()
         assert [header.kind for header in world.aggregator.headers()] == ["discard"]
 
-    run(World(tmp_path, StubAggregator(signed(book=codebook(11)))), scenario)
 
-
-def test_a_bucket_that_cannot_be_read_holds_up_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_bucket_that_cannot_be_read_holds_up_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with World(tmp_path) as world:
         await closed_with(world, unique(10))
         world.clock.now = NOW
         other = Arrivals(Bucket(bytes(16), 1, 1), Terms("broken", 64, CLOSES, 2), unique(2, 64))
@@ -222,8 +194,6 @@ def test_a_bucket_that_cannot_be_read_holds_up_no_other(tmp_path: Path, caplog: 
         await world.batcher.tick()
         assert [header.count for header in world.aggregator.headers()] == [10]
         assert "a bucket of broken can't be planned" in caplog.text
-
-    run(World(tmp_path), scenario)
 
 
 FOR_GOOD = [
@@ -240,8 +210,8 @@ FOR_GOOD = [
 
 @pytest.mark.everyday(3)
 @pytest.mark.parametrize("name", FOR_GOOD)
-def test_a_refusal_past_our_own_horizon_settles_and_is_counted_by_its_name(tmp_path: Path, name: str) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_refusal_past_our_own_horizon_settles_and_is_counted_by_its_name(tmp_path: Path, name: str) -> None:
+    async with World(tmp_path) as world:
         sealed = unique(10)
         await closed_with(world, sealed)
         world.clock.now = CLOSES + 8 * 86_400
@@ -253,11 +223,9 @@ def test_a_refusal_past_our_own_horizon_settles_and_is_counted_by_its_name(tmp_p
         await world.batcher.tick()
         assert not world.aggregator.puts
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_verdict_that_comes_later_settles_too(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_verdict_that_comes_later_settles_too(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         await closed_with(world, unique(10))
         world.aggregator.verdict = {"state": "pending", "reason": None}
         for _ in range(5):
@@ -269,11 +237,9 @@ def test_a_verdict_that_comes_later_settles_too(tmp_path: Path) -> None:
         await world.settle_all()
         assert (await counts(world))["batch-too-small"] == (10, 1)
 
-    run(World(tmp_path), scenario)
 
-
-def test_an_aggregator_that_knows_the_verdict_says_it_at_once(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_an_aggregator_that_knows_the_verdict_says_it_at_once(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         await closed_with(world, unique(10))
 
         def answer(*_request: Any) -> tuple[int, Any]:
@@ -282,8 +248,6 @@ def test_an_aggregator_that_knows_the_verdict_says_it_at_once(tmp_path: Path) ->
         world.aggregator._answer = answer  # type: ignore[method-assign, assignment]  # knows every batch already
         await world.batcher.tick()
         assert (await counts(world))["accepted"] == (10, 1)
-
-    run(World(tmp_path), scenario)
 
 
 PASSING = [
@@ -310,8 +274,8 @@ PASSING = [
 
 @pytest.mark.everyday(6)
 @pytest.mark.parametrize("answer", PASSING, ids=str)
-def test_anything_else_is_tried_again_with_the_same_bytes(tmp_path: Path, answer: Any) -> None:
-    async def scenario(world: World) -> None:
+async def test_anything_else_is_tried_again_with_the_same_bytes(tmp_path: Path, answer: Any) -> None:
+    async with World(tmp_path) as world:
         sealed = unique(30)
         await closed_with(world, sealed)
         world.aggregator.answers = [answer, answer]
@@ -324,10 +288,8 @@ def test_anything_else_is_tried_again_with_the_same_bytes(tmp_path: Path, answer
         assert len(set(world.aggregator.puts)) == 1
         assert (await counts(world))["accepted"] == (30, 1)
 
-    run(World(tmp_path), scenario)
 
-
-def test_an_answer_without_end_is_not_read_to_its_end() -> None:
+async def test_an_answer_without_end_is_not_read_to_its_end() -> None:
     taken = 0
 
     async def page() -> AsyncIterator[bytes]:
@@ -336,20 +298,17 @@ def test_an_answer_without_end_is_not_read_to_its_end() -> None:
             taken += 1
             yield b" " * LARGEST_ANSWER
 
-    async def main() -> Answer:
-        network = httpx2.MockTransport(lambda _request: httpx2.Response(200, content=page()))
-        async with httpx2.AsyncClient(transport=network) as client:
-            upstream = Upstream(client, address=AGGREGATOR, token=TOKEN, clock=TrustedClock())
-            return await Forwarder(upstream).verdict(bytes(16))
-
-    assert asyncio.run(main()) == Again("200")
+    network = httpx2.MockTransport(lambda _request: httpx2.Response(200, content=page()))
+    async with httpx2.AsyncClient(transport=network) as client:
+        upstream = Upstream(client, address=AGGREGATOR, token=TOKEN, clock=TrustedClock())
+        assert await Forwarder(upstream).verdict(bytes(16)) == Again("200")
     assert taken == 2
 
 
-def test_a_batch_too_large_for_the_aggregator_is_an_error_for_the_operator_and_waits_for_them(
+async def test_a_batch_too_large_for_the_aggregator_is_an_error_for_the_operator_and_waits_for_them(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(world: World) -> None:
+    async with World(tmp_path) as world:
         sealed = unique(30)
         await closed_with(world, sealed)
         world.aggregator.answers = [(413, "too-large"), (503, "overloaded")]
@@ -362,8 +321,6 @@ def test_a_batch_too_large_for_the_aggregator_is_an_error_for_the_operator_and_w
         assert caplog.records[-1].levelname == "WARNING"
         await world.settle_all()  # the limit was raised
         assert sorted(world.aggregator.delivered()) == sorted(sealed)
-
-    run(World(tmp_path), scenario)
 
 
 @asynccontextmanager
@@ -382,8 +339,8 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_attempts_without_end_hold_up_no_closing_and_no_deletion(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_attempts_without_end_hold_up_no_closing_and_no_deletion(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         await world.post(upload(unique(5)) + upload(unique(5, THEME_SEALED), metric=THEME))
         world.clock.now += HOUR
         (late,) = unique(1)
@@ -410,11 +367,9 @@ def test_attempts_without_end_hold_up_no_closing_and_no_deletion(tmp_path: Path)
             world.clock.now = CLOSES + HOUR
             await until(forgotten)
 
-    run(World(tmp_path), scenario)
 
-
-def test_an_attempt_without_end_holds_up_no_other_batch(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_an_attempt_without_end_holds_up_no_other_batch(tmp_path: Path) -> None:
+    async with World(tmp_path, max_batch=10) as world:
         sealed = unique(40)
         await closed_with(world, sealed)
         put, hung = world.batcher._forwarder.put, bytearray()
@@ -435,15 +390,13 @@ def test_an_attempt_without_end_holds_up_no_other_batch(tmp_path: Path) -> None:
             await until(others_settled)
             assert hung.hex() not in world.aggregator.batches
 
-    run(World(tmp_path, max_batch=10), scenario)
-
 
 SLOW = 60.0
 """Seconds after which an attempt fails: longer than the pause before the next, so that one is always due."""
 
 
-def test_batches_that_fail_slowly_starve_no_other(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_batches_that_fail_slowly_starve_no_other(tmp_path: Path) -> None:
+    async with World(tmp_path, max_batch=10) as world:
         await closed_with(world, unique(40))
         tried: Counter[bytes] = Counter()
 
@@ -457,12 +410,10 @@ def test_batches_that_fail_slowly_starve_no_other(tmp_path: Path) -> None:
         assert len(tried) == 4
         assert min(tried.values()) >= 3
 
-    run(World(tmp_path, max_batch=10), scenario)
-
 
 @pytest.mark.parametrize("crashed", [False, True], ids=["postponed", "leased"])
-def test_a_clock_that_was_ahead_for_a_while_strands_no_batch(tmp_path: Path, crashed: bool) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_clock_that_was_ahead_for_a_while_strands_no_batch(tmp_path: Path, crashed: bool) -> None:
+    async with World(tmp_path) as world:
         sealed = unique(5)
         await closed_with(world, sealed)
         world.clock.now = CLOSES + 365 * 86_400
@@ -476,20 +427,18 @@ def test_a_clock_that_was_ahead_for_a_while_strands_no_batch(tmp_path: Path, cra
         await world.settle_all()
         assert sorted(world.aggregator.delivered()) == sorted(sealed)
 
-    run(World(tmp_path), scenario)
 
-
-def test_the_pause_between_attempts_grows_and_stays_bounded(tmp_path: Path) -> None:
+async def test_the_pause_between_attempts_grows_and_stays_bounded(tmp_path: Path) -> None:
     world = World(tmp_path)
     batch = Batch(bytes(16), Bucket(METRIC, PERIOD, 1), Terms("dark_mode", 64, CLOSES, 3), "batch", 0, 1, 3, False, 0)
     pauses = [world.batcher._backoff(replace(batch, attempts=attempts)) for attempts in range(40)]
     assert all(2**n / 2 <= pause <= 2**n for n, pause in enumerate(pauses[:6]))
     assert all(30 <= pause <= 60 for pause in pauses[6:])
-    asyncio.run(world.__aexit__())
+    await world.__aexit__()
 
 
-def test_an_aggregator_that_forgot_the_batch_gets_it_again(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_an_aggregator_that_forgot_the_batch_gets_it_again(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         await closed_with(world, unique(10))
         await world.batcher.tick()
         world.aggregator.batches.clear()
@@ -497,11 +446,9 @@ def test_an_aggregator_that_forgot_the_batch_gets_it_again(tmp_path: Path) -> No
         assert len(world.aggregator.puts) == 2
         assert len(set(world.aggregator.puts)) == 1
 
-    run(World(tmp_path), scenario)
 
-
-def test_two_workers_never_split_or_double_a_batch(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_two_workers_never_split_or_double_a_batch(tmp_path: Path) -> None:
+    async with World(tmp_path, max_batch=100) as world:
         second = AsyncStorage(
             SqliteStorage(tmp_path / "reports.sqlite", clock=world.clock, entropy=world.batcher._entropy)
         )
@@ -516,11 +463,9 @@ def test_two_workers_never_split_or_double_a_batch(tmp_path: Path) -> None:
         assert await counts(world) == {"ingested": (450, 0), "accepted": (450, 5)}
         await second.aclose()
 
-    run(World(tmp_path, max_batch=100), scenario)
 
-
-def test_a_worker_that_is_stopped_gives_its_batch_back_at_once(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_worker_that_is_stopped_gives_its_batch_back_at_once(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         await closed_with(world, unique(10))
         reached = asyncio.Event()
 
@@ -537,11 +482,9 @@ def test_a_worker_that_is_stopped_gives_its_batch_back_at_once(tmp_path: Path) -
         await world.batcher.tick()
         assert len(world.aggregator.puts) == 1
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_worker_can_be_stopped_though_its_storage_is_gone(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_worker_can_be_stopped_though_its_storage_is_gone(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         await closed_with(world, unique(10))
         reached = asyncio.Event()
 
@@ -561,11 +504,9 @@ def test_a_worker_can_be_stopped_though_its_storage_is_gone(tmp_path: Path) -> N
         assert ended
         assert task.cancelled()
 
-    run(World(tmp_path), scenario)
 
-
-def test_an_attempt_ends_before_its_lease_does(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_an_attempt_ends_before_its_lease_does(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         await closed_with(world, unique(10))
 
         async def hang(*_call: Any) -> None:
@@ -578,11 +519,9 @@ def test_an_attempt_ends_before_its_lease_does(tmp_path: Path) -> None:
         await world.settle_all()
         assert len(world.aggregator.puts) == 1
 
-    run(World(tmp_path), scenario)
 
-
-def test_seed_and_ids_come_from_the_generator_that_was_passed_in_and_nowhere_else(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_seed_and_ids_come_from_the_generator_that_was_passed_in_and_nowhere_else(tmp_path: Path) -> None:
+    async with World(tmp_path, max_batch=10) as world:
         drawn: list[bytes] = []
 
         def entropy(count: int) -> bytes:
@@ -601,5 +540,3 @@ def test_seed_and_ids_come_from_the_generator_that_was_passed_in_and_nowhere_els
         parts = [dict(world.aggregator.batches)[each.hex()][BATCH_HEADER_BYTES:] for each in drawn[1:4]]
         expected: list[bytes] = sorted(sealed, key=lambda each: places(each, SEALED, drawn[0]))
         assert b"".join(parts) == b"".join(expected)
-
-    run(World(tmp_path, max_batch=10), scenario)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from pathlib import Path
 from typing import Any
@@ -52,18 +51,15 @@ def test_the_log_says_once_that_the_setting_is_too_long_and_once_that_it_is_used
     assert "Set HUBBUB_SHUFFLER_LEASE to 150 or less" in said[0][1]
 
 
-def test_batches_are_claimed_for_no_longer(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        world = World(tmp_path, StubAggregator(signed(NOW, book=within("10m"))), lease=600.0)
-        async with world:
-            asked, claim = list[float](), world.storage.claim
+async def test_batches_are_claimed_for_no_longer(tmp_path: Path) -> None:
+    world = World(tmp_path, StubAggregator(signed(NOW, book=within("10m"))), lease=600.0)
+    async with world:
+        asked, claim = list[float](), world.storage.claim
 
-            async def noted(lease: float) -> Any:
-                asked.append(lease)
-                return await claim(lease)
+        async def noted(lease: float) -> Any:
+            asked.append(lease)
+            return await claim(lease)
 
-            world.storage.claim = noted  # type: ignore[method-assign]  # it only looks on
-            await world.batcher.tick()
-            assert set(asked) == {150.0}
-
-    asyncio.run(scenario())
+        world.storage.claim = noted  # type: ignore[method-assign]  # it only looks on
+        await world.batcher.tick()
+        assert set(asked) == {150.0}

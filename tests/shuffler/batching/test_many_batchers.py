@@ -70,7 +70,7 @@ def crowd() -> Crowd:
 
 @pytest.mark.everyday("sqlite")
 @pytest.mark.parametrize("make", BACKENDS)
-def test_four_batchers_in_one_process_split_and_double_nothing(
+async def test_four_batchers_in_one_process_split_and_double_nothing(
     make: Make, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     shift, devices = 0.0, crowd()
@@ -80,8 +80,7 @@ def test_four_batchers_in_one_process_split_and_double_nothing(
 
     backend = make(request, tmp_path, now)
 
-    async def main(aggregator: RecordingAggregator) -> None:
-        nonlocal shift
+    with RecordingAggregator(b"", faults=0.3, seed=5) as aggregator:
         storages = [backend.open() for _ in range(4)]
         await devices.report(storages[0], int(time.time()) + 600)
         shift = 600.0
@@ -93,9 +92,6 @@ def test_four_batchers_in_one_process_split_and_double_nothing(
         await devices.arrived(storages[0], aggregator)
         for each in storages:
             await each.aclose()
-
-    with RecordingAggregator(b"", faults=0.3, seed=5) as aggregator:
-        asyncio.run(main(aggregator))
     assert aggregator.did["cut"] + aggregator.did["answer lost"] > 0
 
 
@@ -114,21 +110,13 @@ def opened_at(where: str, now: float) -> AsyncStorage:
     return AsyncStorage(SqliteStorage(Path(where), clock=lambda: now, entropy=os.urandom))
 
 
-def test_three_processes_split_and_double_nothing(where: str) -> None:
+async def test_three_processes_split_and_double_nothing(where: str) -> None:
     devices = crowd()
 
-    async def report() -> None:
-        now = time.time()
-        storage = opened_at(where, now)
-        await devices.report(storage, int(now) + 2)
-        await storage.aclose()
-
-    async def check(aggregator: RecordingAggregator) -> None:
-        storage = open_storage(where, clock=time.time, entropy=os.urandom)
-        await devices.arrived(storage, aggregator)
-        await storage.aclose()
-
-    asyncio.run(report())
+    now = time.time()
+    storage = opened_at(where, now)
+    await devices.report(storage, int(now) + 2)
+    await storage.aclose()
     options = {"max_batch": LARGEST, "lease": 2.0}
     with RecordingAggregator(b"", faults=0.3, seed=6) as aggregator:
         processes = [FORKS.Process(target=run, args=(where, aggregator.address, options)) for _ in range(3)]
@@ -141,4 +129,6 @@ def test_three_processes_split_and_double_nothing(where: str) -> None:
         finally:
             for process in processes:
                 process.kill()
-        asyncio.run(check(aggregator))
+        storage = open_storage(where, clock=time.time, entropy=os.urandom)
+        await devices.arrived(storage, aggregator)
+        await storage.aclose()

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,14 +57,6 @@ def edited(epsilon: str) -> Codebook:
 EDITED = edited("1.5")
 
 
-def run(world: World, scenario: Callable[[World], Coroutine[Any, Any, None]]) -> None:
-    async def main() -> None:
-        async with world:
-            await scenario(world)
-
-    asyncio.run(main())
-
-
 async def offered(world: World, raw: bytes) -> bool:
     """Whether a bundle is taken; one that is not leaves the one before it in force."""
     before = world.bundles.current
@@ -90,17 +82,15 @@ def switched(*off: str) -> Codebook:
 # -- attacks ---------------------------------------------------------------------------------------
 
 
-def test_of_thirty_ids_of_one_name_only_that_of_the_period_s_codebook_is_admitted(tmp_path: Path) -> None:
+async def test_of_thirty_ids_of_one_name_only_that_of_the_period_s_codebook_is_admitted(tmp_path: Path) -> None:
     """Attack: partition by the time of fetching, through many live codebooks that one bundle has."""
     books = {PERIOD - 29 + at: edited(f"1.{at + 1:02}") for at in range(30)}
 
-    async def scenario(world: World) -> None:
+    async with World(tmp_path, StubAggregator(signed(books=books))) as world:
         ids = [book.metric("dark_mode").id for book in books.values()]
         assert len(set(ids)) == 30
         taken = [(await world.post(upload(unique(1), metric=each))).status_code == 202 for each in ids]
         assert taken == [False] * 29 + [True]
-
-    run(World(tmp_path, StubAggregator(signed(books=books))), scenario)
 
 
 CHANGES = {
@@ -144,12 +134,13 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_bundle_that_changes_a_begun_period_is_refused_counted_and_logged_once(
+async def test_a_bundle_that_changes_a_begun_period_is_refused_counted_and_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, change: str
 ) -> None:
     raw, why = CHANGES[change]
 
-    async def scenario(world: World) -> None:
+    first = signed(book=without("theme")) if change == "a metric more" else signed()
+    async with World(tmp_path, StubAggregator(first)) as world:
         assert not await offered(world, raw)
         assert not await offered(world, raw)
         assert world.bundles.refused["ChangedPeriod"] == 2
@@ -158,11 +149,8 @@ def test_a_bundle_that_changes_a_begun_period_is_refused_counted_and_logged_once
         assert why in said[0]
         assert (await world.post(upload(unique(1)))).status_code == 202
 
-    first = signed(book=without("theme")) if change == "a metric more" else signed()
-    run(World(tmp_path, StubAggregator(first)), scenario)
 
-
-def test_a_codebook_with_a_name_twice_is_refused(tmp_path: Path) -> None:
+async def test_a_codebook_with_a_name_twice_is_refused(tmp_path: Path) -> None:
     """Attack: two ids of one name in one codebook. `sign` would not do it; whoever has the identity can."""
     text = signed(NOW + 5).split(b"\n")[2]
     first = json.loads(text)["codebooks"][0]["codebook"]["metrics"][0]
@@ -171,15 +159,13 @@ def test_a_codebook_with_a_name_twice_is_refused(tmp_path: Path) -> None:
     twice = text.replace(listed, listed + b"," + canonical_bytes({**first, "id": "00" * 16}))
     signature = base64_text(IDENTITY.sign(b"hubbub-01 bundle\0" + twice))
 
-    async def scenario(world: World) -> None:
+    async with World(tmp_path) as world:
         assert not await offered(world, b"\n".join([b"hubbub-bundle 1", f"{TRUST[0]} {signature}".encode(), twice]))
         assert world.bundles.refused["MalformedBundle"] == 1
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_revoked_key_is_not_replaced_in_two_steps_either(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_revoked_key_is_not_replaced_in_two_steps_either(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         revoked = key(1, PERIOD - 100, PERIOD, "revoked")
         assert await offered(world, signed(NOW + 1, keys=(revoked, *KEYS[1:])))
         assert not await offered(world, signed(NOW + 2, keys=KEYS[1:]))  # first drop it
@@ -187,17 +173,13 @@ def test_a_revoked_key_is_not_replaced_in_two_steps_either(tmp_path: Path) -> No
         assert not await offered(world, signed(NOW + 4))  # or bring it back
         assert (await world.post(upload(unique(1), key_id=4))).json()["failures"][0]["reason"] == "unknown-key"
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_restart_forgets_nothing_of_what_begun_periods_are_held_to(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_restart_forgets_nothing_of_what_begun_periods_are_held_to(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         (tmp_path / "bundle").unlink()  # not even if there is no earlier bundle to compare with
         async with World(tmp_path, StubAggregator(signed(NOW + 5, book=EDITED)), world.clock) as again:
             assert again.bundles.current is None
             assert again.bundles.refused["ChangedPeriod"] == 1
-
-    run(World(tmp_path), scenario)
 
 
 # -- several processes on one storage ------------------------------------------------------------------
@@ -221,61 +203,54 @@ def two(shared: Backend, tmp_path: Path, clock: Clock, one: bytes, other: bytes)
     return first, second
 
 
-def test_processes_on_one_storage_cannot_be_served_different_bundles(shared: Backend, tmp_path: Path) -> None:
+async def test_processes_on_one_storage_cannot_be_served_different_bundles(shared: Backend, tmp_path: Path) -> None:
     first, second = two(shared, tmp_path, Clock(), signed(), signed(NOW + 5, book=EDITED))
 
-    async def main() -> None:
-        async with first, second:
-            assert first.bundles.current
-            assert second.bundles.current is None
-            assert (await second.post(upload(unique(1)))).status_code == 503
-            second.aggregator.bundle = signed(NOW + 6)
-            assert await second.bundles.refresh()
-            assert (await second.post(upload(unique(1)))).status_code == 202
-
-    asyncio.run(main())
+    async with first, second:
+        assert first.bundles.current
+        assert second.bundles.current is None
+        assert (await second.post(upload(unique(1)))).status_code == 503
+        second.aggregator.bundle = signed(NOW + 6)
+        assert await second.bundles.refresh()
+        assert (await second.post(upload(unique(1)))).status_code == 202
 
 
-def test_of_two_processes_the_first_in_a_new_period_says_what_it_is_held_to(shared: Backend, tmp_path: Path) -> None:
+async def test_of_two_processes_the_first_in_a_new_period_says_what_it_is_held_to(
+    shared: Backend, tmp_path: Path
+) -> None:
     """Both bundles were good while the period had not begun. The one that comes second gives up its own."""
     clock, later = Clock(), signed(NOW + 5, books={0: codebook(), NEXT: EDITED})
     first, second = two(shared, tmp_path, clock, signed(), later)
 
-    async def main() -> None:
-        async with first, second:
-            clock.now = NEXT * HOUR
-            new = EDITED.metric("dark_mode").id
-            assert (await second.post(upload(unique(1), metric=new, period=NEXT, key_id=2))).status_code == 202
-            answer = await first.post(upload(unique(1), period=NEXT, key_id=2))
-            assert (answer.status_code, answer.json()["type"]) == (503, "urn:hubbub:problem:no-bundle")
-            assert first.bundles.refused["ChangedPeriod"] == 1
-            first.aggregator.bundle = later
-            assert await first.bundles.refresh()
-            assert (await first.post(upload(unique(1), metric=new, period=NEXT, key_id=2))).status_code == 202
-            waiting = (await first.storage.overview()).waiting
-            assert [(each.name, each.reports) for each in waiting] == [("dark_mode", 2)]
-
-    asyncio.run(main())
+    async with first, second:
+        clock.now = NEXT * HOUR
+        new = EDITED.metric("dark_mode").id
+        assert (await second.post(upload(unique(1), metric=new, period=NEXT, key_id=2))).status_code == 202
+        answer = await first.post(upload(unique(1), period=NEXT, key_id=2))
+        assert (answer.status_code, answer.json()["type"]) == (503, "urn:hubbub:problem:no-bundle")
+        assert first.bundles.refused["ChangedPeriod"] == 1
+        first.aggregator.bundle = later
+        assert await first.bundles.refresh()
+        assert (await first.post(upload(unique(1), metric=new, period=NEXT, key_id=2))).status_code == 202
+        waiting = (await first.storage.overview()).waiting
+        assert [(each.name, each.reports) for each in waiting] == [("dark_mode", 2)]
 
 
-def test_a_process_with_the_bundle_from_before_a_revocation_does_not_use_the_key_again(
+async def test_a_process_with_the_bundle_from_before_a_revocation_does_not_use_the_key_again(
     shared: Backend, tmp_path: Path
 ) -> None:
     clock, keys = Clock(), (key(1, PERIOD - 100, NEXT), KEYS[2])
     revoked = (key(1, PERIOD - 100, NEXT, "revoked"), KEYS[2])
     first, second = two(shared, tmp_path, clock, signed(keys=keys), signed(NOW + 5, keys=revoked))
 
-    async def main() -> None:
-        async with first, second:
-            clock.now = NEXT * HOUR
-            assert (await first.post(upload(unique(1), period=NEXT))).status_code == 503
-            assert (await first.client.get("/readyz")).status_code == 503
-
-    asyncio.run(main())
+    async with first, second:
+        clock.now = NEXT * HOUR
+        assert (await first.post(upload(unique(1), period=NEXT))).status_code == 503
+        assert (await first.client.get("/readyz")).status_code == 503
 
 
-def test_no_report_is_taken_before_its_period_is_held(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_no_report_is_taken_before_its_period_is_held(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         world.clock.now = NEXT * HOUR
 
         async def locked() -> bytes:
@@ -290,12 +265,12 @@ def test_no_report_is_taken_before_its_period_is_held(tmp_path: Path) -> None:
         assert held.stretches[-1].last == NEXT
         assert not await offered(world, signed(NOW + 5, books={0: codebook(), NEXT: EDITED}))
 
-    run(World(tmp_path), scenario)
-
 
 @pytest.mark.parametrize("answers", [True, False], ids=["a storage that answers", "a storage that does not"])
-def test_uploads_that_come_together_when_a_period_begins_ask_the_storage_once(tmp_path: Path, answers: bool) -> None:
-    async def scenario(world: World) -> None:
+async def test_uploads_that_come_together_when_a_period_begins_ask_the_storage_once(
+    tmp_path: Path, answers: bool
+) -> None:
+    async with World(tmp_path) as world:
         asked, found = 0, world.storage.held_periods
 
         async def counted() -> bytes:
@@ -313,13 +288,11 @@ def test_uploads_that_come_together_when_a_period_begins_ask_the_storage_once(tm
         assert {answer.status_code for answer in got} == {202 if answers else 503}
         assert asked == 1
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_body_that_takes_until_the_next_period_brings_no_report_of_it(tmp_path: Path) -> None:
+async def test_a_body_that_takes_until_the_next_period_brings_no_report_of_it(tmp_path: Path) -> None:
     """It was let in before the period began, so nothing holds that one yet."""
+    async with World(tmp_path) as world:
 
-    async def scenario(world: World) -> None:
         async def slow() -> AsyncIterator[bytes]:
             body = upload(unique(1), period=NEXT, key_id=2)
             yield body[:10]
@@ -329,35 +302,29 @@ def test_a_body_that_takes_until_the_next_period_brings_no_report_of_it(tmp_path
         answer = await world.client.post("/v1/reports", content=slow(), headers={"Content-Type": REPORTS_TYPE})
         assert answer.json()["failures"][0]["reason"] == "period-in-future"
 
-    run(World(tmp_path), scenario)
-
 
 # -- what may change ---------------------------------------------------------------------------------
 
 
-def test_what_has_not_begun_may_change(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_what_has_not_begun_may_change(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         assert await offered(world, signed(NOW + 1, books={0: codebook(), NEXT: EDITED}))
         assert await offered(world, signed(NOW + 2, keys=(KEYS[0], key(5, NEXT, NEXT), KEYS[2])))
         world.clock.now = NEXT * HOUR - 60  # from here on reports of the next period are taken
         assert not await offered(world, signed(NOW + 3, books={0: codebook(), NEXT: EDITED}))
 
-    run(World(tmp_path), scenario)
 
-
-def test_what_is_closed_may_change(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_what_is_closed_may_change(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         raw = signed(NOW + 1, books={0: EDITED, PERIOD + 1: codebook()}, keys=(key(2, PERIOD + 1, PERIOD + 100),))
         world.clock.now = CLOSES - 1
         assert not await offered(world, raw)
         world.clock.now = CLOSES
         assert await offered(world, raw)
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_revocation_in_a_running_period_discards_what_waits_and_ends_it_for_the_period(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_revocation_in_a_running_period_discards_what_waits_and_ends_it_for_the_period(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         await world.post(upload(unique(50)))
         revoked = (key(1, PERIOD - 100, PERIOD, "revoked"), key(4, NEXT, NEXT), KEYS[2])
         assert await offered(world, signed(NOW + 1, keys=revoked))
@@ -369,23 +336,20 @@ def test_a_revocation_in_a_running_period_discards_what_waits_and_ends_it_for_th
         world.clock.now = NEXT * HOUR
         assert (await world.post(upload(unique(1), period=NEXT, key_id=4))).status_code == 202
 
-    run(World(tmp_path), scenario)
-
 
 @pytest.mark.parametrize("before", [(), (key(2, NEXT, NEXT),)], ids=["no key at all", "keys of later periods"])
-def test_a_period_that_had_no_key_may_get_one_and_then_no_other(tmp_path: Path, before: tuple[SealingKey, ...]) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_period_that_had_no_key_may_get_one_and_then_no_other(
+    tmp_path: Path, before: tuple[SealingKey, ...]
+) -> None:
+    async with World(tmp_path, StubAggregator(signed(keys=before))) as world:
         assert await offered(world, signed(NOW + 1, keys=(key(5, PERIOD, PERIOD), *before)))
         assert (await world.post(upload(unique(1), key_id=5))).status_code == 202
         assert not await offered(world, signed(NOW + 2, keys=(key(6, PERIOD, PERIOD), *before)))
 
-    run(World(tmp_path, StubAggregator(signed(keys=before))), scenario)
 
-
-def test_a_restore_without_keys_ends_the_running_period_and_the_next_one_is_whole(tmp_path: Path) -> None:
+async def test_a_restore_without_keys_ends_the_running_period_and_the_next_one_is_whole(tmp_path: Path) -> None:
     """Such an aggregator lists the keys that it lost as revoked, and new ones for periods that have not begun."""
-
-    async def scenario(world: World) -> None:
+    async with World(tmp_path) as world:
         await world.post(upload(unique(50)))
         lost = [replace(each, state="revoked") for each in KEYS]
         assert await offered(world, signed(NOW + 1, keys=(*lost, key(105, NEXT, NEXT + 9))))
@@ -395,13 +359,11 @@ def test_a_restore_without_keys_ends_the_running_period_and_the_next_one_is_whol
         await world.settle_all()
         assert sorted(header.count for header in world.aggregator.headers()) == [0, 5]
 
-    run(World(tmp_path), scenario)
 
-
-def test_an_old_backup_is_refused_until_the_periods_that_it_does_not_know_are_closed(tmp_path: Path) -> None:
+async def test_an_old_backup_is_refused_until_the_periods_that_it_does_not_know_are_closed(tmp_path: Path) -> None:
     """It has neither the newest codebook nor the newest keys. Its operator publishes that codebook again."""
-
-    async def scenario(world: World) -> None:
+    newest = signed(books={0: codebook(), NEXT: EDITED}, keys=(KEYS[0], key(2, NEXT, NEXT + 2)))
+    async with World(tmp_path, StubAggregator(newest)) as world:
         world.clock.now = NEXT * HOUR  # begins under the newest bundle
         await world.bundles.hold()
         again = signed(
@@ -417,21 +379,16 @@ def test_an_old_backup_is_refused_until_the_periods_that_it_does_not_know_are_cl
         world.clock.now += 1
         assert await offered(world, again)
 
-    newest = signed(books={0: codebook(), NEXT: EDITED}, keys=(KEYS[0], key(2, NEXT, NEXT + 2)))
-    run(World(tmp_path, StubAggregator(newest)), scenario)
 
-
-def test_a_bundle_that_expired_holds_no_period_that_began_after_it(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_bundle_that_expired_holds_no_period_that_began_after_it(tmp_path: Path) -> None:
+    async with World(tmp_path, StubAggregator(signed(lifetime=600))) as world:
         world.clock.now = (PERIOD + 3) * HOUR  # all that began under it is closed
         assert world.bundles.current is None
         assert await offered(world, signed(world.clock.now, book=EDITED, keys=(key(9, 0, PERIOD + 9),)))
 
-    run(World(tmp_path, StubAggregator(signed(lifetime=600))), scenario)
 
-
-def test_what_began_while_no_process_ran_begins_with_the_newest_bundle(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_what_began_while_no_process_ran_begins_with_the_newest_bundle(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         world.clock.now = (PERIOD + 3) * HOUR
         changed = signed(world.clock.now, books={0: codebook(), PERIOD + 2: EDITED}, keys=(key(9, 0, PERIOD + 9),))
         again = World(tmp_path, StubAggregator(changed), world.clock)
@@ -442,19 +399,15 @@ def test_what_began_while_no_process_ran_begins_with_the_newest_bundle(tmp_path:
         assert answer.status_code == 202
         await again.__aexit__()
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_shuffler_without_an_earlier_bundle_takes_the_one_in_force(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_shuffler_without_an_earlier_bundle_takes_the_one_in_force(tmp_path: Path) -> None:
+    async with World(tmp_path, StubAggregator(signed(books={0: codebook(), PERIOD: EDITED}))) as world:
         assert (await world.post(upload(unique(1), metric=EDITED.metric("dark_mode").id))).status_code == 202
-
-    run(World(tmp_path, StubAggregator(signed(books={0: codebook(), PERIOD: EDITED}))), scenario)
 
 
 @pytest.mark.parametrize("whose", ["the batcher's clock", "the next upload"])
-def test_switching_a_metric_off_acts_at_once_in_a_running_period(tmp_path: Path, whose: str) -> None:
-    async def scenario(world: World) -> None:
+async def test_switching_a_metric_off_acts_at_once_in_a_running_period(tmp_path: Path, whose: str) -> None:
+    async with World(tmp_path) as world:
         await world.post(upload(unique(50)))
         assert await offered(world, signed(NOW + 1, book=switched("dark_mode", "old")))
         if whose == "the next upload":
@@ -467,23 +420,19 @@ def test_switching_a_metric_off_acts_at_once_in_a_running_period(tmp_path: Path,
         answer = await world.post(upload(unique(1)))
         assert answer.json()["failures"][0]["reason"] == "metric-disabled"
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_metric_may_be_switched_on_in_a_running_period(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_metric_may_be_switched_on_in_a_running_period(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         assert await offered(world, signed(NOW + 1, book=switched()))
         old = codebook().metric("old").id
         assert (await world.post(upload(unique(1, SEALED), metric=old))).status_code == 202
-
-    run(World(tmp_path), scenario)
 
 
 # -- when it is looked at ------------------------------------------------------------------------------
 
 
-def test_the_bundle_is_fetched_shortly_before_a_period_begins_and_when_it_does(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_the_bundle_is_fetched_shortly_before_a_period_begins_and_when_it_does(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         begins = NEXT * HOUR - 60  # a clock may be ahead by so much
         world.clock.now = begins - 100
         assert world.bundles._pause(0) == 95  # max_age alone would say 300
@@ -494,34 +443,29 @@ def test_the_bundle_is_fetched_shortly_before_a_period_begins_and_when_it_does(t
         await world.bundles.hold()
         assert world.bundles.held.until == begins + HOUR
 
-    run(World(tmp_path), scenario)
 
-
-def test_an_overtaken_process_asks_again_at_once(shared: Backend, tmp_path: Path) -> None:
+async def test_an_overtaken_process_asks_again_at_once(shared: Backend, tmp_path: Path) -> None:
     clock, later = Clock(), signed(NOW + 5, books={0: codebook(), NEXT: EDITED})
     first, second = two(shared, tmp_path, clock, signed(), later)
 
-    async def main() -> None:
-        async with first, second:
-            sleeps = asyncio.Event()
+    async with first, second:
+        sleeps = asyncio.Event()
 
-            def pause(_failures: int) -> float:
-                sleeps.set()
-                return PATIENCE
+        def pause(_failures: int) -> float:
+            sleeps.set()
+            return PATIENCE
 
-            first.bundles._pause = pause  # type: ignore[method-assign, assignment]  # longer than the test waits
-            job = asyncio.create_task(first.bundles.run())
-            await sleeps.wait()
-            clock.now = NEXT * HOUR
-            await second.bundles.hold()
-            first.aggregator.bundle = later
-            await first.post(upload(unique(1), period=NEXT, key_id=2))  # it learns of it here, and sleeps no longer
-            async with asyncio.timeout(PATIENCE / 2):
-                while first.bundles.current is None or first.bundles.current.raw != later:
-                    await asyncio.sleep(0.01)
-            job.cancel()
-
-    asyncio.run(main())
+        first.bundles._pause = pause  # type: ignore[method-assign, assignment]  # longer than the test waits
+        job = asyncio.create_task(first.bundles.run())
+        await sleeps.wait()
+        clock.now = NEXT * HOUR
+        await second.bundles.hold()
+        first.aggregator.bundle = later
+        await first.post(upload(unique(1), period=NEXT, key_id=2))  # it learns of it here, and sleeps no longer
+        async with asyncio.timeout(PATIENCE / 2):
+            while first.bundles.current is None or first.bundles.current.raw != later:
+                await asyncio.sleep(0.01)
+        job.cancel()
 
 
 # -- the crowd -----------------------------------------------------------------------------------------
@@ -536,12 +480,12 @@ async def a_period(world: World, period: int, reports: int) -> None:
     await world.settle_all()
 
 
-def test_a_crowd_below_half_of_the_last_one_is_a_warning_and_holds_nothing_back(
+async def test_a_crowd_below_half_of_the_last_one_is_a_warning_and_holds_nothing_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "hubbub_shuffler")
 
-    async def scenario(world: World) -> None:
+    async with World(tmp_path) as world:
         for period, reports in ((PERIOD, 100), (PERIOD + 2, 50), (PERIOD + 4, 24)):
             await a_period(world, period, reports)
         assert [record.message for record in caplog.records if "crowd" in record.message] == [
@@ -551,11 +495,9 @@ def test_a_crowd_below_half_of_the_last_one_is_a_warning_and_holds_nothing_back(
         assert sorted(header.count for header in world.aggregator.headers()) == [24, 50, 100]
         assert "halved" not in (await world.client.get("/v1/status")).text
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_revoked_bucket_is_no_crowd_that_fell(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_revoked_bucket_is_no_crowd_that_fell(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with World(tmp_path, clock=Clock((PERIOD - 1) * HOUR)) as world:
         await a_period(world, PERIOD - 1, 100)
         world.clock.now = PERIOD * HOUR + 600
         await world.post(upload(unique(10)))
@@ -564,8 +506,6 @@ def test_a_revoked_bucket_is_no_crowd_that_fell(tmp_path: Path, caplog: pytest.L
         assert "the crowd of" not in caplog.text
         await a_period(world, PERIOD + 2, 49)  # against the last that was whole
         assert caplog.text.count("the crowd of dark_mode is below half") == 1
-
-    run(World(tmp_path, clock=Clock((PERIOD - 1) * HOUR)), scenario)
 
 
 # -- the record ------------------------------------------------------------------------------------------

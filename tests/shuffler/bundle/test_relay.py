@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
@@ -35,16 +32,8 @@ from tests.shuffler.world import (
 STRANGER = Ed25519PrivateKey.from_private_bytes(bytes(32))
 
 
-def run(world: World, scenario: Callable[[World], Coroutine[Any, Any, None]]) -> None:
-    async def main() -> None:
-        async with world:
-            await scenario(world)
-
-    asyncio.run(main())
-
-
-def test_the_bundle_is_relayed_byte_for_byte_and_may_be_cached(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_the_bundle_is_relayed_byte_for_byte_and_may_be_cached(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         answer = await world.client.get("/v1/bundle")
         assert answer.content == world.aggregator.bundle
         assert answer.headers["cache-control"] == "max-age=600"
@@ -55,11 +44,9 @@ def test_the_bundle_is_relayed_byte_for_byte_and_may_be_cached(tmp_path: Path) -
             assert again.headers["etag"] == answer.headers["etag"]
         assert (await world.client.get("/v1/bundle", headers={"If-None-Match": '"other"'})).status_code == 200
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_newer_bundle_replaces_the_old_one(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_newer_bundle_replaces_the_old_one(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         first = (await world.client.get("/v1/bundle")).headers["etag"]
         assert await world.bundles.refresh()  # not modified
         world.aggregator.bundle = signed(NOW + 5)
@@ -67,8 +54,6 @@ def test_a_newer_bundle_replaces_the_old_one(tmp_path: Path) -> None:
         answer = await world.client.get("/v1/bundle", headers={"If-None-Match": first})
         assert answer.content == world.aggregator.bundle
         assert (await world.client.get("/v1/status")).json()["bundle"] == NOW + 5
-
-    run(World(tmp_path), scenario)
 
 
 @pytest.mark.parametrize(
@@ -85,22 +70,19 @@ def test_a_newer_bundle_replaces_the_old_one(tmp_path: Path) -> None:
     ],
     ids=["older", "same number", "stranger", "cut", "expired", "html", "empty", "huge"],
 )
-def test_a_bundle_that_cannot_be_trusted_changes_nothing(tmp_path: Path, bad: bytes) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_bundle_that_cannot_be_trusted_changes_nothing(tmp_path: Path, bad: bytes) -> None:
+    async with World(tmp_path) as world:
         good = world.aggregator.bundle
         world.aggregator.bundle = bad
         assert not await world.bundles.refresh()
         assert (await world.client.get("/v1/bundle")).content == good
 
-    run(World(tmp_path), scenario)
 
-
-def test_that_a_bundle_has_expired_is_said_once_and_again_of_another(
+async def test_that_a_bundle_has_expired_is_said_once_and_again_of_another(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The message has the time of the attempt in it."""
-
-    async def scenario(world: World) -> None:
+    async with World(tmp_path) as world:
         for lifetime in (50, 60):
             world.aggregator.bundle = signed(NOW - 100, lifetime=lifetime)
             for _ in range(3):
@@ -109,35 +91,28 @@ def test_that_a_bundle_has_expired_is_said_once_and_again_of_another(
         assert caplog.text.count("no new bundle: ExpiredBundle: the bundle expired at") == 2
         assert world.bundles.refused["ExpiredBundle"] == 6
 
-    run(World(tmp_path), scenario)
 
-
-def test_the_copy_on_disk_serves_while_the_aggregator_is_away(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_the_copy_on_disk_serves_while_the_aggregator_is_away(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         world.aggregator.up = False
         async with World(tmp_path, world.aggregator, world.clock) as again:
             assert (await again.client.get("/v1/bundle")).content == world.aggregator.bundle
             assert (await again.post(upload(unique(1)))).status_code == 202
             assert (await again.client.get("/readyz")).status_code == 200
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_restart_does_not_open_the_door_to_an_older_bundle(tmp_path: Path) -> None:
+async def test_a_restart_does_not_open_the_door_to_an_older_bundle(tmp_path: Path) -> None:
     """Not even when the newer copy at hand has expired."""
-
-    async def scenario(world: World) -> None:
+    async with World(tmp_path) as world:
         world.clock.now = NOW + 40 * 86_400
         world.aggregator.bundle = signed(NOW - 5, lifetime=90 * 86_400)
         async with World(tmp_path, world.aggregator, world.clock) as again:
             assert again.bundles.current is None
             assert not await again.bundles.refresh()
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_bundle_that_the_disk_cannot_take_is_in_use_and_is_written_once_there_is_room(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_bundle_that_the_disk_cannot_take_is_in_use_and_is_written_once_there_is_room(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         file = tmp_path / "bundle"
         file.unlink()
         file.mkdir()  # what no file can replace: the write fails as on a full disk
@@ -149,20 +124,16 @@ def test_a_bundle_that_the_disk_cannot_take_is_in_use_and_is_written_once_there_
         assert await world.bundles.refresh()
         assert file.read_bytes() == world.aggregator.bundle
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_damaged_copy_on_disk_is_fetched_anew(tmp_path: Path) -> None:
+async def test_a_damaged_copy_on_disk_is_fetched_anew(tmp_path: Path) -> None:
     (tmp_path / "bundle").write_bytes(signed()[:-3])
 
-    async def scenario(world: World) -> None:
+    async with World(tmp_path) as world:
         assert (await world.client.get("/v1/bundle")).content == world.aggregator.bundle
 
-    run(World(tmp_path), scenario)
 
-
-def test_on_loopback_the_first_signer_is_kept_and_another_refused(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_on_loopback_the_first_signer_is_kept_and_another_refused(tmp_path: Path) -> None:
+    async with World(tmp_path, trust=(), first_use=True) as world:
         assert world.bundles.current
         async with World(
             tmp_path, StubAggregator(signed(NOW + 5, identity=STRANGER)), world.clock, trust=(), first_use=True
@@ -171,16 +142,12 @@ def test_on_loopback_the_first_signer_is_kept_and_another_refused(tmp_path: Path
             assert again.bundles.current
             assert again.bundles.current.bundle.signer == TRUST[0]
 
-    run(World(tmp_path, trust=(), first_use=True), scenario)
 
-
-def test_while_an_identity_is_exchanged_either_of_two_anchors_is_trusted(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_while_an_identity_is_exchanged_either_of_two_anchors_is_trusted(tmp_path: Path) -> None:
+    async with World(tmp_path, trust=(*TRUST, anchor_of(STRANGER))) as world:
         world.aggregator.bundle = signed(NOW + 5, identity=STRANGER)
         assert await world.bundles.refresh()
         assert (await world.client.get("/v1/bundle")).content == world.aggregator.bundle
-
-    run(World(tmp_path, trust=(*TRUST, anchor_of(STRANGER))), scenario)
 
 
 def test_elsewhere_nothing_is_trusted_without_an_anchor(tmp_path: Path) -> None:
@@ -188,8 +155,8 @@ def test_elsewhere_nothing_is_trusted_without_an_anchor(tmp_path: Path) -> None:
         World(tmp_path, trust=(), first_use=False)
 
 
-def test_without_a_bundle_the_service_is_alive_but_not_ready(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_without_a_bundle_the_service_is_alive_but_not_ready(tmp_path: Path) -> None:
+    async with World(tmp_path, StubAggregator(b"nothing yet")) as world:
         assert (await world.client.get("/healthz")).status_code == 200
         for path, said in {"/readyz": "not-ready", "/v1/bundle": "no-bundle"}.items():
             answer = await world.client.get(path)
@@ -200,11 +167,10 @@ def test_without_a_bundle_the_service_is_alive_but_not_ready(tmp_path: Path) -> 
         assert (wrong["ok"], [reason["name"] for reason in wrong["reasons"]]) == (False, ["bundle"])
         assert (await world.client.get("/v1/status")).json()["bundle"] is None
 
-    run(World(tmp_path, StubAggregator(b"nothing yet")), scenario)
 
+async def test_a_storage_that_cannot_be_written_is_not_ready(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
 
-def test_a_storage_that_cannot_be_written_is_not_ready(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
         async def locked() -> None:
             raise StorageError("database is locked")
 
@@ -214,8 +180,6 @@ def test_a_storage_that_cannot_be_written_is_not_ready(tmp_path: Path) -> None:
         assert answer.json()["reasons"] == [
             {"name": "storage", "detail": "the storage can't be written: the shuffler's log says why"}
         ]
-
-    run(World(tmp_path), scenario)
 
 
 @pytest.mark.parametrize(
@@ -227,17 +191,18 @@ def test_a_storage_that_cannot_be_written_is_not_ready(tmp_path: Path) -> None:
         ("DELETE", "/v1/status", 405, "method-not-allowed"),
     ],
 )
-def test_what_is_not_there_is_a_problem_too(tmp_path: Path, method: str, path: str, status: int, name: str) -> None:
-    async def scenario(world: World) -> None:
+async def test_what_is_not_there_is_a_problem_too(
+    tmp_path: Path, method: str, path: str, status: int, name: str
+) -> None:
+    async with World(tmp_path) as world:
         answer = await world.client.request(method, path)
         assert (answer.status_code, answer.json()["type"]) == (status, f"urn:hubbub:problem:{name}")
         assert answer.headers["content-type"] == PROBLEM_TYPE
 
-    run(World(tmp_path), scenario)
 
+async def test_a_fault_of_ours_is_an_internal_error_that_repeats_nothing(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
 
-def test_a_fault_of_ours_is_an_internal_error_that_repeats_nothing(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
         async def broken() -> None:
             raise RuntimeError("canary")
 
@@ -248,11 +213,9 @@ def test_a_fault_of_ours_is_an_internal_error_that_repeats_nothing(tmp_path: Pat
         assert (answer.status_code, answer.json()["type"]) == (500, "urn:hubbub:problem:internal-error")
         assert "canary" not in answer.text
 
-    run(World(tmp_path), scenario)
 
-
-def test_the_status_says_what_waits_and_what_left(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_the_status_says_what_waits_and_what_left(tmp_path: Path) -> None:
+    async with World(tmp_path, floor=200) as world:
         sealed = unique(137)
         await world.post(upload(sealed))
         status = (await world.client.get("/v1/status")).json()
@@ -276,11 +239,9 @@ def test_the_status_says_what_waits_and_what_left(tmp_path: Path) -> None:
         assert status["buckets"] == []
         assert sealed[0] not in files_of(tmp_path)
 
-    run(World(tmp_path, floor=200), scenario)
 
-
-def test_nobody_can_count_a_waiting_or_a_discarded_crowd_by_adding_to_it(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_nobody_can_count_a_waiting_or_a_discarded_crowd_by_adding_to_it(tmp_path: Path) -> None:
+    async with World(tmp_path, floor=200) as world:
         shown = set()
         for _ in range(11):  # from below one hundred to above, and never enough
             await world.post(upload(unique(17)))
@@ -293,11 +254,11 @@ def test_nobody_can_count_a_waiting_or_a_discarded_crowd_by_adding_to_it(tmp_pat
         assert "187" not in str(status)
         assert (await world.storage.overview()).counts["dark_mode", "discarded"].reports == 187  # for the operator
 
-    run(World(tmp_path, floor=200), scenario)
 
-
-def test_what_the_aggregator_accepted_is_shown_in_hundreds_and_what_was_refused_not_at_all(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_what_the_aggregator_accepted_is_shown_in_hundreds_and_what_was_refused_not_at_all(
+    tmp_path: Path,
+) -> None:
+    async with World(tmp_path) as world:
         await world.post(upload(unique(250)))
         before = (await world.client.get("/v1/status")).text
         await world.post(upload(unique(201), period=PERIOD - 5))
@@ -306,21 +267,17 @@ def test_what_the_aggregator_accepted_is_shown_in_hundreds_and_what_was_refused_
         await world.settle_all()
         assert (await world.client.get("/v1/status")).json()["accepted"] == 200
 
-    run(World(tmp_path), scenario)
 
-
-def test_the_effective_minimum_is_the_larger_of_codebook_and_floor_and_is_shown(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_the_effective_minimum_is_the_larger_of_codebook_and_floor_and_is_shown(tmp_path: Path) -> None:
+    async with World(tmp_path, floor=2) as world:
         status = (await world.client.get("/v1/status")).json()
         assert (status["min_batch_floor"], status["minimum"]["dark_mode"]) == (2, 3)
 
-    run(World(tmp_path, floor=2), scenario)
 
-
-def test_with_pinned_codebooks_a_bundle_with_another_one_is_refused_as_a_whole(tmp_path: Path) -> None:
+async def test_with_pinned_codebooks_a_bundle_with_another_one_is_refused_as_a_whole(tmp_path: Path) -> None:
     other = codebook(min_batch=4)
 
-    async def scenario(world: World) -> None:
+    async with World(tmp_path, codebooks=[codebook().id.hex()]) as world:
         good = world.aggregator.bundle
         assert (await world.client.get("/v1/bundle")).content == good
         world.aggregator.bundle = signed(NOW + 5, books={0: codebook(), PERIOD + 1: other})
@@ -331,10 +288,8 @@ def test_with_pinned_codebooks_a_bundle_with_another_one_is_refused_as_a_whole(t
         ) as both:
             assert (await both.client.get("/v1/bundle")).content == world.aggregator.bundle
 
-    run(World(tmp_path, codebooks=[codebook().id.hex()]), scenario)
 
-
-def test_a_codebook_that_lies_about_its_id_is_not_the_pinned_one(tmp_path: Path) -> None:
+async def test_a_codebook_that_lies_about_its_id_is_not_the_pinned_one(tmp_path: Path) -> None:
     lying = {**codebook(min_batch=4).compiled(), "id": codebook().id.hex()}
     raw = sign(
         IDENTITY,
@@ -347,7 +302,5 @@ def test_a_codebook_that_lies_about_its_id_is_not_the_pinned_one(tmp_path: Path)
         last=None,
     )
 
-    async def scenario(world: World) -> None:
+    async with World(tmp_path, StubAggregator(raw), codebooks=[codebook().id.hex()]) as world:
         assert world.bundles.current is None
-
-    run(World(tmp_path, StubAggregator(raw), codebooks=[codebook().id.hex()]), scenario)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ from tests.shuffler.world import (
     unique,
     upload,
 )
-from tests.shuffler.wrong_clocks import DAY, WRONG, Machine, a_minute, shuffler, wait, wrong
+from tests.shuffler.wrong_clocks import DAY, WRONG, Machine, a_minute, holding, shuffler, wait, wrong
 from tests.support.redis_server import RedisServer
 
 HORIZON = CLOSES + 7 * DAY
@@ -104,15 +103,6 @@ def server(request: pytest.FixtureRequest) -> RedisServer | None:
     return found
 
 
-def run(world: World, scenario: Callable[[World], Coroutine[Any, Any, None]]) -> None:
-    async def main() -> None:
-        async with world:
-            await world.bundles.hold()
-            await scenario(world)
-
-    asyncio.run(main())
-
-
 async def refused(world: World, machine: Machine, reason: str, reports: int = 5) -> list[bytes]:
     """A crowd whose batch the aggregator has refused for this reason."""
     sealed = unique(reports)
@@ -126,12 +116,12 @@ async def refused(world: World, machine: Machine, reason: str, reports: int = 5)
 
 @pytest.mark.everyday
 @pytest.mark.parametrize("reason", sorted(REFUSED_FOR_GOOD - {"batch-too-small"}))
-def test_what_is_refused_and_not_confirmed_is_held_and_goes_through_once_the_aggregator_is_mended(
+async def test_what_is_refused_and_not_confirmed_is_held_and_goes_through_once_the_aggregator_is_mended(
     tmp_path: Path, machine: Machine, server: RedisServer | None, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
 
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, server)) as world:
         sealed = await refused(world, machine, reason)
         overview = await world.storage.overview()
         assert (overview.held, [bucket.reports for bucket in overview.waiting]) == ({reason: (5, 1)}, [5])
@@ -146,13 +136,11 @@ def test_what_is_refused_and_not_confirmed_is_held_and_goes_through_once_the_agg
         assert ("dark_mode", reason) not in overview.counts
         assert caplog.text.count("is held, not deleted") == 1
 
-    run(shuffler(tmp_path, machine, server), scenario)
 
-
-def test_a_refusal_that_comes_after_the_batch_was_taken_is_held_too_and_it_is_sent_again(
+async def test_a_refusal_that_comes_after_the_batch_was_taken_is_held_too_and_it_is_sent_again(
     tmp_path: Path, machine: Machine
 ) -> None:
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, None)) as world:
         sealed = unique(5)
         assert (await world.post(upload(sealed))).status_code == 202
         world.aggregator.verdict = {"state": "refused", "reason": "unknown-key"}
@@ -165,17 +153,14 @@ def test_a_refusal_that_comes_after_the_batch_was_taken_is_held_too_and_it_is_se
         assert len(world.aggregator.puts) == 2
         assert (await world.storage.overview()).counts["dark_mode", "accepted"] == (5, 1)
 
-    run(shuffler(tmp_path, machine, None), scenario)
-
 
 @pytest.mark.everyday
 @pytest.mark.parametrize("offset", WRONG)
-def test_no_wrong_clock_makes_a_batch_too_late(
+async def test_no_wrong_clock_makes_a_batch_too_late(
     tmp_path: Path, machine: Machine, server: RedisServer | None, offset: float
 ) -> None:
     """Neither the aggregator's, which refuses, nor ours, which would confirm it."""
-
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, server)) as world:
         sealed = await refused(world, machine, "batch-too-late")
         world.aggregator.answers = [(410, "batch-too-late")] * 100
         with wrong(machine, offset):
@@ -190,15 +175,12 @@ def test_no_wrong_clock_makes_a_batch_too_late(
         await wait(world, machine, 3_700)
         assert sorted(world.aggregator.delivered()) == sorted(sealed)
 
-    run(shuffler(tmp_path, machine, server), scenario)
 
-
-def test_what_is_held_at_our_own_horizon_is_deleted_under_its_reason(
+async def test_what_is_held_at_our_own_horizon_is_deleted_under_its_reason(
     tmp_path: Path, machine: Machine, server: RedisServer | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And it is said aloud, once: they were acknowledged."""
-
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, server)) as world:
         sealed = await refused(world, machine, "unknown-key")
         world.aggregator.up = False
         (held,) = await world.storage.held_batches()
@@ -216,11 +198,9 @@ def test_what_is_held_at_our_own_horizon_is_deleted_under_its_reason(
         if server is None:
             assert not [each for each in sealed if each in files_of(tmp_path)]
 
-    run(shuffler(tmp_path, machine, server), scenario)
 
-
-def test_a_new_bundle_has_held_batches_offered_at_once(tmp_path: Path, machine: Machine) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_new_bundle_has_held_batches_offered_at_once(tmp_path: Path, machine: Machine) -> None:
+    async with holding(shuffler(tmp_path, machine, None)) as world:
         sealed = await refused(world, machine, "unknown-metric")
         assert (await world.storage.overview()).held
         world.aggregator.bundle = signed(machine.right())
@@ -229,8 +209,6 @@ def test_a_new_bundle_has_held_batches_offered_at_once(tmp_path: Path, machine: 
         machine.running += 1
         await world.batcher.tick()
         assert sorted(world.aggregator.delivered()) == sorted(sealed)
-
-    run(shuffler(tmp_path, machine, None), scenario)
 
 
 async def planned(world: World, machine: Machine) -> list[bytes]:
@@ -245,12 +223,11 @@ async def planned(world: World, machine: Machine) -> list[bytes]:
 
 
 @pytest.mark.parametrize("doubt", [False, True])
-def test_what_our_own_bundle_confirms_is_settled_at_once_if_the_clock_is_not_in_doubt(
+async def test_what_our_own_bundle_confirms_is_settled_at_once_if_the_clock_is_not_in_doubt(
     tmp_path: Path, machine: Machine, doubt: bool
 ) -> None:
     """An aggregator whose clock is ahead drops keys from its bundle, too."""
-
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, None)) as world:
         await planned(world, machine)
         world.aggregator.bundle = signed(machine.right(), keys=(replace(KEYS[0], state="revoked"), *KEYS[1:]))
         assert await world.bundles.refresh()
@@ -266,16 +243,13 @@ def test_what_our_own_bundle_confirms_is_settled_at_once_if_the_clock_is_not_in_
         else:
             assert overview.counts["dark_mode", "revoked-key"] == (5, 1)
 
-    run(shuffler(tmp_path, machine, None), scenario)
-
 
 @pytest.mark.everyday("sqlite")
-def test_a_batch_survives_an_aggregator_that_was_restored_from_an_older_copy(
+async def test_a_batch_survives_an_aggregator_that_was_restored_from_an_older_copy(
     tmp_path: Path, machine: Machine, server: RedisServer | None
 ) -> None:
     """Its bundle is newer, and has no such key."""
-
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, server)) as world:
         sealed = await planned(world, machine)
         good, world.aggregator.bundle = world.aggregator.bundle, signed(machine.right(), keys=KEYS[1:])
         assert await world.bundles.refresh()
@@ -287,13 +261,12 @@ def test_a_batch_survives_an_aggregator_that_was_restored_from_an_older_copy(
         await wait(world, machine, 2 * 3_600)
         assert sorted(world.aggregator.delivered()) == sorted(sealed)
 
-    run(shuffler(tmp_path, machine, server), scenario)
 
-
-def test_a_batch_that_is_held_while_the_bundle_has_expired_is_not_held_for_ever(
+async def test_a_batch_that_is_held_while_the_bundle_has_expired_is_not_held_for_ever(
     tmp_path: Path, machine: Machine, server: RedisServer | None
 ) -> None:
-    async def scenario(world: World) -> None:
+    aggregator = StubAggregator(signed(lifetime=int(DAY)))
+    async with holding(shuffler(tmp_path, machine, server, aggregator)) as world:
         assert (await world.post(upload(unique(5)))).status_code == 202
         machine.running = CLOSES - NOW
         world.aggregator.up = False
@@ -309,16 +282,12 @@ def test_a_batch_that_is_held_while_the_bundle_has_expired_is_not_held_for_ever(
         overview = await world.storage.overview()
         assert (overview.held, overview.counts["dark_mode", "unknown-key"]) == ({}, (5, 1))
 
-    aggregator = StubAggregator(signed(lifetime=int(DAY)))
-    run(shuffler(tmp_path, machine, server, aggregator), scenario)
 
-
-def test_what_is_held_shows_in_the_status_the_metrics_and_not_as_lag(
+async def test_what_is_held_shows_in_the_status_the_metrics_and_not_as_lag(
     tmp_path: Path, machine: Machine, server: RedisServer | None
 ) -> None:
     """Nor does it hide the lag of what is not held."""
-
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, server)) as world:
         lag = Lag(machine)
         world.batcher = world.worker(lag.watch(world.storage))
         admin = create_admin(Sources(world.ingest, world.bundles, lag, None, world.trusted), world.storage, Tokens([]))
@@ -344,13 +313,11 @@ def test_what_is_held_shows_in_the_status_the_metrics_and_not_as_lag(
         assert (await world.storage.overview()).waiting == [("dark_mode", "planned", 250, CLOSES, True)]
         await client.aclose()
 
-    run(shuffler(tmp_path, machine, server), scenario)
 
-
-def test_a_bucket_of_which_one_batch_is_held_and_one_is_not_lags(
+async def test_a_bucket_of_which_one_batch_is_held_and_one_is_not_lags(
     tmp_path: Path, machine: Machine, server: RedisServer | None
 ) -> None:
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, server)) as world:
         assert (await world.post(upload(unique(10)))).status_code == 202
         machine.running = CLOSES - NOW
         (closed,) = await world.storage.close((), due=CLOSES)
@@ -367,11 +334,9 @@ def test_a_bucket_of_which_one_batch_is_held_and_one_is_not_lags(
         lag.waiting(await world.storage.overview())
         assert lag.now() == 0
 
-    run(shuffler(tmp_path, machine, server), scenario)
 
-
-def test_clocks_that_disagree_show_in_readiness_which_stays(tmp_path: Path, machine: Machine) -> None:
-    async def scenario(world: World) -> None:
+async def test_clocks_that_disagree_show_in_readiness_which_stays(tmp_path: Path, machine: Machine) -> None:
+    async with holding(shuffler(tmp_path, machine, None)) as world:
         assert (await world.client.get("/readyz")).json() == {"ok": True}
         with wrong(machine, -7_200):
             answer = await world.client.get("/readyz")
@@ -379,8 +344,6 @@ def test_clocks_that_disagree_show_in_readiness_which_stays(tmp_path: Path, mach
         (warning,) = answer.json()["warnings"]
         assert warning["name"] == "clock"
         assert "7200 s behind the aggregator's" in warning["detail"]
-
-    run(shuffler(tmp_path, machine, None), scenario)
 
 
 @pytest.fixture
@@ -399,10 +362,10 @@ def a_shuffler(tmp_path: Path, machine: Machine, server: RedisServer | None) -> 
     return shuffler(tmp_path, machine, server, StubAggregator(), prefix="hubbub-shuffler")
 
 
-def test_the_operator_sees_offers_and_discards_what_is_held(
+async def test_the_operator_sees_offers_and_discards_what_is_held(
     tmp_path: Path, machine: Machine, server: RedisServer | None, command: Callable[..., Any]
 ) -> None:
-    async def scenario(world: World) -> None:
+    async with holding(a_shuffler(tmp_path, machine, server)) as world:
         sealed = await refused(world, machine, "unknown-key")
         (row,) = json.loads(command("list", "--json").stdout)
         assert {**row, "id": ""} == {
@@ -432,16 +395,12 @@ def test_the_operator_sees_offers_and_discards_what_is_held(
             assert not [each for each in sealed if each in files_of(tmp_path)]
         assert command("list").stdout == ""
 
-    run(a_shuffler(tmp_path, machine, server), scenario)
 
-
-def test_an_operator_can_look_while_the_shuffler_is_stopped_and_is_told_where_there_is_none(
+async def test_an_operator_can_look_while_the_shuffler_is_stopped_and_is_told_where_there_is_none(
     tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(world: World) -> None:
+    async with holding(shuffler(tmp_path, machine, None)) as world:
         await refused(world, machine, "unknown-key")
-
-    run(shuffler(tmp_path, machine, None), scenario)
     monkeypatch.setenv("HUBBUB_SHUFFLER_STATE_DIR", str(tmp_path))
     listed = CliRunner().invoke(hubbub, ["shuffler", "held", "list", "--json"])
     assert [row["why"] for row in json.loads(listed.stdout)] == ["unknown-key"]

@@ -191,37 +191,34 @@ def test_an_address_has_so_many_connections_and_loopback_any_number() -> None:
     assert opened(by, Quiet(b"here")) == [False]
 
 
-def test_on_real_connections_an_address_has_so_many_and_another_is_not_held_up(
+async def test_on_real_connections_an_address_has_so_many_and_another_is_not_held_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Loopback, where all of them come from, has any number; so here its addresses count as others do."""
     monkeypatch.setattr("hubbub_service_common.http.connection_limits.network_of", str.encode)
 
-    async def scenario() -> None:
-        by = guard(max_per_address=3)
-        async with World(tmp_path) as world:
-            with listen("127.0.0.1", 0) as listener:
-                server = Server(server_config(world.app, http=by.protocol()), listener, lambda _address: None)
-                serving = asyncio.create_task(server.run_here())
-                here = [await asyncio.to_thread(connect, server.address, "127.0.0.5") for _ in range(5)]
-                ended = await asyncio.to_thread(lambda: [closed(each) for each in here[3:]])
-                assert (ended, by.cut["too-many-from-one-address"], by.open) == ([True, True], 2, 3)
-                there = await asyncio.to_thread(connect, server.address, "127.0.0.6")
-                for each in (here[0], there):
-                    await asyncio.to_thread(each.sendall, request(upload(unique(1))))
-                    assert (await asyncio.to_thread(next, answers(each)))[0] == 202
-                here[1].close()
-                while by.open > 3:
-                    await asyncio.sleep(0.01)
-                here.append(await asyncio.to_thread(connect, server.address, "127.0.0.5"))
-                await asyncio.to_thread(here[-1].sendall, request(upload(unique(1))))
-                assert (await asyncio.to_thread(next, answers(here[-1])))[0] == 202
-                for each in [*here, there]:
-                    each.close()
-                server.stop()
-                await serving
-
-    asyncio.run(scenario())
+    by = guard(max_per_address=3)
+    async with World(tmp_path) as world:
+        with listen("127.0.0.1", 0) as listener:
+            server = Server(server_config(world.app, http=by.protocol()), listener, lambda _address: None)
+            serving = asyncio.create_task(server.run_here())
+            here = [await asyncio.to_thread(connect, server.address, "127.0.0.5") for _ in range(5)]
+            ended = await asyncio.to_thread(lambda: [closed(each) for each in here[3:]])
+            assert (ended, by.cut["too-many-from-one-address"], by.open) == ([True, True], 2, 3)
+            there = await asyncio.to_thread(connect, server.address, "127.0.0.6")
+            for each in (here[0], there):
+                await asyncio.to_thread(each.sendall, request(upload(unique(1))))
+                assert (await asyncio.to_thread(next, answers(each)))[0] == 202
+            here[1].close()
+            while by.open > 3:
+                await asyncio.sleep(0.01)
+            here.append(await asyncio.to_thread(connect, server.address, "127.0.0.5"))
+            await asyncio.to_thread(here[-1].sendall, request(upload(unique(1))))
+            assert (await asyncio.to_thread(next, answers(here[-1])))[0] == 202
+            for each in [*here, there]:
+                each.close()
+            server.stop()
+            await serving
 
 
 def test_whoever_kept_us_waiting_for_longest_makes_room() -> None:
@@ -257,27 +254,24 @@ def test_work_is_never_given_up_to_make_room() -> None:
     assert opened(by, *[Quiet(None, waiting=False) for _ in range(40)], Quiet(None)) == [False] * 40 + [True]
 
 
-def test_uploads_beyond_the_number_that_may_wait_for_the_storage_are_told_to_come_back(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with World(tmp_path, max_uploads=3) as world:
-            held = asyncio.Event()
-            add = world.storage.add
+async def test_uploads_beyond_the_number_that_may_wait_for_the_storage_are_told_to_come_back(tmp_path: Path) -> None:
+    async with World(tmp_path, max_uploads=3) as world:
+        held = asyncio.Event()
+        add = world.storage.add
 
-            async def slow(arrivals: Any) -> Any:
-                await held.wait()
-                return await add(arrivals)
+        async def slow(arrivals: Any) -> Any:
+            await held.wait()
+            return await add(arrivals)
 
-            world.storage.add = slow  # type: ignore[method-assign]  # a disk that takes its time
-            waiting = [asyncio.create_task(world.post(upload(unique(1)))) for _ in range(3)]
-            await until(lambda: world.ingest._uploads == 3)
-            answer = await world.post(upload(unique(1)))
-            assert (answer.status_code, problem(answer.content)) == (503, "overloaded")
-            assert int(answer.headers["retry-after"]) > 0
-            held.set()
-            assert {(await each).status_code for each in waiting} == {202}
-            assert (await world.post(upload(unique(1)))).status_code == 202
-
-    asyncio.run(scenario())
+        world.storage.add = slow  # type: ignore[method-assign]  # a disk that takes its time
+        waiting = [asyncio.create_task(world.post(upload(unique(1)))) for _ in range(3)]
+        await until(lambda: world.ingest._uploads == 3)
+        answer = await world.post(upload(unique(1)))
+        assert (answer.status_code, problem(answer.content)) == (503, "overloaded")
+        assert int(answer.headers["retry-after"]) > 0
+        held.set()
+        assert {(await each).status_code for each in waiting} == {202}
+        assert (await world.post(upload(unique(1)))).status_code == 202
 
 
 async def pieces(world: World, first: bytes, *, more: bool) -> int:
@@ -297,86 +291,72 @@ async def pieces(world: World, first: bytes, *, more: bool) -> int:
     return statuses[0]
 
 
-def test_bodies_that_are_never_finished_leave_room_for_those_that_come_whole(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with World(tmp_path, max_pending=20_000) as world:
-            slow = [asyncio.create_task(pieces(world, bytes(9_000), more=True)) for _ in "ab"]
-            await until(lambda: any(each.done() for each in slow))
-            assert [each.done() for each in slow] == [False, True]
-            assert await slow[1] == 503  # it found no room
-            assert await pieces(world, upload(unique(50)), more=False) == 202
-            slow[0].cancel()
-            await asyncio.gather(*slow, return_exceptions=True)
-            assert world.ingest._pending == 0
-
-    asyncio.run(scenario())
+async def test_bodies_that_are_never_finished_leave_room_for_those_that_come_whole(tmp_path: Path) -> None:
+    async with World(tmp_path, max_pending=20_000) as world:
+        slow = [asyncio.create_task(pieces(world, bytes(9_000), more=True)) for _ in "ab"]
+        await until(lambda: any(each.done() for each in slow))
+        assert [each.done() for each in slow] == [False, True]
+        assert await slow[1] == 503  # it found no room
+        assert await pieces(world, upload(unique(50)), more=False) == 202
+        slow[0].cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
+        assert world.ingest._pending == 0
 
 
-def test_more_reports_than_an_upload_may_have_are_to_be_split(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with World(tmp_path, max_reports=10) as world:
-            assert (await world.post(upload(unique(10)))).status_code == 202
-            answer = await world.post(upload(unique(11)))
-            assert (answer.status_code, problem(answer.content)) == (413, "too-large")
-
-    asyncio.run(scenario())
+async def test_more_reports_than_an_upload_may_have_are_to_be_split(tmp_path: Path) -> None:
+    async with World(tmp_path, max_reports=10) as world:
+        assert (await world.post(upload(unique(10)))).status_code == 202
+        answer = await world.post(upload(unique(11)))
+        assert (answer.status_code, problem(answer.content)) == (413, "too-large")
 
 
-def test_one_upload_that_is_cancelled_takes_no_other_of_its_commit_with_it(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with World(tmp_path) as world:
-            uploads = [asyncio.create_task(world.post(upload(unique(1)))) for _ in range(5)]
-            while not world.ingest._uploads:
-                await asyncio.sleep(0)
-            uploads[0].cancel()
-            rest = await asyncio.gather(*uploads[1:])
-            assert {answer.status_code for answer in rest} == {202}
-            await asyncio.gather(uploads[0], return_exceptions=True)
-
-    asyncio.run(scenario())
+async def test_one_upload_that_is_cancelled_takes_no_other_of_its_commit_with_it(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
+        uploads = [asyncio.create_task(world.post(upload(unique(1)))) for _ in range(5)]
+        while not world.ingest._uploads:
+            await asyncio.sleep(0)
+        uploads[0].cancel()
+        rest = await asyncio.gather(*uploads[1:])
+        assert {answer.status_code for answer in rest} == {202}
+        await asyncio.gather(uploads[0], return_exceptions=True)
 
 
 @pytest.mark.timeout(60)
-def test_a_storage_that_hangs_does_not_keep_the_process_from_ending(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        held = []
-        async with World(tmp_path) as world:
+async def test_a_storage_that_hangs_does_not_keep_the_process_from_ending(tmp_path: Path) -> None:
+    """The event loop of this test closes only when all that was left behind has ended: within the time limit."""
+    held = []
+    async with World(tmp_path) as world:
 
-            async def hang(_arrivals: Any) -> Any:
-                await asyncio.Event().wait()
+        async def hang(_arrivals: Any) -> Any:
+            await asyncio.Event().wait()
 
-            world.storage.add = hang  # type: ignore[method-assign, assignment]  # a server that does not answer
-            for _ in range(2):  # one in the commit, one that waits for the next
-                held.append(asyncio.create_task(world.post(upload(unique(1)))))
-                await until(lambda: world.ingest._uploads == len(held))
-
-    asyncio.run(scenario())  # comes back only when all that it left behind has ended
+        world.storage.add = hang  # type: ignore[method-assign, assignment]  # a server that does not answer
+        for _ in range(2):  # one in the commit, one that waits for the next
+            held.append(asyncio.create_task(world.post(upload(unique(1)))))
+            await until(lambda: world.ingest._uploads == len(held))
 
 
-def test_who_only_looks_does_not_queue_up_before_a_storage_that_hangs(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with World(tmp_path) as world:
-            held, begun = asyncio.Event(), 0
-            overview = world.storage.overview
+async def test_who_only_looks_does_not_queue_up_before_a_storage_that_hangs(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
+        held, begun = asyncio.Event(), 0
+        overview = world.storage.overview
 
-            async def slow() -> Any:
-                nonlocal begun
-                begun += 1
-                await held.wait()
-                return await overview()
+        async def slow() -> Any:
+            nonlocal begun
+            begun += 1
+            await held.wait()
+            return await overview()
 
-            world.storage.overview = slow  # type: ignore[method-assign]  # a disk that hangs for a while
-            asked = Asked(world.storage, patience=0.1)
-            answers_ = await asyncio.gather(*(asked.overview() for _ in range(50)), return_exceptions=True)
-            assert {type(each) for each in answers_} == {TookTooLong}
-            assert begun == 1
-            held.set()
-            asked._overview._patience = PATIENCE
-            assert (await asked.overview()).waiting == []
-            assert (await asked.overview()).waiting == []
-            assert begun >= 2  # an answer is given to those who waited for it, and to nobody later
-
-    asyncio.run(scenario())
+        world.storage.overview = slow  # type: ignore[method-assign]  # a disk that hangs for a while
+        asked = Asked(world.storage, patience=0.1)
+        answers_ = await asyncio.gather(*(asked.overview() for _ in range(50)), return_exceptions=True)
+        assert {type(each) for each in answers_} == {TookTooLong}
+        assert begun == 1
+        held.set()
+        asked._overview._patience = PATIENCE
+        assert (await asked.overview()).waiting == []
+        assert (await asked.overview()).waiting == []
+        assert begun >= 2  # an answer is given to those who waited for it, and to nobody later
 
 
 def test_many_devices_at_once_are_all_served(shuffler: ShufflerProcess) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -169,14 +168,6 @@ def test_two_processes_do_not_know_an_address_by_the_same_numbers() -> None:
     assert one.source(scope(HERE)) != other.source(scope(HERE))
 
 
-def run(world: World, scenario: Callable[[World], Coroutine[Any, Any, None]]) -> None:
-    async def main() -> None:
-        async with world:
-            await scenario(world)
-
-    asyncio.run(main())
-
-
 def from_address(world: World, host: str) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         transport=httpx2.ASGITransport(world.app, client=(host, 4_711)),
@@ -189,43 +180,38 @@ def from_address(world: World, host: str) -> httpx2.AsyncClient:
     ("method", "path"),
     [("POST", "/v1/reports"), ("PUT", "/v1/reports"), ("GET", "/v1/bundle"), ("GET", "/nowhere")],
 )
-def test_too_much_from_one_address_is_told_when_to_come_back_on_every_route(
+async def test_too_much_from_one_address_is_told_when_to_come_back_on_every_route(
     tmp_path: Path, method: str, path: str
 ) -> None:
     ticking = Clock(1_000.0)
 
-    async def scenario(world: World) -> None:
-        async with from_address(world, HERE) as here, from_address(world, THERE) as there:
-            body = upload(unique(1))
-            first = [(await here.request(method, path, content=body)).status_code for _ in range(4)]
-            assert 429 not in first
-            answer = await here.request(method, path, content=body)
-            assert (answer.status_code, answer.json()["type"]) == (429, "urn:hubbub:problem:rate-limited")
-            assert answer.headers["retry-after"] == "1"
-            assert HERE not in answer.text
-            assert world.ingest.refused["rate-limited"] == 1
-            assert (await there.request(method, path, content=body)).status_code != 429
-            ticking.now += 1
-            assert (await here.request(method, path, content=body)).status_code != 429
-
-    run(World(tmp_path, limits=limits(ticking)), scenario)
-
-
-def test_large_uploads_that_come_together_are_not_all_taken(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
-        async with from_address(world, HERE) as here:
-            sent = [here.post("/v1/reports", content=upload(unique(50))) for _ in range(3)]
-            answers = await asyncio.gather(*sent)
-            assert sorted(answer.status_code for answer in answers) == [202, 429, 429]
-
-    run(World(tmp_path, limits=limits(Clock(1_000.0))), scenario)
+    async with (
+        World(tmp_path, limits=limits(ticking)) as world,
+        from_address(world, HERE) as here,
+        from_address(world, THERE) as there,
+    ):
+        body = upload(unique(1))
+        first = [(await here.request(method, path, content=body)).status_code for _ in range(4)]
+        assert 429 not in first
+        answer = await here.request(method, path, content=body)
+        assert (answer.status_code, answer.json()["type"]) == (429, "urn:hubbub:problem:rate-limited")
+        assert answer.headers["retry-after"] == "1"
+        assert HERE not in answer.text
+        assert world.ingest.refused["rate-limited"] == 1
+        assert (await there.request(method, path, content=body)).status_code != 429
+        ticking.now += 1
+        assert (await here.request(method, path, content=body)).status_code != 429
 
 
-def test_an_upload_of_many_is_taken_whole_and_the_next_one_waits(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
-        async with from_address(world, HERE) as here:
-            assert (await here.post("/v1/reports", content=upload(unique(50)))).status_code == 202
-            answer = await here.post("/v1/reports", content=upload(unique(1)))
-            assert (answer.status_code, int(answer.headers["retry-after"])) == (429, 24)
+async def test_large_uploads_that_come_together_are_not_all_taken(tmp_path: Path) -> None:
+    async with World(tmp_path, limits=limits(Clock(1_000.0))) as world, from_address(world, HERE) as here:
+        sent = [here.post("/v1/reports", content=upload(unique(50))) for _ in range(3)]
+        answers = await asyncio.gather(*sent)
+        assert sorted(answer.status_code for answer in answers) == [202, 429, 429]
 
-    run(World(tmp_path, limits=limits(Clock(1_000.0))), scenario)
+
+async def test_an_upload_of_many_is_taken_whole_and_the_next_one_waits(tmp_path: Path) -> None:
+    async with World(tmp_path, limits=limits(Clock(1_000.0))) as world, from_address(world, HERE) as here:
+        assert (await here.post("/v1/reports", content=upload(unique(50)))).status_code == 202
+        answer = await here.post("/v1/reports", content=upload(unique(1)))
+        assert (answer.status_code, int(answer.headers["retry-after"])) == (429, 24)

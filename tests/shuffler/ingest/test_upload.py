@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -37,35 +36,23 @@ from tests.shuffler.world import (
 GOOD = bytes(SEALED)
 
 
-def run(world: World, scenario: Callable[[World], Coroutine[Any, Any, None]]) -> None:
-    async def main() -> None:
-        async with world:
-            await scenario(world)
-
-    asyncio.run(main())
-
-
 async def stored(world: World) -> int:
     return sum(bucket.reports for bucket in (await world.storage.overview()).waiting)
 
 
 @pytest.mark.parametrize("count", [1, 2, 500])
-def test_an_upload_is_acknowledged_with_nothing_to_say(tmp_path: Path, count: int) -> None:
-    async def scenario(world: World) -> None:
+async def test_an_upload_is_acknowledged_with_nothing_to_say(tmp_path: Path, count: int) -> None:
+    async with World(tmp_path) as world:
         answer = await world.post(upload(unique(count)))
         assert (answer.status_code, answer.content) == (202, b"")
         assert await stored(world) == count
 
-    run(World(tmp_path), scenario)
 
-
-def test_reports_of_several_buckets_come_in_one_upload(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_reports_of_several_buckets_come_in_one_upload(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         body = upload(unique(2)) + upload(unique(3, THEME_SEALED), metric=THEME) + upload(unique(1), period=PERIOD - 1)
         assert (await world.post(body)).status_code == 202
         assert sorted(b.reports for b in (await world.storage.overview()).waiting) == [1, 2, 3]
-
-    run(World(tmp_path), scenario)
 
 
 REFUSED = {
@@ -81,8 +68,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_a_bad_report_is_refused_by_its_reason_and_harms_no_other(tmp_path: Path, reason: str) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_bad_report_is_refused_by_its_reason_and_harms_no_other(tmp_path: Path, reason: str) -> None:
+    async with World(tmp_path) as world:
         good = [report(each) for each in unique(2)]
         answer = await world.post(encode_upload([good[0], REFUSED[reason], good[1]]))
         assert answer.status_code == 200
@@ -91,8 +78,6 @@ def test_a_bad_report_is_refused_by_its_reason_and_harms_no_other(tmp_path: Path
         assert await stored(world) == 2
         assert world.ingest.refused == Counter({reason: 1})
         assert reason in REFUSALS
-
-    run(World(tmp_path), scenario)
 
 
 @pytest.mark.parametrize(
@@ -106,68 +91,57 @@ def test_a_bad_report_is_refused_by_its_reason_and_harms_no_other(tmp_path: Path
     ],
     ids=["header only", "one byte", "short", "year 490000", "the next period's key"],
 )
-def test_odd_reports_have_a_reason_too(tmp_path: Path, odd: bytes, reason: str) -> None:
-    async def scenario(world: World) -> None:
+async def test_odd_reports_have_a_reason_too(tmp_path: Path, odd: bytes, reason: str) -> None:
+    async with World(tmp_path) as world:
         answer = await world.post(encode_upload([odd]))
         assert answer.json() == {"failures": [{"index": 0, "reason": reason}]}
         assert await stored(world) == 0
 
-    run(World(tmp_path), scenario)
 
+async def test_a_metric_is_unknown_before_its_codebook_is_in_force(tmp_path: Path) -> None:
+    from tests.shuffler.world import signed
 
-def test_a_metric_is_unknown_before_its_codebook_is_in_force(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+    async with World(tmp_path, StubAggregator(signed(first_period=PERIOD))) as world:
         answer = await world.post(upload([GOOD], period=PERIOD - 1))
         assert answer.json()["failures"][0]["reason"] == "unknown-metric"
 
-    from tests.shuffler.world import signed
-
-    run(World(tmp_path, StubAggregator(signed(first_period=PERIOD))), scenario)
-
 
 @pytest.mark.parametrize(("ahead", "status"), [(60, 202), (61, 200)])
-def test_a_clock_a_minute_ahead_is_forgiven_and_no_more(tmp_path: Path, ahead: int, status: int) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_clock_a_minute_ahead_is_forgiven_and_no_more(tmp_path: Path, ahead: int, status: int) -> None:
+    async with World(tmp_path) as world:
         world.clock.now = (PERIOD + 1) * HOUR - ahead
         assert (await world.post(upload([GOOD], period=PERIOD + 1, key_id=2))).status_code == status
 
-    run(World(tmp_path), scenario)
-
 
 @pytest.mark.parametrize(("at", "reason"), [(CLOSES - 0.001, None), (CLOSES, "period-closed")])
-def test_a_period_is_open_until_its_grace_is_over_and_not_longer(tmp_path: Path, at: float, reason: str | None) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_period_is_open_until_its_grace_is_over_and_not_longer(
+    tmp_path: Path, at: float, reason: str | None
+) -> None:
+    async with World(tmp_path) as world:
         assert (await world.post(upload(unique(1)))).status_code == 202
         world.clock.now = at
         answer = await world.post(upload(unique(1)))
         assert (answer.json()["failures"][0]["reason"] if answer.content else None) == reason
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_revocation_takes_effect_with_the_next_bundle(tmp_path: Path) -> None:
+async def test_a_revocation_takes_effect_with_the_next_bundle(tmp_path: Path) -> None:
     from tests.shuffler.world import KEYS, key, signed
 
-    async def scenario(world: World) -> None:
+    async with World(tmp_path) as world:
         assert (await world.post(upload(unique(1)))).status_code == 202
         world.aggregator.bundle = signed(NOW + 1, keys=(key(1, PERIOD - 100, PERIOD, "revoked"), *KEYS[1:]))
         assert await world.bundles.refresh()
         answer = await world.post(upload(unique(1)))
         assert answer.json()["failures"][0]["reason"] == "revoked-key"
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_report_racing_a_revocation_is_to_be_sealed_again_and_not_dropped(tmp_path: Path) -> None:
+async def test_a_report_racing_a_revocation_is_to_be_sealed_again_and_not_dropped(tmp_path: Path) -> None:
     """Another process has the new bundle already; this one still goes by the old."""
-
-    async def scenario(world: World) -> None:
+    async with World(tmp_path) as world:
         assert (await world.post(upload(unique(1)))).status_code == 202
         await world.storage.close({1})
         answer = await world.post(upload(unique(1)))
         assert answer.json()["failures"] == [{"index": 0, "reason": "revoked-key"}]
-
-    run(World(tmp_path), scenario)
 
 
 def problem(answer: Any) -> str:
@@ -192,67 +166,54 @@ def problem(answer: Any) -> str:
         (b"\0\1x" * 1_200, {}, 400, "malformed-upload"),
     ],
 )
-def test_a_fault_of_the_whole_request_is_a_problem_and_keeps_nothing(
+async def test_a_fault_of_the_whole_request_is_a_problem_and_keeps_nothing(
     tmp_path: Path, body: bytes, headers: dict[str, str], status: int, name: str
 ) -> None:
-    async def scenario(world: World) -> None:
+    async with World(tmp_path, max_body=4_096) as world:
         answer = await world.post(body, **headers)
         assert (answer.status_code, problem(answer)) == (status, name)
         assert await stored(world) == 0
         assert world.ingest.refused == Counter({name: 1})
 
-    run(World(tmp_path, max_body=4_096), scenario)
 
-
-def test_the_content_type_may_be_written_in_any_case_and_with_parameters(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_the_content_type_may_be_written_in_any_case_and_with_parameters(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         answer = await world.post(upload([GOOD]), **{"Content-Type": REPORTS_TYPE.upper() + "; v=1"})
         assert answer.status_code == 202
 
-    run(World(tmp_path), scenario)
 
-
-def test_other_methods_are_told_what_the_route_takes(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_other_methods_are_told_what_the_route_takes(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         answer = await world.client.get("/v1/reports")
         assert (answer.status_code, problem(answer)) == (405, "method-not-allowed")
         assert answer.headers["allow"] == "POST"
 
-    run(World(tmp_path), scenario)
 
-
-def test_a_body_without_a_length_is_stopped_while_it_is_read(tmp_path: Path) -> None:
+async def test_a_body_without_a_length_is_stopped_while_it_is_read(tmp_path: Path) -> None:
     """The stream has no end: an answer at all shows that it was not read to its end."""
 
     async def endless() -> Any:
         while True:
             yield bytes(500)
 
-    async def scenario(world: World) -> None:
+    async with World(tmp_path, max_body=1_024) as world:
         answer = await world.client.post("/v1/reports", content=endless(), headers={"Content-Type": REPORTS_TYPE})
         assert (answer.status_code, problem(answer)) == (413, "too-large")
         assert (await world.post(upload([GOOD]))).status_code == 202
 
-    run(World(tmp_path, max_body=1_024), scenario)
+
+async def test_before_the_first_bundle_devices_are_asked_to_come_back(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    answer = await world.post(upload([GOOD]))
+    assert (answer.status_code, problem(answer)) == (503, "no-bundle")
+    assert int(answer.headers["retry-after"]) > 0
+    await world.__aexit__()
 
 
-def test_before_the_first_bundle_devices_are_asked_to_come_back(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        world = World(tmp_path)
-        answer = await world.post(upload([GOOD]))
-        assert (answer.status_code, problem(answer)) == (503, "no-bundle")
-        assert int(answer.headers["retry-after"]) > 0
-        await world.__aexit__()
-
-    asyncio.run(scenario())
-
-
-def test_an_expired_bundle_is_no_bundle(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_an_expired_bundle_is_no_bundle(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         world.clock.now += 31 * 86_400
         assert problem(await world.post(upload([GOOD]))) == "no-bundle"
-
-    run(World(tmp_path), scenario)
 
 
 async def raw_post(world: World, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -276,8 +237,8 @@ async def raw_post(world: World, messages: list[dict[str, Any]]) -> list[dict[st
     return sent
 
 
-def test_a_body_that_is_cut_off_commits_nothing(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_a_body_that_is_cut_off_commits_nothing(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         body = upload(unique(3))
         whole = len(body) // 3  # the first report is complete
         for cut in (0, 1, whole, len(body) - 1):
@@ -287,11 +248,9 @@ def test_a_body_that_is_cut_off_commits_nothing(tmp_path: Path) -> None:
         assert await stored(world) == 0
         assert world.ingest._pending == 0
 
-    run(World(tmp_path), scenario)
 
-
-def test_more_than_can_be_held_is_turned_away_and_let_in_later(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_more_than_can_be_held_is_turned_away_and_let_in_later(tmp_path: Path) -> None:
+    async with World(tmp_path, max_pending=3 * len(upload(unique(100)))) as world:
         sealed = [unique(100) for _ in range(20)]
         answers = await asyncio.gather(*(world.post(upload(each)) for each in sealed))
         statuses = [answer.status_code for answer in answers]
@@ -303,11 +262,9 @@ def test_more_than_can_be_held_is_turned_away_and_let_in_later(tmp_path: Path) -
         assert await stored(world) == 100 * statuses.count(202)
         assert (await world.post(upload(sealed[0]))).status_code == 202
 
-    run(World(tmp_path, max_pending=3 * len(upload(unique(100)))), scenario)
 
-
-def test_concurrent_uploads_share_a_commit_and_one_blob_per_bucket(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_concurrent_uploads_share_a_commit_and_one_blob_per_bucket(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         groups = []
         add = world.storage.add
 
@@ -322,13 +279,12 @@ def test_concurrent_uploads_share_a_commit_and_one_blob_per_bucket(tmp_path: Pat
         assert len(groups) <= 10
         assert all(len(group) == 1 for group in groups)
 
-    run(World(tmp_path), scenario)
 
-
-def test_when_the_storage_fails_nothing_is_acknowledged_and_the_log_is_told_once(
+async def test_when_the_storage_fails_nothing_is_acknowledged_and_the_log_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(world: World) -> None:
+    async with World(tmp_path) as world:
+
         async def full(_arrivals: Any) -> Any:
             raise StorageError("database or disk is full")
 
@@ -341,8 +297,6 @@ def test_when_the_storage_fails_nothing_is_acknowledged_and_the_log_is_told_once
         assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
         assert await stored(world) == 1
 
-    run(World(tmp_path), scenario)
-
 
 class RunningClock(Clock):
     """Goes on a little whenever it is read, so that the close falls between two steps of some upload."""
@@ -354,8 +308,8 @@ class RunningClock(Clock):
 
 @pytest.mark.everyday(1)
 @pytest.mark.parametrize("attempt", range(5))
-def test_an_upload_racing_the_close_is_in_the_batch_or_refused(tmp_path: Path, attempt: int) -> None:
-    async def scenario(world: World) -> None:
+async def test_an_upload_racing_the_close_is_in_the_batch_or_refused(tmp_path: Path, attempt: int) -> None:
+    async with World(tmp_path, clock=RunningClock()) as world:
         world.clock.now = CLOSES - 1.0 - attempt / 10
         acknowledged, refused = [], []
 
@@ -378,8 +332,6 @@ def test_an_upload_racing_the_close_is_in_the_batch_or_refused(tmp_path: Path, a
         assert refused
         assert sorted(world.aggregator.delivered()) == sorted(acknowledged)
 
-    run(World(tmp_path, clock=RunningClock()), scenario)
-
 
 BODIES = st.one_of(
     st.binary(max_size=300),
@@ -399,8 +351,8 @@ BODIES = st.one_of(
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(bodies=st.lists(BODIES, min_size=1, max_size=8))
-def test_no_body_makes_the_service_fail(tmp_path: Path, bodies: list[bytes]) -> None:
-    async def scenario(world: World) -> None:
+async def test_no_body_makes_the_service_fail(tmp_path: Path, bodies: list[bytes]) -> None:
+    async with World(tmp_path) as world:
         for body in bodies:
             answer = await world.post(body)
             if answer.status_code == 400:
@@ -410,16 +362,12 @@ def test_no_body_makes_the_service_fail(tmp_path: Path, bodies: list[bytes]) -> 
             else:
                 assert answer.status_code == 202
 
-    run(World(tmp_path), scenario)
 
-
-def test_nothing_of_a_request_but_its_sealed_reports_is_kept(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
+async def test_nothing_of_a_request_but_its_sealed_reports_is_kept(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
         sealed = unique(1)
         headers = {"User-Agent": "canary-agent", "X-Device": "canary-device", "Cookie": "canary=1"}
         assert (await world.post(upload(sealed), **headers)).status_code == 202
         kept = files_of(tmp_path)
         assert sealed[0] in kept
         assert b"canary" not in kept
-
-    run(World(tmp_path), scenario)

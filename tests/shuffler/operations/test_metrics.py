@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +28,10 @@ class Operated(World):
         transport = httpx2.ASGITransport(create_admin(sources, self.storage, Tokens([token] if token else [])))
         self.admin = httpx2.AsyncClient(transport=transport, base_url="http://admin.test")
 
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.admin.aclose()
+        await super().__aexit__()
+
     async def metrics(self) -> dict[tuple[str, ...], float]:
         """Every sample by its name and the values of its labels, in the order of their names."""
         answer = await self.admin.get("/metrics")
@@ -42,17 +44,8 @@ class Operated(World):
         }
 
 
-def run(world: Operated, scenario: Callable[[Operated], Coroutine[Any, Any, None]]) -> None:
-    async def main() -> None:
-        async with world:
-            await scenario(world)
-            await world.admin.aclose()
-
-    asyncio.run(main())
-
-
-def test_what_was_taken_and_refused_is_counted_by_reason(tmp_path: Path) -> None:
-    async def scenario(world: Operated) -> None:
+async def test_what_was_taken_and_refused_is_counted_by_reason(tmp_path: Path) -> None:
+    async with Operated(tmp_path) as world:
         await world.post(upload(unique(250)))
         await world.post(upload(unique(3), period=PERIOD - 5))
         await world.post(b"")
@@ -61,8 +54,6 @@ def test_what_was_taken_and_refused_is_counted_by_reason(tmp_path: Path) -> None
         assert seen["refused_total", "period-closed"] == 3
         assert seen["refused_total", "malformed-upload"] == 1
         assert (await world.admin.get("/v1/status")).json()["refused"] == {"period-closed": 3, "malformed-upload": 1}
-
-    run(Operated(tmp_path), scenario)
 
 
 @pytest.mark.parametrize(
@@ -75,21 +66,19 @@ def test_what_was_taken_and_refused_is_counted_by_reason(tmp_path: Path) -> None
         (200, "tenfold"),
     ],
 )
-def test_a_crowd_shows_only_as_too_small_large_enough_or_ten_times_that(
+async def test_a_crowd_shows_only_as_too_small_large_enough_or_ten_times_that(
     tmp_path: Path, reports: int, crowd: str
 ) -> None:
-    async def scenario(world: Operated) -> None:
+    async with Operated(tmp_path, floor=20) as world:
         await world.post(upload(unique(reports)))
         seen = await world.metrics()
         assert {key: value for key, value in seen.items() if key[0] == "waiting_buckets"} == {
             ("waiting_buckets", crowd, "dark_mode"): 1
         }
 
-    run(Operated(tmp_path, floor=20), scenario)
 
-
-def test_below_a_hundred_one_more_report_changes_no_number(tmp_path: Path) -> None:
-    async def scenario(world: Operated) -> None:
+async def test_below_a_hundred_one_more_report_changes_no_number(tmp_path: Path) -> None:
+    async with Operated(tmp_path, floor=100) as world:
         await world.post(upload(unique(1)))
         shown = set()
         for _ in range(10):
@@ -100,11 +89,9 @@ def test_below_a_hundred_one_more_report_changes_no_number(tmp_path: Path) -> No
             await world.post(upload(unique(9)))
         assert len(shown) == 1
 
-    run(Operated(tmp_path, floor=100), scenario)
 
-
-def test_batches_verdicts_and_discards_are_counted(tmp_path: Path) -> None:
-    async def scenario(world: Operated) -> None:
+async def test_batches_verdicts_and_discards_are_counted(tmp_path: Path) -> None:
+    async with Operated(tmp_path, floor=10) as world:
         await world.post(upload(unique(30)))
         await world.post(upload(unique(5), period=PERIOD - 1))
         world.clock.now = CLOSES
@@ -121,11 +108,9 @@ def test_batches_verdicts_and_discards_are_counted(tmp_path: Path) -> None:
         assert seen["settled_batches_total", "dark_mode", "discard-accepted"] == 1
         assert seen["forward_lag_seconds",] == 0
 
-    run(Operated(tmp_path, floor=10), scenario)
 
-
-def test_refused_bundles_and_halved_crowds_are_counted_for_the_operator(tmp_path: Path) -> None:
-    async def scenario(world: Operated) -> None:
+async def test_refused_bundles_and_halved_crowds_are_counted_for_the_operator(tmp_path: Path) -> None:
+    async with Operated(tmp_path, floor=10) as world:
         await world.post(upload(unique(30), period=PERIOD - 1))
         await world.post(upload(unique(14)))
         world.aggregator.bundle = signed(NOW + 5, book=codebook(4))
@@ -139,13 +124,10 @@ def test_refused_bundles_and_halved_crowds_are_counted_for_the_operator(tmp_path
         assert "halved" not in {key[-1] for key in seen if key[0] == "settled_batches_total"}
         assert (await world.admin.get("/v1/status")).json()["refused_bundles"] == {"ChangedPeriod": 1}
 
-    run(Operated(tmp_path, floor=10), scenario)
 
-
-def test_the_first_discard_and_the_first_loss_are_rises_from_zero(tmp_path: Path) -> None:
+async def test_the_first_discard_and_the_first_loss_are_rises_from_zero(tmp_path: Path) -> None:
     """Else the first discard and the first batch that is lost would not be seen to rise."""
-
-    async def scenario(world: Operated) -> None:
+    async with Operated(tmp_path, floor=10) as world:
         seen = await world.metrics()
         assert seen["discarded_buckets_total", "dark_mode"] == 0
         for verdict in ("accepted", "batch-too-late", "unknown-key"):
@@ -158,22 +140,18 @@ def test_the_first_discard_and_the_first_loss_are_rises_from_zero(tmp_path: Path
         assert (await world.metrics())["discarded_buckets_total", "dark_mode"] == 1
         assert (await world.admin.get("/v1/status")).json()["refused"] == {}
 
-    run(Operated(tmp_path, floor=10), scenario)
 
-
-def test_the_age_of_the_bundle_is_shown(tmp_path: Path) -> None:
-    async def scenario(world: Operated) -> None:
+async def test_the_age_of_the_bundle_is_shown(tmp_path: Path) -> None:
+    async with Operated(tmp_path) as world:
         world.clock.now = NOW + 60
         seen = await world.metrics()
         assert (seen["bundle_valid",], seen["bundle_age_seconds",]) == (1, 60)
         world.clock.now = NOW + 31 * 86_400
         assert (await world.metrics())["bundle_valid",] == 0
 
-    run(Operated(tmp_path), scenario)
 
-
-def test_a_storage_that_cannot_be_read_is_a_metric_and_no_error(tmp_path: Path) -> None:
-    async def scenario(world: Operated) -> None:
+async def test_a_storage_that_cannot_be_read_is_a_metric_and_no_error(tmp_path: Path) -> None:
+    async with Operated(tmp_path) as world:
         assert (await world.metrics())["storage_up",] == 1
 
         async def away() -> Any:
@@ -183,11 +161,9 @@ def test_a_storage_that_cannot_be_read_is_a_metric_and_no_error(tmp_path: Path) 
         assert (await world.metrics())["storage_up",] == 0
         assert (await world.admin.get("/v1/status")).status_code == 503
 
-    run(Operated(tmp_path), scenario)
 
-
-def test_with_a_token_the_admin_listener_is_for_who_has_it(tmp_path: Path) -> None:
-    async def scenario(world: Operated) -> None:
+async def test_with_a_token_the_admin_listener_is_for_who_has_it(tmp_path: Path) -> None:
+    async with Operated(tmp_path, token=TOKEN) as world:
         for path in ("/metrics", "/v1/status", "/healthz", "/openapi.json", "/nowhere"):
             for wrong in ({}, {"Authorization": "Bearer no"}, {"Authorization": TOKEN}):
                 answer = await world.admin.get(path, headers=wrong)
@@ -197,19 +173,15 @@ def test_with_a_token_the_admin_listener_is_for_who_has_it(tmp_path: Path) -> No
         assert all("401" in path["get"]["responses"] for path in document["paths"].values())
         assert (await world.admin.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})).status_code == 200
 
-    run(Operated(tmp_path, token=TOKEN), scenario)
 
-
-def test_the_public_listener_has_no_metrics(tmp_path: Path) -> None:
-    async def scenario(world: Operated) -> None:
+async def test_the_public_listener_has_no_metrics(tmp_path: Path) -> None:
+    async with Operated(tmp_path) as world:
         assert (await world.client.get("/metrics")).status_code == 404
         assert "refused" not in (await world.client.get("/v1/status")).json()
 
-    run(Operated(tmp_path), scenario)
 
-
-def test_a_batch_that_another_process_settled_is_no_lag_of_ours(tmp_path: Path) -> None:
-    async def scenario(world: Operated) -> None:
+async def test_a_batch_that_another_process_settled_is_no_lag_of_ours(tmp_path: Path) -> None:
+    async with Operated(tmp_path) as world:
         await world.post(upload(unique(30)))
         world.clock.now = CLOSES
         world.aggregator.answers = [503]
@@ -220,5 +192,3 @@ def test_a_batch_that_another_process_settled_is_no_lag_of_ours(tmp_path: Path) 
             await other.tick()
             world.clock.now += 100
         assert (await world.metrics())["forward_lag_seconds",] == 0
-
-    run(Operated(tmp_path), scenario)

@@ -45,7 +45,7 @@ def listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
     """The real application on real ports; its process is tested elsewhere."""
     schemathesis.openapi.media_type(REPORTS_TYPE, UPLOADS)
     world = World(tmp_path_factory.mktemp("openapi"), daily_aggregator(), Clock(time.time()))
-    asyncio.run(world.bundles.refresh())
+    asyncio.run(world.bundles.refresh())  # the loops in which it works are those of its servers
     admin = create_admin(
         Sources(world.ingest, world.bundles, Lag(time.time), None, TrustedClock()), world.storage, Tokens([])
     )

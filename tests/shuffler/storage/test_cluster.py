@@ -33,7 +33,7 @@ def unique(count: int) -> list[bytes]:
     return [os.urandom(TERMS.size) for _ in range(count)]
 
 
-def test_a_crash_after_any_command_loses_and_doubles_nothing(redis_cluster: RedisCluster) -> None:
+async def test_a_crash_after_any_command_loses_and_doubles_nothing(redis_cluster: RedisCluster) -> None:
     commands, died = 0, True
     while died:
         prefix = os.urandom(8).hex()
@@ -41,84 +41,74 @@ def test_a_crash_after_any_command_loses_and_doubles_nothing(redis_cluster: Redi
         def open_(clock: Callable[[], float], prefix: str = prefix) -> AsyncStorage:
             return make(redis_cluster, clock, prefix)
 
-        died, world = two_lives(open_, commands)
+        died, world = await two_lives(open_, commands)
         left = redis_cluster.files()
         assert not [sealed for sealed in world.acknowledged if sealed in left]
         commands += 1
     assert commands > 100
 
 
-def test_a_hot_bucket_is_on_every_node(redis_cluster: RedisCluster) -> None:
-    async def main() -> None:
-        prefix = os.urandom(8).hex()
-        storage = make(redis_cluster, Clock(0), prefix)
-        for each in unique(300):
-            await storage.add([Arrivals(BUCKET, TERMS, [each])])
-        for node in redis_cluster.nodes:
-            client = node.client()
-            # none of 300 in a shard that a node has: (7/8)^300, below 1e-17
-            assert list(client.scan_iter(f"{prefix}:*:blobs", count=1_000))
-            client.close()
-        await storage.aclose()
-
-    asyncio.run(main())
+async def test_a_hot_bucket_is_on_every_node(redis_cluster: RedisCluster) -> None:
+    prefix = os.urandom(8).hex()
+    storage = make(redis_cluster, Clock(0), prefix)
+    for each in unique(300):
+        await storage.add([Arrivals(BUCKET, TERMS, [each])])
+    for node in redis_cluster.nodes:
+        client = node.client()
+        # none of 300 in a shard that a node has: (7/8)^300, below 1e-17
+        assert list(client.scan_iter(f"{prefix}:*:blobs", count=1_000))
+        client.close()
+    await storage.aclose()
 
 
-def test_reports_are_kept_while_their_slot_moves_to_another_node(redis_cluster: RedisCluster) -> None:
-    async def main() -> None:
-        clock, prefix, sealed = Clock(0), os.urandom(8).hex(), list[bytes]()
-        storage = make(redis_cluster, clock, prefix)
+async def test_reports_are_kept_while_their_slot_moves_to_another_node(redis_cluster: RedisCluster) -> None:
+    clock, prefix, sealed = Clock(0), os.urandom(8).hex(), list[bytes]()
+    storage = make(redis_cluster, clock, prefix)
 
-        async def add_some() -> None:
-            for each in unique(60):
+    async def add_some() -> None:
+        for each in unique(60):
+            assert await storage.add([Arrivals(BUCKET, TERMS, [each])]) == {}
+            sealed.append(each)
+
+    await add_some()
+    for shard in range(SHARDS):
+        slot = key_slot(Keys(prefix).shard(member_of(BUCKET), shard))
+        move = SlotMove(redis_cluster, slot)
+        move.begin()
+        move.carry()
+        await add_some()  # ASK: the keys are over there, the slot is not yet
+        move.end()
+        await add_some()  # MOVED
+        move.close()
+    clock.now = TERMS.closes_at
+    await storage.close((), due=clock.now)
+    assert sorted(await all_of(storage)) == sorted(sealed)
+    await storage.aclose()
+
+
+async def test_a_node_that_was_away_has_what_was_acknowledged(tmp_path: Path) -> None:
+    with three_nodes(tmp_path) as cluster:
+        clock = Clock(0)
+        storage = make(cluster, clock)
+        sealed, failed = list[bytes](), 0
+        node: RedisServer = cluster.nodes[1]
+        for at, each in enumerate(unique(200)):
+            if at == 100:
+                node.stop()
+            try:
                 assert await storage.add([Arrivals(BUCKET, TERMS, [each])]) == {}
                 sealed.append(each)
-
-        await add_some()
-        for shard in range(SHARDS):
-            slot = key_slot(Keys(prefix).shard(member_of(BUCKET), shard))
-            move = SlotMove(redis_cluster, slot)
-            move.begin()
-            move.carry()
-            await add_some()  # ASK: the keys are over there, the slot is not yet
-            move.end()
-            await add_some()  # MOVED
-            move.close()
+            except StorageError:
+                failed += 1
+        assert failed
+        with pytest.raises(StorageError):
+            await storage.check()
+        node.start()
+        await _until_it_works(storage)
         clock.now = TERMS.closes_at
         await storage.close((), due=clock.now)
-        assert sorted(await all_of(storage)) == sorted(sealed)
+        assert set(sealed) <= set(await all_of(storage))
         await storage.aclose()
-
-    asyncio.run(main())
-
-
-def test_a_node_that_was_away_has_what_was_acknowledged(tmp_path: Path) -> None:
-    with three_nodes(tmp_path) as cluster:
-
-        async def main() -> None:
-            clock = Clock(0)
-            storage = make(cluster, clock)
-            sealed, failed = list[bytes](), 0
-            node: RedisServer = cluster.nodes[1]
-            for at, each in enumerate(unique(200)):
-                if at == 100:
-                    node.stop()
-                try:
-                    assert await storage.add([Arrivals(BUCKET, TERMS, [each])]) == {}
-                    sealed.append(each)
-                except StorageError:
-                    failed += 1
-            assert failed
-            with pytest.raises(StorageError):
-                await storage.check()
-            node.start()
-            await _until_it_works(storage)
-            clock.now = TERMS.closes_at
-            await storage.close((), due=clock.now)
-            assert set(sealed) <= set(await all_of(storage))
-            await storage.aclose()
-
-        asyncio.run(main())
 
 
 async def _until_it_works(storage: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -66,10 +66,9 @@ async def add_without_end(storage: AsyncStorage, sealed: list[bytes], terms: Ter
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_storage_that_is_full_to_the_last_byte_still_lets_everything_leave(tmp_path: Path, kind: str) -> None:
+async def test_a_storage_that_is_full_to_the_last_byte_still_lets_everything_leave(tmp_path: Path, kind: str) -> None:
     """Every step behind an upload is done, by a process that was there and by one that comes new."""
-
-    async def main(where: Place) -> None:
+    with place(kind, tmp_path) as where:
         clock = Clock(0)
         storage = where.open(clock)
         sealed = unique(3_000, TERMS.size)
@@ -107,33 +106,27 @@ def test_a_storage_that_is_full_to_the_last_byte_still_lets_everything_leave(tmp
         assert overview.counts["theme", "accepted"] == (len(sealed), 2)
         await storage.aclose()
 
-    with place(kind, tmp_path) as where:
-        asyncio.run(main(where))
 
-
-def test_the_reserve_is_given_up_on_a_full_disk_and_made_again_when_there_is_room(tmp_path: Path) -> None:
-    async def main() -> None:
-        with small_disk(tmp_path / "disk", 4) as disk:
-            path = disk.path / "reports.sqlite"
-            reserve = disk.path / "reports.sqlite-reserve"
-            storage = AsyncStorage(SqliteStorage(path, clock=Clock(0), entropy=os.urandom))
-            assert reserve.stat().st_blocks * 512 >= 128 * 2**10, "it takes no room"
-            disk.fill()
-            with pytest.raises(StorageError):
-                await storage.add([Arrivals(BUCKET, TERMS, unique(2_000, TERMS.size))])
-            assert reserve.exists(), "an upload took it"
-            await storage.close((), due=TERMS.closes_at)
-            assert not reserve.exists()
-            disk.clear()
-            await storage.forget()
-            assert reserve.exists()
-            await storage.aclose()
-            disk.fill()
-            storage = AsyncStorage(SqliteStorage(path, clock=Clock(0), entropy=os.urandom))
-            assert not reserve.exists(), "the start did not need it"
-            await storage.aclose()
-
-    asyncio.run(main())
+async def test_the_reserve_is_given_up_on_a_full_disk_and_made_again_when_there_is_room(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 4) as disk:
+        path = disk.path / "reports.sqlite"
+        reserve = disk.path / "reports.sqlite-reserve"
+        storage = AsyncStorage(SqliteStorage(path, clock=Clock(0), entropy=os.urandom))
+        assert reserve.stat().st_blocks * 512 >= 128 * 2**10, "it takes no room"
+        disk.fill()
+        with pytest.raises(StorageError):
+            await storage.add([Arrivals(BUCKET, TERMS, unique(2_000, TERMS.size))])
+        assert reserve.exists(), "an upload took it"
+        await storage.close((), due=TERMS.closes_at)
+        assert not reserve.exists()
+        disk.clear()
+        await storage.forget()
+        assert reserve.exists()
+        await storage.aclose()
+        disk.fill()
+        storage = AsyncStorage(SqliteStorage(path, clock=Clock(0), entropy=os.urandom))
+        assert not reserve.exists(), "the start did not need it"
+        await storage.aclose()
 
 
 @contextmanager
@@ -152,57 +145,47 @@ def operated(kind: str, directory: Path) -> Iterator[Operated]:
         yield Operated(directory, clock=clock, storage=storage)
 
 
-def run(world: Operated, scenario: Callable[[Operated], Coroutine[Any, Any, None]]) -> None:
-    async def main() -> None:
-        async with world:
-            await scenario(world)
-            await world.admin.aclose()
-
-    asyncio.run(main())
-
-
 @pytest.mark.everyday("sqlite")
 @pytest.mark.parametrize("kind", KINDS)
-def test_ingest_stops_before_the_storage_is_full_and_goes_on_when_reports_have_left(tmp_path: Path, kind: str) -> None:
-    async def scenario(world: Operated) -> None:
-        acknowledged: Counter[bytes] = Counter()
-        while True:
-            sealed = unique(100)
-            answer = await world.post(upload(sealed))
-            if answer.status_code != 202:
-                break
-            acknowledged.update(sealed)
-        assert len(acknowledged) > 2_000
-        assert (answer.status_code, answer.json()["type"]) == (503, "urn:hubbub:problem:storage-full")
-        assert int(answer.headers["Retry-After"]) > 0
-        ready = await world.client.get("/readyz")
-        assert (ready.status_code, [each["name"] for each in ready.json()["reasons"]]) == (503, ["storage"])
-        seen = await world.metrics()
-        assert seen["ingest_stopped",] == 1
-        assert seen["storage_writable",] == 1, "the mark is before the end"
-        assert seen["refused_total", "storage-full"] >= 1
-        assert seen["storage_limit_bytes",] > 0
-        await world.storage.check()
-
-        world.clock.now = CLOSES
-        world.batcher = world.worker(world.storage, max_batch=10_000)
-        await world.settle_all()
-        await forgotten(world.storage)
-        assert Counter(world.aggregator.delivered()) == acknowledged
-        world.clock.now = CLOSES - 3_600 - 1  # in the period that comes next
-        async with asyncio.timeout(PATIENCE):  # a Redis gives memory back by and by
-            while (await world.post(upload(unique(1), period=500_001, key_id=2))).status_code != 202:
-                await asyncio.sleep(0.1)
-        assert (await world.metrics())["ingest_stopped",] == 0
-
+async def test_ingest_stops_before_the_storage_is_full_and_goes_on_when_reports_have_left(
+    tmp_path: Path, kind: str
+) -> None:
     with operated(kind, tmp_path) as world:
-        run(world, scenario)
+        async with world:
+            acknowledged: Counter[bytes] = Counter()
+            while True:
+                sealed = unique(100)
+                answer = await world.post(upload(sealed))
+                if answer.status_code != 202:
+                    break
+                acknowledged.update(sealed)
+            assert len(acknowledged) > 2_000
+            assert (answer.status_code, answer.json()["type"]) == (503, "urn:hubbub:problem:storage-full")
+            assert int(answer.headers["Retry-After"]) > 0
+            ready = await world.client.get("/readyz")
+            assert (ready.status_code, [each["name"] for each in ready.json()["reasons"]]) == (503, ["storage"])
+            seen = await world.metrics()
+            assert seen["ingest_stopped",] == 1
+            assert seen["storage_writable",] == 1, "the mark is before the end"
+            assert seen["refused_total", "storage-full"] >= 1
+            assert seen["storage_limit_bytes",] > 0
+            await world.storage.check()
+
+            world.clock.now = CLOSES
+            world.batcher = world.worker(world.storage, max_batch=10_000)
+            await world.settle_all()
+            await forgotten(world.storage)
+            assert Counter(world.aggregator.delivered()) == acknowledged
+            world.clock.now = CLOSES - 3_600 - 1  # in the period that comes next
+            async with asyncio.timeout(PATIENCE):  # a Redis gives memory back by and by
+                while (await world.post(upload(unique(1), period=500_001, key_id=2))).status_code != 202:
+                    await asyncio.sleep(0.1)
+            assert (await world.metrics())["ingest_stopped",] == 0
 
 
-def test_a_storage_that_can_not_be_written_shows_as_such_and_as_behind(tmp_path: Path) -> None:
+async def test_a_storage_that_can_not_be_written_shows_as_such_and_as_behind(tmp_path: Path) -> None:
     """It can still be read, so nothing else would show it."""
-
-    async def scenario(world: Operated) -> None:
+    async with Operated(tmp_path) as world:
         await world.post(upload(unique(5)))
         before = await world.metrics()
         assert (before["storage_writable",], before["storage_up",], before["storage_errors_total",]) == (1, 1, 0)
@@ -227,34 +210,27 @@ def test_a_storage_that_can_not_be_written_shows_as_such_and_as_behind(tmp_path:
         seen = await world.metrics()
         assert (seen["storage_up",], seen["forward_lag_seconds",]) == (0, 177)
 
-    run(Operated(tmp_path), scenario)
 
-
-def test_a_full_disk_can_still_be_measured_and_read(tmp_path: Path) -> None:
+async def test_a_full_disk_can_still_be_measured_and_read(tmp_path: Path) -> None:
     """Its log can't be cut then. That is no reason to call the storage away: uploads are told that it is full."""
-
-    async def main() -> None:
-        with small_disk(tmp_path / "disk", 4) as disk:
-            clock, path = Clock(), disk.path / "reports.sqlite"
-            storage = AsyncStorage(SqliteStorage(path, clock=clock, entropy=os.urandom))
-            async with Operated(tmp_path, clock=clock, storage=storage) as world:
-                assert (await world.post(upload(unique(5)))).status_code == 202
-                disk.fill()
-                with pytest.raises(StorageError):
-                    await add_without_end(storage, [], replace(TERMS, closes_at=CLOSES))
-                await world.ingest.high_water.look()
-                answer = await world.post(upload(unique(1)))
-                assert (answer.status_code, answer.json()["type"]) == (503, "urn:hubbub:problem:storage-full")
-                seen = await world.metrics()
-                assert (seen["storage_up",], seen["storage_writable",], seen["ingest_stopped",]) == (1, 0, 1)
-                assert seen["waiting_buckets", "large enough", "dark_mode"] == 1
-                await world.admin.aclose()
-
-    asyncio.run(main())
+    with small_disk(tmp_path / "disk", 4) as disk:
+        clock, path = Clock(), disk.path / "reports.sqlite"
+        storage = AsyncStorage(SqliteStorage(path, clock=clock, entropy=os.urandom))
+        async with Operated(tmp_path, clock=clock, storage=storage) as world:
+            assert (await world.post(upload(unique(5)))).status_code == 202
+            disk.fill()
+            with pytest.raises(StorageError):
+                await add_without_end(storage, [], replace(TERMS, closes_at=CLOSES))
+            await world.ingest.high_water.look()
+            answer = await world.post(upload(unique(1)))
+            assert (answer.status_code, answer.json()["type"]) == (503, "urn:hubbub:problem:storage-full")
+            seen = await world.metrics()
+            assert (seen["storage_up",], seen["storage_writable",], seen["ingest_stopped",]) == (1, 0, 1)
+            assert seen["waiting_buckets", "large enough", "dark_mode"] == 1
 
 
-def test_a_storage_whose_room_can_not_be_seen_is_up_while_it_can_be_read(tmp_path: Path) -> None:
-    async def scenario(world: Operated) -> None:
+async def test_a_storage_whose_room_can_not_be_seen_is_up_while_it_can_be_read(tmp_path: Path) -> None:
+    async with Operated(tmp_path) as world:
         await world.post(upload(unique(5)))
 
         async def refuse() -> Any:
@@ -266,14 +242,11 @@ def test_a_storage_whose_room_can_not_be_seen_is_up_while_it_can_be_read(tmp_pat
         assert seen["storage_up",] == 1
         assert seen["waiting_buckets", "large enough", "dark_mode"] == 1
 
-    run(Operated(tmp_path), scenario)
-
 
 @pytest.mark.parametrize("before", [None, 1, 2])
-def test_a_full_redis_of_an_older_version_is_taken_over_and_drains(tmp_path: Path, before: int | None) -> None:
+async def test_a_full_redis_of_an_older_version_is_taken_over_and_drains(tmp_path: Path, before: int | None) -> None:
     """Whoever upgrades to get out of a full storage must not wait for room first."""
-
-    async def main(server: RedisServer) -> None:
+    with one_server(tmp_path / "redis") as server:
         clock, client, mark = Clock(0), server.client(), Keys("hubbub-shuffler").mark
         sealed = unique(100, TERMS.size)
         old = RedisStorage(server.url, clock=clock, lease_clock=clock, entropy=os.urandom)
@@ -295,9 +268,6 @@ def test_a_full_redis_of_an_older_version_is_taken_over_and_drains(tmp_path: Pat
         assert not (await storage.overview()).waiting
         await storage.aclose()
         client.close()
-
-    with one_server(tmp_path / "redis") as server:
-        asyncio.run(main(server))
 
 
 def test_a_storage_without_a_limit_says_so(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from collections.abc import Callable
@@ -55,89 +54,77 @@ class Lossy:
 
 
 @pytest.mark.parametrize("how", LOST.values(), ids=LOST)
-def test_what_is_left_of_a_bucket_goes_on_and_the_rest_is_counted_as_lost(
+async def test_what_is_left_of_a_bucket_goes_on_and_the_rest_is_counted_as_lost(
     redis_server: RedisServer, tmp_path: Path, how: Callable[[Any, str], bool], caplog: pytest.LogCaptureFixture
 ) -> None:
     lossy = Lossy(redis_server)
 
-    async def main() -> None:
-        async with Operated(tmp_path, clock=lossy.clock, storage=lossy.storage) as world:
-            sealed = unique(REPORTS)
-            for each in sealed:
-                assert (await world.post(upload([each]))).status_code == 202
-            lossy.clock.now = CLOSES
-            await world.storage.close((), due=CLOSES)
-            lossy.lose(how)
-            await world.settle_all()
-            delivered = set(world.aggregator.delivered())
-            assert REPORTS // 2 < len(delivered) < REPORTS
-            assert delivered < set(sealed)
-            overview = await world.storage.overview()
-            assert overview.counts["dark_mode", "damaged"] == (REPORTS - len(delivered), 1)
-            assert adds_up(overview)
-            assert not overview.waiting
-            assert (await world.metrics())["damaged_buckets_total", "dark_mode"] == 1
-            await world.admin.aclose()
-
-    asyncio.run(main())
+    async with Operated(tmp_path, clock=lossy.clock, storage=lossy.storage) as world:
+        sealed = unique(REPORTS)
+        for each in sealed:
+            assert (await world.post(upload([each]))).status_code == 202
+        lossy.clock.now = CLOSES
+        await world.storage.close((), due=CLOSES)
+        lossy.lose(how)
+        await world.settle_all()
+        delivered = set(world.aggregator.delivered())
+        assert REPORTS // 2 < len(delivered) < REPORTS
+        assert delivered < set(sealed)
+        overview = await world.storage.overview()
+        assert overview.counts["dark_mode", "damaged"] == (REPORTS - len(delivered), 1)
+        assert adds_up(overview)
+        assert not overview.waiting
+        assert (await world.metrics())["damaged_buckets_total", "dark_mode"] == 1
+        await world.admin.aclose()
     assert caplog.text.count("ARE LOST") == 1
 
 
-def test_too_few_that_are_left_are_discarded_as_ever(redis_server: RedisServer, tmp_path: Path) -> None:
+async def test_too_few_that_are_left_are_discarded_as_ever(redis_server: RedisServer, tmp_path: Path) -> None:
     lossy = Lossy(redis_server)
 
-    async def main() -> None:
-        async with Operated(tmp_path, clock=lossy.clock, storage=lossy.storage, floor=REPORTS) as world:
-            for each in unique(REPORTS):
-                await world.post(upload([each]))
-            lossy.clock.now = CLOSES
-            await world.storage.close((), due=CLOSES)
-            lossy.lose(LOST["its reports"])
-            await world.settle_all()
-            overview = await world.storage.overview()
-            assert not world.aggregator.delivered()
-            assert overview.counts["dark_mode", "discarded"].reports > REPORTS // 2
-            assert adds_up(overview)
-            await world.admin.aclose()
-
-    asyncio.run(main())
-
-
-def test_one_look_decides_nothing(redis_server: RedisServer) -> None:
-    async def main() -> None:
-        lossy = Lossy(redis_server, after=1_000.0)
-        await closed(lossy)
+    async with Operated(tmp_path, clock=lossy.clock, storage=lossy.storage, floor=REPORTS) as world:
+        for each in unique(REPORTS):
+            await world.post(upload([each]))
+        lossy.clock.now = CLOSES
+        await world.storage.close((), due=CLOSES)
         lossy.lose(LOST["its reports"])
-        for _ in range(3):
-            with pytest.raises(BucketDamaged, match="LOST DATA"):
-                await all_of(lossy.storage)
-            await lossy.storage.forget()
-        assert [bucket.reports for bucket in (await lossy.storage.overview()).waiting] == [REPORTS]
-        await lossy.storage.aclose()
-
-    asyncio.run(main())
+        await world.settle_all()
+        overview = await world.storage.overview()
+        assert not world.aggregator.delivered()
+        assert overview.counts["dark_mode", "discarded"].reports > REPORTS // 2
+        assert adds_up(overview)
+        await world.admin.aclose()
 
 
-def test_damage_that_can_not_be_mended_holds_up_no_deletion(
+async def test_one_look_decides_nothing(redis_server: RedisServer) -> None:
+    lossy = Lossy(redis_server, after=1_000.0)
+    await closed(lossy)
+    lossy.lose(LOST["its reports"])
+    for _ in range(3):
+        with pytest.raises(BucketDamaged, match="LOST DATA"):
+            await all_of(lossy.storage)
+        await lossy.storage.forget()
+    assert [bucket.reports for bucket in (await lossy.storage.overview()).waiting] == [REPORTS]
+    await lossy.storage.aclose()
+
+
+async def test_damage_that_can_not_be_mended_holds_up_no_deletion(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> None:
-        lossy = Lossy(redis_server)
-        await closed(lossy)
-        assert await lossy.storage.plan(BUCKET, Plan((bytes(16),), b"", REPORTS, 0, discard=True))
+    lossy = Lossy(redis_server)
+    await closed(lossy)
+    assert await lossy.storage.plan(BUCKET, Plan((bytes(16),), b"", REPORTS, 0, discard=True))
 
-        def fail() -> None:
-            raise StorageError("not now")
+    def fail() -> None:
+        raise StorageError("not now")
 
-        monkeypatch.setattr(lossy.storage.blocking.repair, "salvage", fail)
-        with pytest.raises(StorageError, match="not now"):
-            await lossy.storage.forget()
-        client = lossy.server.client()
-        assert not list(client.scan_iter(f"{lossy.prefix}:*:blobs"))
-        client.close()
-        await lossy.storage.aclose()
-
-    asyncio.run(main())
+    monkeypatch.setattr(lossy.storage.blocking.repair, "salvage", fail)
+    with pytest.raises(StorageError, match="not now"):
+        await lossy.storage.forget()
+    client = lossy.server.client()
+    assert not list(client.scan_iter(f"{lossy.prefix}:*:blobs"))
+    client.close()
+    await lossy.storage.aclose()
 
 
 async def closed(lossy: Lossy) -> list[bytes]:
@@ -151,71 +138,64 @@ async def closed(lossy: Lossy) -> list[bytes]:
 
 
 @pytest.mark.parametrize("planned", [False, True])
-def test_a_shard_of_which_only_the_name_is_lost_costs_nothing(redis_server: RedisServer, planned: bool) -> None:
+async def test_a_shard_of_which_only_the_name_is_lost_costs_nothing(redis_server: RedisServer, planned: bool) -> None:
     """Also on its way: its batches have the members that they had."""
-
-    async def main() -> None:
-        lossy = Lossy(redis_server)
-        sealed = await closed(lossy)
-        if planned:
-            assert await lossy.storage.plan(BUCKET, Plan((bytes(16), b"1" * 16), os.urandom(32), REPORTS, 0))
-            claim = await lossy.storage.claim(LEASE)
-            assert claim
-            assert await lossy.storage.settle(claim, "accepted")
-        lossy.lose(lambda client, shard: bool(client.delete(f"{shard}:shard")))
-        with pytest.raises(BucketDamaged):
-            await all_of(lossy.storage)
-        assert [found.lost for found in lossy.storage.blocking.repair.find()] == [0]
-        await lossy.storage.forget()
-        assert sorted(await all_of(lossy.storage)) == sorted(sealed)
-        assert ("theme", "damaged") not in (await lossy.storage.overview()).counts
-        await lossy.storage.aclose()
-
-    asyncio.run(main())
-
-
-def test_a_planned_bucket_is_planned_again_unless_it_is_on_its_way(redis_server: RedisServer) -> None:
-    async def main() -> None:
-        lossy = Lossy(redis_server)
-        sealed = await closed(lossy)
-        repair = lossy.storage.blocking.repair
-        assert await lossy.storage.plan(BUCKET, Plan((bytes(16),), os.urandom(32), REPORTS - 2, 2))
-        lossy.lose(LOST["all of a shard"])
-        (found,) = repair.find()
-        assert (found.state, found.reports, found.on_its_way) == ("planned", REPORTS, False)
-        assert repair.mend(BUCKET) == found
-        assert repair.mend(BUCKET) is None
-        left = await all_of(lossy.storage)
-        assert set(left) < set(sealed)
-        assert len(left) == REPORTS - found.lost
-        assert await lossy.storage.claim(LEASE) is None
-        overview = await lossy.storage.overview()
-        assert [bucket.state for bucket in overview.waiting] == ["closed"]
-        assert adds_up(overview)
-        assert await lossy.storage.plan(BUCKET, Plan((b"1" * 16,), os.urandom(32), len(left), 0))
+    lossy = Lossy(redis_server)
+    sealed = await closed(lossy)
+    if planned:
+        assert await lossy.storage.plan(BUCKET, Plan((bytes(16), b"1" * 16), os.urandom(32), REPORTS, 0))
         claim = await lossy.storage.claim(LEASE)
         assert claim
-        assert await lossy.storage.postpone(claim, 0.0, sent=True)
-        lossy.lose(LOST["all of a shard"])
-        (found,) = repair.find()
-        assert found.on_its_way
-        mended = repair.mend(BUCKET)
-        assert mended
-        assert mended.on_its_way
-        assert repair.discard(BUCKET) == len(left)
-        overview = await lossy.storage.overview()
-        assert (overview.waiting, overview.batches) == ([], {"planned": 0, "sent": 0})
-        assert adds_up(overview)
-        await forgotten(lossy.storage)
-        client = lossy.server.client()
-        assert not list(client.scan_iter(f"{lossy.prefix}:*:blobs"))
-        client.close()
-        await lossy.storage.aclose()
-
-    asyncio.run(main())
+        assert await lossy.storage.settle(claim, "accepted")
+    lossy.lose(lambda client, shard: bool(client.delete(f"{shard}:shard")))
+    with pytest.raises(BucketDamaged):
+        await all_of(lossy.storage)
+    assert [found.lost for found in lossy.storage.blocking.repair.find()] == [0]
+    await lossy.storage.forget()
+    assert sorted(await all_of(lossy.storage)) == sorted(sealed)
+    assert ("theme", "damaged") not in (await lossy.storage.overview()).counts
+    await lossy.storage.aclose()
 
 
-def test_an_operator_sees_salvages_and_gives_up_damaged_buckets(
+async def test_a_planned_bucket_is_planned_again_unless_it_is_on_its_way(redis_server: RedisServer) -> None:
+    lossy = Lossy(redis_server)
+    sealed = await closed(lossy)
+    repair = lossy.storage.blocking.repair
+    assert await lossy.storage.plan(BUCKET, Plan((bytes(16),), os.urandom(32), REPORTS - 2, 2))
+    lossy.lose(LOST["all of a shard"])
+    (found,) = repair.find()
+    assert (found.state, found.reports, found.on_its_way) == ("planned", REPORTS, False)
+    assert repair.mend(BUCKET) == found
+    assert repair.mend(BUCKET) is None
+    left = await all_of(lossy.storage)
+    assert set(left) < set(sealed)
+    assert len(left) == REPORTS - found.lost
+    assert await lossy.storage.claim(LEASE) is None
+    overview = await lossy.storage.overview()
+    assert [bucket.state for bucket in overview.waiting] == ["closed"]
+    assert adds_up(overview)
+    assert await lossy.storage.plan(BUCKET, Plan((b"1" * 16,), os.urandom(32), len(left), 0))
+    claim = await lossy.storage.claim(LEASE)
+    assert claim
+    assert await lossy.storage.postpone(claim, 0.0, sent=True)
+    lossy.lose(LOST["all of a shard"])
+    (found,) = repair.find()
+    assert found.on_its_way
+    mended = repair.mend(BUCKET)
+    assert mended
+    assert mended.on_its_way
+    assert repair.discard(BUCKET) == len(left)
+    overview = await lossy.storage.overview()
+    assert (overview.waiting, overview.batches) == ([], {"planned": 0, "sent": 0})
+    assert adds_up(overview)
+    await forgotten(lossy.storage)
+    client = lossy.server.client()
+    assert not list(client.scan_iter(f"{lossy.prefix}:*:blobs"))
+    client.close()
+    await lossy.storage.aclose()
+
+
+async def test_an_operator_sees_salvages_and_gives_up_damaged_buckets(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     client = redis_server.client()
@@ -227,14 +207,11 @@ def test_an_operator_sees_salvages_and_gives_up_damaged_buckets(
     def command(*arguments: str) -> Any:
         return CliRunner().invoke(hubbub, ["shuffler", "damaged", *arguments])
 
-    async def prepare() -> None:
-        lossy = Lossy(redis_server, "hubbub-shuffler")
-        await closed(lossy)
-        lossy.lose(LOST["its reports"])
-        await lossy.storage.aclose()
-
     assert "can be read" in command("list").stderr
-    asyncio.run(prepare())
+    lossy = Lossy(redis_server, "hubbub-shuffler")
+    await closed(lossy)
+    lossy.lose(LOST["its reports"])
+    await lossy.storage.aclose()
     (row,) = json.loads(command("list", "--json").stdout)["buckets"]
     assert (row["metric"], row["state"], row["reports"], row["on its way"]) == ("theme", "closed", REPORTS, "no")
     done = command("salvage", row["bucket"])
@@ -243,9 +220,9 @@ def test_an_operator_sees_salvages_and_gives_up_damaged_buckets(
     lossy = Lossy(redis_server, "hubbub-shuffler")
     lossy.lose(LOST["its reports"])
     assert command("discard", "--yes").exit_code == 0
-    overview = asyncio.run(lossy.storage.overview())
+    overview = await lossy.storage.overview()
     assert overview.counts["theme", "damaged"] == (REPORTS, 2)
     assert adds_up(overview)
     assert not overview.waiting
-    asyncio.run(lossy.storage.aclose())
+    await lossy.storage.aclose()
     assert not list(tmp_path.iterdir())

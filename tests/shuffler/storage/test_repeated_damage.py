@@ -127,31 +127,28 @@ def test_a_bucket_that_can_not_be_deleted_holds_up_no_other_and_is_said(
     worn.storage.disconnect()
 
 
-def test_a_damaged_bucket_keeps_no_report_of_another_out(tmp_path: Path) -> None:
+async def test_a_damaged_bucket_keeps_no_report_of_another_out(tmp_path: Path) -> None:
     """They share a group commit, which is one transaction."""
     worn = Worn(tmp_path)
     worn.damage()
 
-    async def main() -> None:
-        storage = AsyncStorage(worn.storage)
-        commits, kept, rounds = Commits(storage), 0, 0
-        while rounds < 50 or not 0 < kept < rounds:  # a slot is drawn at random: until a damaged one was met
-            rounds += 1
-            assert rounds <= MOST_ROUNDS
-            uploads = [
-                {Admitted(bucket, terms, terms.size + 25, terms.closes_at): unique(1, terms.size)}
-                for bucket, terms in ((BUCKET, TERMS), (OTHER, SOON))
-            ]
-            outcomes = await asyncio.gather(*(commits.add(upload) for upload in uploads))
-            assert outcomes[1] == {}
-            assert outcomes[0] in ({}, "overloaded")
-            kept += outcomes[0] == {}
-        waiting = {bucket.name: bucket.reports for bucket in (await storage.overview()).waiting}
-        assert waiting == {"theme": REPORTS + kept, "other": len(worn.others) + rounds}
-        await storage.forget()
-        await storage.aclose()
-
-    asyncio.run(main())
+    storage = AsyncStorage(worn.storage)
+    commits, kept, rounds = Commits(storage), 0, 0
+    while rounds < 50 or not 0 < kept < rounds:  # a slot is drawn at random: until a damaged one was met
+        rounds += 1
+        assert rounds <= MOST_ROUNDS
+        uploads = [
+            {Admitted(bucket, terms, terms.size + 25, terms.closes_at): unique(1, terms.size)}
+            for bucket, terms in ((BUCKET, TERMS), (OTHER, SOON))
+        ]
+        outcomes = await asyncio.gather(*(commits.add(upload) for upload in uploads))
+        assert outcomes[1] == {}
+        assert outcomes[0] in ({}, "overloaded")
+        kept += outcomes[0] == {}
+    waiting = {bucket.name: bucket.reports for bucket in (await storage.overview()).waiting}
+    assert waiting == {"theme": REPORTS + kept, "other": len(worn.others) + rounds}
+    await storage.forget()
+    await storage.aclose()
 
 
 @pytest.mark.parametrize("way_out", ["room", "discard"])

@@ -7,12 +7,12 @@ import multiprocessing
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pytest
 
@@ -73,15 +73,13 @@ def open_storage(backend: Backend) -> Open:
     return backend.open
 
 
-def run(open_storage: Open, scenario: Callable[[AsyncStorage], Coroutine[Any, Any, None]]) -> None:
-    async def main() -> None:
-        storage = open_storage()
-        try:
-            await scenario(storage)
-        finally:
-            await storage.aclose()
-
-    asyncio.run(main())
+@asynccontextmanager
+async def opened(open_storage: Open) -> AsyncIterator[AsyncStorage]:
+    storage = open_storage()
+    try:
+        yield storage
+    finally:
+        await storage.aclose()
 
 
 def unique(count: int) -> list[bytes]:
@@ -101,8 +99,8 @@ async def planned(storage: AsyncStorage, clock: Clock, sealed: list[bytes], part
     return plan
 
 
-def test_what_was_added_is_read_back_whole(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_what_was_added_is_read_back_whole(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         sealed = unique(50)
         for each in sealed:
             assert await storage.add(arrivals([each])) == {}
@@ -112,11 +110,9 @@ def test_what_was_added_is_read_back_whole(open_storage: Open, clock: Clock) -> 
         assert sorted(await all_of(storage)) == sorted(sealed)  # as often as one likes
         assert await storage.seed(BUCKET) is None
 
-    run(open_storage, scenario)
 
-
-def test_reports_are_not_read_in_the_order_of_their_arrival(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_reports_are_not_read_in_the_order_of_their_arrival(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         singles, together = unique(20), unique(20)
         for each in singles:
             await storage.add(arrivals([each]))
@@ -127,13 +123,10 @@ def test_reports_are_not_read_in_the_order_of_their_arrival(open_storage: Open, 
         assert await all_of(storage) != singles
         assert await all_of(storage, OTHER) != together
 
-    run(open_storage, scenario)
 
-
-def test_what_is_stored_does_not_predict_the_order_of_arrival(open_storage: Open, clock: Clock) -> None:
+async def test_what_is_stored_does_not_predict_the_order_of_arrival(open_storage: Open, clock: Clock) -> None:
     """Of single reports, one group commit each: the two correlations together fail by chance once in 4 million."""
-
-    async def scenario(storage: AsyncStorage) -> None:
+    async with opened(open_storage) as storage:
         sealed = unique(500)
         for each in sealed:
             await storage.add(arrivals([each]))
@@ -141,11 +134,11 @@ def test_what_is_stored_does_not_predict_the_order_of_arrival(open_storage: Open
         await storage.close((), due=clock.now)
         look_random([sealed.index(each) for each in await all_of(storage)])
 
-    run(open_storage, scenario)
 
-
-def test_a_due_bucket_refuses_and_the_others_of_the_same_commit_are_kept(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_a_due_bucket_refuses_and_the_others_of_the_same_commit_are_kept(
+    open_storage: Open, clock: Clock
+) -> None:
+    async with opened(open_storage) as storage:
         clock.now = TERMS.closes_at
         later = Terms("theme", 64, 2_000, 2)
         kept = unique(3)
@@ -155,11 +148,9 @@ def test_a_due_bucket_refuses_and_the_others_of_the_same_commit_are_kept(open_st
         assert await storage.close((), due=clock.now) == [Closed(OTHER, later, early=False)]
         assert sorted(await all_of(storage, OTHER)) == sorted(kept)
 
-    run(open_storage, scenario)
 
-
-def test_a_closed_bucket_stays_closed_whatever_the_clock_says_later(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_a_closed_bucket_stays_closed_whatever_the_clock_says_later(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         await storage.add(arrivals(unique(2)))
         clock.now = TERMS.closes_at
         await storage.close((), due=clock.now)
@@ -169,11 +160,9 @@ def test_a_closed_bucket_stays_closed_whatever_the_clock_says_later(open_storage
         assert await again.add(arrivals(unique(1))) == {BUCKET: LATE}
         await again.aclose()
 
-    run(open_storage, scenario)
 
-
-def test_a_bucket_that_was_settled_and_deleted_stays_closed(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_a_bucket_that_was_settled_and_deleted_stays_closed(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         await planned(storage, clock, unique(3))
         claim = await storage.claim(LEASE)
         assert claim
@@ -182,32 +171,26 @@ def test_a_bucket_that_was_settled_and_deleted_stays_closed(open_storage: Open, 
         clock.now = 0
         assert await storage.add(arrivals(unique(1))) == {BUCKET: LATE}
 
-    run(open_storage, scenario)
 
-
-def test_a_revoked_key_closes_its_bucket_before_time_and_no_other(open_storage: Open) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_a_revoked_key_closes_its_bucket_before_time_and_no_other(open_storage: Open) -> None:
+    async with opened(open_storage) as storage:
         await storage.add([*arrivals(unique(2)), *arrivals(unique(2), OTHER)])
         assert await storage.close({OTHER.key}) == [Closed(OTHER, TERMS, early=True)]
         assert await storage.close(()) == [Closed(OTHER, TERMS, early=True)]
         assert await storage.add([*arrivals(unique(1)), *arrivals(unique(1), OTHER)]) == {OTHER: "revoked-key"}
 
-    run(open_storage, scenario)
 
-
-def test_a_metric_that_is_switched_off_closes_its_buckets_before_time_and_no_other(open_storage: Open) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_a_metric_that_is_switched_off_closes_its_buckets_before_time_and_no_other(open_storage: Open) -> None:
+    async with opened(open_storage) as storage:
         off = Bucket(b"m" * 16, 7, 1)
         await storage.add([*arrivals(unique(2)), *arrivals(unique(2), off)])
         assert await storage.close((), {off.metric, bytes([9] * 16)}) == [Closed(off, TERMS, early=True)]
         assert await storage.close(()) == [Closed(off, TERMS, early=True)]
         assert await storage.add([*arrivals(unique(1)), *arrivals(unique(1), off)]) == {off: "metric-disabled"}
 
-    run(open_storage, scenario)
 
-
-def test_of_two_who_write_what_periods_are_held_to_the_second_has_to_read_again(open_storage: Open) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_of_two_who_write_what_periods_are_held_to_the_second_has_to_read_again(open_storage: Open) -> None:
+    async with opened(open_storage) as storage:
         other_process = open_storage()
         assert await storage.held_periods() == b""
         assert await storage.hold_periods(b"", b"one")
@@ -219,11 +202,9 @@ def test_of_two_who_write_what_periods_are_held_to_the_second_has_to_read_again(
         assert await storage.held_periods() == b"two"
         await other_process.aclose()
 
-    run(open_storage, scenario)
 
-
-def test_a_crowd_has_halved_if_it_is_below_half_of_the_last_period_s(open_storage: Open) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_a_crowd_has_halved_if_it_is_below_half_of_the_last_period_s(open_storage: Open) -> None:
+    async with opened(open_storage) as storage:
         assert not await storage.halved("theme", 5, 100)  # the first
         assert not await storage.halved("theme", 6, 50)
         assert not await storage.halved("dark_mode", 7, 1)  # another's
@@ -236,11 +217,9 @@ def test_a_crowd_has_halved_if_it_is_below_half_of_the_last_period_s(open_storag
         assert (await again.overview()).counts == {("theme", "halved"): (0, 2)}
         await again.aclose()
 
-    run(open_storage, scenario)
 
-
-def test_a_report_racing_the_close_is_in_the_bucket_or_refused(open_storage: Open) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_a_report_racing_the_close_is_in_the_bucket_or_refused(open_storage: Open) -> None:
+    async with opened(open_storage) as storage:
         other_process = open_storage()
         taken: list[bytes] = []
         refused: list[bytes] = []
@@ -260,15 +239,13 @@ def test_a_report_racing_the_close_is_in_the_bucket_or_refused(open_storage: Ope
         assert sorted(found) == sorted(taken)
         await other_process.aclose()
 
-    run(open_storage, scenario)
-
 
 @pytest.mark.everyday
 @pytest.mark.parametrize(("commits", "reports"), [(3, 20_000), (700, 3)], ids=["large", "many"])
-def test_a_bucket_is_read_in_pieces_of_bounded_size(
+async def test_a_bucket_is_read_in_pieces_of_bounded_size(
     open_storage: Open, clock: Clock, commits: int, reports: int
 ) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+    async with opened(open_storage) as storage:
         terms = Terms("theme", 200, 1_000, 2)
         for _ in range(commits):
             body = os.urandom(200 * reports)
@@ -286,11 +263,9 @@ def test_a_bucket_is_read_in_pieces_of_bounded_size(
         await storage.plan(BUCKET, Plan((os.urandom(16),), b"", len(found), 0, discard=True))
         await forgotten(storage)  # the server is others' too
 
-    run(open_storage, scenario)
 
-
-def test_what_is_not_closed_or_not_there_any_more_is_not_read_in_part(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_what_is_not_closed_or_not_there_any_more_is_not_read_in_part(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         with pytest.raises(BucketGone):
             await all_of(storage)
         await storage.add(arrivals(unique(1)))
@@ -308,11 +283,9 @@ def test_what_is_not_closed_or_not_there_any_more_is_not_read_in_part(open_stora
                 pass
         assert await storage.seed(BUCKET) is None
 
-    run(open_storage, scenario)
 
-
-def test_only_one_of_two_plans_is_kept(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_only_one_of_two_plans_is_kept(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         plan = await planned(storage, clock, unique(3))
         other = Plan((os.urandom(16),), os.urandom(32), 3, 0)
         assert not await storage.plan(BUCKET, other)
@@ -321,11 +294,9 @@ def test_only_one_of_two_plans_is_kept(open_storage: Open, clock: Clock) -> None
         assert claim
         assert (claim.batch.id,) == plan.ids
 
-    run(open_storage, scenario)
 
-
-def test_two_workers_never_hold_the_same_batch(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_two_workers_never_hold_the_same_batch(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         other_process = open_storage()
         plan = await planned(storage, clock, unique(40), parts=10)
         workers = [storage, other_process] * 10
@@ -334,18 +305,10 @@ def test_two_workers_never_hold_the_same_batch(open_storage: Open, clock: Clock)
         assert sorted(held) == sorted(plan.ids)
         await other_process.aclose()
 
-    run(open_storage, scenario)
 
-
-def test_an_abandoned_batch_comes_back_under_the_same_id_membership_and_order(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
-        await planned(storage, clock, unique(30), parts=2)
-        before = await bodies(storage)
-        assert await storage.claim(LEASE) is None
-        clock.now += LEASE
-        assert await bodies(storage) == before
-        assert len(before) == 2
-
+async def test_an_abandoned_batch_comes_back_under_the_same_id_membership_and_order(
+    open_storage: Open, clock: Clock
+) -> None:
     async def bodies(storage: AsyncStorage) -> dict[bytes, list[bytes]]:
         found = {}
         while claim := await storage.claim(LEASE):
@@ -357,7 +320,13 @@ def test_an_abandoned_batch_comes_back_under_the_same_id_membership_and_order(op
             found[claim.batch.id] = members
         return found
 
-    run(open_storage, scenario)
+    async with opened(open_storage) as storage:
+        await planned(storage, clock, unique(30), parts=2)
+        before = await bodies(storage)
+        assert await storage.claim(LEASE) is None
+        clock.now += LEASE
+        assert await bodies(storage) == before
+        assert len(before) == 2
 
 
 @pytest.mark.parametrize(
@@ -369,10 +338,10 @@ def test_an_abandoned_batch_comes_back_under_the_same_id_membership_and_order(op
     ],
     ids=["settle", "postpone", "extend"],
 )
-def test_a_worker_that_lost_its_lease_changes_nothing(
+async def test_a_worker_that_lost_its_lease_changes_nothing(
     open_storage: Open, clock: Clock, late_act: Callable[[AsyncStorage, object], Awaitable[bool]]
 ) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+    async with opened(open_storage) as storage:
         await planned(storage, clock, unique(3))
         paused = await storage.claim(LEASE)
         clock.now += LEASE
@@ -383,11 +352,9 @@ def test_a_worker_that_lost_its_lease_changes_nothing(
         assert await storage.overview() == before
         assert await storage.settle(new, "accepted")
 
-    run(open_storage, scenario)
 
-
-def test_a_settled_batch_never_comes_back(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_a_settled_batch_never_comes_back(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         await planned(storage, clock, unique(3))
         claim = await storage.claim(LEASE)
         assert claim
@@ -398,11 +365,9 @@ def test_a_settled_batch_never_comes_back(open_storage: Open, clock: Clock) -> N
         assert await storage.close((), due=clock.now) == []
         assert (await storage.overview()).counts["theme", "accepted"] == (3, 1)
 
-    run(open_storage, scenario)
 
-
-def test_a_postponed_batch_comes_back_when_its_time_has_come(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_a_postponed_batch_comes_back_when_its_time_has_come(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         await planned(storage, clock, unique(3))
         claim = await storage.claim(LEASE)
         assert claim
@@ -414,11 +379,9 @@ def test_a_postponed_batch_comes_back_when_its_time_has_come(open_storage: Open,
         assert again.batch.id == claim.batch.id
         assert (again.batch.sent, again.batch.attempts) == (True, 1)
 
-    run(open_storage, scenario)
 
-
-def test_a_pause_is_kept_to_its_end_however_long_it_may_be(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_a_pause_is_kept_to_its_end_however_long_it_may_be(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         await planned(storage, clock, unique(3))
         claim = await storage.claim(LONGEST_PAUSE)
         assert claim
@@ -429,11 +392,9 @@ def test_a_pause_is_kept_to_its_end_however_long_it_may_be(open_storage: Open, c
         clock.now += 1
         assert await storage.claim(LEASE)
 
-    run(open_storage, scenario)
 
-
-def test_a_lease_is_extended_from_now_on(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_a_lease_is_extended_from_now_on(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         await planned(storage, clock, unique(3))
         claim = await storage.claim(LEASE)
         assert claim
@@ -446,27 +407,22 @@ def test_a_lease_is_extended_from_now_on(open_storage: Open, clock: Clock) -> No
         assert again
         assert again.batch == claim.batch  # no attempt was counted, nothing sent
 
-    run(open_storage, scenario)
 
-
-def test_a_batch_that_a_wrong_clock_put_off_comes_back(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_a_batch_that_a_wrong_clock_put_off_comes_back(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         await planned(storage, clock, unique(3))
         clock.now += 10 * LONGEST_PAUSE
         assert await storage.claim(LEASE)
         clock.now -= 10 * LONGEST_PAUSE
         assert await storage.claim(LEASE)
 
-    run(open_storage, scenario)
-
 
 @pytest.mark.parametrize("offset", [sign * far for far in (8, 7_200, 5 * 86_400, 400 * 86_400) for sign in (1, -1)])
-def test_a_clock_that_is_set_for_a_minute_delays_a_batch_and_changes_nothing_else(
+async def test_a_clock_that_is_set_for_a_minute_delays_a_batch_and_changes_nothing_else(
     open_storage: Open, clock: Clock, offset: float
 ) -> None:
     """Leases lapse early or last long: the batch is sent again at worst, and one who lost it settles nothing."""
-
-    async def scenario(storage: AsyncStorage) -> None:
+    async with opened(open_storage) as storage:
         clock.now = NOW  # so that it can be set back
         later = Terms("theme", 64, NOW + 10, 2)
         await storage.add([Arrivals(BUCKET, later, unique(3))])
@@ -490,8 +446,6 @@ def test_a_clock_that_is_set_for_a_minute_delays_a_batch_and_changes_nothing_els
         assert await storage.settle(claims[-1], "accepted")
         assert (await storage.overview()).counts["theme", "accepted"] == (3, 1)
 
-    run(open_storage, scenario)
-
 
 async def held_back(storage: AsyncStorage, clock: Clock, sealed: list[bytes], parts: int = 1) -> list[Claim]:
     """Planned, refused and held."""
@@ -505,8 +459,8 @@ async def held_back(storage: AsyncStorage, clock: Clock, sealed: list[bytes], pa
     return claims
 
 
-def test_what_is_held_waits_and_comes_back(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_what_is_held_waits_and_comes_back(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         (claim,) = await held_back(storage, clock, unique(3))
         assert not await storage.settle(claim, "accepted")  # it was given back
         overview = await storage.overview()
@@ -530,11 +484,9 @@ def test_what_is_held_waits_and_comes_back(open_storage: Open, clock: Clock) -> 
         assert (overview.held, overview.counts["theme", "accepted"]) == ({}, (3, 1))
         assert not await storage.held_batches()
 
-    run(open_storage, scenario)
 
-
-def test_a_held_batch_that_is_taken_and_given_back_stays_held(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_a_held_batch_that_is_taken_and_given_back_stays_held(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         await held_back(storage, clock, unique(3))
         clock.now += 600
         claim = await storage.claim(LEASE)
@@ -545,11 +497,9 @@ def test_a_held_batch_that_is_taken_and_given_back_stays_held(open_storage: Open
         assert (again.batch.held, again.batch.sent) == ("unknown-key", True)
         assert (await storage.overview()).held == {"unknown-key": (3, 1)}
 
-    run(open_storage, scenario)
 
-
-def test_held_batches_are_offered_when_someone_says_so(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_held_batches_are_offered_when_someone_says_so(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         one, two, three = [claim.batch.id for claim in await held_back(storage, clock, unique(9), parts=3)]
         other_process = open_storage()
         assert await other_process.offer([two, os.urandom(16)]) == 1
@@ -562,11 +512,9 @@ def test_held_batches_are_offered_when_someone_says_so(open_storage: Open, clock
         assert await storage.claim(LEASE) is None
         await other_process.aclose()
 
-    run(open_storage, scenario)
 
-
-def test_an_operator_can_claim_what_is_held_and_nothing_else(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_an_operator_can_claim_what_is_held_and_nothing_else(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         plan = await planned(storage, clock, unique(3))
         assert await storage.claim_held(plan.ids[0], LEASE) is None
         claim = await storage.claim(LEASE)
@@ -582,28 +530,23 @@ def test_an_operator_can_claim_what_is_held_and_nothing_else(open_storage: Open,
         assert (await storage.overview()).counts["theme", "unknown-key"] == (3, 1)
         await other_process.aclose()
 
-    run(open_storage, scenario)
 
-
-def test_nothing_is_closed_but_by_the_time_that_is_given(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_nothing_is_closed_but_by_the_time_that_is_given(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         await storage.add(arrivals(unique(2)))
         clock.now = 2 * TERMS.closes_at
         assert await storage.close(()) == []
         assert await storage.close((), due=TERMS.closes_at - 1) == []
         assert await storage.close((), due=TERMS.closes_at) == [Closed(BUCKET, TERMS, early=False)]
 
-    run(open_storage, scenario)
-
 
 @pytest.mark.everyday
 @pytest.mark.parametrize("discard", [False, True])
-def test_settled_and_discarded_reports_and_the_seed_are_gone_from_every_file(
+async def test_settled_and_discarded_reports_and_the_seed_are_gone_from_every_file(
     backend: Backend, clock: Clock, discard: bool
 ) -> None:
     """Also while another bucket lives on in the same files."""
-
-    async def scenario(storage: AsyncStorage) -> None:
+    async with opened(backend.open) as storage:
         sealed, staying = unique(150), unique(150)
         later = Terms("theme", 64, 9_000, 2)
         for at in range(0, 150, 10):
@@ -625,11 +568,9 @@ def test_settled_and_discarded_reports_and_the_seed_are_gone_from_every_file(
         assert plan.seed not in left
         assert all(each in left for each in staying)
 
-    run(backend.open, scenario)
 
-
-def test_deletion_that_a_crash_cut_short_is_finished_by_the_next_process(backend: Backend, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_deletion_that_a_crash_cut_short_is_finished_by_the_next_process(backend: Backend, clock: Clock) -> None:
+    async with opened(backend.open) as storage:
         sealed = unique(100)
         await planned(storage, clock, sealed)
         claim = await storage.claim(LEASE)
@@ -641,11 +582,9 @@ def test_deletion_that_a_crash_cut_short_is_finished_by_the_next_process(backend
         assert not [each for each in sealed if each in left]
         await again.aclose()
 
-    run(backend.open, scenario)
 
-
-def test_a_closed_bucket_is_forgotten_only_after_its_time(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_a_closed_bucket_is_forgotten_only_after_its_time(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         await planned(storage, clock, unique(3))
         claim = await storage.claim(LEASE)
         assert claim
@@ -657,11 +596,9 @@ def test_a_closed_bucket_is_forgotten_only_after_its_time(open_storage: Open, cl
         await forgotten(storage, TERMS.closes_at + 5_000)
         assert await storage.add([Arrivals(BUCKET, Terms("theme", 64, 99_999, 2), unique(1))]) == {}
 
-    run(open_storage, scenario)
 
-
-def test_the_counts_add_up(open_storage: Open, clock: Clock) -> None:
-    async def scenario(storage: AsyncStorage) -> None:
+async def test_the_counts_add_up(open_storage: Open, clock: Clock) -> None:
+    async with opened(open_storage) as storage:
         await storage.add(arrivals(unique(5)))
         clock.now = TERMS.closes_at
         await storage.close((), due=clock.now)
@@ -671,84 +608,73 @@ def test_the_counts_add_up(open_storage: Open, clock: Clock) -> None:
         assert counts["theme", "duplicate"] == (1, 0)
         assert counts["theme", "discarded"] == (4, 1)
 
-    run(open_storage, scenario)
-
 
 # -- versions -------------------------------------------------------------------------------------
 
 
-def fill(backend: Backend, sealed: list[bytes]) -> None:
+async def fill(backend: Backend, sealed: list[bytes]) -> None:
     """As a process that took these and ended."""
-
-    async def scenario(storage: AsyncStorage) -> None:
+    async with opened(backend.open) as storage:
         assert await storage.add(arrivals(sealed)) == {}
 
-    run(backend.open, scenario)
 
-
-def waiting(backend: Backend, clock: Clock) -> list[bytes]:
+async def waiting(backend: Backend, clock: Clock) -> list[bytes]:
     """As the next process finds them when the bucket closes."""
-    found: list[bytes] = []
-
-    async def scenario(storage: AsyncStorage) -> None:
+    async with opened(backend.open) as storage:
         clock.now = TERMS.closes_at
         assert await storage.close((), due=clock.now) == [Closed(BUCKET, TERMS, early=False)]
-        found.extend(await all_of(storage))
-
-    run(backend.open, scenario)
-    return sorted(found)
+        return sorted(await all_of(storage))
 
 
-def test_a_newer_versions_storage_is_refused_with_what_to_do_and_left_as_it_is(backend: Backend, clock: Clock) -> None:
+async def test_a_newer_versions_storage_is_refused_with_what_to_do_and_left_as_it_is(
+    backend: Backend, clock: Clock
+) -> None:
     sealed = unique(20)
-    fill(backend, sealed)
+    await fill(backend, sealed)
     ours = backend.version()
     backend.claim(ours + 1)
     with pytest.raises(StorageError, match=rf"newer version .*\(layout {ours + 1}; .* Install the newer version again"):
         backend.open()
     assert backend.version() == ours + 1
     backend.claim(ours)
-    assert waiting(backend, clock) == sorted(sealed)
+    assert await waiting(backend, clock) == sorted(sealed)
 
 
-def test_a_storage_from_before_there_were_versions_is_taken_over_with_all_that_waits(
+async def test_a_storage_from_before_there_were_versions_is_taken_over_with_all_that_waits(
     backend: Backend, clock: Clock
 ) -> None:
     sealed = unique(20)
-    fill(backend, sealed)
+    await fill(backend, sealed)
     backend.claim(0)
-    fill(backend, sealed[:1])  # the first process of a version that marks it
+    await fill(backend, sealed[:1])  # the first process of a version that marks it
     assert backend.version() == NEWEST
-    assert waiting(backend, clock) == sorted([*sealed, sealed[0]])
+    assert await waiting(backend, clock) == sorted([*sealed, sealed[0]])
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["fresh", "from before"])
-def test_processes_that_start_at_once_agree_on_one_version(backend: Backend, clock: Clock, before: bool) -> None:
+async def test_processes_that_start_at_once_agree_on_one_version(backend: Backend, clock: Clock, before: bool) -> None:
     sealed = unique(20) if before else []
     if before:
-        fill(backend, sealed)
+        await fill(backend, sealed)
         backend.claim(0)
     with ThreadPoolExecutor(8) as processes:
         handles = list(processes.map(lambda _: backend.open(), range(8)))
     assert backend.version() == NEWEST
 
-    async def main() -> None:
-        for handle in handles:
-            await handle.add(arrivals(more := unique(1)))
-            sealed.extend(more)
-        for handle in handles:
-            await handle.aclose()
-
-    asyncio.run(main())
-    assert waiting(backend, clock) == sorted(sealed)
+    for handle in handles:
+        await handle.add(arrivals(more := unique(1)))
+        sealed.extend(more)
+    for handle in handles:
+        await handle.aclose()
+    assert await waiting(backend, clock) == sorted(sealed)
 
 
 @pytest.mark.parametrize("marked", [1, 0], ids=["marked", "from before"])
-def test_a_later_version_can_bring_a_storage_up_to_date(
+async def test_a_later_version_can_bring_a_storage_up_to_date(
     backend: Backend, clock: Clock, monkeypatch: pytest.MonkeyPatch, marked: int
 ) -> None:
     sealed = unique(20)
-    fill(backend, sealed)
+    await fill(backend, sealed)
     backend.claim(marked)
     upgraded: list[object] = []
     later = "CREATE TABLE later (what TEXT); INSERT INTO later VALUES ('new')"
@@ -756,37 +682,33 @@ def test_a_later_version_can_bring_a_storage_up_to_date(
     monkeypatch.setitem(schema.UPGRADES, NEWEST, later)
     monkeypatch.setattr(layout_version, "LAYOUT", NEWEST + 1)
     monkeypatch.setitem(layout_version.UPGRADES, NEWEST, lambda _client, keys: upgraded.append(keys))
-    fill(backend, [])
+    await fill(backend, [])
     assert backend.version() == NEWEST + 1
-    fill(backend, [])  # once is enough: the table is not made again
+    await fill(backend, [])  # once is enough: the table is not made again
     if not backend.where.startswith("redis"):
         with closing(sqlite3.connect(backend.where)) as database:
             upgraded += database.execute("SELECT what FROM later")
     assert len(upgraded) == 1
-    assert waiting(backend, clock) == sorted(sealed)
+    assert await waiting(backend, clock) == sorted(sealed)
     monkeypatch.undo()
     with pytest.raises(StorageError, match="newer version"):
         backend.open()
 
 
-def test_batches_of_the_last_layout_are_taken_over(backend: Backend, clock: Clock) -> None:
-    async def before(storage: AsyncStorage) -> None:
+async def test_batches_of_the_last_layout_are_taken_over(backend: Backend, clock: Clock) -> None:
+    async with opened(backend.open) as storage:
         await planned(storage, clock, unique(4), parts=2)
         claim = await storage.claim(LEASE)
         assert claim
         await storage.settle(claim, "accepted")
-
-    async def after(storage: AsyncStorage) -> None:
+    backend.claim(2)
+    async with opened(backend.open) as storage:
         assert (await storage.overview()).held == {}
         claim = await storage.claim(LEASE)
         assert claim
         assert (claim.batch.reports, claim.batch.held, claim.batch.until) == (2, "", 0)
         assert await storage.hold_back(claim, "unknown-key", since=0, until=0, seconds=0)
         assert (await storage.overview()).held == {"unknown-key": (2, 1)}
-
-    run(backend.open, before)
-    backend.claim(2)
-    run(backend.open, after)
     assert backend.version() == NEWEST
 
 

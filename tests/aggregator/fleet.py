@@ -31,6 +31,8 @@ from hubbub_aggregator.storage.redis.backend import RedisStorage
 from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_service_common.redis.commands import command
 from tests.support.compiled import write_compiled
+from hubbub_service_common.redis.calls import command
+from tests.support.clock import Clock
 
 START = 1_800_000_000 // 86_400 * 86_400
 """A midnight; the first period of every test starts here."""
@@ -66,16 +68,6 @@ bounds = [0, 5000]
 epsilon = 1.0
 mechanism = "laplace"
 """
-
-
-@dataclass
-class Clock:
-    """Time that a test moves."""
-
-    now: float
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @dataclass

@@ -34,7 +34,7 @@ PERIOD = period_of(START)
 
 def fleet(transport: MemoryTransport, **more: object) -> Fleet:
     moment = Time()
-    return Fleet(transport, clock=moment.clock, pace=moment.pace, **more)  # type: ignore[arg-type]  # passed on
+    return Fleet(transport, clock=moment, pace=moment.pace, **more)  # type: ignore[arg-type]  # passed on
 
 
 def plaintexts(transport: MemoryTransport) -> list[Plaintext]:

@@ -28,6 +28,7 @@ from hubbub_client import Client, Transport
 from hubbub_client._http.transport import Answer, CannotReach
 from hubbub_client._sending.outbox import Lane
 from hubbub_client.testing import MemoryTransport, Pace, Request
+from tests.support.clock import Clock
 from tests.support.patience import PATIENCE
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
@@ -103,15 +104,12 @@ def signed(
 
 
 @dataclass
-class Time:
+class Time(Clock):
     """A wall clock that a test sets, and a stopwatch that only waiting moves."""
 
     now: float = START + 1_000.0
     passed: float = 0.0
     waits: list[float] = field(default_factory=list)
-
-    def clock(self) -> float:
-        return self.now
 
     def go_to(self, moment: float) -> None:
         """Let all the time pass that lies between."""
@@ -141,7 +139,7 @@ class World:
             "trust": TRUST,
             "consent": True,
             "state_dir": self.directory,
-            "clock": self.time.clock,
+            "clock": self.time,
             "transport": self.transport,
             "pace": self.time.pace,
             "background": False,

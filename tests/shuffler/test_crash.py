@@ -13,7 +13,8 @@ import pytest
 
 from hubbub_shuffler.storage import AsyncStorage, Bucket
 from tests.shuffler.backends import Make, forgotten, on_redis, sqlite
-from tests.shuffler.world import CLOSES, Clock, StubAggregator, World, unique, upload
+from tests.shuffler.world import CLOSES, NOW, StubAggregator, World, unique, upload
+from tests.support.clock import Clock
 
 STEPS = ["add", "close", "seed", "plan", "halved", "claim", "postpone", "settle", "forget"]
 
@@ -82,7 +83,7 @@ async def crashed_run(
 ) -> bool:
     """One life that ends at a step and the life after it; False when the first one never came so far."""
     directory.mkdir()
-    clock, aggregator = Clock(), StubAggregator()
+    clock, aggregator = Clock(NOW), StubAggregator()
     backend = make(request, directory, clock)
     sealed = unique(30)
     uploads = [sealed[:20], sealed[20:]]

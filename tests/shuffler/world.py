@@ -35,6 +35,7 @@ from hubbub_shuffler.forwarding.forward_attempt import Forwarder
 from hubbub_shuffler.ingest.upload import Ingest
 from hubbub_shuffler.storage import AsyncStorage
 from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
+from tests.support.clock import Clock
 
 IDENTITY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 TRUST = (anchor_of(IDENTITY),)
@@ -66,16 +67,6 @@ PERIOD = 500_000
 NOW = PERIOD * HOUR + 600
 """Ten minutes into the period."""
 CLOSES = (PERIOD + 2) * HOUR
-
-
-class Clock:
-    """Time that moves when a test says so."""
-
-    def __init__(self, now: float = NOW) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def codebook(min_batch: int = 3, period: str = "1h", grace: str = "1h") -> Codebook:
@@ -233,7 +224,7 @@ class World:
         storage: AsyncStorage | None = None,
         **options: Any,
     ) -> None:
-        self.state_dir, self.clock = state_dir, clock or Clock()
+        self.state_dir, self.clock = state_dir, clock or Clock(NOW)
         self.aggregator = aggregator or StubAggregator()
         self.storage = storage or AsyncStorage(
             SqliteStorage(state_dir / "reports.sqlite", clock=self.clock, entropy=os.urandom)

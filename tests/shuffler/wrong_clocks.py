@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hubbub_shuffler.storage import AsyncStorage
 from hubbub_shuffler.storage.redis.backend import RedisStorage
 from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
 from tests.shuffler.world import NOW, StubAggregator, World
+from tests.support.clock import WrongClock
 from tests.support.redis_server import RedisServer
 
 DAY = 86_400.0
@@ -22,21 +24,15 @@ OFFSETS = [8.0, -8.0, *WRONG]
 FORGET_AFTER = 5_000.0
 
 
-class Machine:
-    """Its wall clock is `offset` seconds off; so is the clock of the Redis server, by `servers`."""
+@dataclass
+class Machine(WrongClock):
+    """Where the shuffler runs. The clock of the Redis server is wrong by `servers` seconds."""
 
-    def __init__(self, start: float = NOW) -> None:
-        self.start, self.running, self.offset, self.servers = start, 0.0, 0.0, 0.0
+    start: float = NOW
+    servers: float = 0.0
 
     def __call__(self) -> float:
-        """What its clock says."""
-        return self.right() + self.offset
-
-    def right(self) -> float:
-        return self.start + self.running
-
-    def monotonic(self) -> float:
-        return self.running
+        return self.wall()
 
     def of_the_server(self) -> float:
         return self.right() + self.servers

@@ -197,7 +197,7 @@ def test_on_this_machine_the_first_signer_is_believed_from_then_on(world: World)
             trust=None,
             consent=True,
             state_dir=world.directory,
-            clock=world.time.clock,
+            clock=world.time,
             transport=world.transport,
         )
 

@@ -74,7 +74,7 @@ def inconstant(world: World) -> Iterator[Server]:
 
 def device(world: World, address: str, **more: Any) -> Client:
     """A client without a thread, so that nothing is sent but by the flush that is looked at."""
-    options = {"trust": TRUST, "consent": True, "state_dir": world.directory, "clock": world.time.clock}
+    options = {"trust": TRUST, "consent": True, "state_dir": world.directory, "clock": world.time}
     return Client(address, **{**options, "background": False, **more})
 
 

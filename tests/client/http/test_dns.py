@@ -35,7 +35,7 @@ def device(world: World, address: str, transport: HttpTransport | None = None) -
         trust=TRUST,
         consent=True,
         state_dir=world.directory,
-        clock=world.time.clock,
+        clock=world.time,
         background=False,
         transport=transport,
     )

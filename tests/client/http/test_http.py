@@ -36,7 +36,7 @@ def test_the_whole_way_over_http(world: World) -> None:
             trust=None,
             consent=True,
             state_dir=world.directory,
-            clock=world.time.clock,
+            clock=world.time,
             background=False,
         )
         client.record("theme", "dark")

@@ -61,7 +61,7 @@ def proxy(server: Server) -> Iterator[Server]:
 
 
 def device(world: World, address: str, **more: Any) -> Client:
-    options = {"trust": TRUST, "consent": True, "state_dir": world.directory, "clock": world.time.clock}
+    options = {"trust": TRUST, "consent": True, "state_dir": world.directory, "clock": world.time}
     return Client(address, **{**options, "background": False, **more})
 
 

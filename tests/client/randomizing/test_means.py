@@ -21,7 +21,7 @@ def test_what_is_estimated_is_what_the_devices_hold(name: str, epsilon: float) -
     """Within an interval that misses once in 1e7 times: twelve values on fresh randomness, together about 1e-6."""
     toml = TOML.replace("epsilon = 1\n", f"epsilon = {epsilon}\n").replace('"laplace"', f'"{name}"')
     transport, moment = MemoryTransport(signed(toml)), Time()
-    devices = Fleet(transport, clock=moment.clock, pace=moment.pace)
+    devices = Fleet(transport, clock=moment, pace=moment.pace)
 
     assert devices.report("startup_ms", TIMES, period_of(START)).acknowledged == len(TIMES)
 

@@ -11,6 +11,7 @@ from email.utils import formatdate
 import pytest
 
 from hubbub_service_common.clock.trusted_clock import LONGEST_WAIT, TOLERANCE, TrustedClock
+from tests.support.clock import WrongClock
 
 _DAY = 86_400.0
 _START = 1_800_000_000.0
@@ -18,21 +19,15 @@ OFFSETS = [sign * far for far in (2 * 3_600, 5 * _DAY, 400 * _DAY) for sign in (
 
 
 @dataclass
-class Machine:
-    """A wall clock that can be set, and time that goes on all the same."""
+class Machine(WrongClock):
+    """It says the date in its answers."""
 
+    start: float = _START
     running: float = 1_000.0
-    offset: float = 0.0
-
-    def wall(self) -> float:
-        return _START + self.running + self.offset
-
-    def monotonic(self) -> float:
-        return self.running
 
     def date(self) -> str:
         """What a machine with the right time says."""
-        return formatdate(_START + self.running, usegmt=True)
+        return formatdate(self.right(), usegmt=True)
 
     def own_date(self) -> str:
         """What another service on this machine says."""

@@ -22,7 +22,7 @@ from hubbub_shuffler.storage.redis.backend import RedisStorage as ShufflerStorag
 from tests.aggregator.backends import ANCHOR, SECRET
 from tests.service_common.redis_places import OneServer, new_key, opened, talking_to, tell
 from tests.shuffler.backends import BUCKET, LEASE, TERMS, TIDY_LEASE, forgotten
-from tests.shuffler.world import Clock
+from tests.support.clock import Clock
 from tests.support.patience import wait_for
 from tests.support.redis_server import RedisServer, one_server, three_and_three
 

@@ -24,7 +24,7 @@ from hubbub_shuffler.storage.redis.backend import RedisStorage as ShufflerStorag
 from tests.aggregator.backends import ANCHOR, SECRET
 from tests.service_common.redis_places import tell
 from tests.shuffler.backends import BUCKET, TERMS, TIDY_LEASE, all_of
-from tests.shuffler.world import Clock
+from tests.support.clock import Clock
 from tests.support.patience import PATIENCE, stalls, wait_for
 from tests.support.redis_server import ReplicatedCluster, three_and_three
 

@@ -34,7 +34,6 @@ from tests.shuffler.world import (
     SEALED,
     TOML,
     TRUST,
-    Clock,
     StubAggregator,
     World,
     codebook,
@@ -43,6 +42,7 @@ from tests.shuffler.world import (
     unique,
     upload,
 )
+from tests.support.clock import Clock
 from tests.support.patience import PATIENCE, within
 
 NEXT = PERIOD + 1
@@ -187,7 +187,7 @@ async def test_a_restart_forgets_nothing_of_what_begun_periods_are_held_to(tmp_p
 
 @pytest.fixture(params=BACKENDS)
 def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    made: Backend = request.param(request, tmp_path, Clock())
+    made: Backend = request.param(request, tmp_path, Clock(NOW))
     return made
 
 
@@ -204,7 +204,7 @@ def two(shared: Backend, tmp_path: Path, clock: Clock, one: bytes, other: bytes)
 
 
 async def test_processes_on_one_storage_cannot_be_served_different_bundles(shared: Backend, tmp_path: Path) -> None:
-    first, second = two(shared, tmp_path, Clock(), signed(), signed(NOW + 5, book=EDITED))
+    first, second = two(shared, tmp_path, Clock(NOW), signed(), signed(NOW + 5, book=EDITED))
 
     async with first, second:
         assert first.bundles.current
@@ -219,7 +219,7 @@ async def test_of_two_processes_the_first_in_a_new_period_says_what_it_is_held_t
     shared: Backend, tmp_path: Path
 ) -> None:
     """Both bundles were good while the period had not begun. The one that comes second gives up its own."""
-    clock, later = Clock(), signed(NOW + 5, books={0: codebook(), NEXT: EDITED})
+    clock, later = Clock(NOW), signed(NOW + 5, books={0: codebook(), NEXT: EDITED})
     first, second = two(shared, tmp_path, clock, signed(), later)
 
     async with first, second:
@@ -239,7 +239,7 @@ async def test_of_two_processes_the_first_in_a_new_period_says_what_it_is_held_t
 async def test_a_process_with_the_bundle_from_before_a_revocation_does_not_use_the_key_again(
     shared: Backend, tmp_path: Path
 ) -> None:
-    clock, keys = Clock(), (key(1, PERIOD - 100, NEXT), KEYS[2])
+    clock, keys = Clock(NOW), (key(1, PERIOD - 100, NEXT), KEYS[2])
     revoked = (key(1, PERIOD - 100, NEXT, "revoked"), KEYS[2])
     first, second = two(shared, tmp_path, clock, signed(keys=keys), signed(NOW + 5, keys=revoked))
 
@@ -445,7 +445,7 @@ async def test_the_bundle_is_fetched_shortly_before_a_period_begins_and_when_it_
 
 
 async def test_an_overtaken_process_asks_again_at_once(shared: Backend, tmp_path: Path) -> None:
-    clock, later = Clock(), signed(NOW + 5, books={0: codebook(), NEXT: EDITED})
+    clock, later = Clock(NOW), signed(NOW + 5, books={0: codebook(), NEXT: EDITED})
     first, second = two(shared, tmp_path, clock, signed(), later)
 
     async with first, second:

@@ -18,7 +18,8 @@ from hubbub_shuffler.ingest.high_water_mark import HighWater
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Plan, StorageError, open_storage
 from hubbub_shuffler.storage.redis.backend import RedisStorage
 from tests.shuffler.backends import BUCKET, OTHER, TERMS, forgotten
-from tests.shuffler.world import Clock, World, unique, upload
+from tests.shuffler.world import NOW, World, unique, upload
+from tests.support.clock import Clock
 from tests.support.patience import PATIENCE
 from tests.support.redis_server import one_server
 
@@ -109,12 +110,12 @@ async def test_four_processes_that_share_a_storage_do_not_overrun_the_mark_toget
 
 
 async def test_once_stopped_ingest_waits_until_enough_has_left(caplog: pytest.LogCaptureFixture) -> None:
-    now = [0.0]
+    clock = Clock(0)
     storage = Measured(10**9)
-    gate = HighWater(storage, clock=lambda: now[0])  # type: ignore[arg-type]  # as above
+    gate = HighWater(storage, clock=clock)  # type: ignore[arg-type]  # as above
     storage.used = 10**9
     for used, goes_on in ((10**9, False), (9 * 10**8, False), (8 * 10**8, False), (7 * 10**8, True)):
-        now[0] += 1
+        clock.now += 1
         storage.used = used
         assert await gate.admit(commit(10)) is goes_on
         assert gate.is_full is not goes_on
@@ -159,16 +160,16 @@ async def test_one_upload_may_have_all_that_is_left(tmp_path: Path, kind: str) -
 async def test_however_small_a_storage_is_it_takes_reports_again_when_it_is_empty(tmp_path: Path, kind: str) -> None:
     """What a Redis needs for itself never leaves: ingest must not wait for that."""
     async with little_room(kind, tmp_path, 300 * KIB if kind == "redis" else 900 * KIB) as storage:
-        now = [0.0]
-        gate = HighWater(storage, clock=lambda: now[0])
+        clock = Clock(0)
+        gate = HighWater(storage, clock=clock)
         taken = 0
         while True:
-            now[0] += 1
+            clock.now += 1
             if not await gate.admit(commit(50), whole=True):
                 break
             await storage.add(commit(50))
             taken += 50
-        now[0] += 1
+        clock.now += 1
         assert not await gate.admit(commit(1), whole=True)
         assert taken
         assert gate.stopped
@@ -176,11 +177,11 @@ async def test_however_small_a_storage_is_it_takes_reports_again_when_it_is_empt
         async with asyncio.timeout(PATIENCE):  # a Redis gives memory back by and by
             while not await gate.admit(commit(1), whole=True):
                 await asyncio.sleep(0.05)
-                now[0] += 1
+                clock.now += 1
 
 
 async def test_an_upload_that_never_fits_is_to_be_sent_in_parts_and_a_single_report_waits(tmp_path: Path) -> None:
-    storage = open_storage(tmp_path / "reports.sqlite", clock=Clock(), entropy=os.urandom, quota=2**20)
+    storage = open_storage(tmp_path / "reports.sqlite", clock=Clock(NOW), entropy=os.urandom, quota=2**20)
     async with World(tmp_path, storage=storage) as world:
         sealed = unique(8_000)
         answer, other = await asyncio.gather(world.post(upload(sealed)), world.post(upload(unique(1))))
@@ -198,9 +199,9 @@ async def test_an_upload_that_never_fits_is_to_be_sent_in_parts_and_a_single_rep
 
 
 async def test_what_is_asked_for_moves_neither_the_mark_nor_what_others_get() -> None:
-    now = [0.0]
+    clock = Clock(0)
     storage = Measured(64 * 2**20)
-    gate = HighWater(storage, clock=lambda: now[0])  # type: ignore[arg-type]  # as above
+    gate = HighWater(storage, clock=clock)  # type: ignore[arg-type]  # as above
     greedy = commit(10**6)
     for _ in range(1_000):
         assert not await gate.admit(greedy)
@@ -213,15 +214,15 @@ async def test_what_is_asked_for_moves_neither_the_mark_nor_what_others_get() ->
 
 async def test_what_never_leaves_does_not_keep_ingest_stopped() -> None:
     """Such as records of closed buckets: less has to be left with every minute, down to a least."""
-    now = [0.0]
+    clock = Clock(0)
     storage = Measured(2**30)
-    gate = HighWater(storage, clock=lambda: now[0])  # type: ignore[arg-type]  # as above
+    gate = HighWater(storage, clock=clock)  # type: ignore[arg-type]  # as above
     storage.used = 2**30
     assert not await gate.admit(commit(1))
     storage.used = 2**30 - 2**26  # a quarter of what has to be left at first
     seen = []
     for minute in range(4):
-        now[0] = 60.0 * minute + 1
+        clock.now = 60.0 * minute + 1
         seen.append(await gate.admit(commit(1)))
     assert seen == [False, False, True, True]
 

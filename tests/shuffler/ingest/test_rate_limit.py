@@ -12,7 +12,8 @@ import pytest
 from hubbub.wire import REPORTS_TYPE
 from hubbub_service_common.http.client_network import network_of
 from hubbub_shuffler.ingest.rate_limit import KEY_BYTES, Limits, sender_of
-from tests.shuffler.world import Clock, World, unique, upload
+from tests.shuffler.world import NOW, World, unique, upload
+from tests.support.clock import Clock
 
 HERE = "198.51.100.7"
 THERE = "203.0.113.9"
@@ -92,7 +93,7 @@ def test_many_large_uploads_at_the_same_time_are_not_all_let_in_for_one_token_ea
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"])
 def test_loopback_has_no_limit(host: str) -> None:
-    assert admitted(limits(Clock()), host, 100) == 100
+    assert admitted(limits(Clock(NOW)), host, 100) == 100
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_a_thousand_addresses_over_their_limit_hold_up_almost_nobody_else() -> N
 
 
 def test_two_processes_do_not_know_an_address_by_the_same_numbers() -> None:
-    one, other = limits(Clock()), Limits(rate=2, burst=4, hops=0, key=bytes(KEY_BYTES), clock=Clock())
+    one, other = limits(Clock(NOW)), Limits(rate=2, burst=4, hops=0, key=bytes(KEY_BYTES), clock=Clock(NOW))
     assert one.source(scope(HERE)) != other.source(scope(HERE))
 
 

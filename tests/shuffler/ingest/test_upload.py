@@ -24,7 +24,6 @@ from tests.shuffler.world import (
     SEALED,
     THEME,
     THEME_SEALED,
-    Clock,
     StubAggregator,
     World,
     files_of,
@@ -32,6 +31,7 @@ from tests.shuffler.world import (
     unique,
     upload,
 )
+from tests.support.clock import Clock
 
 GOOD = bytes(SEALED)
 
@@ -309,7 +309,7 @@ class RunningClock(Clock):
 @pytest.mark.everyday(1)
 @pytest.mark.parametrize("attempt", range(5))
 async def test_an_upload_racing_the_close_is_in_the_batch_or_refused(tmp_path: Path, attempt: int) -> None:
-    async with World(tmp_path, clock=RunningClock()) as world:
+    async with World(tmp_path, clock=RunningClock(NOW)) as world:
         world.clock.now = CLOSES - 1.0 - attempt / 10
         acknowledged, refused = [], []
 

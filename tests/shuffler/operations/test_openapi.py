@@ -24,8 +24,9 @@ from hubbub_shuffler.operations.admin_listener import create_admin
 from hubbub_shuffler.operations.metrics import Sources
 from tests.shuffler.edge import METRIC, SIZE, body, daily_aggregator
 from tests.shuffler.process import AppServer
-from tests.shuffler.world import Clock, World
+from tests.shuffler.world import World
 from tests.support import http
+from tests.support.clock import Clock
 
 UPLOADS = st.one_of(
     st.binary(max_size=200),

@@ -20,7 +20,8 @@ from hubbub_shuffler.storage.redis.layout_version import LAYOUT
 from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
 from tests.shuffler.backends import BUCKET, LEASE, TERMS, all_of, forgotten
 from tests.shuffler.operations.test_metrics import Operated
-from tests.shuffler.world import CLOSES, Clock, unique, upload
+from tests.shuffler.world import CLOSES, NOW, unique, upload
+from tests.support.clock import Clock
 from tests.support.patience import PATIENCE
 from tests.support.redis_server import RedisServer, one_server
 from tests.support.small_disk import small_disk
@@ -132,7 +133,7 @@ async def test_the_reserve_is_given_up_on_a_full_disk_and_made_again_when_there_
 @contextmanager
 def operated(kind: str, directory: Path) -> Iterator[Operated]:
     """A shuffler whose storage has room for a megabyte or two."""
-    clock = Clock()
+    clock = Clock(NOW)
     if kind == "sqlite":
         storage = open_storage(directory / "reports.sqlite", clock=clock, entropy=os.urandom, quota=2**20)
         yield Operated(directory, clock=clock, storage=storage)
@@ -214,7 +215,7 @@ async def test_a_storage_that_can_not_be_written_shows_as_such_and_as_behind(tmp
 async def test_a_full_disk_can_still_be_measured_and_read(tmp_path: Path) -> None:
     """Its log can't be cut then. That is no reason to call the storage away: uploads are told that it is full."""
     with small_disk(tmp_path / "disk", 4) as disk:
-        clock, path = Clock(), disk.path / "reports.sqlite"
+        clock, path = Clock(NOW), disk.path / "reports.sqlite"
         storage = AsyncStorage(SqliteStorage(path, clock=clock, entropy=os.urandom))
         async with Operated(tmp_path, clock=clock, storage=storage) as world:
             assert (await world.post(upload(unique(5)))).status_code == 202

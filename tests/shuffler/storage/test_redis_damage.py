@@ -17,7 +17,8 @@ from hubbub_shuffler.storage.redis.backend import RedisStorage
 from tests.shuffler.backends import BUCKET, LEASE, TERMS, all_of, forgotten
 from tests.shuffler.operations.test_metrics import Operated
 from tests.shuffler.storage.test_sqlite_damage import adds_up
-from tests.shuffler.world import CLOSES, Clock, unique, upload
+from tests.shuffler.world import CLOSES, NOW, unique, upload
+from tests.support.clock import Clock
 from tests.support.redis_server import RedisServer
 
 REPORTS = 60
@@ -33,7 +34,7 @@ class Lossy:
     """A storage in Redis with one bucket of reports that came one by one."""
 
     def __init__(self, server: RedisServer, prefix: str | None = None, after: float = 0.0) -> None:
-        self.server, self.clock, self.prefix = server, Clock(), prefix or os.urandom(8).hex()
+        self.server, self.clock, self.prefix = server, Clock(NOW), prefix or os.urandom(8).hex()
         self.storage = AsyncStorage(
             RedisStorage(
                 server.url,

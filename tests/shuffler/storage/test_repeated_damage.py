@@ -23,7 +23,8 @@ from hubbub_shuffler.storage.sqlite import erase
 from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
 from tests.shuffler.backends import BUCKET, OTHER
 from tests.shuffler.storage.test_sqlite_damage import PAGE, adds_up, emptied
-from tests.shuffler.world import Clock, unique
+from tests.shuffler.world import unique
+from tests.support.clock import Clock
 from tests.support.small_disk import small_disk
 
 REPORTS = 200

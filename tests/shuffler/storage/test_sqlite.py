@@ -14,7 +14,8 @@ import pytest
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Plan, StorageError, Terms
 from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
 from tests.shuffler.backends import look_random
-from tests.shuffler.world import Clock, files_of
+from tests.shuffler.world import files_of
+from tests.support.clock import Clock
 from tests.support.patience import PATIENCE, within
 
 BUCKET = Bucket(bytes(16), 7, 1)

@@ -21,7 +21,8 @@ from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
 from tests.shuffler.backends import BUCKET, TERMS
 from tests.shuffler.operations.test_metrics import Operated
 from tests.shuffler.storage_processes import killed_after_adding
-from tests.shuffler.world import CLOSES, METRIC, THEME, THEME_SEALED, Clock, unique, upload
+from tests.shuffler.world import CLOSES, METRIC, NOW, THEME, THEME_SEALED, unique, upload
+from tests.support.clock import Clock
 
 PAGE = 4_096
 
@@ -63,7 +64,7 @@ class Damaged:
     """A bucket of reports that came one by one, and one of another metric; one page of the first is damaged."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory, self.path, self.clock = directory, directory / "reports.sqlite", Clock()
+        self.directory, self.path, self.clock = directory, directory / "reports.sqlite", Clock(NOW)
         self.sealed, self.others = _SEALED, _OTHERS
 
     async def fill(self) -> None:
@@ -393,7 +394,7 @@ async def test_an_operator_sees_salvages_and_gives_up_damaged_buckets(
     assert run("salvage").exit_code == 1
     assert run("discard", "0:0:0", "--yes").exit_code == 2
     assert run("discard", "--yes").exit_code == 0
-    storage = opened(tmp_path / "reports.sqlite", Clock())
+    storage = opened(tmp_path / "reports.sqlite", Clock(NOW))
     overview = await storage.overview()
     assert overview.counts["dark_mode", "damaged"] == (COUNT, 1)
     assert adds_up(overview)

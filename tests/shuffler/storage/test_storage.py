@@ -46,7 +46,8 @@ from tests.shuffler.backends import (
     look_random,
 )
 from tests.shuffler.storage_processes import bring_out, keep_adding
-from tests.shuffler.world import NOW, Clock
+from tests.shuffler.world import NOW
+from tests.support.clock import Clock
 from tests.support.patience import PATIENCE
 
 LATE = "period-closed"

@@ -33,6 +33,7 @@ from hubbub_service_common.redis.commands import command
 from tests.support.compiled import write_compiled
 from hubbub_service_common.redis.calls import command
 from tests.support.clock import Clock
+from tests.support.codebooks import dark_mode, photo_app, startup_ms, theme
 
 START = 1_800_000_000 // 86_400 * 86_400
 """A midnight; the first period of every test starts here."""
@@ -43,31 +44,15 @@ WAIT = 2 * 3_600 + 600
 ANSWERS: dict[str, int] = {}
 """Batch sizes that the accountant has worked out in this run: new sites remember them, as a restarted one does."""
 
-CODEBOOK = """
-[collection]
-name = "photo-app"
-period = "1d"
-grace = "1d"
-device_epsilon = 6.0
-release = { epsilon = 0.5, delta = 1e-6 }
-honest_fraction = 0.9
-
-[metrics.dark_mode]
-type = "boolean"
-epsilon = 1.0
-description = "Whether the dark theme is on"
-
-[metrics.theme]
-type = "category"
-values = ["light", "dark", "sepia", "other"]
-epsilon = 2.0
-
-[metrics.startup_ms]
-type = "mean"
-bounds = [0, 5000]
-epsilon = 1.0
-mechanism = "laplace"
-"""
+CODEBOOK = photo_app(
+    dark_mode(1.0, description="Whether the dark theme is on"),
+    theme(2.0),
+    startup_ms(1.0, mechanism="laplace"),
+    grace="1d",
+    device_epsilon=6.0,
+    delta=1e-6,
+    honest_fraction=0.9,
+)
 
 
 @dataclass

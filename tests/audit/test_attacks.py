@@ -26,28 +26,10 @@ from hubbub_audit.poisoning import poisoning
 from hubbub_audit.side_channels import recording
 from hubbub_audit.targets import Subject, subject_of, usual
 from hubbub_client import Client
+from tests.support.codebooks import dark_mode, photo_app, startup_ms, theme
 
 NAMES = sorted(registered())
-TOML = """
-[collection]
-name = "photo-app"
-period = "1d"
-device_epsilon = 8
-release = { epsilon = 1, delta = 1e-8 }
-[metrics.dark_mode]
-type = "boolean"
-epsilon = 2
-[metrics.theme]
-type = "category"
-values = ["light", "dark", "sepia", "other"]
-epsilon = 2
-mechanism = "krr"
-[metrics.startup_ms]
-type = "mean"
-bounds = [0, 5000]
-epsilon = 2
-mechanism = "duchi"
-"""
+TOML = photo_app(dark_mode(2), theme(2, mechanism="krr"), startup_ms(2, mechanism="duchi"), device_epsilon=8, epsilon=1)
 
 
 @pytest.mark.everyday("rr", "krr", "matrix", "hadamard", "olh", "duchi", "table")

@@ -5,9 +5,9 @@ Each has a stopped clock, so that a page looks the same on every day.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from hubbub_service_common.clock.trusted_clock import TrustedClock
 from tests.browser.crowd import Crowd
 from tests.browser.serve import TOKEN
 from tests.support.compiled import write_compiled
+from tests.support.codebooks import dark_mode, metric, photo_app, startup_ms, theme
 
 __all__ = ["DAY", "NOW", "SITES", "TODAY", "empty", "hostile", "many", "populated"]
 
@@ -29,52 +30,8 @@ TODAY = 1_800_000_000 // DAY
 NOW = TODAY * DAY + 10 * 3600.0
 YEAR = 365
 
-_HEAD = """
-[collection]
-name = "photo-app"
-period = "1d"
-grace = "1d"
-device_epsilon = {budget}
-release = {{ epsilon = 0.5, delta = 1e-8 }}
-honest_fraction = 0.9
-"""
+_REVIEWED = date(2027, 6, 30)
 
-_PHOTO_APP = (
-    _HEAD.format(budget="8.0")
-    + """
-[metrics.dark_mode]
-type = "boolean"
-epsilon = 1.0
-description = "Whether the dark theme is on"
-owner = "ui-team@example.com"
-expires = 2027-06-30
-
-[metrics.theme]
-type = "category"
-values = {themes}
-epsilon = 2.0
-description = "The theme chosen in the settings"
-owner = "ui-team@example.com"
-expires = 2027-06-30
-
-[metrics.startup_ms]
-type = "mean"
-bounds = [0, 5000]
-epsilon = 1.0
-description = "Milliseconds from launch to the first picture"
-owner = "performance@example.com"
-expires = 2027-06-30
-
-[metrics.camera]
-type = "category"
-values = {cameras}
-epsilon = 4.0
-mechanism = "oue"
-description = "The camera that took the newest picture"
-owner = "import-team@example.com"
-expires = 2027-06-30
-"""
-)
 _THEMES = ["light", "dark", "other"]
 _CAMERAS = [
     f"{maker} {series}{number}"
@@ -89,8 +46,33 @@ SILENT = range(TODAY - 203, TODAY - 197)
 DISCARDED = (TODAY - 160, TODAY - 33, TODAY - 12)
 
 
+def _codebook(*metrics: str, budget: float) -> str:
+    return photo_app(*metrics, grace="1d", device_epsilon=budget, honest_fraction=0.9)
+
+
 def _photo_app(themes: list[str]) -> str:
-    return _PHOTO_APP.replace("{themes}", json.dumps(themes)).replace("{cameras}", json.dumps(_CAMERAS))
+    ui: dict[str, Any] = {"owner": "ui-team@example.com", "expires": _REVIEWED}
+    return _codebook(
+        dark_mode(1.0, description="Whether the dark theme is on", **ui),
+        theme(2.0, values=themes, description="The theme chosen in the settings", **ui),
+        startup_ms(
+            1.0,
+            description="Milliseconds from launch to the first picture",
+            owner="performance@example.com",
+            expires=_REVIEWED,
+        ),
+        metric(
+            "camera",
+            type="category",
+            values=_CAMERAS,
+            epsilon=4.0,
+            mechanism="oue",
+            description="The camera that took the newest picture",
+            owner="import-team@example.com",
+            expires=_REVIEWED,
+        ),
+        budget=8.0,
+    )
 
 
 def start(root: Path, text: str, now: float = NOW, **settings: Any) -> Aggregator:
@@ -175,19 +157,17 @@ def hostile_values() -> list[str]:
 
 
 def _hostile() -> str:
-    def metric(name: str, description: str, **keys: object) -> str:
-        lines = [f"[metrics.{name}]", f"description = {json.dumps(description, ensure_ascii=False)}"]
-        return "\n".join(lines + [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items()])
-
-    tables = [
-        metric("html", HTML, type="boolean", epsilon=1.0, owner=HTML),
-        metric("right_to_left", RTL, type="boolean", epsilon=1.0, owner=RTL),
-        metric("emoji", EMOJI, type="mean", bounds=[-1, 1], epsilon=1.0, owner=EMOJI),
-        metric("long", LONG, type="mean", bounds=[0, 10**15], epsilon=1.0, owner=UNBROKEN),
-        metric(NAME, UNBROKEN, type="boolean", epsilon=1.0),
-        metric("values", "A list of values that bite", type="category", values=hostile_values(), epsilon=3.0),
-    ]
-    return _HEAD.format(budget="10.0") + "\n\n" + "\n\n".join(tables)
+    return _codebook(
+        metric("html", description=HTML, type="boolean", epsilon=1.0, owner=HTML),
+        metric("right_to_left", description=RTL, type="boolean", epsilon=1.0, owner=RTL),
+        metric("emoji", description=EMOJI, type="mean", bounds=[-1, 1], epsilon=1.0, owner=EMOJI),
+        metric("long", description=LONG, type="mean", bounds=[0, 10**15], epsilon=1.0, owner=UNBROKEN),
+        metric(NAME, description=UNBROKEN, type="boolean", epsilon=1.0),
+        metric(
+            "values", description="A list of values that bite", type="category", values=hostile_values(), epsilon=3.0
+        ),
+        budget=10.0,
+    )
 
 
 def hostile(root: Path, days: int = 4, **settings: Any) -> Aggregator:
@@ -207,22 +187,21 @@ def hostile(root: Path, days: int = 4, **settings: Any) -> Aggregator:
 
 def many(root: Path, metrics: int = 50, days: int = YEAR, **settings: Any) -> Aggregator:
     """So many metrics of the four kinds over so many days: what the overview is measured on."""
-    kinds: list[tuple[str, Callable[[Crowd, str, int], bytes]]] = [
-        ('type = "boolean"\nepsilon = 1.0', lambda c, n, p: c.shares(n, p, np.array([0.6, 0.4]), 1000)),
+    kinds: list[tuple[dict[str, Any], Callable[[Crowd, str, int], bytes]]] = [
+        ({"type": "boolean", "epsilon": 1.0}, lambda c, n, p: c.shares(n, p, np.array([0.6, 0.4]), 1000)),
         (
-            'type = "category"\nvalues = ["light", "dark", "sepia", "other"]\nepsilon = 2.0',
+            {"type": "category", "values": ["light", "dark", "sepia", "other"], "epsilon": 2.0},
             lambda c, n, p: c.shares(n, p, np.array([0.4, 0.3, 0.2, 0.1]), 2000),
         ),
-        ('type = "mean"\nbounds = [0, 5000]\nepsilon = 1.0', lambda c, n, p: c.numbers(n, p, 1200, 300, 1000)),
+        ({"type": "mean", "bounds": [0, 5000], "epsilon": 1.0}, lambda c, n, p: c.numbers(n, p, 1200, 300, 1000)),
         (
-            f'type = "category"\nvalues = {json.dumps([f"value {i}" for i in range(50)])}\nepsilon = 3.0',
+            {"type": "category", "values": [f"value {i}" for i in range(50)], "epsilon": 3.0},
             lambda c, n, p: c.shares(n, p, 1 / np.arange(1, 51), 3000),
         ),
     ]
     named = {f"metric_{index:02d}": kinds[index % len(kinds)] for index in range(metrics)}
-    text = _HEAD.format(budget="500.0") + "".join(
-        f'\n[metrics.{name}]\n{keys}\ndescription = "What {name} counts"\n' for name, (keys, _) in named.items()
-    )
+    tables = [metric(name, **keys, description=f"What {name} counts") for name, (keys, _) in named.items()]
+    text = _codebook(*tables, budget=500.0)
     _leave(start(root, text, (TODAY - days) * DAY + 60.0, **settings))
     service = start(root, text, **settings)
     crowd = Crowd(service.storage, service.codebooks)

@@ -31,27 +31,18 @@ from hubbub_cli.checklist.questions import sections
 from hubbub_cli.checklist.review import review
 from hubbub_cli.commands.checklist import OPEN
 from hubbub_cli.terminal.round_up import above
+from hubbub_cli.terminal.rounding import above
+from tests.support.codebooks import dark_mode, photo_app, theme
 from tests.support.patience import PATIENCE, wait_for
 
 TODAY = date(2026, 11, 16)
-TOML = """
-[collection]
-name = "photo-app"
-period = "1w"
-device_epsilon = 4.0
-release = { epsilon = 0.5, delta = 1e-8 }
-honest_fraction = 0.9
-
-[metrics.dark_mode]
-type = "boolean"
-epsilon = 1.0
-
-[metrics.theme]
-type = "category"
-values = ["light", "dark", "other"]
-other = "other"
-epsilon = 1.0
-"""
+TOML = photo_app(
+    dark_mode(1.0),
+    theme(1.0, values=["light", "dark", "other"], other="other"),
+    period="1w",
+    device_epsilon=4.0,
+    honest_fraction=0.9,
+)
 ANSWERS = {
     "devices": "20,000",
     "devices_per_person": "2",

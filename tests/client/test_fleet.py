@@ -12,7 +12,6 @@ from hubbub.wire import Plaintext
 from hubbub_client.testing import Fleet, MemoryTransport
 from tests.client.world import (
     START,
-    STRANGER,
     TOML,
     TRUST,
     Time,
@@ -28,6 +27,7 @@ from tests.client.world import (
     served,
     signed,
 )
+from tests.support.codebooks import STRANGER
 
 PERIOD = period_of(START)
 

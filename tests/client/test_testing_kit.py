@@ -17,35 +17,12 @@ from hubbub.mechanisms import registered
 from hubbub_client import Client, Outcome
 from hubbub_client.testing import Device, FakeClock, Fleet, MemoryTransport
 from tests.repository.test_imports import loaded_by
+from tests.support.codebooks import dark_mode, photo_app, startup_ms, theme
 from tests.support.patience import PATIENCE
 
 pytest_plugins = ["hubbub_client.pytest_plugin"]
 
-METRICS = """
-[collection]
-name = "photo-app"
-period = "1d"
-device_epsilon = 4
-release = { epsilon = 0.5, delta = 1e-8 }
-
-[metrics.dark_mode]
-type = "boolean"
-epsilon = 1
-min_batch = 100
-
-[metrics.theme]
-type = "category"
-values = ["light", "dark", "sepia", "other"]
-other = "other"
-epsilon = 2
-min_batch = 100
-
-[metrics.startup_ms]
-type = "mean"
-bounds = [0, 5000]
-epsilon = 1
-min_batch = 100
-"""
+METRICS = photo_app(dark_mode(1, min_batch=100), theme(2, other="other", min_batch=100), startup_ms(1, min_batch=100))
 
 
 @pytest.fixture
@@ -100,8 +77,8 @@ def test_a_mean_is_sent_when_its_period_is_over(hubbub: Device) -> None:
 def test_one_report_per_period_however_often_the_theme_is_switched(hubbub: Device) -> None:
     app = PhotoApp(hubbub.client)
     for _ in range(3):
-        for theme in ("dark", "light"):
-            app.switch_to(theme)
+        for chosen in ("dark", "light"):
+            app.switch_to(chosen)
         hubbub.next_period()
     assert [report.period for report in hubbub.reports_sent("theme")] == ["2026-01-05", "2026-01-06", "2026-01-07"]
     assert {report.value for report in hubbub.reports_sent("theme")} <= {"light", "dark", "sepia", "other"}

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from hubbub.bundle import BundledCodebook, SealingKey, sign
+from hubbub.bundle import SealingKey
 from hubbub.codebook import Codebook
 from hubbub.period import Calendar
 from hubbub.refusals import PROBLEM_TYPE, REFUSALS
@@ -29,6 +29,8 @@ from hubbub_client._http.transport import Answer, CannotReach
 from hubbub_client._sending.outbox import Lane
 from hubbub_client.testing import MemoryTransport, Pace, Request
 from tests.support.clock import Clock
+from tests.support.codebooks import IDENTITY, photo_app, startup_ms, theme
+from tests.support.codebooks import signed as signed_bundle
 from tests.support.patience import PATIENCE
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
@@ -37,35 +39,14 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
 DAY = 86_400
 START = 20_800 * DAY
 """Midnight (UTC) of the day on which every test begins."""
-IDENTITY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-STRANGER = Ed25519PrivateKey.from_private_bytes(bytes(32))
 TRUST = anchor_of(IDENTITY)
 ADDRESS = "https://telemetry.example.com"
 PRIVATE_KEYS = {1: bytes([1] * 32), 2: bytes([2] * 32)}
 EPSILON_OF_THEME = 2
 
-TOML = """
-[collection]
-name = "photo-app"
-period = "1d"
-device_epsilon = 4
-release = { epsilon = 0.5, delta = 1e-8 }
-
-[metrics.theme]
-type = "category"
-values = ["light", "dark", "sepia", "other"]
-other = "other"
-epsilon = 2
-mechanism = "krr"
-min_batch = 100
-
-[metrics.startup_ms]
-type = "mean"
-bounds = [0, 5000]
-epsilon = 1
-mechanism = "laplace"
-min_batch = 100
-"""
+TOML = photo_app(
+    theme(2, other="other", mechanism="krr", min_batch=100), startup_ms(1, mechanism="laplace", min_batch=100)
+)
 
 HOURLY = TOML.replace('period = "1d"', 'period = "1h"')
 
@@ -90,15 +71,14 @@ def signed(
 ) -> bytes:
     """A bundle of these codebooks, signed at `now`."""
     books = [codebook(text) for text in toml or (TOML,)]
-    return sign(
-        identity,
-        collection=books[0].collection.name,
-        codebooks=[BundledCodebook(first, book.compiled()) for first, book in zip(first_periods, books, strict=False)],
-        keys=[sealing_key()] if keys is None else keys,
+    return signed_bundle(
+        dict(zip(first_periods, books, strict=False)),
+        [sealing_key()] if keys is None else keys,
         now=now,
         lifetime=lifetime,
         max_age=max_age,
-        last=None,
+        identity=identity,
+        collection=books[0].collection.name,
         off=off,
     )
 

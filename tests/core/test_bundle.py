@@ -28,23 +28,14 @@ from hubbub.errors import (
     UntrustedBundle,
 )
 from hubbub.trust_anchor import anchor_of, anchor_text, base64_text, parse_anchor
+from hubbub.trust import anchor_of, anchor_text, base64_text, parse_anchor
+from tests.support.codebooks import IDENTITY, STRANGER, dark_mode, photo_app
 
 NOW = 1_800_000_000
-KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
+KEY, OTHER_KEY = IDENTITY, STRANGER
 TRUST = [anchor_of(KEY)]
 
-TOML = """
-[collection]
-name = "photo-app"
-period = "1d"
-device_epsilon = 2
-release = { epsilon = 0.5, delta = 1e-8 }
-[metrics.dark_mode]
-type = "boolean"
-epsilon = 1
-min_batch = 500
-"""
+TOML = photo_app(dark_mode(1, min_batch=500), device_epsilon=2)
 
 
 _P, _U = 2**255 - 19, 39382357235489614581723060781553021112529911719440698176882885853963445705823

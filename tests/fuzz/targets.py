@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hubbub.bundle import BundledCodebook, SealingKey, sign, verify
 from hubbub.canonical import canonical_bytes, digest, read_json
+from hubbub.bundle import SealingKey, verify
 from hubbub.codebook import Codebook
 from hubbub.errors import MalformedBundle
 from hubbub.mechanisms import Bounds, Categories, Mechanism, registered
@@ -37,11 +38,11 @@ from hubbub.wire import (
 )
 from hubbub_client._sending.upload import upload
 from hubbub_client.testing import MemoryTransport
+from tests.support.codebooks import IDENTITY, signed
 
 __all__ = ["SEEDS", "TARGETS"]
 
 NOW = 20_800 * 86_400
-IDENTITY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 TRUST = anchor_of(IDENTITY)
 PRIVATE_KEY = bytes([1] * 32)
 HEADER = ReportHeader(bytes(range(16)), 20_800, 1)
@@ -179,16 +180,7 @@ _MECHANISMS = _mechanisms()
 
 
 def _bundle() -> bytes:
-    return sign(
-        IDENTITY,
-        collection="photo-app",
-        codebooks=[BundledCodebook(0, CODEBOOK.compiled())],
-        keys=[SealingKey(1, public_key_of(PRIVATE_KEY), 0, 2**31)],
-        now=NOW,
-        lifetime=86_400,
-        max_age=3600,
-        last=None,
-    )
+    return signed({0: CODEBOOK}, [SealingKey(1, public_key_of(PRIVATE_KEY), 0, 2**31)], now=NOW, lifetime=86_400)
 
 
 def _seeds() -> dict[str, list[bytes]]:

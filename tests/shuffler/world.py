@@ -12,8 +12,9 @@ from typing import Any, Self
 
 import httpx2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from pydantic import SecretStr
 
-from hubbub.bundle import BundledCodebook, SealingKey, sign
+from hubbub.bundle import SealingKey
 from hubbub.codebook import Codebook
 from hubbub.refusals import Refused
 from hubbub.trust_anchor import anchor_of
@@ -33,34 +34,20 @@ from hubbub_shuffler.bundle.relay import Bundles
 from hubbub_shuffler.forwarding.aggregator_client import Upstream
 from hubbub_shuffler.forwarding.forward_attempt import Forwarder
 from hubbub_shuffler.ingest.upload import Ingest
+from hubbub_shuffler.batching.batcher import Batcher
+from hubbub_shuffler.forwarding.forward import Forwarder
+from hubbub_shuffler.ingest.rate_limit import Limits
+from hubbub_shuffler.main import build
+from hubbub_shuffler.settings import Settings
 from hubbub_shuffler.storage import AsyncStorage
 from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
 from tests.support.clock import Clock
+from tests.support.codebooks import IDENTITY, dark_mode, metric, photo_app, theme
+from tests.support.codebooks import signed as signed_bundle
 
-IDENTITY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 TRUST = (anchor_of(IDENTITY),)
 TOKEN = "a-token-that-only-this-test-knows"  # noqa: S105  it opens nothing
 AGGREGATOR = "http://aggregator.test"
-
-TOML = """
-[collection]
-name = "photo-app"
-period = "{period}"
-grace = "{grace}"
-device_epsilon = 4
-release = {{ epsilon = 0.5, delta = 1e-8 }}
-[metrics.dark_mode]
-type = "boolean"
-epsilon = 1
-[metrics.theme]
-type = "category"
-values = ["light", "dark", "sepia", "other"]
-epsilon = 1
-[metrics.old]
-type = "boolean"
-epsilon = 1
-enabled = false
-"""
 
 HOUR = 3_600
 PERIOD = 500_000
@@ -69,8 +56,19 @@ NOW = PERIOD * HOUR + 600
 CLOSES = (PERIOD + 2) * HOUR
 
 
+def toml(period: str = "1h", grace: str = "1h", **collection: Any) -> str:
+    return photo_app(
+        dark_mode(1),
+        theme(1),
+        metric("old", type="boolean", epsilon=1, enabled=False),
+        period=period,
+        grace=grace,
+        **collection,
+    )
+
+
 def codebook(min_batch: int = 3, period: str = "1h", grace: str = "1h") -> Codebook:
-    return Codebook.from_toml(TOML.format(period=period, grace=grace)).with_min_batch(lambda _metric: min_batch)
+    return Codebook.from_toml(toml(period, grace)).with_min_batch(lambda _metric: min_batch)
 
 
 METRIC = codebook().metric("dark_mode").id
@@ -103,18 +101,13 @@ def signed(
     identity: Ed25519PrivateKey = IDENTITY,
 ) -> bytes:
     """A bundle as the aggregator would sign it. `books`: several, by the period in which each starts."""
-    return sign(
-        identity,
-        collection="photo-app",
-        codebooks=[
-            BundledCodebook(start, each.compiled())
-            for start, each in (books or {first_period: book or codebook()}).items()
-        ],
-        keys=keys,
-        now=int(now),
+    return signed_bundle(
+        books or {first_period: book or codebook()},
+        keys,
+        now=now,
         lifetime=lifetime,
         max_age=max_age,
-        last=None,
+        identity=identity,
     )
 
 
@@ -214,7 +207,10 @@ class StubAggregator:
 
 
 class World:
-    """A shuffler without its process: real storage, real application, real forwarding; time and network are ours."""
+    """A shuffler without its process, built as the service builds itself: time and network are the test's.
+
+    `address`: where the aggregator is said to be. `settings`: the service's, where they are not those below.
+    """
 
     def __init__(
         self,
@@ -222,57 +218,43 @@ class World:
         aggregator: StubAggregator | None = None,
         clock: Clock | None = None,
         storage: AsyncStorage | None = None,
-        **options: Any,
+        *,
+        address: str = AGGREGATOR,
+        trusted: TrustedClock | None = None,
+        limits: Limits | None = None,
+        **settings: Any,
     ) -> None:
-        self.state_dir, self.clock = state_dir, clock or Clock(NOW)
+        self.clock = clock or Clock(NOW)
+        self.trusted = trusted or TrustedClock.set_by(self.clock)
         self.aggregator = aggregator or StubAggregator()
         self.storage = storage or AsyncStorage(
             SqliteStorage(state_dir / "reports.sqlite", clock=self.clock, entropy=os.urandom)
         )
+        usual: dict[str, Any] = {"trust": TRUST, "min_batch_floor": 2, "max_batch": 1_000}
+        self.settings = Settings.model_construct(
+            state_dir=state_dir, aggregator=address, forward_token=SecretStr(TOKEN), **(usual | settings)
+        )
         self.upstream = httpx2.AsyncClient(transport=httpx2.ASGITransport(self.aggregator), trust_env=False)
-        settings: dict[str, Any] = {"floor": 2, "max_batch": 1_000, "trust": TRUST, "first_use": False} | options
-        self.trusted: TrustedClock = settings.get("trusted") or TrustedClock.set_by(self.clock)
-        self.asked = Upstream(self.upstream, address=AGGREGATOR, token=TOKEN, clock=self.trusted)
-        self.bundles = Bundles(
-            self.asked,
-            self.storage,
-            trust=settings["trust"],
-            first_use=settings["first_use"],
-            state_dir=state_dir,
-            clock=self.trusted,
-            skew=60.0,
-            codebooks=settings.get("codebooks", ()),
-        )
-        self.ingest = Ingest(
-            self.storage,
-            self.bundles,
-            clock=self.trusted,
-            floor=settings["floor"],
-            skew=60.0,
-            max_body=settings.get("max_body", 2**20),
-            max_reports=settings.get("max_reports", 10_000),
-            max_pending=settings.get("max_pending", 2**24),
-            max_uploads=settings.get("max_uploads", 1_000),
-            limits=settings.get("limits"),
-        )
-        self.batcher = self.worker(self.storage, settings["floor"], settings["max_batch"])
-        self.app = create_app(
-            ingest=self.ingest, bundles=self.bundles, storage=self.storage, limits=settings.get("limits")
+        self.app, self.ingest, self.bundles, self.batcher = build(
+            self.settings, self.storage, self.upstream, clock=self.trusted, limits=limits
         )
         self.client = httpx2.AsyncClient(transport=httpx2.ASGITransport(self.app), base_url="http://shuffler.test")
 
-    def worker(self, storage: AsyncStorage, floor: int = 2, max_batch: int = 1_000) -> Batcher:
+    def worker(self, storage: AsyncStorage | None = None, **settings: Any) -> Batcher:
+        """Another batcher of this shuffler: on another storage, or with other settings."""
+        given = self.settings.model_copy(update=settings)
+        upstream = Upstream(self.upstream, address=given.aggregator, token=TOKEN, clock=self.trusted)
         return Batcher(
-            storage,
+            storage or self.storage,
             self.bundles,
-            Forwarder(self.asked),
+            Forwarder(upstream),
             clock=self.trusted,
             entropy=os.urandom,
-            floor=floor,
-            max_batch=max_batch,
-            lease=600.0,
-            longest_backoff=60.0,
-            poll=0.5,
+            floor=given.min_batch_floor,
+            max_batch=given.max_batch,
+            lease=given.lease,
+            longest_backoff=given.longest_backoff,
+            poll=given.tick / 2,
         )
 
     async def __aenter__(self) -> Self:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,37 +18,19 @@ from tests.aggregator.dashboard.markup import Page
 from tests.browser.crowd import Crowd
 from tests.browser.sites import DAY, TODAY, start
 from tests.support import http
+from tests.support.codebooks import dark_mode, metric, photo_app, startup_ms
 
 TOKEN = "a-token-of-an-analyst"  # noqa: S105  it guards nothing
 NASTY = ['<script>alert("1")</script>', "it's \"quoted\" & 'so'", "שלום", "👍🏽", "x" * 200, "version 3.14159265"]
-CODEBOOK = f"""
-[collection]
-name = "photo-app"
-period = "1d"
-grace = "1d"
-device_epsilon = 8.0
-release = {{ epsilon = 0.5, delta = 1e-6 }}
-honest_fraction = 0.9
-
-[metrics.dark_mode]
-type = "boolean"
-epsilon = 1.0
-missing = false
-description = {json.dumps(NASTY[0] + " </script> {{ 7 * 7 }}")}
-owner = {json.dumps(NASTY[1])}
-
-[metrics.nasty]
-type = "category"
-values = {json.dumps(NASTY, ensure_ascii=False)}
-epsilon = 3.0
-
-[metrics.startup_ms]
-type = "mean"
-bounds = [0, 5000]
-epsilon = 1.0
-mechanism = "laplace"
-description = "Milliseconds to the first picture"
-"""
+CODEBOOK = photo_app(
+    dark_mode(1.0, missing=False, description=NASTY[0] + " </script> {{ 7 * 7 }}", owner=NASTY[1]),
+    metric("nasty", type="category", values=NASTY, epsilon=3.0),
+    startup_ms(1.0, mechanism="laplace", description="Milliseconds to the first picture"),
+    grace="1d",
+    device_epsilon=8.0,
+    delta=1e-6,
+    honest_fraction=0.9,
+)
 
 
 @dataclass

@@ -19,22 +19,12 @@ from hubbub.accounting import compose, guarantee, honest_reports_in_part, min_re
 from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.publication.keys import new_identity
 from tests.aggregator.fleet import DAY, Site, whole
+from tests.support.codebooks import dark_mode, photo_app
 from tests.support.redis_server import one_server
 
-SMALL = """
-[collection]
-name = "photo-app"
-period = "1d"
-grace = "1d"
-device_epsilon = 2.0
-release = { epsilon = 0.9, delta = 1e-6 }
-honest_fraction = 0.9
-
-[metrics.dark_mode]
-type = "boolean"
-epsilon = 1.0
-min_batch = 50
-"""
+SMALL = photo_app(
+    dark_mode(1.0, min_batch=50), grace="1d", device_epsilon=2.0, epsilon=0.9, delta=1e-6, honest_fraction=0.9
+)
 
 
 @pytest.fixture

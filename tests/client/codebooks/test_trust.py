@@ -11,7 +11,9 @@ import pytest
 from hubbub.bundle import Bundle, entity_tag, verify
 from hubbub_client import Client, Outcome
 from hubbub_client._http.transport import is_loopback
-from tests.client.world import DAY, IDENTITY, START, STRANGER, TOML, TRUST, World, no_network, page, problem, signed
+from tests.client.world import DAY, START, TOML, TRUST, World, no_network, page, problem, signed
+from tests.support.codebooks import IDENTITY, STRANGER
+from tests.support.codebooks import signed as signed_bundle
 
 
 @pytest.fixture
@@ -231,7 +233,6 @@ def test_loopback_is_this_machine_and_nothing_else(address: str, expected: bool)
 
 def test_a_codebook_that_claims_what_does_not_hold_collects_nothing(world: World) -> None:
     """Signed by the aggregator, and still: epsilon 2 stated, the integers of a larger one shipped."""
-    from hubbub.bundle import BundledCodebook, sign
     from hubbub.codebook import Codebook
     from tests.client.world import sealing_key
 
@@ -240,16 +241,7 @@ def test_a_codebook_that_claims_what_does_not_hold_collects_nothing(world: World
     )
     for metric, other in zip(honest["metrics"], lavish["metrics"], strict=True):  # type: ignore[arg-type]  # lists
         metric["mechanism"] = other["mechanism"]  # type: ignore[index,call-overload]  # of objects
-    world.transport.bundle = sign(
-        IDENTITY,
-        collection="photo-app",
-        codebooks=[BundledCodebook(0, honest)],
-        keys=[sealing_key()],
-        now=START,
-        lifetime=DAY,
-        max_age=60,
-        last=None,
-    )
+    world.transport.bundle = signed_bundle({0: honest}, [sealing_key()], now=START, lifetime=DAY, max_age=60)
     client = world.client()
     client.flush(0)
     assert client.record("theme", "dark") is Outcome.INVALID

@@ -21,36 +21,19 @@ from hubbub.codebook import Codebook, Metric
 from hubbub.mechanisms import Bounds, Interval
 from hubbub_client.testing import MemoryTransport
 from tests.client.world import START, Time, World, opened, signed
+from tests.support.codebooks import dark_mode, photo_app, startup_ms, theme
 
 MISSES = 1e-7
 HOUR = 3_600
-TOML = """
-[collection]
-name = "statistics"
-period = "1h"
-grace = "7d"
-device_epsilon = 16
-release = { epsilon = 1, delta = 1e-8 }
-
-[metrics.dark_mode]
-type = "boolean"
-epsilon = 4
-min_batch = 100
-
-[metrics.theme]
-type = "category"
-values = ["light", "dark", "sepia", "other"]
-other = "other"
-epsilon = 4
-min_batch = 100
-
-[metrics.startup_ms]
-type = "mean"
-bounds = [0, 5000]
-epsilon = 8
-mechanism = "laplace"
-min_batch = 100
-"""
+TOML = photo_app(
+    dark_mode(4, min_batch=100),
+    theme(4, other="other", min_batch=100),
+    startup_ms(8, mechanism="laplace", min_batch=100),
+    period="1h",
+    grace="7d",
+    device_epsilon=16,
+    epsilon=1,
+)
 CODEBOOK = Codebook.from_toml(TOML)
 THEMES = ["light"] * 9 + ["dark"] * 7 + ["sepia"] * 2 + ["solarized"] * 2
 PERIODS_A_FLUSH = 24

@@ -102,7 +102,7 @@ async def test_identical_reports_leave_once(tmp_path: Path) -> None:
 async def test_nothing_below_the_larger_of_codebook_and_floor_leaves(
     tmp_path: Path, floor: int, min_batch: int, count: int
 ) -> None:
-    async with World(tmp_path, StubAggregator(signed(book=codebook(min_batch))), floor=floor) as world:
+    async with World(tmp_path, StubAggregator(signed(book=codebook(min_batch))), min_batch_floor=floor) as world:
         sealed = unique(count)
         await closed_with(world, sealed)
         await world.settle_all()
@@ -473,7 +473,7 @@ async def test_a_worker_that_is_stopped_gives_its_batch_back_at_once(tmp_path: P
             reached.set()
             await asyncio.Event().wait()
 
-        stuck = world.worker(world.storage)
+        stuck = world.worker()
         stuck._forwarder.put = hang  # type: ignore[method-assign, assignment]  # a network that never answers
         task = asyncio.create_task(stuck.tick())
         await reached.wait()
@@ -512,7 +512,7 @@ async def test_an_attempt_ends_before_its_lease_does(tmp_path: Path) -> None:
         async def hang(*_call: Any) -> None:
             await asyncio.Event().wait()
 
-        stuck = world.worker(world.storage)
+        stuck = world.worker()
         stuck._leases = Lease(0.02)
         stuck._forwarder.put = hang  # type: ignore[method-assign, assignment]  # a network that never answers
         await asyncio.wait_for(stuck.tick(), PATIENCE)

@@ -13,12 +13,12 @@ from hubbub.bundle_body import Body
 from hubbub.codebook import Codebook
 from hubbub.trust_anchor import anchor_of
 from hubbub_shuffler.batching.lease_length import SHORTEST, Lease
-from tests.shuffler.world import IDENTITY, NOW, TOML, StubAggregator, World, signed
+from tests.shuffler.world import NOW, StubAggregator, World, signed, toml
+from tests.support.codebooks import IDENTITY
 
 
 def within(horizon: str) -> Codebook:
-    text = TOML.format(period="1h", grace="1h").replace("[collection]", f'[collection]\nforward_horizon = "{horizon}"')
-    return Codebook.from_toml(text).with_min_batch(lambda _metric: 3)
+    return Codebook.from_toml(toml(forward_horizon=horizon)).with_min_batch(lambda _metric: 3)
 
 
 def body(horizon: str) -> Body:

@@ -26,23 +26,23 @@ from tests.shuffler.backends import BACKENDS, Backend
 from tests.shuffler.world import (
     CLOSES,
     HOUR,
-    IDENTITY,
     KEYS,
     METRIC,
     NOW,
     PERIOD,
     SEALED,
-    TOML,
     TRUST,
     StubAggregator,
     World,
     codebook,
     key,
     signed,
+    toml,
     unique,
     upload,
 )
 from tests.support.clock import Clock
+from tests.support.codebooks import IDENTITY
 from tests.support.patience import PATIENCE, within
 
 NEXT = PERIOD + 1
@@ -50,7 +50,7 @@ NEXT = PERIOD + 1
 
 def edited(epsilon: str) -> Codebook:
     """In which `dark_mode` has another epsilon, so another id."""
-    text = TOML.format(period="1h", grace="1h").replace("epsilon = 1\n", f"epsilon = {epsilon}\n", 1)
+    text = toml().replace("epsilon = 1\n", f"epsilon = {epsilon}\n", 1)
     return Codebook.from_toml(text).with_min_batch(lambda _metric: 3)
 
 

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hubbub.bundle import BundledCodebook, entity_tag, sign
 from hubbub.errors import InvalidParameter
+from hubbub.problems import InvalidParameter
 from hubbub.refusals import PROBLEM_TYPE
 from hubbub.trust_anchor import anchor_of
 from hubbub_shuffler.storage import StorageError
 from tests.shuffler.world import (
     CLOSES,
-    IDENTITY,
     KEYS,
     NOW,
     PERIOD,
@@ -28,8 +27,8 @@ from tests.shuffler.world import (
     unique,
     upload,
 )
-
-STRANGER = Ed25519PrivateKey.from_private_bytes(bytes(32))
+from tests.support.codebooks import STRANGER
+from tests.support.codebooks import signed as signed_bundle
 
 
 async def test_the_bundle_is_relayed_byte_for_byte_and_may_be_cached(tmp_path: Path) -> None:
@@ -133,10 +132,14 @@ async def test_a_damaged_copy_on_disk_is_fetched_anew(tmp_path: Path) -> None:
 
 
 async def test_on_loopback_the_first_signer_is_kept_and_another_refused(tmp_path: Path) -> None:
-    async with World(tmp_path, trust=(), first_use=True) as world:
+    async with World(tmp_path, trust=(), address="http://127.0.0.1:8702") as world:
         assert world.bundles.current
         async with World(
-            tmp_path, StubAggregator(signed(NOW + 5, identity=STRANGER)), world.clock, trust=(), first_use=True
+            tmp_path,
+            StubAggregator(signed(NOW + 5, identity=STRANGER)),
+            world.clock,
+            trust=(),
+            address="http://127.0.0.1:8702",
         ) as again:
             assert not await again.bundles.refresh()
             assert again.bundles.current
@@ -152,7 +155,7 @@ async def test_while_an_identity_is_exchanged_either_of_two_anchors_is_trusted(t
 
 def test_elsewhere_nothing_is_trusted_without_an_anchor(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="trust anchor"):
-        World(tmp_path, trust=(), first_use=False)
+        World(tmp_path, trust=())
 
 
 async def test_without_a_bundle_the_service_is_alive_but_not_ready(tmp_path: Path) -> None:
@@ -215,7 +218,7 @@ async def test_a_fault_of_ours_is_an_internal_error_that_repeats_nothing(tmp_pat
 
 
 async def test_the_status_says_what_waits_and_what_left(tmp_path: Path) -> None:
-    async with World(tmp_path, floor=200) as world:
+    async with World(tmp_path, min_batch_floor=200) as world:
         sealed = unique(137)
         await world.post(upload(sealed))
         status = (await world.client.get("/v1/status")).json()
@@ -241,7 +244,7 @@ async def test_the_status_says_what_waits_and_what_left(tmp_path: Path) -> None:
 
 
 async def test_nobody_can_count_a_waiting_or_a_discarded_crowd_by_adding_to_it(tmp_path: Path) -> None:
-    async with World(tmp_path, floor=200) as world:
+    async with World(tmp_path, min_batch_floor=200) as world:
         shown = set()
         for _ in range(11):  # from below one hundred to above, and never enough
             await world.post(upload(unique(17)))
@@ -269,7 +272,7 @@ async def test_what_the_aggregator_accepted_is_shown_in_hundreds_and_what_was_re
 
 
 async def test_the_effective_minimum_is_the_larger_of_codebook_and_floor_and_is_shown(tmp_path: Path) -> None:
-    async with World(tmp_path, floor=2) as world:
+    async with World(tmp_path, min_batch_floor=2) as world:
         status = (await world.client.get("/v1/status")).json()
         assert (status["min_batch_floor"], status["minimum"]["dark_mode"]) == (2, 3)
 
@@ -291,16 +294,7 @@ async def test_with_pinned_codebooks_a_bundle_with_another_one_is_refused_as_a_w
 
 async def test_a_codebook_that_lies_about_its_id_is_not_the_pinned_one(tmp_path: Path) -> None:
     lying = {**codebook(min_batch=4).compiled(), "id": codebook().id.hex()}
-    raw = sign(
-        IDENTITY,
-        collection="photo-app",
-        codebooks=[BundledCodebook(0, lying)],
-        keys=KEYS,
-        now=NOW,
-        lifetime=86_400,
-        max_age=600,
-        last=None,
-    )
+    raw = signed_bundle({0: lying}, KEYS, now=NOW, lifetime=86_400, max_age=600)
 
     async with World(tmp_path, StubAggregator(raw), codebooks=[codebook().id.hex()]) as world:
         assert world.bundles.current is None

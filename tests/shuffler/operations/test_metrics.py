@@ -23,7 +23,7 @@ class Operated(World):
     def __init__(self, *arguments: Any, token: str | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.lag = Lag(self.clock)
-        self.batcher = self.worker(self.lag.watch(self.storage), options.get("floor", 2))
+        self.batcher = self.worker(self.lag.watch(self.storage))
         sources = Sources(self.ingest, self.bundles, self.lag, None, self.trusted)
         transport = httpx2.ASGITransport(create_admin(sources, self.storage, Tokens([token] if token else [])))
         self.admin = httpx2.AsyncClient(transport=transport, base_url="http://admin.test")
@@ -69,7 +69,7 @@ async def test_what_was_taken_and_refused_is_counted_by_reason(tmp_path: Path) -
 async def test_a_crowd_shows_only_as_too_small_large_enough_or_ten_times_that(
     tmp_path: Path, reports: int, crowd: str
 ) -> None:
-    async with Operated(tmp_path, floor=20) as world:
+    async with Operated(tmp_path, min_batch_floor=20) as world:
         await world.post(upload(unique(reports)))
         seen = await world.metrics()
         assert {key: value for key, value in seen.items() if key[0] == "waiting_buckets"} == {
@@ -78,7 +78,7 @@ async def test_a_crowd_shows_only_as_too_small_large_enough_or_ten_times_that(
 
 
 async def test_below_a_hundred_one_more_report_changes_no_number(tmp_path: Path) -> None:
-    async with Operated(tmp_path, floor=100) as world:
+    async with Operated(tmp_path, min_batch_floor=100) as world:
         await world.post(upload(unique(1)))
         shown = set()
         for _ in range(10):
@@ -91,7 +91,7 @@ async def test_below_a_hundred_one_more_report_changes_no_number(tmp_path: Path)
 
 
 async def test_batches_verdicts_and_discards_are_counted(tmp_path: Path) -> None:
-    async with Operated(tmp_path, floor=10) as world:
+    async with Operated(tmp_path, min_batch_floor=10) as world:
         await world.post(upload(unique(30)))
         await world.post(upload(unique(5), period=PERIOD - 1))
         world.clock.now = CLOSES
@@ -110,7 +110,7 @@ async def test_batches_verdicts_and_discards_are_counted(tmp_path: Path) -> None
 
 
 async def test_refused_bundles_and_halved_crowds_are_counted_for_the_operator(tmp_path: Path) -> None:
-    async with Operated(tmp_path, floor=10) as world:
+    async with Operated(tmp_path, min_batch_floor=10) as world:
         await world.post(upload(unique(30), period=PERIOD - 1))
         await world.post(upload(unique(14)))
         world.aggregator.bundle = signed(NOW + 5, book=codebook(4))
@@ -127,7 +127,7 @@ async def test_refused_bundles_and_halved_crowds_are_counted_for_the_operator(tm
 
 async def test_the_first_discard_and_the_first_loss_are_rises_from_zero(tmp_path: Path) -> None:
     """Else the first discard and the first batch that is lost would not be seen to rise."""
-    async with Operated(tmp_path, floor=10) as world:
+    async with Operated(tmp_path, min_batch_floor=10) as world:
         seen = await world.metrics()
         assert seen["discarded_buckets_total", "dark_mode"] == 0
         for verdict in ("accepted", "batch-too-late", "unknown-key"):
@@ -187,7 +187,7 @@ async def test_a_batch_that_another_process_settled_is_no_lag_of_ours(tmp_path: 
         world.aggregator.answers = [503]
         await world.batcher.tick()
         world.clock.now += 100
-        other = world.worker(world.storage)
+        other = world.worker()
         for _ in range(3):
             await other.tick()
             world.clock.now += 100

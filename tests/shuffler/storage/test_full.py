@@ -173,7 +173,7 @@ async def test_ingest_stops_before_the_storage_is_full_and_goes_on_when_reports_
             await world.storage.check()
 
             world.clock.now = CLOSES
-            world.batcher = world.worker(world.storage, max_batch=10_000)
+            world.batcher = world.worker(max_batch=10_000)
             await world.settle_all()
             await forgotten(world.storage)
             assert Counter(world.aggregator.delivered()) == acknowledged

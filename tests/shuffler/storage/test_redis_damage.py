@@ -83,7 +83,7 @@ async def test_what_is_left_of_a_bucket_goes_on_and_the_rest_is_counted_as_lost(
 async def test_too_few_that_are_left_are_discarded_as_ever(redis_server: RedisServer, tmp_path: Path) -> None:
     lossy = Lossy(redis_server)
 
-    async with Operated(tmp_path, clock=lossy.clock, storage=lossy.storage, floor=REPORTS) as world:
+    async with Operated(tmp_path, clock=lossy.clock, storage=lossy.storage, min_batch_floor=REPORTS) as world:
         for each in unique(REPORTS):
             await world.post(upload([each]))
         lossy.clock.now = CLOSES

@@ -118,7 +118,7 @@ async def test_too_few_readable_reports_are_discarded_as_ever(tmp_path: Path) ->
     spoil(damaged.path, damaged.sealed[0])
     async with Operated(tmp_path, clock=damaged.clock, storage=opened(damaged.path, damaged.clock)) as world:
         damaged.clock.now = CLOSES
-        world.batcher = world.worker(world.storage, floor=COUNT - 1)
+        world.batcher = world.worker(min_batch_floor=COUNT - 1)
         await world.settle_all()
         overview = await world.storage.overview()
         assert not world.aggregator.delivered()

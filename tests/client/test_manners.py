@@ -32,11 +32,6 @@ NUMBER = Mean(Bounds(Fraction(0), Fraction(5)))
 SECRET = "a-very-private-word"  # noqa: S105  a value to look for
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
-
-
 # -- quick --------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,6 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -15,11 +14,6 @@ from hubbub_client import Client
 from hubbub_client._process import fork
 from hubbub_client._state import database
 from tests.client.world import World
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -17,11 +17,6 @@ from hubbub_client._state.database import NoDurableState, State
 from tests.client.world import DAY, HOURLY, START, TOML, World, codebook, period_of, rows, signed
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
-
-
 def spends(world: World) -> list[tuple[str, int, str]]:
     connection = sqlite3.connect(world.directory / "hubbub.sqlite3")
     try:

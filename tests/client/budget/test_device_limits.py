@@ -25,11 +25,6 @@ from hubbub_client.testing import MemoryTransport
 from tests.client.world import ADDRESS, DAY, HOURLY, START, TOML, TRUST, World, period_of, rows, sealing_key, signed
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
-
-
 def a_report(client: Client) -> Outcome:
     """Of a period that a pass has pinned."""
     assert client.flush(0, now=True)

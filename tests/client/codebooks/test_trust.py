@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -14,11 +15,6 @@ from hubbub_client._http.transport import is_loopback
 from tests.client.world import DAY, START, TOML, TRUST, World, no_network, page, problem, signed
 from tests.support.codebooks import IDENTITY, STRANGER
 from tests.support.codebooks import signed as signed_bundle
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
 
 
 def later(world: World, bundle: bytes) -> None:

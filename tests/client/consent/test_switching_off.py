@@ -23,11 +23,6 @@ from tests.support.patience import PATIENCE
 SECRET = 4321.125
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
-
-
 def kept(world: World) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(world.directory.iterdir()))
 

@@ -29,11 +29,6 @@ from tests.client.world import (
 )
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
-
-
 def test_without_consent_nothing_is_kept_nor_sent_nor_even_a_file_made(world: World) -> None:
     client = world.client(consent=False)
     assert client.record("theme", "dark") is Outcome.DISABLED

@@ -6,7 +6,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -51,11 +50,6 @@ IN_TIME = 8.0
 waited for in vain takes thirty and more, and a request without that timeout ten."""
 LONG_ENOUGH = PATIENCE
 """Seconds for what is to succeed, and returns as soon as it has."""
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -22,11 +21,6 @@ from tests.support.ports import reserved_port
 
 IN_TIME = 8.0
 """Seconds for what has to give up after half a one; without that limit it would after ten and more."""
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
 
 
 def device(world: World, address: str, transport: HttpTransport | None = None) -> Client:

@@ -24,11 +24,6 @@ from tests.client.world import World, forks, no_network, served
 from tests.support.patience import PATIENCE, within
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
-
-
 def test_the_whole_way_over_http(world: World) -> None:
     with served(world.transport) as address:
         client = Client(

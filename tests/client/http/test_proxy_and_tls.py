@@ -37,11 +37,6 @@ IN_TIME = 8.0
 """Seconds for what has to give up after half a one; without that limit it would after ten."""
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
-
-
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("certificates"))

@@ -16,11 +16,6 @@ from tests.client.world import DAY, HOURLY, START, TOML, World, period_of, rows,
 STEADY = TOML.replace("[metrics.startup_ms]", "[metrics.startup_ms]\nmissing = 0")
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
-
-
 def damaged(world: World) -> Path:
     return world.directory / "hubbub.sqlite3.damaged"
 

@@ -29,11 +29,6 @@ TODAY = period_of(START)
 CLOCKS_BEHIND = [-8.0, -7_200.0, -5.0 * DAY, -400.0 * DAY]
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
-
-
 def file(world: World) -> Path:
     return world.directory / "hubbub.sqlite3"
 

@@ -32,11 +32,6 @@ FEW = settings(max_examples=40, deadline=None, derandomize=True, suppress_health
 MANY = settings(max_examples=5_000, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
-
-
 BODY = json.loads(SEEDS["signed_body"][0])
 COMPILED = json.loads(SEEDS["compiled_codebook"][0])
 

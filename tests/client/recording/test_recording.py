@@ -20,11 +20,6 @@ from tests.client.world import DAY, HOURLY, START, TOML, World, no_network, peri
 from tests.support.patience import PATIENCE
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
-
-
 def test_a_recorded_value_arrives_randomized_and_sealed_to_the_key_of_its_period(world: World) -> None:
     client = world.ready()
 

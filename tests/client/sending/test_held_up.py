@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -20,11 +19,6 @@ from tests.support.patience import PATIENCE, wait_for, within
 LONG = 20.0
 """Seconds that a transaction would wait here: far more than any machine is slow."""
 SECRET = 4321.125
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
 
 
 @contextmanager

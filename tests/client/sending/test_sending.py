@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 
@@ -36,11 +35,6 @@ from tests.client.world import (
     sealing_key,
     signed,
 )
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
 
 
 def two_reports(world: World) -> Client:

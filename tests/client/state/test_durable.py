@@ -22,11 +22,6 @@ from tests.repository.test_imports import HEAVY
 from tests.support.paths import ROOT
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
-
-
 def test_a_transaction_waits_for_the_disk_and_a_note_does_not(world: World) -> None:
     """No test here can cut the power; this is what stands between a spend and forgetting it then."""
     client = world.ready()

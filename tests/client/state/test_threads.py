@@ -7,10 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TypeVar
-
-import pytest
 
 from hubbub_client import Outcome
 from hubbub_client._http.transport import Answer
@@ -23,11 +20,6 @@ LONGEST = PATIENCE
 """Seconds after which a test calls it a deadlock."""
 
 T = TypeVar("T")
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "state")
 
 
 def together(count: int, act: Callable[[int], T]) -> list[T]:

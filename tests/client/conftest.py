@@ -1,0 +1,14 @@
+"""A device of its own for every test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.client.world import World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "state")

@@ -20,9 +20,9 @@ from urllib.request import urlopen
 
 from playwright.sync_api import Page, sync_playwright
 
+from tests.browser.browser_contexts import DESKTOP, PHONE, Contexts, Visitor
 from tests.browser.chromium import FLAGS, NO_BROWSER, find
 from tests.browser.serve import serving
-from tests.browser.visiting import DESKTOP, PHONE, Contexts, Visitor
 from tests.docs.blocks import TUTORIAL, runnable
 from tests.docs.terminal import terminal
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hubbub_aggregator.intake.open_reports import Pool
-from tests.aggregator.fleet import Site
+from tests.aggregator.world import Site
 from tests.support.redis_server import RedisCluster, RedisServer, one_server, three_nodes
 
 

@@ -14,6 +14,9 @@ from tests.aggregator.fleet import CODEBOOK, remember
 from tests.aggregator.served import Served
 from tests.shuffler.edge import answers, closed, connect, get, problem
 from tests.support.compiled import write_compiled
+from tests.aggregator.process import Served
+from tests.aggregator.world import CODEBOOK, remember
+from tests.shuffler.raw_connections import answers, closed, connect, get, problem
 from tests.support import http
 from tests.support.patience import wait_for
 from tests.support.ports import reserved_port

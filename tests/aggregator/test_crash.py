@@ -12,8 +12,8 @@ import pytest
 
 from hubbub_aggregator.intake.open_reports import Pool
 from tests.aggregator.backends import counted
-from tests.aggregator.crash import POINTS
-from tests.aggregator.fleet import Site
+from tests.aggregator.crashing_process import POINTS
+from tests.aggregator.world import Site
 from tests.support.patience import PATIENCE
 
 
@@ -52,7 +52,7 @@ def all_or_nothing(root: Path, pool: Pool, name: bytes) -> str:
 def killed_at(root: Path, pool: Pool, point: str) -> str:
     name = prepared(root, pool)
     killed = subprocess.run(
-        [sys.executable, "-m", "tests.aggregator.crash", str(root), point],
+        [sys.executable, "-m", "tests.aggregator.crashing_process", str(root), point],
         capture_output=True,
         text=True,
         timeout=PATIENCE,

@@ -26,7 +26,7 @@ from hubbub_service_common.clock import last_seen
 from hubbub_service_common.clock.trusted_clock import TrustedClock
 from tests.aggregator.api.test_batches import problem
 from tests.aggregator.backends import counted
-from tests.aggregator.fleet import CODEBOOK, DAY, START, WAIT, Site, whole
+from tests.aggregator.world import CODEBOOK, DAY, START, WAIT, Site, whole
 from tests.support.clock import Clock
 from tests.support.redis_server import RedisServer
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.browser.browser_contexts import Contexts, Visitor
 from tests.browser.chromium import FLAGS, NO_BROWSER, find
 from tests.browser.serve import serving
 from tests.browser.sites import SITES
-from tests.browser.visiting import Contexts, Visitor
 
 
 @pytest.fixture(scope="package")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.browser.browser_contexts import Visitor
 from tests.browser.serve import TOKEN
-from tests.browser.visiting import Visitor
 from tests.support import http
 
 _PATHS = ["/", "/metric/metric_00", "/privacy", "/operations"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tests.browser.looking import charts
-from tests.browser.visiting import PHONE, Visitor
+from tests.browser.browser_contexts import PHONE, Visitor
+from tests.browser.page_content import charts
 
 
 def test_values_are_read_by_pointing_at_them(kept: Visitor) -> None:

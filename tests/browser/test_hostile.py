@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.looking import overflow
+from tests.browser.browser_contexts import DESKTOP, PHONE, Visitor
+from tests.browser.page_content import overflow
 from tests.browser.pages import HOSTILE, View, each
 from tests.browser.sites import EMOJI, HTML, LONG, NAME, RTL, UNBROKEN, hostile_values
-from tests.browser.visiting import DESKTOP, PHONE, Visitor
 
 
 def _squeezed(text: str | None) -> str:

@@ -33,7 +33,7 @@ def test_where_none_can_be_had_the_build_goes_on_and_says_so(environment: dict[s
 @pytest.mark.full
 def test_a_run_without_a_browser_ends_with_a_loud_line() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n", "2", "tests/browser/test_harness.py"],
+        [sys.executable, "-m", "pytest", "-q", "-n", "2", "tests/browser/test_detectors.py"],
         cwd=ROOT,
         env={**os.environ, "HUBBUB_CHROMIUM": "/nonexistent"},
         capture_output=True,

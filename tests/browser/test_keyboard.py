@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from playwright.sync_api import Page
 
-from tests.browser.looking import focus
-from tests.browser.visiting import Visitor
+from tests.browser.browser_contexts import Visitor
+from tests.browser.page_content import focus
 
 _PAGES = {"/": "overview", "/privacy": "privacy", "/operations": "operations", "/what-is-collected": "collected"}
 _MOST = 60

@@ -12,10 +12,10 @@ import pytest
 from hubbub_aggregator.main import DATABASE
 from hubbub_aggregator.publication.codebook_versions import Codebooks
 from hubbub_aggregator.storage import SqliteStorage
+from tests.browser.browser_contexts import PHONE, Visitor
 from tests.browser.crowd import Crowd
-from tests.browser.looking import plain
+from tests.browser.page_content import plain
 from tests.browser.sites import TODAY
-from tests.browser.visiting import PHONE, Visitor
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from tests.browser.looking import axe, background, charts, contrast, overflow, plain, undrawn
+from tests.browser.browser_contexts import PHONE, Visitor
+from tests.browser.page_content import axe, background, charts, contrast, overflow, plain, undrawn
 from tests.browser.pages import EMPTY, EVERY, FEW, POPULATED, SOME, View, each
-from tests.browser.visiting import PHONE, Visitor
 
 _TEXTS = "main p, main td, main th, main a, main li, main h1, main h2, nav a, figcaption, label"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.looking import axe, background, charts, overflow, undrawn
-from tests.browser.visiting import PHONE
-from tests.browser.watching import Watch
+from tests.browser.browser_contexts import PHONE
+from tests.browser.browser_events import Watch
+from tests.browser.page_content import axe, background, charts, overflow, undrawn
 
 
 @pytest.fixture(scope="package")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from tests.browser.looking import charts, plain, undrawn
+from tests.browser.browser_contexts import Visitor
+from tests.browser.page_content import charts, plain, undrawn
 from tests.browser.pages import EMPTY, FEW, POPULATED, View, each
-from tests.browser.visiting import Visitor
 
 
 def _words(text: str) -> set[str]:

@@ -22,7 +22,7 @@ from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_cli.all_commands import hubbub
 from hubbub_cli.terminal import bars
 from hubbub_cli.terminal.bars import BLOCKS, PLAIN
-from tests.aggregator.fleet import CODEBOOK, DAY, START, Site
+from tests.aggregator.world import CODEBOOK, DAY, START, Site
 
 ANALYST = "a-token-of-an-analyst"
 LONG = ["a name that is much too long for a narrow terminal", "ünïcode", *(f"value {index}" for index in range(28))]

@@ -20,7 +20,7 @@ from hubbub_cli.services.environment import DECIDED, DECIDED_FOR_BOTH, passed_on
 from hubbub_cli.services.processes import Services
 from hubbub_shuffler.settings import Settings as ShufflerSettings
 from tests.aggregator.dashboard.conftest import Visited
-from tests.aggregator.fleet import CODEBOOK
+from tests.aggregator.world import CODEBOOK
 from tests.browser.crowd import Crowd
 from tests.browser.sites import TODAY
 from tests.browser.sites import start as start_aggregator

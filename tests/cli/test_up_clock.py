@@ -16,6 +16,7 @@ from hubbub_cli.services import processes
 from hubbub_cli.services.processes import Services
 from tests.aggregator.fleet import CODEBOOK, START
 from tests.support.compiled import compiled
+from tests.aggregator.world import CODEBOOK, START
 
 DOUBT = "this clock was set, or is far from when the service ran last"
 

@@ -11,7 +11,7 @@ from tempfile import mkdtemp
 import pytest
 
 from tests.deploy.dockerfile import Image, build
-from tests.deploy.lab import ROOT, why_not
+from tests.deploy.network_namespaces import ROOT, why_not
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  of this machine
 

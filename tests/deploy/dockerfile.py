@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import IO
 
-from tests.deploy.lab import closed_to_others
+from tests.deploy.network_namespaces import closed_to_others
 
 __all__ = ["Image", "base", "build", "context_of", "instructions"]
 

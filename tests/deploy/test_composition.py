@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from hubbub.codebook import Codebook
-from tests.deploy.composed import Composition, beside, read
+from tests.deploy.compose_engine import Composition, beside, read
 from tests.deploy.dockerfile import Image, base
-from tests.deploy.lab import ROOT, Lab, lab
+from tests.deploy.network_namespaces import ROOT, Lab, lab
 from tests.deploy.test_two_hosts import CROWD, DEVICES, TOML
 from tests.e2e.test_path import seconds_to_load
 from tests.support.patience import PATIENCE, wait_for

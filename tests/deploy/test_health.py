@@ -16,7 +16,7 @@ from hubbub_aggregator.settings import Settings as AggregatorSettings
 from hubbub_cli.all_commands import hubbub
 from hubbub_cli.commands.health import DEFAULTS, address_of
 from hubbub_shuffler.settings import Settings as ShufflerSettings
-from tests.client.servers import Authority, Visit, answers, never_answers, running
+from tests.client.http.bad_servers import Authority, Visit, answers, never_answers, running
 from tests.support.patience import PATIENCE, wait_for
 from tests.support.ports import reserved_port
 

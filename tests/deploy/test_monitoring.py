@@ -24,9 +24,9 @@ from hubbub_service_common.http.connection_limits import ConnectionLimits
 from hubbub_shuffler.forwarding.lag import Lag
 from hubbub_shuffler.operations import metrics as of_the_shuffler
 from scripts import make_grafana_dashboard
-from tests.aggregator.fleet import Site
-from tests.client.servers import Authority
-from tests.deploy.lab import ROOT
+from tests.aggregator.world import Site
+from tests.client.http.bad_servers import Authority
+from tests.deploy.network_namespaces import ROOT
 from tests.shuffler.world import World
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"

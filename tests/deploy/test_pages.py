@@ -13,7 +13,7 @@ import pytest
 
 from tests.deploy.conftest import SHARED_MEMORY
 from tests.deploy.dockerfile import Image, base, context_of
-from tests.deploy.lab import ROOT, why_not
+from tests.deploy.network_namespaces import ROOT, why_not
 
 PAGES = ROOT / "docs" / "how-to"
 SYSTEMCTL = """#!/bin/sh

@@ -11,7 +11,7 @@ from hubbub_aggregator.settings import Settings as Aggregator
 from hubbub_service_common.settings import ServiceSettings
 from hubbub_shuffler.settings import Settings as Shuffler
 from scripts import make_env_templates
-from tests.deploy.lab import ROOT
+from tests.deploy.network_namespaces import ROOT
 
 DEPLOY = ROOT / "deploy"
 FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file() and "secrets" not in path.parts)

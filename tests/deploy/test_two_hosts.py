@@ -23,8 +23,8 @@ from typing import Any
 import pytest
 
 from hubbub.codebook import Codebook
-from tests.client.servers import Authority
-from tests.deploy.lab import ROOT, Host, Lab, lab, why_not
+from tests.client.http.bad_servers import Authority
+from tests.deploy.network_namespaces import ROOT, Host, Lab, lab, why_not
 from tests.e2e.test_path import seconds_to_load
 from tests.support.patience import PATIENCE, wait_for
 

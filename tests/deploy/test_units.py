@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.servers import Authority
-from tests.deploy.lab import ROOT, lab, why_not
+from tests.client.http.bad_servers import Authority
+from tests.deploy.network_namespaces import ROOT, lab, why_not
 from tests.support.patience import PATIENCE, wait_for
 
 UNITS = ROOT / "deploy" / "systemd"

@@ -29,7 +29,7 @@ from hubbub_cli.api_client import ask
 from hubbub_cli.demo_data import flights_codebook
 from hubbub_cli.services.processes import Services
 from hubbub_client.testing import Fleet
-from tests.e2e.faults import Unreliable, unreliable_proxy
+from tests.e2e.unreliable_network import Unreliable, unreliable_proxy
 from tests.support.patience import PATIENCE, wait_for
 from tests.support.ports import reserved_port
 
@@ -259,7 +259,7 @@ CANARIES = {
 ADDRESSES = ["127.66.77.88", "127.201.34.155"]
 
 
-@pytest.mark.full  # every day tests/shuffler/test_canary.py looks for the same canaries
+@pytest.mark.full  # every day tests/shuffler/test_sender_traces.py looks for the same canaries
 def test_nothing_about_a_sender_is_stored_logged_or_shown(tmp_path: Path) -> None:
     grace = max(10, ceil(3 * seconds_to_load()))
     text = unique_codebook(300, "5s", f"{grace}s").replace('"v0"', '"canary-value-1234"')

@@ -14,8 +14,8 @@ from pathlib import Path
 import click
 
 from tests.faults import runs
+from tests.faults.clock_excursion import OFFSETS, Cell, excursions
 from tests.faults.clocks import NO_FAKETIME, faketime
-from tests.faults.excursion import OFFSETS, Cell, excursions
 from tests.faults.plan import PARTIES, STORAGES, Party, Plan, StorageName
 from tests.faults.table import markdown
 

@@ -15,7 +15,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from hubbub_cli.api_client import exchange
 from hubbub_cli.services.exit_with_parent import watch
-from tests.shuffler.nursery import FORKS
+from tests.shuffler.forkserver import FORKS
 from tests.support.patience import PATIENCE, wait_for
 from tests.support.ports import reserved_port
 
@@ -23,10 +23,10 @@ __all__ = ["Kind", "Service"]
 
 Kind: TypeAlias = Literal["shuffler", "aggregator"]
 
-FORKS.set_forkserver_preload(  # what the nursery has, and the aggregator
+FORKS.set_forkserver_preload(  # what the shuffler's tests load, and the aggregator
     [
         *("pytest", "uvloop", "hubbub_cli.main", "hubbub_cli.commands.shuffler", "hubbub_shuffler.main"),
-        *("hubbub_aggregator.main", "tests.shuffler.one_batcher", "tests.shuffler.nursery", __name__),
+        *("hubbub_aggregator.main", "tests.shuffler.batcher_process", "tests.shuffler.forkserver", __name__),
     ]
 )
 
@@ -41,7 +41,7 @@ class _Running(Protocol):
 
 
 class _Forked:
-    """A process of the nursery, with the methods of `subprocess.Popen` that are used here."""
+    """A process of the forkserver, with the methods of `subprocess.Popen` that are used here."""
 
     def __init__(self, kind: Kind, environment: Mapping[str, str], log: Path) -> None:
         # no daemon: the aggregator has children of its own

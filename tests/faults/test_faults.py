@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults import runs
+from tests.faults.clock_excursion import excursion
 from tests.faults.clocks import NO_FAKETIME, faketime
-from tests.faults.excursion import excursion
 from tests.faults.plan import KEY, STORAGES, Party, Plan, StorageName
 from tests.faults.runs import Row
 from tests.faults.world import running

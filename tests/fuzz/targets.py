@@ -2,7 +2,7 @@
 
 A target returns when it took the bytes, and raises a HubbubError when it refused them. Whatever else it raises is a bug
 of ours, and so is a failed assertion: what is taken has one spelling, and no answer makes a device give up a report
-that nobody refused by name. `tests/client/recording/test_malformed.py` runs them with hypothesis,
+that nobody refused by name. `tests/client/recording/test_malformed_input.py` runs them with hypothesis,
 `tests/fuzz/harness.py` with atheris.
 """
 

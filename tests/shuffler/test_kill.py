@@ -21,7 +21,7 @@ import httpx2
 import pytest
 
 from hubbub.wire import REPORTS_TYPE, BatchHeader, sealed_bytes
-from tests.shuffler.nursery import ForkedShuffler
+from tests.shuffler.forkserver import ForkedShuffler
 from tests.shuffler.stub_aggregator import RecordingAggregator
 from tests.shuffler.world import codebook, key, signed, unique, upload
 from tests.support import http

@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from hubbub.wire import sealed_bytes
-from tests.shuffler.edge import HEAD, TYPE, answers, body, connect, daily_aggregator, get, post, request
-from tests.shuffler.forked import ForkedProcess
+from tests.shuffler.forked_process import ForkedProcess
 from tests.shuffler.process import AppServer, ShufflerProcess
+from tests.shuffler.raw_connections import HEAD, TYPE, answers, body, connect, daily_aggregator, get, post, request
 from tests.shuffler.world import StubAggregator, codebook, files_of, key, signed, unique, upload
 from tests.support import http
 from tests.support.patience import PATIENCE, wait_for

@@ -14,9 +14,9 @@ import httpx2
 import pytest
 
 from hubbub.wire import REPORTS_TYPE, sealed_bytes
-from tests.shuffler.edge import get
-from tests.shuffler.forked import ForkedProcess
+from tests.shuffler.forked_process import ForkedProcess
 from tests.shuffler.process import AggregatorServer, ShufflerProcess
+from tests.shuffler.raw_connections import get
 from tests.shuffler.world import StubAggregator, codebook, files_of, key, signed, unique, upload
 from tests.support import http
 from tests.support.patience import wait_for

@@ -27,7 +27,7 @@ from hubbub.mechanisms import (
 )
 from hubbub_aggregator.analysis.compare import Difference, difference
 from tests.aggregator.api.test_batches import problem
-from tests.aggregator.fleet import CODEBOOK, DAY, START, Site, bulk
+from tests.aggregator.world import CODEBOOK, DAY, START, Site, bulk
 
 RUNS = 1_500
 FALSE_ALARM = 1e-6

@@ -16,7 +16,7 @@ from hubbub_aggregator.analysis.ledger import ledger
 from hubbub_aggregator.analysis.precompute_guarantees import warm, warming
 from hubbub_aggregator.intake.open_reports import Pool
 from tests.aggregator.api.test_batches import problem
-from tests.aggregator.fleet import CODEBOOK, DAY, START, WAIT, Site
+from tests.aggregator.world import CODEBOOK, DAY, START, WAIT, Site
 
 SERIES = "/v1/metrics/theme/series"
 

@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from hubbub_aggregator.dashboard.templates_and_assets import asset_hash
 from hubbub_aggregator.intake.open_reports import Pool
 from tests.aggregator.api.test_batches import problem
-from tests.aggregator.fleet import CODEBOOK, Site
+from tests.aggregator.world import CODEBOOK, Site
 
 ANALYST, ANALYST_NEXT = "a-token-of-an-analyst", "the-next-token-of-an-analyst"
 SHUFFLER, SHUFFLER_NEXT = "a-token-of-a-shuffler", "the-next-token-of-a-shuffler"

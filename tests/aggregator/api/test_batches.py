@@ -22,7 +22,7 @@ from hubbub.sealing import new_private_key, public_key_of
 from hubbub.wire import BATCH_HEADER_BYTES, BATCH_TYPE, BatchHeader, Plaintext
 from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.storage import Batch, SqliteStorage
-from tests.aggregator.fleet import CODEBOOK, DAY, START, WAIT, Site, needed, whole
+from tests.aggregator.world import CODEBOOK, DAY, START, WAIT, Site, needed, whole
 
 SHUFFLER = "a-secret-of-a-shuffler"
 SUCCESSOR = "its-successor-while-rotating"

@@ -17,7 +17,7 @@ from hubbub_aggregator.api.csv_tables import to_csv
 from hubbub_aggregator.api.examples import ESTIMATE
 from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.models.estimate import Estimate
-from tests.aggregator.fleet import CODEBOOK, DAY, START, Site
+from tests.aggregator.world import CODEBOOK, DAY, START, Site
 
 ODD = ["=1+1", "+49", "-5", "@cmd", "'quoted", 'a "b", c', "plain", "ünïcode ＝"]
 GUARANTEE = ["epsilon", "delta", "method", "honest_reports", "collusion_epsilon", "unit"]

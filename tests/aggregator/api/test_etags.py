@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hubbub_aggregator.api.respond import form
-from tests.aggregator.fleet import DAY, START, Site
+from tests.aggregator.world import DAY, START, Site
 
 ESTIMATE = "/v1/metrics/theme/estimate"
 SERIES = "/v1/metrics/theme/series"

@@ -17,7 +17,7 @@ import pytest
 from hubbub.sealing import new_private_key, public_key_of
 from hubbub.wire import BATCH_HEADER_BYTES, BatchHeader, Plaintext
 from tests.aggregator.api.test_batches import problem, spooled
-from tests.aggregator.fleet import DAY, Site, whole
+from tests.aggregator.world import DAY, Site, whole
 
 HONEST = 250
 
@@ -222,7 +222,7 @@ def measured(root: Path, count: int) -> dict[str, Any]:
     """Run the batch in a process of its own: its peak is never lowered again."""
     root.mkdir()
     run = subprocess.run(
-        [sys.executable, "-m", "tests.aggregator.million", str(root), str(count)],
+        [sys.executable, "-m", "tests.aggregator.large_batch", str(root), str(count)],
         capture_output=True,
         text=True,
         timeout=1_400,

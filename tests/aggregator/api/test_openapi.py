@@ -32,7 +32,7 @@ from hubbub_aggregator.models.metrics import MetricList
 from hubbub_aggregator.models.release import ReleaseList, ReleaseModel
 from hubbub_aggregator.models.series import Series
 from hubbub_aggregator.operations.status import FullStatus
-from tests.aggregator.fleet import CODEBOOK, DAY, START, Site
+from tests.aggregator.world import CODEBOOK, DAY, START, Site
 
 CHECKS = [
     not_a_server_error,

@@ -22,7 +22,7 @@ from hubbub_aggregator.api.query import router
 from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.storage import StorageError
 from tests.aggregator.api.test_batches import problem
-from tests.aggregator.fleet import CODEBOOK, DAY, START, WAIT, Site
+from tests.aggregator.world import CODEBOOK, DAY, START, WAIT, Site
 
 ANALYST = "a-token-of-an-analyst"
 

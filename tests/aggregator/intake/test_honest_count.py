@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from hubbub.accounting import compose, guarantee, honest_reports_in_part, min_reports
 from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.publication.keys import new_identity
-from tests.aggregator.fleet import DAY, Site, whole
+from tests.aggregator.world import DAY, Site, whole
 from tests.support.codebooks import dark_mode, photo_app
 from tests.support.redis_server import one_server
 

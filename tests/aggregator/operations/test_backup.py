@@ -28,8 +28,8 @@ from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.storage import SqliteStorage
 from hubbub_cli.commands.aggregator import aggregator
 from tests.aggregator.api.test_batches import problem
-from tests.aggregator.fleet import CODEBOOK, START, Site, whole
 from tests.aggregator.publication.test_begun_periods import refuse_if_changed
+from tests.aggregator.world import CODEBOOK, START, Site, whole
 from tests.support.clock import Clock
 from tests.support.patience import PATIENCE
 

@@ -32,6 +32,8 @@ from tests.aggregator.api.test_batches import problem
 from tests.aggregator.fleet import CODEBOOK, DAY, Site, remember, whole
 from tests.aggregator.served import Served
 from tests.support.compiled import write_compiled
+from tests.aggregator.process import Served
+from tests.aggregator.world import CODEBOOK, DAY, Site, remember, whole
 from tests.support import http
 from tests.support.patience import PATIENCE
 from tests.support.ports import reserved_port

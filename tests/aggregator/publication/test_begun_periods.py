@@ -22,7 +22,7 @@ from hubbub_aggregator.publication.bundles import Publisher
 from hubbub_aggregator.publication.codebook_versions import Codebooks
 from hubbub_aggregator.publication.keys import KeyRing
 from hubbub_aggregator.storage import SqliteStorage
-from tests.aggregator.fleet import CODEBOOK, DAY, START
+from tests.aggregator.world import CODEBOOK, DAY, START
 
 MAX_AGE = 3600
 WRITTEN = CODEBOOK.replace('period = "1d"\ngrace = "1d"', 'period = "1h"\ngrace = "3h"')

@@ -23,8 +23,8 @@ from hubbub_aggregator.publication.codebook_versions import Codebooks
 from hubbub_aggregator.publication.key_id_allocation import AT_ONCE, IDS, LIVE, REGULAR, gaps
 from hubbub_aggregator.publication.keys import IDENTITY, KeyRing, new_identity
 from hubbub_aggregator.storage import SqliteStorage, StoredCodebook
-from tests.aggregator.fleet import CODEBOOK, DAY, START
 from tests.aggregator.publication.test_begun_periods import refuse_if_changed
+from tests.aggregator.world import CODEBOOK, DAY, START
 
 HOUR = 3_600
 DATABASE = "aggregator.db"

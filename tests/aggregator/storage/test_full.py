@@ -28,7 +28,7 @@ from hubbub_aggregator.storage import (
 from hubbub_aggregator.storage.redis.backend import RedisStorage
 from hubbub_service_common.storage.sqlite_room import Reserve
 from tests.aggregator.backends import ANCHOR, SECRET
-from tests.aggregator.fleet import Site
+from tests.aggregator.world import Site
 from tests.support.patience import PATIENCE, wait_for
 from tests.support.redis_server import RedisServer, one_server
 from tests.support.small_disk import small_disk

@@ -35,8 +35,8 @@ from hubbub_aggregator.storage.redis.batches import _encode
 from hubbub_service_common.redis.commands import Call, Script, command
 from tests.aggregator.backends import ANCHOR, SECRET, counted
 from tests.aggregator.earlier_storages import COMMIT_2
-from tests.aggregator.fleet import Site
 from tests.aggregator.operations.test_metrics import metrics
+from tests.aggregator.world import Site
 from tests.support.patience import PATIENCE, wait_for
 from tests.support.redis_server import RedisServer, one_server
 

@@ -18,7 +18,7 @@ from hubbub_client import Client
 from hubbub_client._http.transport import Answer, CannotReach, HttpTransport
 from hubbub_client._sending import seal_and_send
 from hubbub_client.testing import Request
-from tests.client.servers import (
+from tests.client.http.bad_servers import (
     Mood,
     Server,
     Visit,

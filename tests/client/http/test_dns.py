@@ -14,7 +14,7 @@ from hubbub_client import Client
 from hubbub_client._http.dns import Address, addresses_of
 from hubbub_client._http.happy_eyeballs import _alternating_families
 from hubbub_client._http.transport import CannotReach, HttpTransport
-from tests.client.servers import healthy, running
+from tests.client.http.bad_servers import healthy, running
 from tests.client.world import TRUST, World, forks
 from tests.support.patience import PATIENCE, wait_for, within
 from tests.support.ports import reserved_port

@@ -18,7 +18,7 @@ from hubbub_client import Client
 from hubbub_client._http.dns import Address
 from hubbub_client._http.proxy import proxy_from, proxy_of
 from hubbub_client._http.transport import Answer, CannotReach, HttpTransport, check_address
-from tests.client.servers import (
+from tests.client.http.bad_servers import (
     Authority,
     Server,
     Visit,

@@ -16,7 +16,7 @@ import pytest
 
 from hubbub.codebook import Codebook
 from hubbub_client.testing import MemoryTransport
-from tests.client.forker import CHILDREN, TOML
+from tests.client.process.forking_app import CHILDREN, TOML
 from tests.client.state.test_processes import check_one_randomization
 from tests.client.world import forks, opened, served, signed
 from tests.support.paths import ROOT
@@ -40,7 +40,16 @@ def check_that_children_report(way: str, tmp_path: Path) -> None:
     transport = MemoryTransport(signed(TOML))
     with served(transport) as address:
         run = subprocess.run(
-            [sys.executable, "-W", "ignore::DeprecationWarning", "-m", "tests.client.forker", way, address, tmp_path],
+            [
+                sys.executable,
+                "-W",
+                "ignore::DeprecationWarning",
+                "-m",
+                "tests.client.process.forking_app",
+                way,
+                address,
+                tmp_path,
+            ],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
@@ -84,7 +93,7 @@ def gunicorn(address: str, state: Path, workers: int) -> Iterator[str]:
     port = reserved_port()
     command = [sys.executable, "-m", "gunicorn", "--preload", "--workers", str(workers), "--bind", f"127.0.0.1:{port}"]
     server = subprocess.Popen(
-        [*command, "--log-level", "warning", "--no-control-socket", "tests.client.preloaded:app"],
+        [*command, "--log-level", "warning", "--no-control-socket", "tests.client.process.preloaded_wsgi_app:app"],
         cwd=ROOT,
         env={**os.environ, "TEST_ADDRESS": address, "TEST_STATE": str(state)},
         start_new_session=True,

@@ -17,7 +17,7 @@ import pytest
 from hubbub.wire import decode_upload
 from hubbub_client._http.transport import Answer, CannotReach
 from hubbub_client.testing import MemoryTransport
-from tests.client.device import PERIODS
+from tests.client.state.killed_device import PERIODS
 from tests.client.world import DAY, TOML, codebook, opened, served, signed
 from tests.support.paths import ROOT
 from tests.support.patience import PATIENCE
@@ -36,7 +36,7 @@ class LossyTransport(MemoryTransport):
 def run_and_kill(address: str, directory: Path, seconds: float) -> bool:
     """Start a device, kill it after so long; whether it had finished."""
     device = subprocess.Popen(
-        [sys.executable, "-m", "tests.client.device", address, str(directory)],
+        [sys.executable, "-m", "tests.client.state.killed_device", address, str(directory)],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

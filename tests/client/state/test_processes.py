@@ -17,7 +17,7 @@ import pytest
 from hubbub.wire import decode_upload
 from hubbub_client import Outcome
 from hubbub_client.testing import MemoryTransport
-from tests.client.crew import DAYS, SECONDS_A_DAY
+from tests.client.state.app_process import DAYS, SECONDS_A_DAY
 from tests.client.state.test_killed import LossyTransport
 from tests.client.world import DAY, TOML, World, codebook, opened, served, signed
 from tests.support.paths import ROOT
@@ -28,7 +28,7 @@ PATIENT = TOML.replace('period = "1d"', 'period = "1d"\ngrace = "60d"')
 
 def crew(address: str, directory: Path, members: int, stack: ExitStack) -> list[subprocess.Popen[str]]:
     """So many processes that have their bundle and wait for the word."""
-    command = [sys.executable, "-m", "tests.client.crew", address, str(directory)]
+    command = [sys.executable, "-m", "tests.client.state.app_process", address, str(directory)]
     started = [
         stack.enter_context(
             subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -96,7 +96,7 @@ def test_what_one_client_wrote_is_not_undone_by_another_process_that_comes_and_g
     """POSIX gives up all locks of a process on a file when any handle of it is closed. A second client here must not
     do that to the first one, or a process that closes the file believes to be the last one, and deletes the log."""
     world = World(tmp_path / "state")
-    passing_by = [sys.executable, "-m", "tests.client.passer", str(world.directory)]
+    passing_by = [sys.executable, "-m", "tests.client.state.passing_process", str(world.directory)]
     first = world.ready()
     with world.ready():
         subprocess.run(passing_by, cwd=ROOT, check=True, timeout=PATIENCE)

@@ -22,9 +22,9 @@ from hubbub_service_common.http.certificate import Certificate
 from hubbub_service_common.http.certificate_authorities import Authorities
 from hubbub_service_common.http.server import Server, listen, server_config
 from hubbub_service_common.process.file_reload import Renewal
-from tests.aggregator.fleet import CODEBOOK
-from tests.aggregator.served import Served
-from tests.client.servers import Authority
+from tests.aggregator.process import Served
+from tests.aggregator.world import CODEBOOK
+from tests.client.http.bad_servers import Authority
 from tests.shuffler.process import ShufflerProcess
 from tests.support.compiled import write_compiled
 from tests.support import http

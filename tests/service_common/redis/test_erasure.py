@@ -20,7 +20,7 @@ from hubbub_service_common.redis.file_rewrite import FileRewrites
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, Plan
 from hubbub_shuffler.storage.redis.backend import RedisStorage as ShufflerStorage
 from tests.aggregator.backends import ANCHOR, SECRET
-from tests.service_common.redis_places import OneServer, new_key, opened, talking_to, tell
+from tests.service_common.redis.backends import OneServer, new_key, opened, talking_to, tell
 from tests.shuffler.backends import BUCKET, LEASE, TERMS, TIDY_LEASE, forgotten
 from tests.support.clock import Clock
 from tests.support.patience import wait_for

@@ -22,7 +22,7 @@ from hubbub_service_common.storage.kinds_and_errors import StorageError
 from hubbub_shuffler.storage import Arrivals, AsyncStorage
 from hubbub_shuffler.storage.redis.backend import RedisStorage as ShufflerStorage
 from tests.aggregator.backends import ANCHOR, SECRET
-from tests.service_common.redis_places import tell
+from tests.service_common.redis.backends import tell
 from tests.shuffler.backends import BUCKET, TERMS, TIDY_LEASE, all_of
 from tests.support.clock import Clock
 from tests.support.patience import PATIENCE, stalls, wait_for

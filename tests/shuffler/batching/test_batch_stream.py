@@ -29,7 +29,7 @@ from hubbub_shuffler.forwarding.aggregator_client import Upstream
 from hubbub_shuffler.forwarding.forward_attempt import Again, Answer, Final, Forwarder
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, StorageError, Terms
 from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
-from tests.shuffler.one_batcher import settle_all, upstream, worker
+from tests.shuffler.batcher_process import settle_all, upstream, worker
 from tests.shuffler.stub_aggregator import RecordingAggregator
 from tests.shuffler.world import TOKEN
 from tests.support.patience import PATIENCE, awake
@@ -141,7 +141,7 @@ async def cost_of(tmp_path: Path, reports: int, size: int, window: int) -> dict[
 
     await (await filled(path, groups())).aclose()
     with RecordingAggregator(b"") as aggregator:
-        command = [sys.executable, "-m", "tests.shuffler.one_batcher", str(path), aggregator.address]
+        command = [sys.executable, "-m", "tests.shuffler.batcher_process", str(path), aggregator.address]
         run = subprocess.run([*command, json.dumps({"window": window})], capture_output=True, text=True, check=True)
     assert aggregator.did == {"committed": 1}
     (body,) = aggregator.batches.values()

@@ -18,8 +18,8 @@ from hubbub_shuffler.storage import Arrivals, AsyncStorage, Bucket, Terms, open_
 from hubbub_shuffler.storage.redis.backend import RedisStorage
 from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
 from tests.shuffler.backends import BACKENDS, Make
-from tests.shuffler.nursery import FORKS
-from tests.shuffler.one_batcher import PATIENCE, run, settle_all, upstream, worker
+from tests.shuffler.batcher_process import PATIENCE, run, settle_all, upstream, worker
+from tests.shuffler.forkserver import FORKS
 from tests.shuffler.stub_aggregator import RecordingAggregator
 from tests.support.redis_server import one_server
 

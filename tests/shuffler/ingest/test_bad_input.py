@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from hubbub.refusals import PROBLEM_TYPE
 from hubbub.wire import REPORTS_TYPE, encode_upload
-from tests.shuffler.edge import (
+from tests.shuffler.process import ShufflerProcess
+from tests.shuffler.raw_connections import (
     HEAD,
     answer_to,
     answers,
@@ -32,7 +33,6 @@ from tests.shuffler.edge import (
     request,
     running,
 )
-from tests.shuffler.process import ShufflerProcess
 from tests.shuffler.world import DISABLED, METRIC, PERIOD, SEALED, THEME, World, report
 from tests.support.patience import PATIENCE
 

@@ -22,8 +22,8 @@ from hubbub_service_common.http.tokens import Tokens
 from hubbub_shuffler.forwarding.lag import Lag
 from hubbub_shuffler.operations.admin_listener import create_admin
 from hubbub_shuffler.operations.metrics import Sources
-from tests.shuffler.edge import METRIC, SIZE, body, daily_aggregator
 from tests.shuffler.process import AppServer
+from tests.shuffler.raw_connections import METRIC, SIZE, body, daily_aggregator
 from tests.shuffler.world import World
 from tests.support import http
 from tests.support.clock import Clock

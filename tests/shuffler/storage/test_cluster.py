@@ -15,7 +15,7 @@ from hubbub_shuffler.storage import Arrivals, AsyncStorage, StorageError
 from hubbub_shuffler.storage.redis.backend import RedisStorage
 from hubbub_shuffler.storage.redis.key_names import SHARDS, Keys, member_of
 from tests.shuffler.backends import BUCKET, TERMS, TIDY_LEASE, all_of
-from tests.shuffler.mortal import two_lives
+from tests.shuffler.redis_crash_points import two_lives
 from tests.support.clock import Clock
 from tests.support.redis_server import RedisCluster, RedisServer, SlotMove, three_nodes
 

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hubbub.codebook import Codebook, Metric
 from hubbub.wire import REPORTS_TYPE, sealed_bytes
-from tests.shuffler.forked import ForkedProcess
+from tests.shuffler.forked_process import ForkedProcess
 from tests.shuffler.process import ShufflerProcess
 from tests.shuffler.stub_aggregator import RecordingAggregator
 from tests.shuffler.world import codebook, key, signed, unique, upload

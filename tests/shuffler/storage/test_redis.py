@@ -17,7 +17,7 @@ from hubbub_shuffler.storage import Arrivals, AsyncStorage, Plan, StorageError, 
 from hubbub_shuffler.storage.redis.backend import RedisStorage
 from hubbub_shuffler.storage.redis.key_names import SHARDS, Keys, member_of
 from tests.shuffler.backends import BUCKET, LEASE, TERMS, TIDY_LEASE, all_of, forgotten, look_random
-from tests.shuffler.mortal import two_lives
+from tests.shuffler.redis_crash_points import two_lives
 from tests.support.clock import Clock
 from tests.support.patience import wait_for
 from tests.support.redis_server import RedisServer, one_server

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hubbub import mechanisms, metric_types
-from tests.core.metric_types.test_names import PRODUCT, parsed, used
+from tests.core.metric_types.test_no_special_cases import PRODUCT, parsed, used
 from tests.support.paths import ROOT
 
 SHIPPED = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hubbub_client import Client
-from tests.client.forker import make
+from tests.client.process.forking_app import make
 
 client: Client = make(os.environ["TEST_ADDRESS"], os.environ["TEST_STATE"])
 client.flush(60)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from playwright.sync_api import Browser, BrowserContext, Page, Route
 
-from tests.browser.watching import Watch, told
+from tests.browser.browser_events import Watch, told
 
 __all__ = ["DESKTOP", "PHONE", "Contexts", "Visitor"]
 

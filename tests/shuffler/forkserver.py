@@ -18,7 +18,14 @@ __all__ = ["FORKS", "ForkedShuffler"]
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
-    ["pytest", "uvloop", "hubbub_cli.commands.shuffler", "hubbub_shuffler.main", "tests.shuffler.one_batcher", __name__]
+    [
+        "pytest",
+        "uvloop",
+        "hubbub_cli.commands.shuffler",
+        "hubbub_shuffler.main",
+        "tests.shuffler.batcher_process",
+        __name__,
+    ]
 )
 
 

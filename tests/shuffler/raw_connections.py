@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hubbub.wire import REPORTS_TYPE, sealed_bytes
-from tests.shuffler.forked import ForkedProcess
+from tests.shuffler.forked_process import ForkedProcess
 from tests.shuffler.process import AggregatorServer, ShufflerProcess
 from tests.shuffler.world import StubAggregator, codebook, key, signed, unique, upload
 from tests.support.patience import wait_for

@@ -18,7 +18,7 @@ import pytest
 from hubbub.codebook import Codebook
 from hubbub.mechanisms import registered
 from hubbub_client.testing import MemoryTransport
-from tests.client.servers import Authority, healthy, running
+from tests.client.http.bad_servers import Authority, healthy, running
 from tests.client.state.test_processes import check_one_randomization
 from tests.client.world import TRUST, forks, opened, signed
 from tests.support.paths import ROOT
@@ -59,7 +59,16 @@ def check_that_children_deliver(way: str, directory: Path, authority: Authority 
         address = f"https://localhost:{server.port}" if authority else f"http://localhost:{server.port}"
         pem = str(authority.pem) if authority else ""
         run = subprocess.run(
-            [sys.executable, "-m", "tests.client.first_pass", way, address, str(directory), pem, *moments],
+            [
+                sys.executable,
+                "-m",
+                "tests.client.process.fork_in_first_cycle",
+                way,
+                address,
+                str(directory),
+                pem,
+                *moments,
+            ],
             cwd=ROOT,
             input=TRUST,
             stdout=subprocess.PIPE,

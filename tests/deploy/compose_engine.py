@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from tests.deploy.dockerfile import Image
-from tests.deploy.lab import ROOT, Host, Lab
+from tests.deploy.network_namespaces import ROOT, Host, Lab
 from tests.support.patience import PATIENCE, wait_for
 
 __all__ = ["COMPOSE", "Composition", "read"]

@@ -1,7 +1,7 @@
 """An app that forks in the middle of its first pass, in an interpreter that has loaded nothing but the SDK: run by
-`test_fork_moments`.
+`test_fork_in_first_cycle`.
 
-python -m tests.client.first_pass WAY ADDRESS STATE_DIRECTORY CA_FILE MOMENT...
+python -m tests.client.process.fork_in_first_cycle WAY ADDRESS STATE_DIRECTORY CA_FILE MOMENT...
 
 WAY is `sender` or `flush`: who makes the pass. A moment is a number of seconds from the beginning of the pass; or the
 name of a module, whose import is then under way; or `reading` or `handshake`, in which a lock is held as Python and

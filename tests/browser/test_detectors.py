@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page
 
+from tests.browser.browser_contexts import PHONE, Visitor
 from tests.browser.chromium import find
-from tests.browser.looking import axe, charts, contrast, focus, overflow, undrawn
-from tests.browser.visiting import PHONE, Visitor
+from tests.browser.page_content import axe, charts, contrast, focus, overflow, undrawn
 
 Plant = Callable[..., tuple[Page, Visitor]]
 

@@ -1,6 +1,6 @@
 """A process that opens a device's state, says what was decided about its theme, and closes it again.
 
-python -m tests.client.passer STATE_DIRECTORY
+python -m tests.client.state.passing_process STATE_DIRECTORY
 """
 
 from __future__ import annotations

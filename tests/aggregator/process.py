@@ -1,4 +1,4 @@
-"""The aggregator as a process, set by its environment alone: `python -m tests.aggregator.served`."""
+"""The aggregator as a process, set by its environment alone: `python -m tests.aggregator.process`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Served:
         limit = [] if self.open_files is None else ["sh", "-c", f'ulimit -n {self.open_files}; exec "$@"', "sh"]
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*limit, sys.executable, "-m", "tests.aggregator.served"],
+                [*limit, sys.executable, "-m", "tests.aggregator.process"],
                 stdout=log,
                 stderr=log,
                 env=self._environment,

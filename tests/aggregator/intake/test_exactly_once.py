@@ -24,6 +24,7 @@ from hubbub_aggregator.publication.keys import new_identity
 from hubbub_aggregator.settings import Settings
 from tests.aggregator.served import Served
 from tests.support.compiled import write_compiled
+from tests.aggregator.process import Served
 from tests.support import http
 from tests.support.patience import wait_for
 from tests.support.ports import reserved_port

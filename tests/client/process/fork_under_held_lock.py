@@ -1,6 +1,6 @@
-"""An app that forks while another thread holds what no fork can replace, for good: run by `test_locked_out`.
+"""An app that forks while another thread holds what no fork can replace, for good.
 
-python -m tests.client.locked_out HOLD CODEBOOK STATE_DIRECTORY [SECONDS]
+python -m tests.client.process.fork_under_held_lock HOLD CODEBOOK STATE_DIRECTORY [SECONDS]
 
 HOLD is the name of a module that a thread of the app's own imports at that moment; or `gate`: a step of the SDK's that
 lasts longer than a fork waits, which is SECONDS or else the real time. CODEBOOK is the one that comes with the app, or

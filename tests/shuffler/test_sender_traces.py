@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from hubbub_service_common.process.logs import LogFormat, configure
-from tests.shuffler.edge import answers, body, connect, daily_aggregator, get, post, request
-from tests.shuffler.forked import ForkedProcess
+from tests.shuffler.forked_process import ForkedProcess
 from tests.shuffler.process import AppServer, ShufflerProcess
+from tests.shuffler.raw_connections import answers, body, connect, daily_aggregator, get, post, request
 from tests.shuffler.world import files_of
 from tests.support.patience import wait_for
 from tests.support.redis_server import one_server
@@ -118,7 +118,7 @@ def test_a_failure_of_ours_is_logged_by_its_place_and_not_by_its_text() -> None:
             except ValueError:
                 server.exception("failed")
             server.warning("Invalid HTTP request received.")
-            assert "ValueError at test_canary.py:" in said.getvalue()
+            assert "ValueError at test_sender_traces.py:" in said.getvalue()
             assert WORD not in said.getvalue()
             assert "Invalid" not in said.getvalue()
     finally:

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.publication.keys import new_identity
 from hubbub_aggregator.storage import Batch
-from tests.aggregator.fleet import Site
+from tests.aggregator.world import Site
 from tests.support.redis_server import one_server
 
 

@@ -30,7 +30,7 @@ def main(root: Path, point: str) -> None:
     from hubbub_aggregator.settings import Settings
     from hubbub_aggregator.storage import SqliteStorage
     from hubbub_service_common.clock.trusted_clock import TrustedClock
-    from tests.aggregator.fleet import START
+    from tests.aggregator.world import START
 
     class LastSpool(Spool):
         """Dies instead of removing a body."""

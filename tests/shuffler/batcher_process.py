@@ -1,6 +1,6 @@
 """A batcher in a process of its own, on a storage that others may use too; what it cost is the last line it prints.
 
-python -m tests.shuffler.one_batcher STORAGE AGGREGATOR '{"window": 1000000}'
+python -m tests.shuffler.batcher_process STORAGE AGGREGATOR '{"window": 1000000}'
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 from typing import Protocol
 
-from tests.shuffler.nursery import FORKS
+from tests.shuffler.forkserver import FORKS
 from tests.shuffler.process import ShufflerProcess
 
 __all__ = ["ForkedProcess"]

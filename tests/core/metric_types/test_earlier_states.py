@@ -9,7 +9,7 @@ import pytest
 from hubbub.codebook import Codebook
 from hubbub.reduce import REDUCERS, State, Value
 from hubbub.simulation import InsecureRandomness
-from tests.core.test_codebook_ids import VECTORS
+from tests.core.codebook.test_ids import VECTORS
 
 KEPT: list[tuple[str, str, Value, str]] = [
     ("first", '{"count":1,"value":"light"}', "dark", '{"count":2,"value":"light"}'),

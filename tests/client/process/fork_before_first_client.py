@@ -1,6 +1,6 @@
-"""An app that forks before its first client, while a thread of its own imports for good: run by `test_locked_out`.
+"""An app that forks before its first client, while a thread of its own imports for good.
 
-python -m tests.client.first_client MODULE STATE_DIRECTORY [used]
+python -m tests.client.process.fork_before_first_client MODULE STATE_DIRECTORY [used]
 
 What is printed is what the child's `Client` raises. `used`: something of the SDK had run before the fork.
 """
@@ -13,7 +13,7 @@ import sys
 import threading
 
 from hubbub_client._process import fork
-from tests.client.locked_out import Watcher, hold, made, reached
+from tests.client.process.fork_under_held_lock import Watcher, hold, made, reached
 from tests.support.patience import PATIENCE, within
 
 

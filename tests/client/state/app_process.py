@@ -1,6 +1,6 @@
 """One of several processes of an app that share a state directory, on a clock for which a day is a quarter of a second.
 
-python -m tests.client.crew ADDRESS STATE_DIRECTORY
+python -m tests.client.state.app_process ADDRESS STATE_DIRECTORY
 
 It is told on its input at which real time its time begins. No day ends before it has recorded a theme in it, however
 slow the machine is. At the end it prints for which of these days it did, and its counters.

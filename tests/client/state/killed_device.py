@@ -2,7 +2,7 @@
 
 The client's own thread sends; the device flushes besides, so that both are at work when it is killed.
 
-python -m tests.client.device ADDRESS STATE_DIRECTORY
+python -m tests.client.state.killed_device ADDRESS STATE_DIRECTORY
 """
 
 from __future__ import annotations

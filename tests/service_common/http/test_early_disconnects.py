@@ -21,6 +21,10 @@ from tests.aggregator.served import Served
 from tests.service_common.leaving import WAYS, leave_often
 from tests.shuffler.edge import body, refused, request, running
 from tests.support.compiled import write_compiled
+from tests.aggregator.process import Served
+from tests.aggregator.world import CODEBOOK, remember
+from tests.service_common.early_disconnects import WAYS, leave_often
+from tests.shuffler.raw_connections import body, refused, request, running
 from tests.support import http
 from tests.support.patience import PATIENCE
 

@@ -25,7 +25,7 @@ def outcomes_of(what: str, directory: Path, *, packaged: bool, seconds: str = ""
     state = directory / "state"
     named = [what, str(codebook) if packaged else "", str(state), *([seconds] if seconds else [])]
     run = subprocess.run(
-        [sys.executable, "-m", "tests.client.locked_out", *named],
+        [sys.executable, "-m", "tests.client.process.fork_under_held_lock", *named],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -50,7 +50,14 @@ def test_a_child_that_is_forked_while_the_app_itself_imports_hangs_nowhere(modul
 def test_a_child_that_cannot_make_its_first_client_says_so_in_time(module: str, used: bool, tmp_path: Path) -> None:
     """Also if nobody had used the SDK before the fork, but only imported it."""
     run = subprocess.run(
-        [sys.executable, "-m", "tests.client.first_client", module, str(tmp_path), *(["used"] if used else [])],
+        [
+            sys.executable,
+            "-m",
+            "tests.client.process.fork_before_first_client",
+            module,
+            str(tmp_path),
+            *(["used"] if used else []),
+        ],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,

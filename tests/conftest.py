@@ -1,4 +1,4 @@
-"""What no test decides for itself: how hypothesis draws, which tests go first, and what a run may not leave unsaid.
+"""Settings of the whole test run: how hypothesis draws, which tests go first, and what the summary must say.
 
 Hypothesis draws the same examples each time in `make test`, and new ones in `make test-full`.
 """

@@ -1,4 +1,4 @@
-"""Which cases of a test are for every day, and which are left to `make test-full`.
+"""Everyday and full cases: which cases of a test run in `make test`, and which are left to `make test-full`.
 
 A test function is a promise, and `make test` checks nearly all of them. Where a promise is checked on many cases, the
 function says which of them are for every day:

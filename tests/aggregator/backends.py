@@ -1,4 +1,4 @@
-"""The storages that every promise is tested on. A backend joins the suite by being added to `BACKENDS`."""
+"""Storages of the aggregator that the tests run on. A backend joins them by being added to `BACKENDS`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An aggregator of its own for every test; a stopped clock, real files, real worker processes."""
+"""An aggregator for every test: a stopped clock, real files and real worker processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storages as earlier versions of the aggregator wrote them, word by word: what they hold must be taken over."""
+"""Storages as earlier versions of the aggregator wrote them: what they hold must be taken over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One large batch through the whole service, in a process of its own; prints peak memory in MB as JSON."""
+"""One large batch through the whole service, in its own process. Prints the peak memory in MB as JSON."""
 
 from __future__ import annotations
 

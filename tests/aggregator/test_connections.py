@@ -1,4 +1,4 @@
-"""Slow, silent and too many connections do not keep an aggregator from answering, and its operator sees them."""
+"""Slow, silent and too many connections: the aggregator goes on answering, and its operator sees them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 anywhere: a verdict, its counts, its nonces and its record are there together or not at all."""
+"""kill -9 at any point: a verdict, its counts, its nonces and its record are all stored, or none of them is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several aggregators on one Redis: each has files of its own, all give the same answers."""
+"""Several aggregators on one Redis: each has its own files, and all give the same answers."""
 
 from __future__ import annotations
 

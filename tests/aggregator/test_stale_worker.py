@@ -1,4 +1,4 @@
-"""A process that stood still while another gave the verdict: what it does then changes nothing and counts nowhere."""
+"""A worker that stood still while another gave the verdict: what it does afterwards changes and counts nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A clock that is wrong for a while, the aggregator's or the other one, costs no report, no key and no nonce."""
+"""Clocks that are wrong for a while, the aggregator's or the other's: they cost no report, no key and no nonce."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A crowd of devices and a shuffler in one: makes sealed batches as the aggregator gets them."""
+"""An aggregator in the test's process, and sealed batches as it gets them from devices through a shuffler."""
 
 from __future__ import annotations
 

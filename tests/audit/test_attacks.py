@@ -1,7 +1,7 @@
-"""Honest code passes, whatever is registered; every planted bug is caught.
+"""Attacks of the audit: honest code passes with every registered mechanism, and every planted bug is caught.
 
 All draws are the operating system's. An audit of honest code raises an alarm once in 1e6 runs, by construction; where a
-planted bug is looked for by sampling, the trials are so many that it is missed less often than that.
+planted bug is looked for by sampling, there are enough trials that it is missed less often than that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`hubbub audit` as people and CI meet it."""
+"""`hubbub audit`: what people and CI see of it."""
 
 from __future__ import annotations
 

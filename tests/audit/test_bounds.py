@@ -1,4 +1,4 @@
-"""What a count proves is true as often as is said: by summing exact laws, not by sampling."""
+"""Bounds proved by a count: true as often as claimed, shown by summing exact laws and not by sampling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever it is that tells two inputs apart, it is found; and it is tested on what it was not chosen by."""
+"""The choice of an event that tells two inputs apart: it is found, and tested on samples that did not choose it."""
 
 from __future__ import annotations
 

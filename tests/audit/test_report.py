@@ -1,4 +1,4 @@
-"""What an officer files: everything that is needed to judge it, and nothing to load from elsewhere."""
+"""The audit report as a file: everything that is needed to judge it, and nothing to load from elsewhere."""
 
 from __future__ import annotations
 

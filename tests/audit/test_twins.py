@@ -1,4 +1,5 @@
-"""The rule of docs/explanation/what-we-do-not-protect.md, word for word: see there under "Taking part".
+"""Twin devices that differ only in what they record: the rule of docs/explanation/what-we-do-not-protect.md, "Taking
+part".
 
 Twins share bundles, answers, clock, consent and calls; only what they record differs. Both have the same coins, so any
 difference between their requests is a leak, and no alarm is a false one.

@@ -1,4 +1,4 @@
-"""The table of `make bench`: a figure that misses its target says so, and no benchmark is left out of it."""
+"""The table of `make bench`: a figure that misses its target says so, and every benchmark is in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check after a load run can fail: a report that is lost, doubled or made up is found, and nothing else is."""
+"""The check after a load run: a report that is lost, doubled or made up is found, and nothing else is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole load runs, small: real services, Locust, and the check. Long, since periods have to close: `make test-full`."""
+"""Whole load runs, small: real services, Locust, and the check. They take long, since periods have to close."""
 
 from __future__ import annotations
 

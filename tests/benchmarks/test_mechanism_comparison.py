@@ -1,4 +1,4 @@
-"""The comparison with other libraries: what can be held to without installing them."""
+"""The comparison with other libraries: what can be checked without installing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening pages as different people do: on a phone, in the dark, without scripts; and watching what they do."""
+"""Browser contexts of different people: on a phone, in the dark, without scripts; and a watch on what pages do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a browser does besides showing a page: errors, policy violations, requests, dialogs, cookies."""
+"""Browser events beside the page: errors, policy violations, requests, dialogs, cookies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One browser for the tests of this folder, and the sites it looks at.
+"""One browser for the tests of this folder, and the sites it opens.
 
 Both end with the last test of the folder: Playwright keeps an event loop running meanwhile, which other tests must not
 find.

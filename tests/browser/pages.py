@@ -1,4 +1,4 @@
-"""Every page that the tests look at, on every site."""
+"""The list of pages that the tests open, on every site."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Every site on a port of its own, in one process: `python -m tests.browser.serve DIRECTORY SITE...`.
+"""All sites in one process, each on its own port: `python -m tests.browser.serve DIRECTORY SITE...`.
 
-It writes their addresses to `addresses.json` and ends when nobody holds the file `users` locked any more: workers of a
-test run share it, and none of them needs to know which is the last.
+It writes their addresses to `addresses.json` and ends when no process holds the file `users` locked any more: workers
+of a test run share it, and none of them needs to know which is the last.
 """
 
 from __future__ import annotations

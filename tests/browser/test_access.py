@@ -1,4 +1,4 @@
-"""Where a token is set, a browser asks for it and nothing is shown without."""
+"""Tokens in a browser: where one is set, the browser asks for it, and nothing is shown without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charts give their values to a mouse, a finger, a keyboard and a screen reader, and can be taken away."""
+"""Charts: a mouse, a finger, a keyboard and a screen reader can read their values, and they can be downloaded."""
 
 from __future__ import annotations
 

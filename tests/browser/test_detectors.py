@@ -1,4 +1,4 @@
-"""The detectors themselves: each must see what is planted, or a green test means nothing."""
+"""The detectors of the browser tests: each must see what is planted, or a green test means nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names, descriptions and values that attack a page are shown as they are, and do nothing."""
+"""Hostile names, descriptions and values: they are shown as they are, and do nothing."""
 
 from __future__ import annotations
 

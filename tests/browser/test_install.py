@@ -1,4 +1,4 @@
-"""A missing browser is no failure, and no secret."""
+"""A missing browser: no failure, and the summary says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever has no mouse gets everywhere, and sees where they are."""
+"""Keyboard use: every control can be reached without a mouse, and the focus is visible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New releases come in by themselves, and the page stays where the reader left it."""
+"""Live updates: new releases appear by themselves, and the page stays where the reader left it."""
 
 from __future__ import annotations
 

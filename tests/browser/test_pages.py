@@ -1,4 +1,4 @@
-"""Every page over a year of releases, over none, and over a codebook that bites; in a real browser."""
+"""Every page in a real browser: over a year of releases, over none, and over a hostile codebook."""
 
 from __future__ import annotations
 

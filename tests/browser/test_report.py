@@ -1,4 +1,4 @@
-"""`hubbub report`: the same pages in one file that needs nobody."""
+"""`hubbub report` in a browser: the same pages in one file that needs no server."""
 
 from __future__ import annotations
 

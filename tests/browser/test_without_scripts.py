@@ -1,4 +1,4 @@
-"""Everything is there without JavaScript: it only refreshes."""
+"""Pages without JavaScript: everything is there, as scripts only refresh."""
 
 from __future__ import annotations
 

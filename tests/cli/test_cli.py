@@ -1,4 +1,4 @@
-"""The command as people and scripts meet it."""
+"""The `hubbub` command: what people and scripts see of it."""
 
 from __future__ import annotations
 

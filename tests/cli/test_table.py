@@ -1,4 +1,4 @@
-"""Tables in a terminal that is wide enough, and in one that is not."""
+"""Tables in a terminal: one that is wide enough, and one that is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `hubbub up` says while the clock is in doubt, and how an operator ends that."""
+"""`hubbub up` with a clock in doubt: what it says, and how an operator ends the doubt."""
 
 from __future__ import annotations
 

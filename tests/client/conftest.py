@@ -1,4 +1,4 @@
-"""A device of its own for every test."""
+"""A device for every test."""
 
 from __future__ import annotations
 

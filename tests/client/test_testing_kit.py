@@ -1,4 +1,4 @@
-"""The testing kit, used as the developer of an app would use it, and what it must not do to production."""
+"""The testing kit, used as the developer of an app would use it; and what it must not do to production."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small world for the SDK's tests: an aggregator's keys, a bundle, a clock, a front door in memory or over HTTP."""
+"""A small world for the SDK's tests: an aggregator's keys, a bundle, a clock, a shuffler in memory or over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the threat table says of a shuffler alone: it can read one chosen report out of a published estimate.
+"""A shuffler alone that adds fakes: it can read one chosen report out of a published estimate, as the threat table
+says.
 
 It fills a batch with fakes of its own around one device and takes them off what is published. That gives the randomized
 report, which is what eps0 is about, and nothing closer to the value.

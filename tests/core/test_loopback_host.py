@@ -1,4 +1,4 @@
-"""Only what can be no other machine is this machine, and only a plain number of seconds is waited for."""
+"""Loopback hosts and seconds to wait: only this machine is local, and only a plain number is waited for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reducers: one finite value comes out, whatever went in."""
+"""Reducers: one finite value comes out of any values that went in."""
 
 from __future__ import annotations
 

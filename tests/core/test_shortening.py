@@ -1,4 +1,4 @@
-"""Names that are cut: they fit, and no two of a list look the same."""
+"""Shortened names: they fit, and no two of a list look the same."""
 
 from __future__ import annotations
 

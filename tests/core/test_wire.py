@@ -1,4 +1,4 @@
-"""The wire: what is encoded is read back, and whatever else arrives is a typed error."""
+"""The wire format: what is encoded is read back, and anything else is a typed error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""compose.yml as a person reads it, and as an engine runs it: containers of namespaces, on the networks that it names.
+"""A small engine for compose.yml: containers made of namespaces, on the networks that the file names.
 
 Of what an engine does, this does what the file relies on: read-only roots, users, secrets and volumes as mounts,
 networks that lead nowhere else, start in the order of health. Port mappings and restarts are left out.

@@ -1,4 +1,4 @@
-"""Devices that report through the SDK, each with a state of its own: run as a script, told everything as JSON.
+"""Devices that report through the SDK, each with its own state: run as a script, told everything as JSON.
 
     python devices.py '{"address", "trust", "ca_file", "state", "now", "metric", "values", "patience": ...}'
 

@@ -1,4 +1,4 @@
-"""Hosts that are really apart: network namespaces with cables between them, and users who are not root.
+"""Separate hosts on one machine: network namespaces with cables between them, and users who are not root.
 
 What runs on a host sees its own addresses only, finds others by the names in its own /etc/hosts, and runs under a user
 without any rights. Everything ends with the process that made it, except for the names of the network namespaces,

@@ -1,4 +1,4 @@
-"""deploy/compose.yml holds together, shares only what it must, and has no secret in it: seen without an engine."""
+"""The compose file as text: it is consistent, shares only what it must, and has no secret in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compose file, started as an engine would: reports come in, numbers come out, and walls are where it says."""
+"""The compose file, started as an engine would: reports come in, numbers come out, and networks are separate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hubbub health` says what a supervisor must know: ready, not ready or not there, also over TLS."""
+"""`hubbub health`: ready, not ready or not there, also over TLS."""
 
 from __future__ import annotations
 

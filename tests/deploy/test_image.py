@@ -1,4 +1,4 @@
-"""The image is what compose relies on: one image, two commands, nobody's rights, a root that cannot be written."""
+"""The image that compose relies on: two commands, a user without rights, and a root that cannot be written."""
 
 from __future__ import annotations
 

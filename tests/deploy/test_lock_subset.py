@@ -1,4 +1,4 @@
-"""The image gets what the services need, at the versions and with the hashes of requirements.lock, and nothing else."""
+"""Packages of the image: what the services need, with versions and hashes of requirements.lock, and nothing else."""
 
 from __future__ import annotations
 

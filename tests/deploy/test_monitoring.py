@@ -1,4 +1,4 @@
-"""Alerts and dashboard ask for what the services really expose, and for all of it; each alert says what to do."""
+"""Alerts and Grafana dashboard: they use what the services expose, all of it, and each alert says what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands on the pages are true: typed in order, in a file system of their own, they do what the page says."""
+"""Commands on the pages about deployment: typed in order, in their own file system, they do what the page says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What deploy/ sets is what the services have, and all that they have can be found there."""
+"""Settings in deploy/: the services have all of them, and all that the services have can be found there."""
 
 from __future__ import annotations
 

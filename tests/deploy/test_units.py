@@ -1,4 +1,4 @@
-"""The units give each service its own user, state and secrets, and little else. systemd itself says how little."""
+"""The systemd units: each service has its own user, state and secrets, and few rights beside them."""
 
 from __future__ import annotations
 

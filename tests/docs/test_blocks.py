@@ -1,4 +1,4 @@
-"""Code blocks of README and docs: what they are written in is right, and what they tell the reader to type works.
+"""Code blocks of README and docs: their languages are right, and the commands in them work.
 
 Python blocks are run by tests/docs/test_pages.py. Every block of commands is run by `make test-full`; on every run each
 `hubbub` line is held against the command line that exists, and the beginning of the tutorial is run.

@@ -1,4 +1,4 @@
-"""The documentation builds without a warning, leads nowhere that is not there, and loads nothing from elsewhere."""
+"""The documentation's build: no warning, no dead link, and nothing loaded from elsewhere."""
 
 from __future__ import annotations
 

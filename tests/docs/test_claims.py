@@ -1,4 +1,4 @@
-"""What a page names as its proof is there: tests by name and path, modules and what they hold."""
+"""Claims of the pages: the tests, modules and figures that they name as proof exist."""
 
 from __future__ import annotations
 

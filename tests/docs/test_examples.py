@@ -1,7 +1,7 @@
-"""Every example runs as its first lines say, against a shuffler over real HTTP, and reports what it says it does.
+"""Examples: each runs as its first lines say, against a shuffler over real HTTP, and reports what it says.
 
-They are served a codebook with the names of `examples/metrics.toml` whose values are due at once, as nobody wants to
-wait for the end of a day here.
+They are served a codebook with the names of `examples/metrics.toml` whose values are due at once, so that no test
+waits for the end of a day.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is written is what is there."""
+"""Pages of README and docs: Python examples run, links lead somewhere, and what exists is mentioned."""
 
 from __future__ import annotations
 

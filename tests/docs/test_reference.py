@@ -1,4 +1,4 @@
-"""Everything that exists is documented: what code can say is generated, what only a person can say is demanded."""
+"""The reference: everything that exists is documented, from the code where the code can say it."""
 
 from __future__ import annotations
 

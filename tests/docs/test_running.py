@@ -1,4 +1,4 @@
-"""A reader who types in what a page says, from its top to its bottom, gets what it promises."""
+"""Pages typed in from top to bottom: the reader gets what they promise."""
 
 from __future__ import annotations
 

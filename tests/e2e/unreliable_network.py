@@ -1,4 +1,4 @@
-"""A network that repeats requests and swallows answers, between devices and shuffler and between the services."""
+"""A network that repeats requests and loses answers, between devices and shuffler and between the services."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m tests.faults`: break a running system on purpose, and count every report afterwards.
+"""Fault runs: `python -m tests.faults` breaks a running system on purpose, and counts every report afterwards.
 
 Prints tables in Markdown. The exit code is 1 if anything acknowledged was lost, or counted that must not be.
 """

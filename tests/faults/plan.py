@@ -1,4 +1,4 @@
-"""What a world of real processes is made of: codebook, periods, leases, how many of each, whose clock can be set."""
+"""Plan of a world of real processes: codebook, periods, leases, how many of each, and whose clock can be set."""
 
 from __future__ import annotations
 

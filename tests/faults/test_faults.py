@@ -1,4 +1,4 @@
-"""Under kills, stops, a bad network and wrong clocks nothing acknowledged is lost, and nothing is counted twice."""
+"""Kills, stops, a bad network and wrong clocks: nothing acknowledged is lost, and nothing is counted twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The oracle says lost, doubled, phantom, refused and undersized when they are so; faults come from the seed alone."""
+"""The oracle: it finds lost, doubled, phantom, refused and undersized. Faults come from the seed alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bad network does what it says, and does nothing once it is told to behave."""
+"""The bad network of fault runs: it breaks what it says, and nothing once it is told to stop."""
 
 from __future__ import annotations
 

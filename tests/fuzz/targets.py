@@ -1,8 +1,8 @@
-"""Every place where bytes from elsewhere become values, as one function each: bytes in, nothing out.
+"""Fuzz targets: every place where bytes from elsewhere become values, as one function each. Bytes in, nothing out.
 
-A target returns when it took the bytes, and raises a HubbubError when it refused them. Whatever else it raises is a bug
-of ours, and so is a failed assertion: what is taken has one spelling, and no answer makes a device give up a report
-that nobody refused by name. `tests/client/recording/test_malformed_input.py` runs them with hypothesis,
+A target returns when it took the bytes, and raises a HubbubError when it refused them. Anything else that it raises is
+a bug of ours, and so is a failed assertion: what is taken has one spelling, and no answer makes a device give up a
+report that was not refused by name. `tests/client/recording/test_malformed_input.py` runs them with hypothesis,
 `tests/fuzz/harness.py` with atheris.
 """
 

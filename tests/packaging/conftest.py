@@ -1,4 +1,4 @@
-"""What would be published, built once for all test processes, and environments that hold nothing else."""
+"""The distributions, built once for all test processes, and environments that hold nothing else."""
 
 from __future__ import annotations
 

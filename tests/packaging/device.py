@@ -1,4 +1,4 @@
-"""A device, run by a Python that has the wheel and what it asks for; argv is an address and an anchor.
+"""A device, run by a Python that has the wheel and its dependencies. Its arguments are an address and an anchor.
 
 It prints what it found as JSON. Nothing of this tree may be imported here.
 """

@@ -1,4 +1,4 @@
-"""Pythons that the distribution names, where this machine has them."""
+"""Python versions that the distribution names, where this machine has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The version, the changelog and the classifiers agree, and `make release-check` sees when they do not."""
+"""Release checks: version, changelog and classifiers agree, and `make release-check` sees when they do not."""
 
 from __future__ import annotations
 

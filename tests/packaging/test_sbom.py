@@ -1,4 +1,4 @@
-"""The bill of materials is what the lock says: those packages that run, and no others."""
+"""The bill of materials: the packages of the lock that run, and no others."""
 
 from __future__ import annotations
 

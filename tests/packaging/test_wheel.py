@@ -1,4 +1,4 @@
-"""What is in the distributions, and that the same tree always gives the same ones."""
+"""The distributions: what is in them, and that the same tree always gives the same ones."""
 
 from __future__ import annotations
 

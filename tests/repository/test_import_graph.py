@@ -1,4 +1,4 @@
-"""The picture of the import graph in ARCHITECTURE.md shows the code as it is."""
+"""The import graph in ARCHITECTURE.md: it shows the code as it is."""
 
 from __future__ import annotations
 

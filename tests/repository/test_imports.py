@@ -1,4 +1,4 @@
-"""Who may know whom, and what a device must never load."""
+"""Import rules: who may import whom, and what a device must never load."""
 
 from __future__ import annotations
 

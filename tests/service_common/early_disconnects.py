@@ -1,4 +1,4 @@
-"""Ways in which a peer leaves early, over raw sockets: at any byte, by FIN or RST, with requests sent ahead."""
+"""Early disconnects over raw sockets: at any byte, by FIN or RST, with requests sent ahead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both services can be told is refused by the same rules, and listed in the same order."""
+"""Settings of both services: refused by the same rules, and listed in the same order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The start of both services: it waits for a storage that is away, and what no waiting mends is one sentence."""
+"""The start of both services: it waits for a storage that is away, and says in one sentence what waiting can't mend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A batcher in a process of its own, on a storage that others may use too; what it cost is the last line it prints.
+"""A batcher in its own process, on a storage that others may use too. The last line it prints is what it cost.
 
 python -m tests.shuffler.batcher_process STORAGE AGGREGATOR '{"window": 1000000}'
 """

@@ -1,4 +1,4 @@
-"""Servers that several tests share; each test has names of its own on them."""
+"""Redis servers that several tests share. Each test has its own names on them."""
 
 from __future__ import annotations
 

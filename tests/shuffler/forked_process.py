@@ -1,4 +1,4 @@
-"""The same command in a process that starts fast: forked from one that has loaded the code already."""
+"""The shuffler's command in a process that starts fast: forked from one that has loaded the code already."""
 
 from __future__ import annotations
 

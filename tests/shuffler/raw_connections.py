@@ -1,4 +1,4 @@
-"""A shuffler as a real process with short tempers, and raw bytes to try them with."""
+"""Raw bytes over sockets, and a shuffler process with short time limits to send them to."""
 
 from __future__ import annotations
 

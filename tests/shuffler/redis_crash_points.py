@@ -1,4 +1,4 @@
-"""A process on Redis that dies after any one of its commands, and the life after it.
+"""Crash points on Redis: a process dies after any one of its commands, and another goes on.
 
 The whole life of two buckets, one that leaves as two batches and one that is discarded, is lived until the k-th
 command was carried out; nothing after it is sent, as after kill -9. Another process goes on. Unique reports tell.

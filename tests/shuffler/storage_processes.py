@@ -1,4 +1,4 @@
-"""What processes do that share one storage: each function is the whole work of one of them."""
+"""Processes that share one storage: each function is the whole work of one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A crash between any two steps loses nothing that was acknowledged and doubles nothing. Unique reports tell."""
+"""A crash between any two steps: it loses and doubles nothing that was acknowledged. Unique reports tell."""
 
 from __future__ import annotations
 

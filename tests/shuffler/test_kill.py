@@ -1,4 +1,4 @@
-"""kill -9 under load: what was acknowledged arrives exactly once or in a recorded discard, the rest at most once.
+"""kill -9 under load: acknowledged reports arrive exactly once or in a recorded discard, the others at most once.
 
 Real processes on one storage, devices in several threads that repeat what they are not sure of, a network that cuts
 uploads of batches and loses answers. Every report is unique, so that the aggregator can count each.

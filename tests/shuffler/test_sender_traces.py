@@ -1,4 +1,4 @@
-"""Nothing of who sent a report is anywhere afterwards: not on disk, in Redis, in a log, in a metric or in an answer."""
+"""Traces of senders: none is on disk, in Redis, in a log, in a metric or in an answer."""
 
 from __future__ import annotations
 

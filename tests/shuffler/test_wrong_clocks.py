@@ -1,5 +1,5 @@
-"""A clock that is wrong for a minute, the shuffler's, Redis' or that of the machine which both services are on, closes
-nothing, begins nothing and forgets nothing.
+"""Clocks that are wrong for a minute, of the shuffler, of Redis or of both services' machine: nothing is closed, begun
+or forgotten.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the shuffler's tests stand on: a clock that is set, signed bundles, unique reports, a stub aggregator."""
+"""A world for the shuffler's tests: signed bundles, unique reports, a stub aggregator, a shuffler in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codebooks of one app in many shapes, as TOML, and bundles of them, signed by an identity that tests know."""
+"""Codebooks of one app, photo-app, as TOML, and bundles of codebooks signed by an identity that tests know."""
 
 from __future__ import annotations
 

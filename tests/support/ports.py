@@ -1,4 +1,4 @@
-"""Ports of loopback for processes that have to be told one: nobody else gets the same while this test run lasts."""
+"""Ports of loopback for processes that have to be told one. Each is given out once while a test run lasts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparing two ranges: differences that cover the truth as often as they say, and p-values that mean what they say.
+"""Comparison of two ranges: its intervals cover the true difference as often as they claim, and its p-values hold.
 
 Simulations run from fixed seeds. A share of N runs is judged against a limit that a right method passes with a
 chance of at least 1 - 1e-6, and the same runs with standard deviations taken 1.3 times too small must fail it.

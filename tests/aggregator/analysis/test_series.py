@@ -1,4 +1,4 @@
-"""The course of a metric, and the ledger: every period accounted for, nothing spent left out."""
+"""The series of a metric and the ledger: every period is accounted for, and no spend is left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask: every route that is not public refuses whoever does not show its own kind of token."""
+"""Access tokens of the API: every route that is not public refuses a request without its own kind of token."""
 
 from __future__ import annotations
 

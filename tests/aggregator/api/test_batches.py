@@ -1,4 +1,4 @@
-"""Batches in, verdicts out: what counts, what does not, and that one bad report harms nothing else."""
+"""Batches over HTTP and their verdicts: what counts, what does not, and that one bad report harms no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers as CSV: a table that any reader reads, in which no number stands without its guarantee."""
+"""CSV answers: any reader can read the table, and every number stands beside its guarantee."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same question gets the same bytes, and who has them already gets none."""
+"""Entity tags: the same question gets the same bytes, and a client that has them already gets none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches made to harm: each costs its own reports at most, is counted by reason, and bounds what it makes us use."""
+"""Hostile batches: each costs its own reports at most, is counted by reason, and uses bounded resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document says what the service does, and the service does nothing that it does not say."""
+"""The OpenAPI document: it describes what the service does, and the service does nothing else."""
 
 from __future__ import annotations
 

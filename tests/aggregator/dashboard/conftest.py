@@ -1,4 +1,4 @@
-"""One aggregator with a few days of releases, hostile words in its codebook, and one that has just started."""
+"""Aggregators behind the dashboard: one with some days of releases and hostile words, and one that has just started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTML read back with the standard library: what a browser would make of a page, without one."""
+"""HTML read with the standard library: what a browser would make of a page, without a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may look: the API decides, for every page and every chart, whatever was looked at before."""
+"""Access to the dashboard: the API decides for every page and every chart, also for one that was shown before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages are whole, safe and say what the API says; tests/browser has what only a browser can tell."""
+"""Pages of the dashboard: whole, safe, and saying what the API says. tests/browser has what only a browser can tell."""
 
 from __future__ import annotations
 

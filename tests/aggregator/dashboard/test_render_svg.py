@@ -1,4 +1,4 @@
-"""Charts show intervals, break where nothing is known, and are drawn once."""
+"""Charts as SVG: they show intervals, have gaps where no value is known, and are drawn once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hubbub report`: the dashboard in one file that needs nothing and asks nobody."""
+"""`hubbub report`: the dashboard in one file that loads nothing else."""
 
 from __future__ import annotations
 

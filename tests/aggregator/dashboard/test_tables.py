@@ -1,4 +1,4 @@
-"""The table of a course: every number stands under the name of its value."""
+"""The table of a series: every number stands under the name of its value."""
 
 from __future__ import annotations
 

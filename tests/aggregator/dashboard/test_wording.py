@@ -1,4 +1,4 @@
-"""What is said in words and digits is true, and a guarantee is never said to be better than it is."""
+"""Words and digits on pages: they are true, and no guarantee is made to look better than it is."""
 
 from __future__ import annotations
 

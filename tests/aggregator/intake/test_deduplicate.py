@@ -1,4 +1,4 @@
-"""A nonce counts once: what the filters in memory say is held against a plain set, and what they cost is counted."""
+"""Deduplication: a nonce counts once. Filters in memory are compared with a plain set, and their cost is counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exactly once, whatever dies: every report has a value of its own, so a 2 is a double count and a 0 a loss."""
+"""Counting exactly once under kills: every report has its own value, so a 2 is a double count and a 0 is a loss."""
 
 from __future__ import annotations
 

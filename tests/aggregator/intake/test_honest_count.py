@@ -1,4 +1,4 @@
-"""What is counted on is a share of the distinct valid reports: junk and duplicates never help, on either storage."""
+"""The honest count: a share of the distinct valid reports. Junk and duplicates never help, on either storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting what was opened: in parts that are large enough for their tallies, and small enough to share."""
+"""Tallies of opened reports: computed in parts that are large enough to pay and small enough to share."""
 
 from __future__ import annotations
 

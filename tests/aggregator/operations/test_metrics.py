@@ -1,4 +1,4 @@
-"""What an operator sees: metrics, readiness, status, logs, settings, and an orderly end."""
+"""The operator's view: metrics, readiness, status, logs, settings, and an orderly end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was published for a period that has begun never changes, whatever is done to the aggregator meanwhile.
+"""Begun periods: what was published for them never changes, through restarts, restores and edits of the codebook.
 
 A shuffler refuses a bundle that breaks this, and goes on with the one it has: a mistake here stops the collection.
 """

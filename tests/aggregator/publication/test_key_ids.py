@@ -1,4 +1,4 @@
-"""Key ids never run out, and none means two keys in one period, whatever is restored, revoked or changed."""
+"""Key ids: they never run out, and none means two keys in one period, after restores, revocations and changes."""
 
 from __future__ import annotations
 

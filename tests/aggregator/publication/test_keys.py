@@ -1,4 +1,4 @@
-"""Identity, sealing keys, codebook versions and the bundle that carries them."""
+"""Identity, sealing keys, codebook versions, and the bundle that carries them."""
 
 from __future__ import annotations
 

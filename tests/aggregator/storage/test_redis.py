@@ -1,4 +1,4 @@
-"""What only Redis has to promise: a crash between any two commands, lost connections, replicas, secrets at rest."""
+"""The Redis storage of the aggregator: crashes between any two commands, lost connections, replicas, secrets."""
 
 from __future__ import annotations
 

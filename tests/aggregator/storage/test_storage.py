@@ -1,4 +1,4 @@
-"""What every storage backend promises; a backend is added to the fixture."""
+"""The contract of every storage of the aggregator, tested on each backend of the fixture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger: what is spent stays spent, whatever is edited, restarted or set back."""
+"""The ledger: what is spent stays spent, through edits, restarts and clocks that are set back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""disable: at once, for every client of the directory, over restarts, and without forgetting what was spent."""
+"""`disable`: at once, for every client of the directory, over restarts, and without forgetting what was spent."""
 
 from __future__ import annotations
 

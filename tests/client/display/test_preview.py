@@ -1,4 +1,4 @@
-"""preview, ledger and inspect: what a person can read, and that it is true."""
+"""Preview, ledger and inspection: what a person can read there, and that it is true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers on this machine that behave badly, and the certificates and the proxy for those that behave well."""
+"""Servers on loopback that behave badly; and certificates and a proxy for those that behave well."""
 
 from __future__ import annotations
 

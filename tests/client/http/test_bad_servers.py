@@ -1,4 +1,4 @@
-"""Servers that are down, slow, hanging, lying or mad: a flush ends in time, and no report is lost or changed by it."""
+"""Servers that are down, slow, hanging or lying: a flush ends in time, and no report is lost or changed."""
 
 from __future__ import annotations
 

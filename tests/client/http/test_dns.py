@@ -1,4 +1,4 @@
-"""Looking up names: a resolver that fails, hangs or wakes up, and addresses that lead nowhere, never hold a device."""
+"""Name lookup: a resolver that fails, hangs or wakes up late, and addresses without a server, never hold a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Through proxies and under certificates: TLS is verified end to end, whoever stands between."""
+"""Proxies and certificates: TLS is verified end to end, also through a proxy."""
 
 from __future__ import annotations
 

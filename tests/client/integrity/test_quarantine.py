@@ -1,4 +1,4 @@
-"""A damaged state file: put aside, counted, and never a reason to spend twice."""
+"""Quarantine: a damaged state file is put aside and counted, and is never a reason to spend twice."""
 
 from __future__ import annotations
 

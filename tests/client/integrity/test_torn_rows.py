@@ -1,4 +1,4 @@
-"""A disk that tears a row outside the account: it costs what the row held, and nothing else depends on it."""
+"""Rows outside the account that a disk has torn: they cost what they held, and nothing else depends on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was spent stays spent when the state file loses a page, is replaced by an older copy, or meets a wrong clock."""
+"""Witness and page repair: no spend is forgotten when the state file loses a page or is replaced by an older copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An app that forks before its first client, while a thread of its own imports for good.
+"""An app that forks before its first client, while a thread of its own hangs in an import.
 
 python -m tests.client.process.fork_before_first_client MODULE STATE_DIRECTORY [used]
 

@@ -1,5 +1,4 @@
-"""An app that forks in the middle of its first pass, in an interpreter that has loaded nothing but the SDK: run by
-`test_fork_in_first_cycle`.
+"""An app that forks in the middle of its first cycle, in an interpreter that has loaded nothing but the SDK.
 
 python -m tests.client.process.fork_in_first_cycle WAY ADDRESS STATE_DIRECTORY CA_FILE MOMENT...
 

@@ -1,4 +1,4 @@
-"""An app that forks while another thread holds what no fork can replace, for good.
+"""An app that forks while another thread holds a lock that it never gives back.
 
 python -m tests.client.process.fork_under_held_lock HOLD CODEBOOK STATE_DIRECTORY [SECONDS]
 

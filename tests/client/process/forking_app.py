@@ -1,10 +1,10 @@
-"""An app that forks: each way of it as a function, run in an interpreter of its own by `test_forks`.
+"""An app that forks: each way of it as a function, run in its own interpreter by `test_forks`.
 
 python -m tests.client.process.forking_app WAY ADDRESS STATE_DIRECTORY
 
 Every child records a metric of its own and one that all record, and sends nothing by hand: the background thread does.
-Nobody else's thread makes a pass meanwhile, but for one that was planned before. What is printed is one line per
-process: its number, whether all that was recorded was sent while it waited, and how many threads it has.
+No other thread runs a cycle meanwhile, but for one that was planned before. What is printed is one line per process:
+its number, whether all that was recorded was sent while it waited, and how many threads it has.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A child that is forked at any moment of its parent's first pass delivers: no lock that it inherits holds it up.
+"""Forks in the middle of the parent's first cycle: the child delivers, and no inherited lock holds it up.
 
 The moments of the short tests are chosen: in the middle of an import, of the reading of a codebook, of a handshake. Of
 the long one they are anywhere in the pass.

@@ -1,5 +1,4 @@
-"""A child that can't import, or whose parent was in the middle of something for too long, reports nothing: and none of
-its calls hangs or raises."""
+"""Children that can't import, or were forked under a held lock: they report nothing, and no call hangs or raises."""
 
 from __future__ import annotations
 

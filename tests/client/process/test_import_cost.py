@@ -1,4 +1,4 @@
-"""Importing the SDK costs little more than the two libraries it stands on.
+"""Import cost of the SDK: little more than that of the two libraries it stands on.
 
 CPU time of fresh interpreters, of each the least of several runs in turn: other work on the machine can only add to it.
 What an interpreter costs that imports nothing is taken off both sides.

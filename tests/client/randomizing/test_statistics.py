@@ -1,4 +1,4 @@
-"""What the SDK sends, opened and estimated, is what the devices held: within the interval that is declared.
+"""Statistics of what the SDK sends: opened and estimated, it is what the devices held, within the declared interval.
 
 Real clients with a file each record a value of every kind in every period, and flush into memory; nothing is mocked but
 the clock. False alarms: each check looks at six values, each by an interval that misses once in 1e7 times at most,

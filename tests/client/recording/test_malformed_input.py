@@ -1,4 +1,4 @@
-"""Whatever arrives, and wherever it was cut off, is taken as it is spelled or refused with a typed error.
+"""Malformed input, also cut off at any byte: it is taken as it is spelled or refused with a typed error.
 
 The targets are those of the fuzzer (`tests/fuzz`). What is looked at here beside random bytes is what is almost
 right: good documents cut off at any byte, with bits flipped, or with a member replaced.

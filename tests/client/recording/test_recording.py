@@ -1,4 +1,4 @@
-"""record: never raises, never touches the network, and reports nothing that it cannot keep."""
+"""`record`: never raises, never touches the network, and reports nothing that it cannot keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The background thread: sends by itself, holds nobody up, and ends in time."""
+"""The background thread: sends by itself, holds up no call of the app, and ends in time."""
 
 from __future__ import annotations
 

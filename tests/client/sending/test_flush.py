@@ -1,4 +1,4 @@
-"""flush: the same bytes until they are acknowledged, and each refusal acted on by its name."""
+"""`flush`: the same bytes until they are acknowledged, and each refusal acted on by its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The background thread: there only when needed, one pass at a time, and never in the way of an exit."""
+"""The worker of the background thread: there only when needed, one cycle at a time, and never in the way of an exit."""
 
 from __future__ import annotations
 

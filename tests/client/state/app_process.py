@@ -1,12 +1,12 @@
-"""One of several processes of an app that share a state directory, on a clock for which a day is a quarter of a second.
+"""One of several processes of an app that share a state directory. On its clock a day takes a quarter of a second.
 
 python -m tests.client.state.app_process ADDRESS STATE_DIRECTORY
 
-It is told on its input at which real time its time begins. No day ends before it has recorded a theme in it, however
-slow the machine is. At the end it prints for which of these days it did, and its counters.
+It is told on its input at which real time its time begins. No day ends before it has recorded a theme in it, also on
+a slow machine. At the end it prints for which of these days it did, and its counters.
 
 The clocks of slow members are days behind, as no two clocks of one device are. They would take what others recorded for
-values of a wrong clock, and one that is killed would not record them again: so nobody here looks a second time.
+values of a wrong clock, and one that is killed would not record them again: so no process here looks a second time.
 """
 
 from __future__ import annotations

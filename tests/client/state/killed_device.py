@@ -1,4 +1,4 @@
-"""A device for the tests that kill it: records and sends without end, from the same first period each time it starts.
+"""A device for tests that kill it: records and sends without end, from the same first period at each start.
 
 The client's own thread sends; the device flushes besides, so that both are at work when it is killed.
 

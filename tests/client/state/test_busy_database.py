@@ -1,4 +1,4 @@
-"""The file is in someone else's hands: who records waits for nobody, and who closes not for long."""
+"""A state file that another process holds: `record` does not wait for it, and `close` not for long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a second look at the clock counts: time that passed is believed by a clock that only runs."""
+"""Confirmation of the clock: when a second look counts, and that a clock which only runs confirms time that passed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On disk before it leaves; alone among threads and processes; and light enough for a device."""
+"""Durability: what leaves is on disk before, threads and processes draw once, and little is loaded on a device."""
 
 from __future__ import annotations
 

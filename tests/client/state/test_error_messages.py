@@ -1,4 +1,4 @@
-"""What keeps a client from reporting is said once, with what to do about it."""
+"""Error messages of the state: what keeps a client from reporting is said once, with what to do about it."""
 
 from __future__ import annotations
 

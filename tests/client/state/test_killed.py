@@ -1,4 +1,4 @@
-"""A device that is killed at any moment randomizes each metric and period once, and resends what it sent."""
+"""Killed devices: each metric and period is randomized once, and what was sent is sent again as it was."""
 
 from __future__ import annotations
 

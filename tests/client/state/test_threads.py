@@ -1,4 +1,4 @@
-"""Hundreds of threads may record at once, while others flush: each value counts once, and nobody waits for ever."""
+"""Hundreds of threads that record while others flush: each value counts once, and no thread waits for ever."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A device whose clock is wrong for a minute, and right again: it goes on reporting, loses nothing that it had, and
-draws nothing twice."""
+"""A device whose clock is wrong for a minute: it goes on reporting, loses nothing, and draws nothing twice."""
 
 from __future__ import annotations
 

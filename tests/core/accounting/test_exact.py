@@ -1,4 +1,4 @@
-"""One-bit reports are accounted for exactly: against every data set, and at every size."""
+"""Exact accounting of one-bit reports: against every data set, and at every size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many reports are counted on: never more for junk or duplicates, and in a part of a bucket never too many."""
+"""The honest fraction: junk and duplicates never add to it, and no part of a bucket counts on too many reports."""
 
 from __future__ import annotations
 

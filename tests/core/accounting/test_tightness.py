@@ -1,4 +1,4 @@
-"""Certified does not mean loose: against lower bounds, other analyses and the reference numbers."""
+"""Tightness: certified values against lower bounds, other analyses and the reference numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No certified value is below any value that can be reached. The known wrong formulas are, and are caught."""
+"""Validity: no certified value is below any value that can be reached. Known wrong formulas are, and are caught."""
 
 from __future__ import annotations
 

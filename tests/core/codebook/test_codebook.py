@@ -1,4 +1,4 @@
-"""metrics.toml: what is right is resolved, and every fault is found with its place, its problem and its fix."""
+"""The codebook file: a right one is resolved, and every fault is found with its place, its problem and its fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids: fixed by what a report means, and by nothing else."""
+"""Ids of codebooks and metrics: fixed by what a report means, and by nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lint and diff: what is unwise, and what a change means."""
+"""Lint and diff of codebooks: what is unwise, and what a change means."""
 
 from __future__ import annotations
 

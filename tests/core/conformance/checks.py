@@ -1,4 +1,4 @@
-"""What every registered mechanism must pass. One function a promise; each raises AssertionError if it is broken.
+"""Checks that every registered mechanism must pass, one function for each. Each raises AssertionError on failure.
 
 False alarms: a check that looks at samples allows for ALARM = 5 standard deviations on each of its tests
 (5.7e-7 two-sided), or a chi-square tail of 1e-7. `make test` draws from fixed seeds. `make test-full` adds fresh draws

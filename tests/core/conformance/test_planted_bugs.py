@@ -1,4 +1,4 @@
-"""The suite must catch bugs that were made before: each is planted here, and a named check must fail on it.
+"""Planted bugs: each was made before in some library, and a named check must fail on it.
 
 Sources: noise too low and a bit that is never turned off (pure-LDP issue 11, the RAPPOR client), wrong
 calibration (opendp issue 480), truncated noise taken as unbiased, variances off by a factor; tables whose values were

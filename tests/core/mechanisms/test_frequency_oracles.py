@@ -1,4 +1,4 @@
-"""The frequency mechanisms against theory, against each other, and at the size they are made for."""
+"""Frequency mechanisms: against theory, against each other, and at the size they are made for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mean mechanisms on a grid: exact in integers, as good as is claimed, and refused when tampered with."""
+"""Mean mechanisms on a grid: exact in integers, as good as claimed, and refused when tampered with."""
 
 from __future__ import annotations
 

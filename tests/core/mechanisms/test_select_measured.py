@@ -1,4 +1,4 @@
-"""What the choices promise, measured: error over the least possible, time on the server and on the device.
+"""The choice among mechanisms, measured: error over the least possible, and time on the server and on the device.
 
 Errors come from seeded draws, many enough that a right mechanism is refused with a chance below one in a million. Times
 are CPU time of this process, the best of several rounds, so that a busy machine does not decide.

@@ -1,4 +1,4 @@
-"""The toys, registered; and two periods of them through both services."""
+"""The toy types and mechanism, registered; and two periods of them through both services."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Toys with many values, of several days: more than a list shows, more than a screen has rows, more than fit a line."""
+"""Toy metrics with many values: more than a list shows, a screen has rows, or a line holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit attacks what is published: values and influence of the type, and not those of its mechanism."""
+"""The audit of a metric type: it attacks what is published, by the type's values and influence."""
 
 from __future__ import annotations
 

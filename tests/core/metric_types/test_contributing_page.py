@@ -1,4 +1,4 @@
-"""CONTRIBUTING names every file that a new metric type or mechanism needs: they are counted, and are all."""
+"""The recipes of CONTRIBUTING: they name every file that a new metric type or mechanism needs, and no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What devices of the first releases keep between records is gone on with, to the byte."""
+"""Reducer states of the first releases: a device goes on with them, byte for byte."""
 
 from __future__ import annotations
 

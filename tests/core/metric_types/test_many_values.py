@@ -1,4 +1,4 @@
-"""Shapes with many values are shown whole, in order and in their places; names can be told apart, units are said."""
+"""Shapes with many values: shown whole and in order, with names that differ and units."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is particular to a metric type or a mechanism stands in its own file: nothing else asks for its name.
+"""No special cases: only its own file names a metric type or a mechanism.
 
-Two searches. One lists every string that equals a name and every mention of a class, wherever it is not at home; what
-is no question but a use is allowed file by file, with a reason. The other finds what is certainly a question, also in
+Two searches. One lists every string that equals a name and every mention of a class, outside its own file; what is
+no question but a use is allowed file by file, with a reason. The other finds what is certainly a question, also in
 the files with such a permission.
 """
 

@@ -1,4 +1,4 @@
-"""The error that the planner states is the one that estimates have, also of a type with an estimate of its own."""
+"""Planned errors: the planner states the error that estimates have, also for a type with its own estimate."""
 
 from __future__ import annotations
 

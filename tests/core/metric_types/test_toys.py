@@ -1,4 +1,4 @@
-"""Types and a mechanism that the product has never heard of go all the way: codebook, SDK, both services, the API.
+"""Toy types and a mechanism that the product does not know: codebook, SDK, both services and the API take them.
 
 Nothing in the product is changed or set for them: they are registered, as a file of a contributor's own would be.
 """

@@ -1,4 +1,4 @@
-"""The same types and mechanism where people meet them: terminal, dashboard, report, simulator, planner, audit."""
+"""The same toys where people see them: terminal, dashboard, report, simulator, planner, audit."""
 
 from __future__ import annotations
 

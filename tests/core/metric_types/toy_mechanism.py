@@ -1,4 +1,4 @@
-"""A mechanism that the product does not know: the truth, or a shrug."""
+"""A mechanism that the product does not know: a report is the truth or "no answer"."""
 
 from __future__ import annotations
 

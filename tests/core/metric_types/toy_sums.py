@@ -1,4 +1,4 @@
-"""What toys share that publish sums of the shares that a mechanism estimates."""
+"""The part that toys share which publish sums of the shares that a mechanism estimates."""
 
 from __future__ import annotations
 

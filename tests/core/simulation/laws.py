@@ -1,4 +1,4 @@
-"""What a simulated tally must look like, from nothing but the declared likelihood of each report.
+"""The law of a simulated tally, from nothing but the declared likelihood of each report.
 
 A tally is a sum over devices. With c(y) the tally of the single report y and P[y | x] the declared likelihood, a crowd
 in which n_x devices hold x has

@@ -1,4 +1,4 @@
-"""Rows as devices: what each would report is what the SDK makes of it, and who takes part is drawn as documented."""
+"""Rows as devices: each reports what the SDK makes of it, and who takes part is drawn as documented."""
 
 from __future__ import annotations
 

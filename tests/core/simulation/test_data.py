@@ -1,4 +1,4 @@
-"""Reading CSV: what is read, and what the person is told who wrote something else."""
+"""CSV data of the simulator: what is read, and what is said about a file that is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every registered mechanism: what is simulated at once has the law of what devices send, and 1 % is seen."""
+"""Simulated tallies of every registered mechanism: their law is that of real reports, and 1 % less noise is seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command: what it prints, that a seed repeats it, and what it says when nothing would be released."""
+"""`hubbub simulate`: what it prints, that a seed repeats it, and what it says when nothing would be released."""
 
 from __future__ import annotations
 

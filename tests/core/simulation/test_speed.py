@@ -1,4 +1,4 @@
-"""How many devices a second, in CPU time, which other people's work on the machine does not lengthen much."""
+"""Speed of the simulator: devices a second, in CPU time, which other work on the machine hardly changes."""
 
 from __future__ import annotations
 

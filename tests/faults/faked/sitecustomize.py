@@ -1,4 +1,4 @@
-"""For services under libfaketime: its `clock_nanosleep` fails for the monotonic clock, so Python can't sleep.
+"""Sleep for services under libfaketime: its `clock_nanosleep` fails for the monotonic clock, so Python can't sleep.
 
 Python imports a module of this name at its start if the folder is on PYTHONPATH.
 """

@@ -1,4 +1,4 @@
-"""What a service knows, at its start, of when it ran last."""
+"""The time of the last run: what a service knows of it at its start."""
 
 from __future__ import annotations
 

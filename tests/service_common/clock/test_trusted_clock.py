@@ -1,4 +1,4 @@
-"""Nothing that can't be undone rests on one look at one clock."""
+"""The trusted clock: nothing that can't be undone rests on one look at one clock."""
 
 from __future__ import annotations
 

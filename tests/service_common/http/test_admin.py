@@ -1,4 +1,4 @@
-"""The admin listener of either service is for who has its token, now or next, and for nobody else."""
+"""The admin listener of both services: it answers those who have its token, present or next, and no one else."""
 
 from __future__ import annotations
 

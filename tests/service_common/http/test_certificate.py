@@ -1,4 +1,4 @@
-"""A renewed certificate is for new connections at once, ends no running one, and is never taken by halves."""
+"""Renewed certificates: used for new connections at once, never half of one, and no running connection ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A peer that leaves early is no error of ours: it is neither logged nor counted, whenever and however it leaves."""
+"""Peers that leave early: not an error of the service, so neither logged nor counted, at any byte and in any way."""
 
 from __future__ import annotations
 

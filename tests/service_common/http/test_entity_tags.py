@@ -1,4 +1,4 @@
-"""Who names the tag of an answer has it; nothing else in the header counts."""
+"""Entity tags in a request: the tag of the answer counts, and nothing else in the header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readiness is one document made of named checks: each is asked once at a time, none can hold up the answer."""
+"""Readiness: one document made of named checks. Each is asked once at a time, and none can hold up the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A refusal is the same answer whichever way it leaves, and nothing of a request is in it or in the log."""
+"""Problem documents: the same answer on every way out, and nothing of the request in the answer or in the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers and jobs live and die together, and a server believes nobody's word on where a request comes from."""
+"""Servers and jobs: they start and end together. No header decides where a request comes from."""
 
 from __future__ import annotations
 

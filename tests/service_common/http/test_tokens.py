@@ -1,4 +1,4 @@
-"""Tokens: of a decent length, compared without telling how near one was, and known by their digests alone."""
+"""Tokens: long enough, compared in constant time, and known by their digests alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file is there whole or not at all, for its owner only, and nothing is left beside it."""
+"""Atomic files: whole or not there at all, for their owner only, and with nothing left beside them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pauses double up to a limit, and a part of them is random."""
+"""Backoff: pauses double up to a limit, and a part of them is random."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets come from files where a variable says so, whichever service it is for, and no mistake goes unsaid."""
+"""Secrets from files: a variable names the file, for both services alike, and every mistake is said."""
 
 from __future__ import annotations
 

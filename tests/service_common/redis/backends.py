@@ -1,4 +1,4 @@
-"""Where the client is tested: one real server, or a real cluster of three primaries and three replicas."""
+"""Redis servers for tests of the client: one real server, or a cluster of three primaries and three replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the client does about every refusal of refusals.RULES and every broken connection, on real servers.
+"""The Redis client on real servers: what it does about every refusal of refusals.RULES and every broken connection.
 
 Most of it on one server, and with `full` on a cluster of three primaries and three replicas, too.
 """

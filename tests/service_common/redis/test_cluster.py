@@ -1,4 +1,4 @@
-"""What the client does while slots move, nodes take over and nodes are down, on three primaries and three replicas."""
+"""The Redis client on a cluster: slots that move, nodes that take over and nodes that are down."""
 
 from __future__ import annotations
 

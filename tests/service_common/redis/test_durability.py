@@ -1,4 +1,4 @@
-"""What a Redis must be set to: each setting that is missing is a fault, in the words of the service that would lose."""
+"""Durability settings of Redis: each one that is missing is a fault, in the words of the service that would lose."""
 
 from __future__ import annotations
 

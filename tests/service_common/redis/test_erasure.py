@@ -1,4 +1,4 @@
-"""What was erased is in no file of any server: append-only files, snapshots, of primaries and of replicas."""
+"""Erasure in Redis: what was erased is in no append-only file or snapshot, of primaries or of replicas."""
 
 from __future__ import annotations
 

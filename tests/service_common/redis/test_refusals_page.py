@@ -1,4 +1,4 @@
-"""docs/design/redis-client.md shows what refusals.RULES has, in the same order."""
+"""The table in docs/design/redis-client.md: it has what refusals.RULES has, in the same order."""
 
 from __future__ import annotations
 

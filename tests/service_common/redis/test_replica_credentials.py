@@ -1,4 +1,4 @@
-"""What docs/how-to/redis.md says of replicas' credentials lets a replica follow, and is needed for it."""
+"""Credentials of replicas: what docs/how-to/redis.md says lets a replica follow, and is needed for it."""
 
 from __future__ import annotations
 

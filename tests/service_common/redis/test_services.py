@@ -1,4 +1,4 @@
-"""Both services on three primaries and three replicas, while replicas take over: what was acknowledged is there, once.
+"""Both services on a cluster whose replicas take over: what was acknowledged is there, once.
 
 Every write waits for a replica. A primary steps down in good order, or is killed and comes back as a replica.
 """

@@ -1,4 +1,4 @@
-"""A batch is sent while it is made: in bounded memory, the same bytes every time, and only by who holds its lease."""
+"""Streamed batches: made while they are sent, in bounded memory, with the same bytes every time, under a lease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a full bucket to a settled batch: nothing too small leaves, nothing leaves twice, every verdict is counted."""
+"""The batcher, from a full bucket to a settled batch: none is too small, none leaves twice, each verdict is counted."""
 
 from __future__ import annotations
 

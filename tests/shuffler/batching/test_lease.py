@@ -1,4 +1,4 @@
-"""A lease leaves time: a batch whose worker is killed is another's long before its horizon."""
+"""Leases: a batch whose worker was killed goes to another worker long before its horizon."""
 
 from __future__ import annotations
 

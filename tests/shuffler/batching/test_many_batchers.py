@@ -1,4 +1,4 @@
-"""Any number of batchers on one storage, in one process or in many: no batch is split, none leaves twice."""
+"""Many batchers on one storage, in one process or in several: no batch is split, and none leaves twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order in which reports leave tells nothing about the order in which they came."""
+"""The order in which reports leave: it tells nothing about the order in which they came."""
 
 from __future__ import annotations
 

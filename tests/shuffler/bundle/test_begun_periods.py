@@ -1,4 +1,4 @@
-"""A period keeps the metrics and the key that it began with; whoever tries to change them splits no crowd."""
+"""Begun periods: they keep the metrics and the key that they began with, and no bundle can split their crowds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bundle is verified, kept and relayed byte for byte; an older or a foreign one is refused."""
+"""The relayed bundle: verified, kept and passed on byte for byte. An older or a foreign one is refused."""
 
 from __future__ import annotations
 

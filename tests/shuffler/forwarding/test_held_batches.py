@@ -1,4 +1,4 @@
-"""A batch is deleted on the aggregator's word only if the shuffler's own bundle and clock agree; else it is held."""
+"""Held batches: a refused batch is deleted only if the shuffler's own bundle and clock agree with the aggregator."""
 
 from __future__ import annotations
 

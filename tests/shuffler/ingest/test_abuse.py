@@ -1,4 +1,4 @@
-"""Slow, silent and greedy senders: each of them is let go of, and none keeps an honest device out."""
+"""Slow, silent and greedy senders: the service lets go of each, and none keeps an honest device out."""
 
 from __future__ import annotations
 

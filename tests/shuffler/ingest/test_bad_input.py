@@ -1,4 +1,4 @@
-"""Whatever comes over the wire: the right problem or reason, a count of it, never a 5xx, and nothing else is harmed."""
+"""Bad input over the wire: the right problem or reason, a count of it, never a 5xx, and no harm to anything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The high-water mark and group commits: who is refused where room is short, and that nobody else is."""
+"""The high-water mark and group commits: where room is short, those are refused who ask for too much, and no others."""
 
 from __future__ import annotations
 

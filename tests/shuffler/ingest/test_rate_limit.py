@@ -1,4 +1,4 @@
-"""How much one address may send: enough for anyone honest, and nothing is kept that would tell who it was."""
+"""Rate limits by address: enough for any honest device, and nothing is kept that would tell whose address it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The admin listener: what an operator needs to see, and nothing that would single out someone who waits."""
+"""The admin listener: what an operator needs to see, and nothing that would single out a waiting device."""
 
 from __future__ import annotations
 

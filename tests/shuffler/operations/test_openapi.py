@@ -1,4 +1,4 @@
-"""The OpenAPI document tells the truth: schemathesis asks the real service for everything that is in it."""
+"""The OpenAPI document: schemathesis asks the real service for everything in it."""
 
 from __future__ import annotations
 

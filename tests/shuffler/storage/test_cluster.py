@@ -1,4 +1,4 @@
-"""What the Redis backend promises on a cluster: load is spread, slots may move, nodes may go and come back."""
+"""The Redis storage on a cluster: load is spread, slots may move, nodes may go and come back."""
 
 from __future__ import annotations
 

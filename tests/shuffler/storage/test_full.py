@@ -1,4 +1,4 @@
-"""A full storage: ingest stops in time, and whatever was acknowledged still leaves, without help."""
+"""A full storage: ingest stops in time, and everything acknowledged still leaves, without help."""
 
 from __future__ import annotations
 

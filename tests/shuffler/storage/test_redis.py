@@ -1,4 +1,4 @@
-"""What only the Redis backend has to promise: crashes between commands, its server's files and set-up, its secrets."""
+"""The Redis storage: crashes between commands, the server's files and settings, its secrets."""
 
 from __future__ import annotations
 

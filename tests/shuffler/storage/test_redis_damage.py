@@ -1,4 +1,4 @@
-"""A Redis that lost reports of a closed bucket: what is left goes on, the rest is said and counted."""
+"""A Redis that lost reports of a closed bucket: what is left goes on, and the loss is logged and counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damage that comes again, or beside other trouble: it costs reports of one bucket, and holds up no other."""
+"""Repeated damage, also beside other trouble: it costs reports of one bucket, and holds up no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only the SQLite backend has to promise: its files."""
+"""The SQLite storage: its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damage of the SQLite file: a page that can't be read, a log that is gone. What is left goes on, the rest is said."""
+"""Damage of the SQLite file: an unreadable page or a missing log. What is left goes on, and the loss is logged."""
 
 from __future__ import annotations
 

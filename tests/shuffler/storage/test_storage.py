@@ -1,4 +1,4 @@
-"""What every storage of the shuffler promises, on each of `BACKENDS`."""
+"""The contract of every storage of the shuffler, tested on each of `BACKENDS`."""
 
 from __future__ import annotations
 

@@ -40,9 +40,12 @@ def test_a_new_release_changes_numbers_and_nothing_else(visitor: Visitor, releas
     before = card.inner_text()
     link = page.locator("article.card[data-metric=metric_03] a").first
     link.focus()
+    begun = page.evaluate("() => scrollY")
     page.mouse.wheel(0, 300)
-    page.wait_for_function("() => scrollY > 0")
-    page.clock.run_for(1_000)  # a smooth scroll ends
+    scrolled = (
+        "(begun) => Math.abs(scrollY - Math.min(begun + 300, document.documentElement.scrollHeight - innerHeight)) < 1"
+    )
+    page.wait_for_function(scrolled, arg=begun)  # a smooth scroll takes real time
     place = "() => [scrollY, document.activeElement.getAttribute('href')]"
     stood = page.evaluate(place)
     release("metric_00", 7_001)

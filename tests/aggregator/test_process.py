@@ -19,11 +19,10 @@ from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.main import only_one
 from hubbub_aggregator.settings import Settings
 from tests.aggregator.fleet import CODEBOOK, Clock, Site, remember
-from tests.support.compiled import write_compiled
-from tests.aggregator.fleet import CODEBOOK, Site, remember
 from tests.aggregator.world import CODEBOOK, Site, remember
 from tests.support import http
 from tests.support.clock import Clock
+from tests.support.compiled import write_compiled
 from tests.support.patience import PATIENCE, wait_for
 from tests.support.ports import reserved_port
 

@@ -30,10 +30,9 @@ from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.storage.redis.backend import RedisStorage
 from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_service_common.redis.commands import command
-from tests.support.compiled import write_compiled
-from hubbub_service_common.redis.calls import command
 from tests.support.clock import Clock
 from tests.support.codebooks import dark_mode, photo_app, startup_ms, theme
+from tests.support.compiled import write_compiled
 
 START = 1_800_000_000 // 86_400 * 86_400
 """A midnight; the first period of every test starts here."""

@@ -19,8 +19,8 @@ from hubbub_aggregator.settings import Settings
 from hubbub_service_common.clock.trusted_clock import TrustedClock
 from tests.browser.crowd import Crowd
 from tests.browser.serve import TOKEN
-from tests.support.compiled import write_compiled
 from tests.support.codebooks import dark_mode, metric, photo_app, startup_ms, theme
+from tests.support.compiled import write_compiled
 
 __all__ = ["DAY", "NOW", "SITES", "TODAY", "empty", "hostile", "many", "populated"]
 

@@ -31,7 +31,6 @@ from hubbub_cli.checklist.questions import sections
 from hubbub_cli.checklist.review import review
 from hubbub_cli.commands.checklist import OPEN
 from hubbub_cli.terminal.round_up import above
-from hubbub_cli.terminal.rounding import above
 from tests.support.codebooks import dark_mode, photo_app, theme
 from tests.support.patience import PATIENCE, wait_for
 

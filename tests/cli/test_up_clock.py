@@ -15,8 +15,8 @@ from hubbub_cli.commands import up
 from hubbub_cli.services import processes
 from hubbub_cli.services.processes import Services
 from tests.aggregator.fleet import CODEBOOK, START
-from tests.support.compiled import compiled
 from tests.aggregator.world import CODEBOOK, START
+from tests.support.compiled import compiled
 
 DOUBT = "this clock was set, or is far from when the service ran last"
 

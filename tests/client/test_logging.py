@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.problems import HubbubError
+from hubbub.errors import HubbubError
 from hubbub_client import Outcome
 from hubbub_client._recording.in_memory_queue import QueuedValue
 from tests.client.world import TOML, World, signed

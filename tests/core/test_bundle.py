@@ -28,7 +28,6 @@ from hubbub.errors import (
     UntrustedBundle,
 )
 from hubbub.trust_anchor import anchor_of, anchor_text, base64_text, parse_anchor
-from hubbub.trust import anchor_of, anchor_text, base64_text, parse_anchor
 from tests.support.codebooks import IDENTITY, STRANGER, dark_mode, photo_app
 
 NOW = 1_800_000_000

@@ -15,11 +15,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-from hubbub.bundle import BundledCodebook, SealingKey, sign, verify
-from hubbub.canonical import canonical_bytes, digest, read_json
 from hubbub.bundle import SealingKey, verify
+from hubbub.canonical import canonical_bytes, digest, read_json
 from hubbub.codebook import Codebook
 from hubbub.errors import MalformedBundle
 from hubbub.mechanisms import Bounds, Categories, Mechanism, registered

@@ -28,14 +28,9 @@ from hubbub.wire import (
     sealed_bytes,
 )
 from hubbub_service_common.clock.trusted_clock import TrustedClock
-from hubbub_shuffler.app import create_app
 from hubbub_shuffler.batching.batch_worker import Batcher
-from hubbub_shuffler.bundle.relay import Bundles
 from hubbub_shuffler.forwarding.aggregator_client import Upstream
 from hubbub_shuffler.forwarding.forward_attempt import Forwarder
-from hubbub_shuffler.ingest.upload import Ingest
-from hubbub_shuffler.batching.batcher import Batcher
-from hubbub_shuffler.forwarding.forward import Forwarder
 from hubbub_shuffler.ingest.rate_limit import Limits
 from hubbub_shuffler.main import build
 from hubbub_shuffler.settings import Settings

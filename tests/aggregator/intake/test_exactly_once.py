@@ -22,10 +22,10 @@ from hubbub.wire import BATCH_TYPE, BatchHeader, Plaintext, ReportHeader
 from hubbub_aggregator.main import open_state
 from hubbub_aggregator.publication.keys import new_identity
 from hubbub_aggregator.settings import Settings
-from tests.aggregator.served import Served
-from tests.support.compiled import write_compiled
 from tests.aggregator.process import Served
+from tests.aggregator.served import Served
 from tests.support import http
+from tests.support.compiled import write_compiled
 from tests.support.patience import wait_for
 from tests.support.ports import reserved_port
 from tests.support.redis_server import one_server

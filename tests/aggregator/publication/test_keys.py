@@ -35,8 +35,8 @@ from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_service_common.http.tokens import Tokens
 from tests.aggregator.backends import counted
 from tests.aggregator.fleet import CODEBOOK, DAY, START, WAIT, Site
-from tests.support.compiled import compiled, write_compiled
 from tests.aggregator.world import CODEBOOK, DAY, START, WAIT, Site
+from tests.support.compiled import compiled, write_compiled
 
 
 def ring(tmp_path: Path, period: str, max_age: int = 3600) -> KeyRing:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.codebook import Codebook
-from hubbub.problems import CodebookError, InvalidParameter
+from hubbub.errors import CodebookError, InvalidParameter
 from hubbub_client import Outcome
 from tests.client.world import DAY, START, TOML, World, no_network, period_of, rows, signed
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from pathlib import Path
-from hashlib import sha256
 from typing import Any
 
 import pytest

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from hubbub.errors import InvalidValue
 from hubbub.mechanisms import Bounds
 from hubbub.metric_types import MetricType
 from hubbub.metric_types.boolean import Boolean
 from hubbub.metric_types.category import Category
 from hubbub.metric_types.mean import Mean
-from hubbub.problems import InvalidValue
 from hubbub_client import Outcome
 from tests.client.world import TOML, World, reduced, rows, signed
 

@@ -26,8 +26,8 @@ from tests.aggregator.process import Served
 from tests.aggregator.world import CODEBOOK
 from tests.client.http.bad_servers import Authority
 from tests.shuffler.process import ShufflerProcess
-from tests.support.compiled import write_compiled
 from tests.support import http
+from tests.support.compiled import write_compiled
 from tests.support.patience import PATIENCE, wait_for
 from tests.support.ports import reserved_port
 

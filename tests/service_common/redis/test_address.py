@@ -16,9 +16,8 @@ from cryptography.x509.oid import NameOID
 from hubbub_service_common.redis.address import Address
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.storage.kinds_and_errors import StorageError
-from tests.service_common.redis_places import COUNT, count, new_key, opened, talking_to
-from hubbub_service_common.storage.kinds import StorageError
 from tests.service_common.redis.backends import COUNT, count, new_key, opened, talking_to
+from tests.service_common.redis_places import COUNT, count, new_key, opened, talking_to
 from tests.support.patience import wait_for
 from tests.support.ports import reserved_port
 from tests.support.redis_server import SLOTS, executable, one_server

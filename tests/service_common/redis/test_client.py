@@ -19,8 +19,8 @@ from hubbub_service_common.redis.commands import Call, Script, command
 from hubbub_service_common.redis.error_codes import RULES
 from hubbub_service_common.storage.kinds_and_errors import StorageError
 from tests.service_common.redis_places import (
-from hubbub_service_common.redis.refusals import RULES
-from hubbub_service_common.storage.kinds import StorageError
+from hubbub_service_common.redis.error_codes import RULES
+from hubbub_service_common.storage.kinds_and_errors import StorageError
 from tests.service_common.redis.backends import (
     COUNT,
     Flaky,

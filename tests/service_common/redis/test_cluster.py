@@ -16,7 +16,7 @@ from hubbub_service_common.redis.client import Node, RedisClient
 from hubbub_service_common.redis.commands import Part, Script, command
 from hubbub_service_common.storage.kinds_and_errors import StorageError
 from tests.service_common.redis_places import (
-from hubbub_service_common.storage.kinds import StorageError
+from hubbub_service_common.storage.kinds_and_errors import StorageError
 from tests.service_common.redis.backends import (
     COUNT,
     Flaky,

@@ -7,9 +7,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from hubbub.bundle import BundledCodebook, entity_tag, sign
+from hubbub.bundle import entity_tag
 from hubbub.errors import InvalidParameter
-from hubbub.problems import InvalidParameter
 from hubbub.refusals import PROBLEM_TYPE
 from hubbub.trust_anchor import anchor_of
 from hubbub_shuffler.storage import StorageError

@@ -10,11 +10,8 @@ import pytest
 
 from hubbub.wire import BATCH_TYPE
 from hubbub_aggregator.settings import Settings
-from tests.aggregator.fleet import CODEBOOK, remember
 from tests.aggregator.process import Served
-from tests.aggregator.served import Served
 from tests.aggregator.world import CODEBOOK, remember
-from tests.shuffler.edge import answers, closed, connect, get, problem
 from tests.shuffler.raw_connections import answers, closed, connect, get, problem
 from tests.support import http
 from tests.support.compiled import write_compiled

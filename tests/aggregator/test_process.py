@@ -18,7 +18,6 @@ from hubbub.errors import InvalidParameter
 from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.main import only_one
 from hubbub_aggregator.settings import Settings
-from tests.aggregator.fleet import CODEBOOK, Clock, Site, remember
 from tests.aggregator.world import CODEBOOK, Site, remember
 from tests.support import http
 from tests.support.clock import Clock

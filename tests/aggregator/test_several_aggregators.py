@@ -18,7 +18,6 @@ from hubbub_aggregator.publication.keys import new_identity
 from hubbub_aggregator.storage import StorageError
 from tests.aggregator.api.test_batches import problem, spooled
 from tests.aggregator.backends import counted
-from tests.aggregator.fleet import CODEBOOK, DAY, START, WAIT, Site, whole
 from tests.aggregator.world import CODEBOOK, DAY, START, WAIT, Site, whole
 from tests.support.compiled import compiled
 from tests.support.redis_server import RedisServer, one_server

@@ -12,9 +12,9 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from hubbub.wire import REPORTS_TYPE
-from tests.shuffler.edge import answer_to, body, daily_aggregator, get
-from tests.shuffler.forked import ForkedProcess
+from tests.shuffler.forked_process import ForkedProcess
 from tests.shuffler.process import AggregatorServer, AppServer, ShufflerProcess
+from tests.shuffler.raw_connections import answer_to, body, daily_aggregator, get
 from tests.shuffler.world import StubAggregator
 from tests.support.patience import wait_for
 

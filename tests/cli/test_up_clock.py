@@ -14,7 +14,6 @@ from hubbub_cli.all_commands import hubbub
 from hubbub_cli.commands import up
 from hubbub_cli.services import processes
 from hubbub_cli.services.processes import Services
-from tests.aggregator.fleet import CODEBOOK, START
 from tests.aggregator.world import CODEBOOK, START
 from tests.support.compiled import compiled
 

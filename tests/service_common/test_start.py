@@ -26,9 +26,7 @@ from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.storage.kinds_and_errors import StorageAway, StorageError
 from hubbub_service_common.storage.wait_for_storage import open_when_reachable
 from hubbub_shuffler.storage import open_storage as open_reports
-from tests.aggregator.fleet import CODEBOOK, remember
 from tests.aggregator.world import CODEBOOK, remember
-from tests.shuffler.edge import answer_to, get, problem
 from tests.shuffler.raw_connections import answer_to, get, problem
 from tests.support.compiled import write_compiled
 from tests.support.patience import PATIENCE, wait_for, within

@@ -23,7 +23,6 @@ from hubbub_aggregator.main import open_state
 from hubbub_aggregator.publication.keys import new_identity
 from hubbub_aggregator.settings import Settings
 from tests.aggregator.process import Served
-from tests.aggregator.served import Served
 from tests.support import http
 from tests.support.compiled import write_compiled
 from tests.support.patience import wait_for

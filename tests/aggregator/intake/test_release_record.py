@@ -18,7 +18,6 @@ from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.publication.keys import load_identity, new_identity
 from hubbub_cli.commands.codebook import codebook
 from hubbub_cli.commands.keys import keys
-from tests.aggregator.fleet import CODEBOOK, DAY, START, Site
 from tests.aggregator.world import CODEBOOK, DAY, START, Site
 from tests.support.compiled import compiled
 from tests.support.redis_server import RedisServer, one_server

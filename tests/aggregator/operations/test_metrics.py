@@ -29,9 +29,7 @@ from hubbub_service_common.http.tokens import Tokens
 from hubbub_service_common.process.logs import configure
 from scripts.reference.settings import settings
 from tests.aggregator.api.test_batches import problem
-from tests.aggregator.fleet import CODEBOOK, DAY, Site, remember, whole
 from tests.aggregator.process import Served
-from tests.aggregator.served import Served
 from tests.aggregator.world import CODEBOOK, DAY, Site, remember, whole
 from tests.support import http
 from tests.support.compiled import write_compiled

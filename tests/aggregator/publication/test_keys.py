@@ -34,7 +34,6 @@ from hubbub_cli.commands.keys import keys
 from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_service_common.http.tokens import Tokens
 from tests.aggregator.backends import counted
-from tests.aggregator.fleet import CODEBOOK, DAY, START, WAIT, Site
 from tests.aggregator.world import CODEBOOK, DAY, START, WAIT, Site
 from tests.support.compiled import compiled, write_compiled
 

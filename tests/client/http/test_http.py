@@ -20,7 +20,6 @@ from cryptography.x509.oid import NameOID
 from hubbub_client import Client
 from hubbub_client._http.transport import Answer, CannotReach, HttpTransport
 from tests.client.http.bad_servers import Visit, running
-from tests.client.servers import Visit, running
 from tests.client.world import World, forks, no_network, served
 from tests.support.patience import PATIENCE, within
 

@@ -16,13 +16,9 @@ import uvloop
 from hubbub.wire import BATCH_TYPE
 from hubbub_aggregator.settings import Settings
 from hubbub_service_common.http.server import Server, listen, server_config
-from tests.aggregator.fleet import CODEBOOK, remember
 from tests.aggregator.process import Served
-from tests.aggregator.served import Served
 from tests.aggregator.world import CODEBOOK, remember
 from tests.service_common.early_disconnects import WAYS, leave_often
-from tests.service_common.leaving import WAYS, leave_often
-from tests.shuffler.edge import body, refused, request, running
 from tests.shuffler.raw_connections import body, refused, request, running
 from tests.support import http
 from tests.support.compiled import write_compiled

@@ -17,7 +17,6 @@ from hubbub_service_common.redis.address import Address
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.storage.kinds_and_errors import StorageError
 from tests.service_common.redis.backends import COUNT, count, new_key, opened, talking_to
-from tests.service_common.redis_places import COUNT, count, new_key, opened, talking_to
 from tests.support.patience import wait_for
 from tests.support.ports import reserved_port
 from tests.support.redis_server import SLOTS, executable, one_server
@@ -40,7 +39,7 @@ def refused(url: str) -> str:
 @pytest.mark.parametrize(
     ("rest", "words"),
     [
-        ("/0?nosuch=1", "an option nosuch after its ?"),
+        ("/0?nosuch=1", "an option nosuch behind its ?"),
         (f"/0?{SECRET}=1", "that has no known name"),
         (f"/0?{'x' * 60}=1", "that has no known name"),
         (f"/0?socket_timeout={SECRET}", "wrong value for its option socket_timeout"),

@@ -1,4 +1,4 @@
-"""The Redis client on real servers: what it does about every refusal of refusals.RULES and every broken connection.
+"""The Redis client on real servers: what it does about every refusal of error_codes.RULES and every broken connection.
 
 Most of it on one server, and with `full` on a cluster of three primaries and three replicas, too.
 """
@@ -16,9 +16,6 @@ import redis
 
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.redis.commands import Call, Script, command
-from hubbub_service_common.redis.error_codes import RULES
-from hubbub_service_common.storage.kinds_and_errors import StorageError
-from tests.service_common.redis_places import (
 from hubbub_service_common.redis.error_codes import RULES
 from hubbub_service_common.storage.kinds_and_errors import StorageError
 from tests.service_common.redis.backends import (

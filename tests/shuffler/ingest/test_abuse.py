@@ -18,7 +18,6 @@ from hubbub_service_common.http.connection_limits import LARGEST_HEAD, Connectio
 from hubbub_service_common.http.server import Server, listen, server_config
 from hubbub_service_common.process.single_flight import TookTooLong
 from hubbub_shuffler.operations.limited_storage_questions import Asked
-from tests.shuffler.edge import HEAD, TYPE, answers, body, closed, connect, cut, get, post, problem, request, running
 from tests.shuffler.process import ShufflerProcess
 from tests.shuffler.raw_connections import (
     HEAD,

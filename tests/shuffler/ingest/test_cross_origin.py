@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +14,21 @@ from hubbub.wire import REPORTS_TYPE
 from hubbub_service_common.http.cross_origin import CrossOrigin
 from hubbub_shuffler.ingest.rate_limit import KEY_BYTES, Limits
 from hubbub_shuffler.settings import Settings
-from tests.shuffler.edge import HEAD, answer_to, answers, body, connect, counted, cut, problem, request, running
 from tests.shuffler.process import ShufflerProcess
-from tests.shuffler.world import Clock, StubAggregator, World, files_of, unique, upload
+from tests.shuffler.raw_connections import (
+    HEAD,
+    answer_to,
+    answers,
+    body,
+    connect,
+    counted,
+    cut,
+    problem,
+    request,
+    running,
+)
+from tests.shuffler.world import NOW, StubAggregator, World, files_of, unique, upload
+from tests.support.clock import Clock
 
 PAGE, STRANGER = "https://app-4f1d.example.com", "https://evil-4f1d.example"
 FROM = {"Origin": PAGE}
@@ -72,55 +83,46 @@ async def every_kind(world: World, page: httpx2.AsyncClient, plain: httpx2.Async
     return seen
 
 
-def test_every_kind_of_answer_can_be_read_and_is_otherwise_the_same(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with World(tmp_path / "a", max_body=4_096) as world, listed(world) as page, client(world.app) as plain:
-            assert await every_kind(world, page, plain) == {200, 202, 304, 400, 404, 405, 413, 415}
-        down = StubAggregator()
-        down.up = False
-        away = World(tmp_path / "b", down, max_body=4_096)
-        async with away as world, listed(world) as page, client(world.app) as plain:
-            assert 503 in await every_kind(world, page, plain)
-        async with World(tmp_path / "c") as world, listed(world) as page:
-            world.ingest._read = None  # type: ignore[assignment,method-assign]  # a bug, planted
-            answer = await page.post("/v1/reports", content=b"x", headers=UPLOAD | FROM)
-            assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (500, PAGE)
-
+async def test_every_kind_of_answer_can_be_read_and_is_otherwise_the_same(tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / name).mkdir()
-    asyncio.run(scenario())
+    async with World(tmp_path / "a", max_body=4_096) as world, listed(world) as page, client(world.app) as plain:
+        assert await every_kind(world, page, plain) == {200, 202, 304, 400, 404, 405, 413, 415}
+    down = StubAggregator()
+    down.up = False
+    away = World(tmp_path / "b", down, max_body=4_096)
+    async with away as world, listed(world) as page, client(world.app) as plain:
+        assert 503 in await every_kind(world, page, plain)
+    async with World(tmp_path / "c") as world, listed(world) as page:
+        world.ingest._read = None  # type: ignore[assignment,method-assign]  # a bug, planted
+        answer = await page.post("/v1/reports", content=b"x", headers=UPLOAD | FROM)
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (500, PAGE)
 
 
-def test_a_preflight_takes_no_token_and_a_page_without_tokens_can_read_so(tmp_path: Path) -> None:
-    limits = Limits(rate=0.001, burst=2, hops=0, key=bytes(KEY_BYTES), clock=Clock())
+async def test_a_preflight_takes_no_token_and_a_page_without_tokens_can_read_so(tmp_path: Path) -> None:
+    limits = Limits(rate=0.001, burst=2, hops=0, key=bytes(KEY_BYTES), clock=Clock(NOW))
 
-    async def scenario() -> None:
-        async with World(tmp_path, limits=limits) as world, listed(world) as page:
-            for path in ["/v1/reports", "/v1/bundle", "/nowhere"] * 5:
-                assert (await page.options(path, headers=FROM)).status_code == 204
-            for path in ("/v1/bundle", "/v1/status"):
-                assert (await page.get(path, headers=FROM)).status_code == 200
-            for method, path in (("GET", "/v1/bundle"), ("POST", "/v1/reports")):
-                answer = await page.request(method, path, headers=FROM)
-                assert (answer.status_code, problem(answer.content)) == (429, "rate-limited")
-                assert int(answer.headers["retry-after"]) > 0
-                assert ADDED.items() <= dict(answer.headers).items()
-            assert (await page.options("/v1/reports", headers=FROM)).status_code == 204
-
-    asyncio.run(scenario())
+    async with World(tmp_path, limits=limits) as world, listed(world) as page:
+        for path in ["/v1/reports", "/v1/bundle", "/nowhere"] * 5:
+            assert (await page.options(path, headers=FROM)).status_code == 204
+        for path in ("/v1/bundle", "/v1/status"):
+            assert (await page.get(path, headers=FROM)).status_code == 200
+        for method, path in (("GET", "/v1/bundle"), ("POST", "/v1/reports")):
+            answer = await page.request(method, path, headers=FROM)
+            assert (answer.status_code, problem(answer.content)) == (429, "rate-limited")
+            assert int(answer.headers["retry-after"]) > 0
+            assert ADDED.items() <= dict(answer.headers).items()
+        assert (await page.options("/v1/reports", headers=FROM)).status_code == 204
 
 
-def test_unless_it_is_told_the_shuffler_answers_no_page(tmp_path: Path) -> None:
+async def test_unless_it_is_told_the_shuffler_answers_no_page(tmp_path: Path) -> None:
     assert Settings.load().cors_origins == ()
 
-    async def scenario() -> None:
-        async with World(tmp_path) as world, client(world.app) as page:
-            for path in ("/v1/reports", "/v1/bundle"):
-                answer = await page.options(path, headers=FROM)
-                assert (answer.status_code, problem(answer.content)) == (405, "method-not-allowed")
-                assert not [name for name in answer.headers if name.startswith("access-control") or name == "vary"]
-
-    asyncio.run(scenario())
+    async with World(tmp_path) as world, client(world.app) as page:
+        for path in ("/v1/reports", "/v1/bundle"):
+            answer = await page.options(path, headers=FROM)
+            assert (answer.status_code, problem(answer.content)) == (405, "method-not-allowed")
+            assert not [name for name in answer.headers if name.startswith("access-control") or name == "vary"]
 
 
 @pytest.fixture(scope="module")

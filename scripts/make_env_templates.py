@@ -27,7 +27,7 @@ _SHUFFLER = {
     "admin_port": "9701",
 }
 _AGGREGATOR = {
-    "codebook": "/etc/hubbub/metrics.toml",
+    "codebook": "/etc/hubbub/codebook.json",
     "host": "0.0.0.0",  # noqa: S104  the shuffler and analysts connect from other hosts
     "shuffler_address": "https://shuffler.example.com:8701",
     "shuffler_floor": "100",

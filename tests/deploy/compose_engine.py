@@ -21,7 +21,7 @@ from tests.deploy.dockerfile import Image
 from tests.deploy.network_namespaces import ROOT, Host, Lab
 from tests.support.patience import PATIENCE, wait_for
 
-__all__ = ["COMPOSE", "Composition", "read"]
+__all__ = ["COMPOSE", "Composition", "mounts_of", "read"]
 
 COMPOSE = ROOT / "deploy" / "compose.yml"
 
@@ -33,6 +33,18 @@ def read(environment: Mapping[str, str] | None = None) -> dict[str, Any]:
     assert "${" not in text
     document: dict[str, Any] = yaml.safe_load(text)
     return document
+
+
+def mounts_of(service: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
+    """Source, target and whether it can be written, of every volume of a service, in the short form or the long one."""
+    found = []
+    for line in service.get("volumes", ()):
+        if isinstance(line, dict):
+            found.append((line["source"], line["target"], not line["read_only"]))
+        else:
+            source, target, *mode = line.split(":")
+            found.append((source, target, mode != ["ro"]))
+    return found
 
 
 class Composition:
@@ -113,11 +125,10 @@ class Composition:
 
     def _volumes(self, name: str) -> dict[str, tuple[Path, bool]]:
         found = {}
-        for line in self.services[name].get("volumes", ()):
-            source, target, *mode = line.split(":")
+        for source, target, writable in mounts_of(self.services[name]):
             named = source in self._document["volumes"]
             path = self._volume(source, target, name) if named else (COMPOSE.parent / source).resolve()
-            found[target] = path, mode != ["ro"]
+            found[target] = path, writable
         return found
 
     def _volume(self, volume: str, target: str, name: str) -> Path:

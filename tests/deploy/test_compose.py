@@ -13,13 +13,15 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.compose_engine import COMPOSE, read
-from tests.deploy.network_namespaces import ROOT
+from tests.deploy.composed import COMPOSE, mounts_of, read
+from tests.deploy.lab import ROOT
 
 DEPLOY = ROOT / "deploy"
 DOCUMENT = read()
 SERVICES: dict[str, dict[str, Any]] = DOCUMENT["services"]
 OURS = ("identity", "aggregator", "shuffler")
+MADE = "./codebook.json"
+"""What the operator makes with `hubbub codebook compile`."""
 STORES = ("aggregator-redis", "shuffler-redis")
 
 
@@ -29,8 +31,8 @@ def secrets_of(name: str) -> set[str]:
 
 def volumes_of(name: str) -> dict[str, str]:
     """Named volumes of a service, and whether they can be written."""
-    lines = [line.split(":") for line in SERVICES[name].get("volumes", ())]
-    return {line[0]: "ro" if line[2:] == ["ro"] else "rw" for line in lines if line[0] in DOCUMENT["volumes"]}
+    mounts = mounts_of(SERVICES[name])
+    return {source: "rw" if writable else "ro" for source, _, writable in mounts if source in DOCUMENT["volumes"]}
 
 
 def networks_of(name: str) -> set[str]:
@@ -41,9 +43,18 @@ def test_all_that_is_named_exists_and_all_that_exists_is_used() -> None:
     for kind, used in (("secrets", secrets_of), ("volumes", volumes_of), ("networks", networks_of)):
         assert set().union(*(used(name) for name in SERVICES)) == set(DOCUMENT[kind]), kind
     for service in SERVICES.values():
-        for line in service.get("volumes", ()):
-            source = line.split(":")[0]
-            assert source in DOCUMENT["volumes"] or (DEPLOY / source).exists(), source
+        for source, _, _ in mounts_of(service):
+            assert source in {*DOCUMENT["volumes"], MADE} or (DEPLOY / source).exists(), source
+
+
+def test_the_aggregator_gets_the_file_that_was_compiled_for_it_and_nothing_in_its_place() -> None:
+    """Nothing is compiled at a start: a newer image could choose another mechanism."""
+    assert (MADE, "/etc/hubbub/codebook.json", False) in mounts_of(SERVICES["aggregator"])
+    assert "HUBBUB_AGGREGATOR_CODEBOOK=/etc/hubbub/codebook.json" in (DEPLOY / "Dockerfile").read_text()
+    bound = next(one for one in SERVICES["aggregator"]["volumes"] if isinstance(one, dict))
+    assert bound["bind"] == {"create_host_path": False}
+    assert f"--out deploy/{Path(MADE).name}" in COMPOSE.read_text()
+    assert MADE.removeprefix(".") in (ROOT / ".gitignore").read_text()
 
 
 def test_who_waits_for_health_waits_for_something_that_has_a_health_check() -> None:

@@ -21,6 +21,7 @@ from tests.deploy.dockerfile import Image, base
 from tests.deploy.network_namespaces import ROOT, Lab, lab
 from tests.deploy.test_two_hosts import CROWD, DEVICES, TOML
 from tests.e2e.test_path import seconds_to_load
+from tests.support.compiled import write_compiled
 from tests.support.patience import PATIENCE, wait_for
 from tests.support.redis_server import executable
 
@@ -53,8 +54,8 @@ def place() -> Iterator[Lab]:
 def composition(image: Image, place: Lab) -> Iterator[Composition]:
     secrets = place.folder / "secrets"
     subprocess.run(["sh", ROOT / "deploy" / "make-secrets.sh", secrets], check=True, capture_output=True)
-    codebook = place.folder / "metrics.toml"
-    codebook.write_text(TOML.format(grace=min(60, max(30, ceil(12 * seconds_to_load())))))
+    toml = TOML.format(grace=min(60, max(30, ceil(12 * seconds_to_load()))))
+    codebook = write_compiled(place.folder / "codebook.json", toml)
     images = {"hubbub": image, "redis": redis_image(image.folder.parent / "redis")}
     with ExitStack() as stack:
         started = Composition(place, stack, images, secrets, read({"HUBBUB_CODEBOOK": str(codebook)}))
@@ -88,7 +89,7 @@ def test_reports_become_numbers_and_answers_say_that_one_party_runs_both(composi
     def answer() -> tuple[int, str]:
         return composition.exec("aggregator", ["hubbub", "query", "theme", "--json"], {"HUBBUB_TOKEN": token})
 
-    collection = Codebook.load(place.folder / "metrics.toml").collection
+    collection = Codebook.load(place.folder / "codebook.json").collection
     wait_for(lambda: answer()[0] == 0, patience=collection.grace + 10 + PATIENCE, step=1)
     segment = json.loads(answer()[1])["segments"][0]
     found = {row["value"]: row["estimate"] * segment["reports"] for row in segment["values"]}

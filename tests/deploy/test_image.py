@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.dockerfile import Image, context_of, instructions
-from tests.deploy.network_namespaces import ROOT, Lab, lab
+from tests.deploy.lab import ROOT, Lab, lab
+from tests.support.compiled import write_compiled
 from tests.support.patience import PATIENCE, wait_for
 
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
@@ -105,7 +106,7 @@ epsilon = 1.0
 def test_both_services_run_there_and_the_health_check_tells_either(image: Image, place: Lab) -> None:
     """An aggregator, then a shuffler in the same network: each on a state of its own, as in a pod."""
     host = place.host("pod")
-    (place.folder / "metrics.toml").write_text(CODEBOOK)
+    codebook = write_compiled(place.folder / "codebook.json", CODEBOOK)
     inside = {"network": ["nsenter", f"--net=/run/netns/{host.namespace}"]}
     tokens = {
         "HUBBUB_AGGREGATOR_SHUFFLER_TOKEN": "t" * 32,
@@ -119,7 +120,7 @@ def test_both_services_run_there_and_the_health_check_tells_either(image: Image,
             state = place.folder / name
             state.mkdir(mode=0o700)
             os.chown(state, 10_001, 10_001)
-            mounts = {"/state": (state, True), "/etc/hubbub/metrics.toml": (place.folder / "metrics.toml", False)}
+            mounts = {"/state": (state, True), "/etc/hubbub/codebook.json": (codebook, False)}
             log = stack.enter_context((place.folder / f"{name}.log").open("wb"))
             command = [*image.entrypoint, name]
             process = image.start(command, environment=tokens, mounts=mounts, log=log, **inside)  # type: ignore[arg-type]  # a network

@@ -73,6 +73,7 @@ def test_the_steps_for_two_operators_can_be_followed(machine: Image) -> None:
         ("etc/hubbub/aggregator/analyst-token", 0o600),
         ("etc/hubbub/aggregator/shuffler-token", 0o600),
         ("etc/hubbub/shuffler.env", 0o644),
+        ("etc/hubbub/codebook.json", 0o644),
         ("var/lib/hubbub-aggregator/identity.key", 0o600),
     ):
         assert stat.S_IMODE((there / path).stat().st_mode) == mode, path
@@ -121,6 +122,7 @@ def test_the_users_of_redis_are_made_as_the_page_says(machine: Image) -> None:
 def test_every_file_of_ours_that_a_page_names_exists(page: str) -> None:
     named = set(re.findall(r"(?<!/)\b(?:deploy|scripts|examples)/[\w./-]+\w", (PAGES / page).read_text()))
     made = {"deploy/secrets", "deploy/secrets/analyst_token", "deploy/secrets/shuffler_admin_token"}
+    made.add("deploy/codebook.json")
     assert named - made
     for path in named - made:
         assert (ROOT / path).exists(), path

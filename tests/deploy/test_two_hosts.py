@@ -26,6 +26,7 @@ from hubbub.codebook import Codebook
 from tests.client.http.bad_servers import Authority
 from tests.deploy.network_namespaces import ROOT, Host, Lab, lab, why_not
 from tests.e2e.test_path import seconds_to_load
+from tests.support.compiled import write_compiled
 from tests.support.patience import PATIENCE, wait_for
 
 pytestmark = [
@@ -150,7 +151,7 @@ def deployed() -> Iterator[Deployment]:
         here.network("device", "shuffler")
         here.network("shuffler", "aggregator")
         toml = TOML.format(grace=min(60, max(30, ceil(12 * seconds_to_load()))))
-        (here.folder / "metrics.toml").write_text(toml)
+        codebook = write_compiled(here.folder / "codebook.json", toml)
         authority = Authority(here.folder)
 
         # The aggregator's operator makes the identity, and tells the other one its public half.
@@ -162,7 +163,7 @@ def deployed() -> Iterator[Deployment]:
         assert code == 0, said
         forward, analyst = secrets.token_hex(32), secrets.token_hex(32)
         deployment = Deployment(
-            here, device, shuffler, aggregator, authority, said.strip(), forward, analyst, Codebook.from_toml(toml)
+            here, device, shuffler, aggregator, authority, said.strip(), forward, analyst, Codebook.load(codebook)
         )
 
         # The one that the shuffler sends is known to the aggregator by its digest only.
@@ -174,7 +175,7 @@ def deployed() -> Iterator[Deployment]:
             "aggregator",
             AGGREGATOR,
             {
-                "CODEBOOK": str(here.folder / "metrics.toml"),
+                "CODEBOOK": str(codebook),
                 "HOST": "10.77.1.2",
                 "IDENTITY": str(state / "identity.key"),
                 "SHUFFLER_TOKEN_FILE": str(deployment.file(AGGREGATOR, "aggregator.shuffler-token", digest)),

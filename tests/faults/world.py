@@ -21,6 +21,7 @@ from tests.faults.oracle import Judgement, judge
 from tests.faults.plan import Party, Plan
 from tests.faults.processes import Service
 from tests.faults.proxy import Proxy
+from tests.support.compiled import write_compiled
 from tests.support.redis_server import RedisServer, one_server
 
 __all__ = ["World", "running"]
@@ -107,8 +108,7 @@ class World:
 def running(plan: Plan, folder: Path) -> Iterator[World]:
     """Started here, on ports of loopback; gone afterwards."""
     folder.mkdir(parents=True, exist_ok=True)
-    codebook = folder / "metrics.toml"
-    codebook.write_text(plan.toml())
+    codebook = write_compiled(folder / "codebook.json", plan.toml())
     clocks: dict[Party, Clock] = {
         party: Clock(folder / f"clock-{party}") for party in plan.settable if party != "device"
     }

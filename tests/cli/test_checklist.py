@@ -20,7 +20,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hubbub.accounting.plan import plan
-from hubbub.codebook import Codebook
 from hubbub.errors import InvalidParameter
 from hubbub_cli.all_commands import hubbub
 from hubbub_cli.checklist.answers import Answers, template
@@ -32,6 +31,7 @@ from hubbub_cli.checklist.review import review
 from hubbub_cli.commands.checklist import OPEN
 from hubbub_cli.terminal.round_up import above
 from tests.support.codebooks import dark_mode, photo_app, theme
+from tests.support.compiled import compiled
 from tests.support.patience import PATIENCE, wait_for
 
 TODAY = date(2026, 11, 16)
@@ -89,13 +89,13 @@ def run(*arguments: str) -> Result:
 
 @cache
 def worked(toml: str, devices: int) -> Figures:
-    return figures(Codebook.from_toml(toml), devices)
+    return figures(compiled(toml), devices)
 
 
 def open_points(folder: Path, answers: str, *, toml: str = TOML, counted: bool = False) -> list[tuple[str, str]]:
     """Key and kind of what is open; `counted`: also by the figures, which take seconds."""
     (folder / "answers.toml").write_text(answers)
-    book = Codebook.from_toml(toml)
+    book = compiled(toml)
     loaded = Answers.load(folder / "answers.toml", book)
     made = worked(toml, int(loaded.given["devices"])) if counted else None
     return [(point.key, point.kind) for point in review(book, loaded, made, today=TODAY, file="m").points]
@@ -109,7 +109,7 @@ def test_a_plan_with_every_answer_is_complete_and_has_the_accountants_figures(fo
     result = run("metrics.toml", "--answers", "answers.toml", "--strict", "--json", "--out", "plan.md")
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
-    book = Codebook.from_toml(TOML)
+    book = compiled(TOML)
     made = worked(TOML, 20_000).plan
     assert document["complete"] is True
     assert document["codebook"] == book.id.hex()
@@ -135,7 +135,7 @@ def test_a_plan_with_every_answer_is_complete_and_has_the_accountants_figures(fo
 
 
 def test_the_same_answers_give_the_same_plan(folder: Path) -> None:
-    book = Codebook.from_toml(TOML)
+    book = compiled(TOML)
     (folder / "answers.toml").write_text(written())
     pages = set()
     for today in (TODAY, date(2026, 12, 24)):
@@ -146,7 +146,7 @@ def test_the_same_answers_give_the_same_plan(folder: Path) -> None:
 
 @pytest.mark.parametrize("key", [key for key in ANSWERS if key != "devices"])
 def test_each_question_left_open_is_an_open_point(key: str) -> None:
-    book = Codebook.from_toml(TOML)
+    book = compiled(TOML)
     answers = Answers()
     for section in sections(book, {"operators": "two", "devices": 20_000}):
         for question in section.questions:
@@ -187,14 +187,14 @@ def test_answers_that_cannot_stand_are_open_points(folder: Path, changes: dict[s
 
 def test_a_limit_for_good_that_ends_within_the_year_is_said_and_may_stand(folder: Path) -> None:
     assert open_points(folder, written(lifetime_epsilon="20"), counted=True) == []
-    book = Codebook.from_toml(TOML)
+    book = compiled(TOML)
     answers = Answers.load(folder / "answers.toml", book)
     page = render(review(book, answers, worked(TOML, 20_000), today=TODAY, file="m"), "m")
     assert "lifetime\\_epsilon of 20: after 10 period(s) in which it reports everything, a device is silent" in page
 
 
 def test_values_of_a_codebook_are_no_markup_in_a_plan(folder: Path) -> None:
-    book = Codebook.from_toml(TOML.replace('"dark"', '"da`rk|<b>*"'))
+    book = compiled(TOML.replace('"dark"', '"da`rk|<b>*"'))
     (folder / "answers.toml").write_text(written())
     answers = Answers.load(folder / "answers.toml", book)
     page = render(review(book, answers, Figures(plan(book, 20_000, 1)), today=TODAY, file="m"), "m")
@@ -202,7 +202,7 @@ def test_values_of_a_codebook_are_no_markup_in_a_plan(folder: Path) -> None:
 
 
 def test_with_one_operator_the_local_epsilon_is_the_promise(folder: Path) -> None:
-    book = Codebook.from_toml(TOML)
+    book = compiled(TOML)
     (folder / "answers.toml").write_text(written(operators="one", separation=None))
     found = review(
         book, Answers.load(folder / "answers.toml", book), worked(TOML, 20_000), today=TODAY, file="metrics.toml"
@@ -236,12 +236,12 @@ def test_mistakes_in_an_answers_file_are_all_named_with_what_to_do(folder: Path)
 def test_an_odd_answers_file_is_refused_in_words(folder: Path, text: str, said: str) -> None:
     (folder / "answers.toml").write_text(text)
     with pytest.raises(InvalidParameter, match=re.escape(said)):
-        Answers.load(folder / "answers.toml", Codebook.from_toml(TOML))
+        Answers.load(folder / "answers.toml", compiled(TOML))
 
 
 def test_a_time_is_taken_as_its_day(folder: Path) -> None:
     (folder / "answers.toml").write_text("[answers]\nreview = 2099-06-30T10:00:00\n")
-    assert Answers.load(folder / "answers.toml", Codebook.from_toml(TOML)).given == {"review": "2099-06-30"}
+    assert Answers.load(folder / "answers.toml", compiled(TOML)).given == {"review": "2099-06-30"}
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_a_template_asks_every_question_and_is_an_answers_file(folder: Path) -> 
 
 def bound(folder: Path) -> str:
     """The answers with notes of what each was about, as the command keeps them."""
-    book = Codebook.from_toml(TOML)
+    book = compiled(TOML)
     (folder / "answers.toml").write_text(written())
     Answers.load(folder / "answers.toml", book).save(folder / "kept.toml", book, "hubbub checklist metrics.toml")
     return (folder / "kept.toml").read_text()
@@ -321,7 +321,7 @@ def test_other_devices_make_the_accepted_year_stale(folder: Path) -> None:
 
 
 def test_answers_without_notes_are_stale_when_the_codebook_that_the_file_names_has_changed(folder: Path) -> None:
-    named = f'codebook = "{Codebook.from_toml(TOML).id.hex()}"\n' + written()
+    named = f'codebook = "{compiled(TOML).id.hex()}"\n' + written()
     assert open_points(folder, named) == []
     stale = dict(open_points(folder, named, toml=TOML.replace("epsilon = 0.5", "epsilon = 0.4")))
     assert stale["epsilon_reason"] == "stale"
@@ -340,7 +340,7 @@ def test_a_metric_that_went_takes_its_questions_along_and_a_new_one_brings_its_o
 
 def test_a_year_has_as_many_periods_as_begin_in_it() -> None:
     for length, periods in (("1h", 8760), ("1d", 365), ("1w", 53), ("52w", 2)):
-        assert periods_of_a_year(Codebook.from_toml(TOML.replace("1w", length))) == periods
+        assert periods_of_a_year(compiled(TOML.replace("1w", length))) == periods
 
 
 def test_privacy_figures_are_rounded_up() -> None:
@@ -374,7 +374,7 @@ def test_a_discarded_metric_costs_its_local_epsilon_all_the_same() -> None:
 
 
 def test_the_template_names_the_codebook() -> None:
-    book = Codebook.from_toml(TOML)
+    book = compiled(TOML)
     assert tomllib.loads(template(book, "hubbub checklist"))["codebook"] == book.id.hex()
 
 
@@ -481,7 +481,7 @@ def test_a_session_with_help_mistakes_a_way_back_and_an_interruption_ends_in_a_c
 
 @pytest.mark.full  # three seconds; every day a longer session is held
 def test_an_answer_that_cannot_stand_is_asked_again(folder: Path, sessions: list[Terminal]) -> None:
-    book = Codebook.from_toml(TOML)
+    book = compiled(TOML)
     (folder / "answers.toml").write_text(written(review="2026-01-01"))
     Answers.load(folder / "answers.toml", book).save(folder / "release-plan.toml", book, "hubbub checklist")
     only = Terminal(folder)

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hubbub.codebook import Codebook
 from hubbub_cli.checklist.answers import Answers, template
 from hubbub_cli.checklist.interview import interview, say
 from hubbub_cli.checklist.plan_figures import Figures, figures, near
 from hubbub_cli.checklist.plan_markdown import render
 from hubbub_cli.checklist.review import review
+from hubbub_cli.compiled_codebook import compiled
 from hubbub_cli.terminal import output_file
 from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table
 
 if TYPE_CHECKING:
+    from hubbub.codebook import Codebook
     from hubbub_cli.checklist.review import Review
 
 OPEN = 3
@@ -63,7 +64,7 @@ def checklist(
     The last one is for CI: it asks nothing, and fails while a point is open or the codebook has changed in something
     that an answer was about.
     """
-    loaded = Codebook.load(codebook)
+    loaded = compiled(codebook)  # its id is the one that is served
     if as_template:
         click.echo(template(loaded, f"hubbub checklist {shlex.quote(codebook)} --answers THIS-FILE"), nl=False)
         return

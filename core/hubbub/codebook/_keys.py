@@ -118,7 +118,12 @@ METRIC = (
         "computed from `release`",
         "Fewest reports that a release may have.",
     ),
-    Key("enabled", "true or false", "true", "Whether devices report it. To switch a metric off at once, there is `hubbub codebook off`."),
+    Key(
+        "enabled",
+        "true or false",
+        "true",
+        "Whether devices report it. To switch a metric off at once, there is `hubbub codebook off`.",
+    ),
     Key("description", "text in quotes", "none", "What is measured and why, for the person whose device it is."),
     Key("owner", "text in quotes, such as an address", "none", "Who answers for this metric."),
     Key("expires", "a date without quotes, such as 2027-06-30", "none", "When to remove or renew the metric."),

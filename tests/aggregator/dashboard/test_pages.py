@@ -149,6 +149,14 @@ def test_a_discarded_bucket_is_named_with_what_to_change(populated: Visited) -> 
     assert "duplicate" in text
 
 
+def test_the_ids_that_are_pinned_can_be_copied_from_the_operations_page(populated: Visited) -> None:
+    page, status = populated.page("/operations").text, populated.get("/v1/status").json()
+    assert status["codebooks"]
+    for one in status["codebooks"]:
+        assert re.fullmatch("[0-9a-f]{32}", one["id"])
+        assert one["id"] in page
+
+
 def test_a_revoked_key_is_not_blamed_on_a_small_crowd(tmp_path: Path) -> None:
     service = start(tmp_path, CODEBOOK)
     Crowd(service.storage, service.codebooks).discard("dark_mode", TODAY, "revoked-key")

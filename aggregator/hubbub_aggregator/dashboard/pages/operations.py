@@ -29,7 +29,7 @@ INVALID = {
 UNWANTED = {
     "revoked-key": "Sealed to a key that was revoked, by hand or by a restore without keys. No one can open these "
     "reports: they are lost. Nothing in the codebook has to change: the keys below say which periods have a live one.",
-    "switched-off": "The metric is switched off in the codebook.",
+    "switched-off": "The metric is switched off, by a command or in its codebook.",
 }
 """Why the shuffler deletes a bucket of any size."""
 

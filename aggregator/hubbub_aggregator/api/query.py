@@ -65,6 +65,7 @@ def metrics(request: Request, service: Analyst, format: Format = None) -> Respon
         sorted(off),
         sorted((metric.hex(), span) for metric, span in spans.items()),
         service.shuffler_floor,
+        sorted(off),
     ]
     return reply(request, format, basis, partial(_listing, service, spans, off), name="metrics")
 

@@ -159,7 +159,7 @@ def _read_bundle(raw: bytes) -> Codebook:
     bundle: Bundle = verify(raw, [signer], 0)
     codebook, off = Codebook.from_compiled(bundle.body.codebooks[-1].document), bundle.body.off
     metrics = (replace(metric, enabled=metric.enabled and metric.id not in off) for metric in codebook.metrics)
-    return replace(codebook, metrics=tuple(metrics))
+    return replace(codebook, metrics=tuple(metrics)) if off else codebook
 
 
 def in_process(app: Callable[..., Awaitable[None]]) -> Send:

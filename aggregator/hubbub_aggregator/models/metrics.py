@@ -24,7 +24,7 @@ class MetricVersion(Shaped):
         description="Fewest reports of a period that are released: by the codebook, or by the shuffler's own floor "
         "if that is known (`shuffler_floor`) and higher."
     )
-    enabled: bool
+    enabled: bool = Field(description="False if the metric is switched off, by its codebook or by a command.")
     released_periods: int
     first: str | None
     last: str | None

@@ -157,6 +157,22 @@ def test_the_ids_that_are_pinned_can_be_copied_from_the_operations_page(populate
         assert one["id"] in page
 
 
+def test_a_metric_that_a_command_switched_off_is_shown_as_off_everywhere(tmp_path: Path) -> None:
+    service = start(tmp_path, CODEBOOK)
+    site = Visited(create_app(service), service)
+    before = site.get("/v1/metrics")
+    assert "dark_mode" in [one["name"] for one in before.json()["metrics"] if one["versions"][-1]["enabled"]]
+    service.codebooks.switch("dark_mode", off=True)
+    service.tick()
+    listed = site.get("/v1/metrics", headers={"If-None-Match": before.headers["ETag"]}).json()["metrics"]
+    pages = {path: " ".join(site.page(path).text.split()) for path in ("/metric/dark_mode", "/what-is-collected", "/")}
+    service.close()
+    assert [one["name"] for one in listed if not one["versions"][-1]["enabled"]] == ["dark_mode"]
+    assert "This metric is switched off" in pages["/metric/dark_mode"]
+    assert "dark_mode" not in pages["/what-is-collected"].partition("Switched off at the moment")[0]
+    assert 'record("dark_mode"' not in pages["/"]
+
+
 def test_a_revoked_key_is_not_blamed_on_a_small_crowd(tmp_path: Path) -> None:
     service = start(tmp_path, CODEBOOK)
     Crowd(service.storage, service.codebooks).discard("dark_mode", TODAY, "revoked-key")

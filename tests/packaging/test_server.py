@@ -90,6 +90,8 @@ def test_estimates_come_out_of_the_demo(server: Environment) -> None:
 def test_commands_work_that_read_data_or_libraries_of_their_own(server: Environment) -> None:
     (server.home / "metrics.toml").write_text(CODEBOOK)
     server.run(server.hubbub, "codebook", "check", "metrics.toml")
+    server.run(server.hubbub, "codebook", "compile", "metrics.toml")
+    assert len(json.loads((server.home / "codebook.json").read_text())["id"]) == 32
     assert "dark_mode" in server.run(server.hubbub, "checklist", "metrics.toml", "--template").stdout
     server.run(server.hubbub, "plan", "metrics.toml", "--devices", "2000", "--plot", "plan.svg")
     assert (server.home / "plan.svg").stat().st_size > 1000

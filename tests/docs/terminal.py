@@ -22,7 +22,7 @@ from tests.support.ports import reserved_port
 
 __all__ = ["Terminal", "needed", "starts_a_service", "terminal"]
 
-_SERVICE = re.compile(r"(?:\w+=\S* )*hubbub (up|shuffler|aggregator)\b(?! (?:backup|restore|--help))")
+_SERVICE = re.compile(r"(?:\w+=\S* )*hubbub (up|shuffler|aggregator)\b(?! (?:backup|restore|held|damaged|--help))")
 _NOT_YET = "released"
 _HERE = {"hubbub", "python", "python3", "cd", "mkdir", "cat", "diff", "sed", "install", "mv", "cp", "rm", "export"}
 _HERE |= {"umask", "chmod", "openssl", "printf", "echo", "ls", "head"}

@@ -62,7 +62,6 @@ def metrics(request: Request, service: Analyst, format: Format = None) -> Respon
     off = codebooks.off(service.clock.now())
     basis: list[object] = [
         [version.codebook.id.hex() for version in codebooks],
-        sorted(off),
         sorted((metric.hex(), span) for metric, span in spans.items()),
         service.shuffler_floor,
         sorted(off),

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.composed import COMPOSE, mounts_of, read
-from tests.deploy.lab import ROOT
+from tests.deploy.compose_engine import COMPOSE, mounts_of, read
+from tests.deploy.network_namespaces import ROOT
 
 DEPLOY = ROOT / "deploy"
 DOCUMENT = read()

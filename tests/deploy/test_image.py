@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.dockerfile import Image, context_of, instructions
-from tests.deploy.lab import ROOT, Lab, lab
+from tests.deploy.network_namespaces import ROOT, Lab, lab
 from tests.support.compiled import write_compiled
 from tests.support.patience import PATIENCE, wait_for
 

@@ -25,7 +25,7 @@ from hubbub.period import Calendar
 from hubbub_cli.api_client import Refusal, ask
 from hubbub_client import Client, Outcome
 from hubbub_client.testing import Fleet
-from tests.aggregator.served import Served
+from tests.aggregator.process import Served
 from tests.docs.blocks import ROOT, Block, commands, markdown
 from tests.docs.terminal import starts_a_service
 from tests.e2e.test_path import seconds_to_load

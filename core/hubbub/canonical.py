@@ -1,9 +1,9 @@
 """Canonical JSON: exactly one byte string for each document, so that documents can be hashed, signed and compared.
 
-Keys are sorted, there are no spaces, and everything is ASCII. There are no floats, since two languages print them
-differently, and no integers beyond 2^53 - 1, since JavaScript cannot tell 2^53 from 2^53 + 1. Decimals and big integers
-are strings. Reading is as strict: a key that occurs twice is refused, since two readers could see two different
-documents.
+Keys are sorted by code point, there are no spaces, and everything is ASCII. There are no floats, since two languages
+print them differently, no integers beyond 2^53 - 1, since JavaScript cannot tell 2^53 from 2^53 + 1, and no half of a
+surrogate pair, which most languages cannot hold. Decimals and big integers are strings. Reading is as strict: a key that
+occurs twice is refused, since two readers could see two different documents.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def digest(label: str, document: Json) -> bytes:
 
 
 def read_json(raw: bytes) -> Json:
-    """The document in these bytes, or ValueError for duplicate keys, floats, huge integers and non-ASCII text."""
+    """The document in these bytes; ValueError for what two readers could read differently."""
     try:
         document: Json = json.loads(
             raw.decode("ascii"),
@@ -59,8 +59,11 @@ def _refuse_number(text: str) -> None:
 
 def _refuse_uncanonical(document: object) -> None:
     match document:
-        case None | bool() | str():
+        case None | bool():
             return
+        case str():
+            if not document.isascii() and any("\ud800" <= letter <= "\udfff" for letter in document):
+                raise ValueError(f"{document!r} contains half a character")
         case int():
             if abs(document) > LARGEST_INTEGER:
                 raise ValueError(f"{document} is beyond 2^53 - 1; write it as a string")
@@ -71,6 +74,7 @@ def _refuse_uncanonical(document: object) -> None:
             for key, item in document.items():
                 if not isinstance(key, str):
                     raise ValueError(f"a key must be a string, got {key!r}")
+                _refuse_uncanonical(key)
                 _refuse_uncanonical(item)
         case _:
             raise ValueError(f"{document!r} has no canonical form")

@@ -301,7 +301,19 @@ def test_what_two_languages_could_read_differently_has_no_canonical_form(documen
 
 
 @pytest.mark.parametrize(
-    "raw", [b'{"a":1,"a":1}', b"1.0", b"1e3", b"NaN", b"-Infinity", b"9007199254740992", b'"\xc3\xbc"', b"1 2"]
+    "raw",
+    [
+        b'{"a":1,"a":1}',
+        b"1.0",
+        b"1e3",
+        b"NaN",
+        b"-Infinity",
+        b"9007199254740992",
+        b'"\xc3\xbc"',
+        b"1 2",
+        b'["\\ud800"]',
+        b'{"\\udfff":1}',
+    ],
 )
 def test_json_that_two_readers_could_read_differently_is_refused(raw: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):

@@ -27,7 +27,8 @@ def exact(value: object) -> Fraction:
     number = Decimal(value)
     if not number.is_finite():
         raise InvalidParameter(f"expected a finite number, got {value}")
-    if len(number.as_tuple().digits) > _MOST_DIGITS or abs(number.adjusted()) > _LARGEST_EXPONENT:
+    # zeros at the end are free: the compiled form writes 1e100 in full, and must be read again
+    if len(bytes(number.as_tuple().digits).rstrip(b"\0")) > _MOST_DIGITS or abs(number.adjusted()) > _LARGEST_EXPONENT:
         raise InvalidParameter(f"expected at most {_MOST_DIGITS} digits and an exponent within ±{_LARGEST_EXPONENT}")
     return Fraction(number)
 

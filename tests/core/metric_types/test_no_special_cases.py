@@ -80,9 +80,16 @@ ALLOWED = {
         "the rows of a table in the documentation",
     ),
     "scripts/make_mean_tables.py": Permission({"TableMean"}, "computes what that mechanism ships"),
-    "scripts/make_wire_vectors.py": Permission(
+    "scripts/vectors/randomizer.py": Permission(
         set(registered_mechanisms()), "vectors of each: one of the files that the recipe names"
     ),
+    "scripts/vectors/claims.py": Permission(set(registered_mechanisms()), "the same, for claims"),
+    "scripts/vectors/codebook.py": Permission(
+        {*registered_mechanisms(), "mean"}, "codebooks with each: one of the files that the recipe names"
+    ),
+    "scripts/vectors/draws.py": Permission({"subset"}, "a draw"),
+    "scripts/vectors/received.py": Permission({"mean"}, "a reducer that does not fit"),
+    "scripts/vectors/reducers.py": Permission({"mean"}, "the reducer and the type of that name"),
 }
 """Uses that are no comparison, by file."""
 

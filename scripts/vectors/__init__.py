@@ -1,0 +1,1 @@
+"""Generators of the test vectors that every implementation must agree on."""

@@ -11,5 +11,5 @@ from scripts.vectors.paths import VECTORS
 
 if __name__ == "__main__":
     for name, made in FILES.items():
-        (VECTORS / name).write_text(text(made()), encoding="ascii")
+        (VECTORS / name).write_text(text(name, made()), encoding="ascii")
         print(f"wrote {name}")

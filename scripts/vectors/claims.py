@@ -6,6 +6,7 @@ import copy
 import json
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from hubbub.mechanisms import Bounds, Categories, mechanism
@@ -63,21 +64,21 @@ def _borders() -> Iterator[dict[str, Any]]:
     for name, domain in kept:
         for epsilon in _EPSILONS:
             case = _calibrated(name, epsilon, domain)
-            yield from _border(case, lambda keep, case=case: _with(case, "keep", keep), +1)
+            yield from _border(case, partial(_with, case, "keep"), +1)
     for name in ("oue", "sue"):
         for epsilon in _EPSILONS:
             case = _calibrated(name, epsilon, few)
-            yield from _border(case, lambda flip, case=case: _with(case, "flip", flip), -1)
+            yield from _border(case, partial(_with, case, "flip"), -1)
     for name, options in (("piecewise", {"steps": 4}), ("hybrid", {"steps": 4}), ("table", {"points": 9})):
         for epsilon in ("0.7", "1", "4"):
             case = _calibrated(name, epsilon, numbers, **options)
-            yield from _border(case, lambda high, case=case: _with(case, "high", high), +1)
+            yield from _border(case, partial(_with, case, "high"), +1)
     for epsilon in _EPSILONS:
         case = _calibrated("laplace", epsilon, numbers, steps=7)
-        yield from _border(case, lambda scale, case=case: _with(case, "scale", scale), -1)
+        yield from _border(case, partial(_with, case, "scale"), -1)
     for epsilon in _EPSILONS:
         case = _calibrated("rr", epsilon, {"size": 2}) | {"mechanism": "matrix"}
-        yield from _border(case, lambda keep, case=case: _two_columns(case, keep), +1)
+        yield from _border(case, partial(_two_columns, case), +1)
     for epsilon in ("0.7", "1", "4"):
         yield from _least_epsilon(_calibrated("krr", epsilon, few))
 
@@ -159,7 +160,8 @@ def _impossible_grids() -> Iterator[dict[str, Any]]:
         changed = copy.deepcopy(table)
         changed["parameters"]["columns"][1][place] += change
         yield changed
-    for columns in ([], table["parameters"]["columns"][::-1], table["parameters"]["columns"][:1] * 2):
+    lists: list[Any] = [[], table["parameters"]["columns"][::-1], table["parameters"]["columns"][:1] * 2]
+    for columns in lists:
         yield table | {"parameters": table["parameters"] | {"columns": columns}}
     for name in ("piecewise", "hybrid"):
         case = _calibrated(name, "4", {"bounds": _ODD}, steps=4)

@@ -69,7 +69,7 @@ def _cases() -> Iterator[dict[str, Any]]:
 
 def _changed(change: _Change, *more: str, new_metric_ids: bool = True, new_id: bool = True) -> str:
     """A codebook of `flag` and `more` metrics after a change, under the ids that who changed it would compute."""
-    document = copy.deepcopy(Codebook.from_toml(_TOML).compiled())
+    document: dict[str, Any] = copy.deepcopy(Codebook.from_toml(_TOML).compiled())
     document["metrics"] = [metric for metric in document["metrics"] if metric["name"] in ("flag", *more)]
     change(document)
     if new_metric_ids:

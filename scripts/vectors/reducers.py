@@ -78,8 +78,8 @@ def _cases() -> Iterator[dict[str, Any]]:
     words = ["b", "a", "a", "c", "b", "\u00e9", "b"]
     for name in ("first", "last", "most_common"):
         yield _case(name, words)
-    for values in ([*words, *words], [1.0, 2.0, 3.0, 4.0], [True, False] * 3):
-        yield _case("reservoir", [*values], 64)
+    for some in ([*words, *words], [1.0, 2.0, 3.0, 4.0], [True, False] * 3):
+        yield _case("reservoir", [*some], 64)
     yield _exact(_case("reservoir", [str(place) for place in range(300)], 1_000))
     many = [float(place * 7 % 300) for place in range(MOST_REMEMBERED + 45)]
     yield _exact(_case("median", many, 200, bounds=["0", "300"]))

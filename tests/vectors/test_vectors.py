@@ -24,6 +24,7 @@ from hubbub.wire import ReportHeader, decode_upload, encode_upload
 from scripts.vectors import answers, bundle, canonical, claims, draws, periods, received, reducers
 from scripts.vectors.files import FILES, text
 from scripts.vectors.hpke import sealed_with
+from scripts.vectors.ledger import played, scripts
 from scripts.vectors.paths import VECTORS
 from scripts.vectors.streams import Recorded
 from tests.support.paths import ROOT
@@ -36,10 +37,23 @@ def vectors(name: str) -> Any:
     return json.loads((VECTORS / name).read_bytes())
 
 
-@pytest.mark.parametrize("name", FILES)
+WORLD = vectors("ledger.json")
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name != "ledger.json"])
 def test_the_generator_makes_the_file_that_is_there(name: str) -> None:
     """If this fails, run `python -m scripts.vectors` and look at the difference: cases may only be added."""
-    assert text(FILES[name]()) == (VECTORS / name).read_text("ascii")
+    assert text(name, FILES[name]()) == (VECTORS / name).read_text("ascii")
+
+
+def test_the_generator_writes_the_traces_that_are_there() -> None:
+    """What follows from them is for the test that plays them."""
+    found = vectors("ledger.json")
+    assert text("ledger.json", found) == (VECTORS / "ledger.json").read_text("ascii")
+    for trace in found["traces"]:
+        for event in trace["events"]:
+            event.pop("then", None)
+    assert found == scripts()
 
 
 def test_every_file_has_a_generator_and_a_section_that_says_what_to_do_with_it() -> None:
@@ -184,3 +198,10 @@ def test_a_long_report_is_carried_or_cannot_be() -> None:
             body = encode_upload([report])
             assert hashlib.sha256(body).hexdigest() == case["upload_sha256"]
             assert decode_upload(body) == [report]
+
+
+@pytest.mark.parametrize("trace", WORLD["traces"], ids=lambda trace: trace["name"])
+def test_a_device_does_what_the_trace_says(trace: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DO_NOT_TRACK", "HUBBUB_DISABLED"):
+        monkeypatch.delenv(name, raising=False)
+    assert played(trace, WORLD) == trace["events"]

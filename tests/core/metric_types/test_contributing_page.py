@@ -22,7 +22,7 @@ CLASSES = {
     "name": {cls.__name__ for cls in mechanisms.registered().values()},
 }
 TITLES = {"type": "Add a metric type", "name": "Add a mechanism"}
-COUNTS = {"Six": 6, "Seven": 7}
+COUNTS = {"Six": 6, "Seven": 7, "Nine": 9}
 NUMBERS = {"two": 2, "three": 3, "four": 4, "five": 5}
 BUILT_BY_HAND = {
     "audit/hubbub_audit/log_canaries.py": "an attack that looks for a word and a number in logs makes its own metrics",

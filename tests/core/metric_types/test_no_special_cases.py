@@ -89,6 +89,7 @@ ALLOWED = {
     ),
     "scripts/vectors/draws.py": Permission({"subset"}, "a draw"),
     "scripts/vectors/received.py": Permission({"mean"}, "a reducer that does not fit"),
+    "scripts/vectors/traces/sending.py": Permission({"mean"}, "the reducer of that name"),
     "scripts/vectors/reducers.py": Permission({"mean"}, "the reducer and the type of that name"),
 }
 """Uses that are no comparison, by file."""

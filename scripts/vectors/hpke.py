@@ -41,11 +41,11 @@ def hpke() -> dict[str, Any]:
     sealed = kept["sealed"][0]
     good = {"private_key": PRIVATE_KEY.hex(), "info": kept["info"], "sealed": sealed}
     other_info = {
-        "metric": _info(bytes(16), 1),
-        "key": _info(METRIC, 2),
-        "label": b"hubbub-02 report\0" + _info(METRIC, 1)[17:],
-        "suite": _info(METRIC, 1).replace(bytes.fromhex("002000010001"), bytes.fromhex("002000010002")),
-        "nothing": b"",
+        "another metric": _info(bytes(16), 1),
+        "another key": _info(METRIC, 2),
+        "another label": b"hubbub-02 report\0" + _info(METRIC, 1)[17:],
+        "another suite": _info(METRIC, 1).replace(bytes.fromhex("002000010001"), bytes.fromhex("002000010002")),
+        "no info": b"",
     }
     bits = [0, 255, 8 * 32, 8 * len(sealed) // 2 - 1]
     return {
@@ -53,7 +53,7 @@ def hpke() -> dict[str, Any]:
         "sealed": kept["sealed"],
         "exact": [_exact(key, len_) for key, len_ in ((0, 1), (1, 1), (7, 32), (255, 1_000))],
         "must_not_open": [
-            *({"what": f"another {what}", **good, "info": info.hex()} for what, info in other_info.items()),
+            *({"what": what, **good, "info": info.hex()} for what, info in other_info.items()),
             {"what": "another private key", **good, "private_key": METRIC.hex() * 2},
             *({"what": f"bit {bit} changed", **good, "sealed": _flipped(sealed, bit)} for bit in bits),
             {"what": "one byte less", **good, "sealed": sealed[:-2]},

@@ -113,7 +113,17 @@ def times() -> list[Script]:
         .wait_until(midnight + DAY - 1)
         .flush(now=True),
         *_ended_periods(),
+        _delays(word),
     ]
+
+
+def _delays(word: str) -> Script:
+    """On many days, so that some draws are near the longest delay, and some are rejected."""
+    script = Script("a random delay on each of eight days", word)
+    for _ in range(8):
+        script.next_day().flush().record("word", "c")
+        script.until_sent("word", script.now // DAY, script.now, 43_200_000)
+    return script
 
 
 def _ended_periods() -> list[Script]:

@@ -16,7 +16,6 @@ from scripts.vectors.traces.world import shared
 __all__ = ["Script", "shared", "traces"]
 
 _PARTS = (reducers, times, budgets, codebooks, bundles, lives, answers)
-"""In this order their bundles get their sequences."""
 
 
 @cache

@@ -15,7 +15,7 @@ def bundles() -> list[Script]:
     toml = toml_of(ONE_FLAG, ONE_STEADY)
     tomorrow = TODAY + 1
     keyless = bundle("no key", toml, keys=())
-    later = bundle("a key came later", toml, keys=(key_of(2),))
+    later = bundle("a key came later", toml, keys=(key_of(2),), newer=2)
     revoked = bundle("the key is revoked", toml, keys=(key_of(state="revoked"),))
     unknown = bundle("a key of an unknown suite", toml, keys=(key_of(suite="x-wing"),))
     both = bundle("a revoked key before a good one", toml, keys=(key_of(1, state="revoked"), key_of(2)))
@@ -24,7 +24,7 @@ def bundles() -> list[Script]:
     )
     forged = bundle("by a stranger", toml, identity=STRANGER)
     short = bundle("for a day", toml, lifetime=86_400)
-    newest = bundle("the newest", toml)
+    newest = bundle("the newest", toml, newer=2)
     packaged = Codebook.from_toml(toml).to_bytes().decode("ascii")
     no_answer: list[Any] = [None]
     return [

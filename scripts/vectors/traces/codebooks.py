@@ -17,7 +17,7 @@ def codebooks() -> list[Script]:
     disabled = bundle("flag not enabled", toml_of(ONE_FLAG + "enabled = false\n", ONE_STEADY))
     off = bundle("flag is off", BOTH_TOML, off=("flag",))
     steady_off = bundle("steady is off", BOTH_TOML, off=("steady",))
-    on_again = bundle("nothing is off", BOTH_TOML)
+    on_again = bundle("nothing is off", BOTH_TOML, newer=2)
     last_day = bundle("flag expires today", toml_of(ONE_FLAG + "expires = 2026-12-13\n", ONE_STEADY))
     tomorrow = bundle("flag expires tomorrow", toml_of(ONE_FLAG + "expires = 2026-12-14\n", ONE_STEADY))
     gone = bundle("flag is gone", toml_of(ONE_STEADY))

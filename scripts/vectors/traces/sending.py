@@ -128,7 +128,9 @@ def _delays(word: str) -> Script:
 
 def _ended_periods() -> list[Script]:
     week = bundle("a week of grace", toml_of(ONE_STEADY, ONE_FLAG, grace="7d"))
+    hourly = bundle("hours with a week of grace", toml_of(ONE_FLAG, period="1h", grace="7d"))
     return [
+        Script("back after five days of hours: only the last 64 are looked at", hourly).flush().next_day(5).flush(),
         Script("back after three days: ended periods are reported", week)
         .flush()
         .record("flag", True)

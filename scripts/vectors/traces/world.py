@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -66,7 +67,8 @@ def key_of(id_: int = 1, first: int = EVER[0], last: int = EVER[1], **more: Any)
 
 
 class _Bundles:
-    """Bundles by name. Each is newer than those made before it."""
+    """Bundles by name. A trace serves them from `newer` 0 on; within it, the name decides, so that one more bundle
+    changes no other."""
 
     def __init__(self) -> None:
         self.made: dict[str, str] = {}
@@ -80,6 +82,7 @@ class _Bundles:
         identity: Ed25519PrivateKey = _AGGREGATOR,
         off: tuple[str, ...] = (),
         lifetime: int = 90 * 86_400,
+        newer: int = 1,
     ) -> str:
         books = [Codebook.from_toml(toml) for toml in tomls]
         bundled = zip(first_periods, books, strict=False)
@@ -93,7 +96,7 @@ class _Bundles:
             lifetime=lifetime,
             max_age=3_600,
             last=None,
-            sequence=TODAY * 86_400 + len(self.made),
+            sequence=TODAY * 86_400 + (newer << 24) + int.from_bytes(sha256(name.encode()).digest()[:3]),
             off=[ids[metric] for metric in off],
         )
         self.made[name] = raw.decode("ascii")
@@ -104,8 +107,8 @@ _BUNDLES = _Bundles()
 bundle = _BUNDLES.add
 BOTH_TOML = toml_of(ONE_FLAG, ONE_STEADY)
 
-FLAG = bundle("flag", toml_of(ONE_FLAG))
-BOTH = bundle("flag and steady", BOTH_TOML)
+FLAG = bundle("flag", toml_of(ONE_FLAG), newer=0)
+BOTH = bundle("flag and steady", BOTH_TOML, newer=0)
 
 
 def shared() -> dict[str, Any]:

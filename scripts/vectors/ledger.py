@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ __all__ = ["ledger", "played", "scripts"]
 
 
 def ledger() -> dict[str, Any]:
+    if found := {"DO_NOT_TRACK", "HUBBUB_DISABLED"} & os.environ.keys():
+        raise SystemExit(f"unset {', '.join(found)}: a device that is switched off does nothing")
     written = scripts()
     return written | {"traces": [trace | {"events": played(trace, written)} for trace in written["traces"]]}
 

@@ -2,8 +2,8 @@
 
 Keys are sorted by code point, there are no spaces, and everything is ASCII. There are no floats, since two languages
 print them differently, no integers beyond 2^53 - 1, since JavaScript cannot tell 2^53 from 2^53 + 1, and no half of a
-surrogate pair, which most languages cannot hold. Decimals and big integers are strings. Reading is as strict: a key that
-occurs twice is refused, since two readers could see two different documents.
+surrogate pair, which most languages cannot hold. Decimals and big integers are strings. Reading is as strict: a key
+that occurs twice is refused, since two readers could see two different documents.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hubbub.bundle import LARGEST_BUNDLE, BundledCodebook, SealingKey, Seen, sign, verify
 from hubbub.canonical import canonical_bytes
 from hubbub.codebook import Codebook
-from hubbub.problems import BundleError
+from hubbub.errors import BundleError
 from hubbub.sealing import public_key_of
-from hubbub.trust import anchor_of, base64_text
+from hubbub.trust_anchor import anchor_of, base64_text
 from scripts.vectors.bundle_bodies import (
     AGGREGATOR,
     Case,

@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hubbub.bundle import SealingKey
 from hubbub.canonical import canonical_bytes
 from hubbub.sealing import public_key_of
-from hubbub.trust import anchor_of, base64_text
+from hubbub.trust_anchor import anchor_of, base64_text
+from scripts.vectors.hpke import LOW_ORDER
 from scripts.vectors.keys import IDENTITY, METRIC, NOW, PRIVATE_KEY
 
 __all__ = ["AGGREGATOR", "Case", "bodies", "body_document", "changed", "good_bodies", "put", "signed_body"]
@@ -88,8 +89,8 @@ def bodies() -> Iterator[Case]:
         collection: [None, "a"],
         (*collection, "name"): ["", "other", None],
         (*collection, "period"): [0, 25_200, 129_600, 521 * 604_800, True],
-        (*collection, "grace"): [0, "1d"],
-        (*collection, "forward_horizon"): [-1, None],
+        (*collection, "grace"): [0, "1d", 314_496_001],
+        (*collection, "forward_horizon"): [-1, None, 0, 314_496_001],
         (*book, "metrics"): [None, {}, [None]],
         (*metric, "id"): ["00" * 15, "0A" * 16, "zz" * 16, 7],
         (*metric, "name"): ["", None],
@@ -99,7 +100,14 @@ def bodies() -> Iterator[Case]:
         ("keys",): [None, {}, [[]]],
         (*key, "id"): [-1, 256, "1", True],
         (*key, "suite"): ["", None],
-        (*key, "public_key"): ["", "AA", base64_text(bytes(33)), base64_text(bytes(32)) + "=", "A" * 42 + "B"],
+        (*key, "public_key"): [
+            "",
+            "AA",
+            base64_text(bytes(33)),
+            base64_text(bytes(32)) + "=",
+            "A" * 42 + "B",
+            *(base64_text(bytes.fromhex(one)) for one in LOW_ORDER),
+        ],
         (*key, "first_period"): [-1, 3_001, None],
         (*key, "last_period"): [2_899, 2**32, None],
         (*key, "state"): ["", "used", None],

@@ -9,8 +9,8 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import Bounds, Categories, mechanism
-from hubbub.problems import InvalidParameter
 
 __all__ = ["claims", "holds"]
 

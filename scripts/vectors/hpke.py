@@ -23,7 +23,7 @@ __all__ = ["hpke", "sealed_with"]
 
 _KEM = b"KEM" + bytes.fromhex("0020")
 _HPKE = b"HPKE" + bytes.fromhex("002000010001")
-_LOW_ORDER = (
+LOW_ORDER = (
     "00" * 32,
     "01" + "00" * 31,
     "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
@@ -62,10 +62,10 @@ def hpke() -> dict[str, Any]:
             {"what": "nothing", **good, "sealed": ""},
             *(
                 {"what": "an encapsulated key of low order, sealed to the zero secret", **good, "sealed": forged.hex()}
-                for forged in (_forged(bytes.fromhex(point), bytes.fromhex(kept["info"])) for point in _LOW_ORDER)
+                for forged in (_forged(bytes.fromhex(point), bytes.fromhex(kept["info"])) for point in LOW_ORDER)
             ),
         ],
-        "public_keys_of_low_order": list(_LOW_ORDER),
+        "public_keys_of_low_order": list(LOW_ORDER),
     }
 
 

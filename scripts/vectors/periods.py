@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from hubbub.errors import InvalidParameter
 from hubbub.period import Calendar, duration_seconds
-from hubbub.problems import InvalidParameter
 
 __all__ = ["period_at", "periods"]
 

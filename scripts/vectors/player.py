@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hubbub.bundle import entity_tag
 from hubbub.codebook import Codebook
 from hubbub.randomness import Randomness
 from hubbub.sealing import Opener
@@ -83,7 +83,7 @@ class _FrontDoor:
     def _of_bundle(self, headers: Mapping[str, str]) -> dict[str, Any]:
         if self.bundle is None:
             return {"status": 503, "body": ""}
-        tag = f'"{hashlib.sha256(self.bundle).hexdigest()}"'
+        tag = entity_tag(self.bundle)
         if headers.get("if-none-match") == tag:
             return {"status": 304, "etag": tag, "body": ""}
         return {"status": 200, "etag": tag, "body": self.bundle}

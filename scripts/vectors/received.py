@@ -8,7 +8,7 @@ from typing import Any
 
 from hubbub.canonical import canonical_bytes, digest
 from hubbub.codebook import Codebook
-from hubbub.problems import CodebookError
+from hubbub.errors import CodebookError
 from scripts.vectors.codebook import EVERY_TYPE, SMALLEST
 
 __all__ = ["received", "usable"]

@@ -9,9 +9,9 @@ from fractions import Fraction
 from itertools import cycle, islice
 from typing import Any
 
+from hubbub.errors import InvalidValue
 from hubbub.mechanisms import Bounds
 from hubbub.metric_types import metric_type
-from hubbub.problems import InvalidValue
 from hubbub.reduce import MOST_REMEMBERED, reducer
 from scripts.vectors.streams import Recorded, stream
 

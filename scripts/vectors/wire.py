@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from hubbub.wire import BatchHeader, Plaintext, ReportHeader, encode_report, encode_upload
-from hubbub_client._sending.dispatch import MOST_BYTES, MOST_REPORTS
+from hubbub_client._sending.seal_and_send import MOST_BYTES, MOST_REPORTS
 from hubbub_client._sending.upload import chunks
 from scripts.vectors.keys import METRIC, NONCE
 from scripts.vectors.streams import stream

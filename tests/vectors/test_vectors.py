@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from hubbub.bundle_body import SUITE
 from hubbub.canonical import canonical_bytes, read_json
 from hubbub.codebook import Codebook
+from hubbub.errors import CannotOpen, InvalidParameter
 from hubbub.mechanisms import registered
 from hubbub.period import Calendar
-from hubbub.problems import CannotOpen, InvalidParameter
 from hubbub.reduce import REDUCERS
 from hubbub.sealing import Opener, Sealer, public_key_of
 from hubbub.wire import ReportHeader, decode_upload, encode_upload

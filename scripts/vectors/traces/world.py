@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hubbub.bundle import BundledCodebook, SealingKey, sign
 from hubbub.codebook import Codebook
 from hubbub.sealing import public_key_of
-from hubbub.trust import anchor_of
+from hubbub.trust_anchor import anchor_of
 from scripts.vectors.keys import IDENTITY, METRIC
 
 _AGGREGATOR = Ed25519PrivateKey.from_private_bytes(IDENTITY)

@@ -13,8 +13,8 @@ from typing import Literal, NoReturn, TypeAlias, get_args
 
 from hubbub.canonical import LARGEST_INTEGER, Json
 from hubbub.errors import InvalidParameter, MalformedBundle
+from hubbub.low_order import has_low_order
 from hubbub.period import LARGEST_INDEX, LONGEST_DURATION, Calendar
-from hubbub.sealing import has_low_order
 from hubbub.trust_anchor import base64_text, read_base64
 
 __all__ = ["SUITE", "Body", "BundledCodebook", "KeyState", "MetricHeader", "SealingKey", "read_body"]

@@ -20,13 +20,9 @@ if TYPE_CHECKING:
 
     from hubbub.wire import ReportHeader
 
-__all__ = ["Opener", "Sealer", "has_low_order", "new_private_key", "public_key_of"]
+__all__ = ["Opener", "Sealer", "new_private_key", "public_key_of"]
 
 _LABEL = b"hubbub-01 report\0"
-_FIELD = 2**255 - 19
-_EIGHTH = 39382357235489614581723060781553021112529911719440698176882885853963445705823
-"""One u-coordinate of order 8; its inverse is the other (Bernstein, "Curve25519", 2006, section 3)."""
-_LOW_ORDER = {0, 1, _FIELD - 1, _EIGHTH, pow(_EIGHTH, -1, _FIELD)}
 _SUITE_IDS = struct.pack(">HHH", 0x0020, 0x0001, 0x0001)
 
 
@@ -50,12 +46,6 @@ def new_private_key() -> bytes:
 def public_key_of(private_key: bytes) -> bytes:
     """The public key of a private key."""
     return _load(private_key).public_key().public_bytes_raw()
-
-
-def has_low_order(public_key: bytes) -> bool:
-    """Whether a shared secret with this X25519 key is zero whatever the other key is: nothing can be sealed to it."""
-    u = int.from_bytes(public_key, "little") % 2**255  # RFC 7748, section 5: the last bit is ignored
-    return u % _FIELD in _LOW_ORDER
 
 
 def _load(private_key: bytes) -> X25519PrivateKey:

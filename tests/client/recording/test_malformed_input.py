@@ -6,7 +6,6 @@ right: good documents cut off at any byte, with bits flipped, or with a member r
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import random
 import re
@@ -20,13 +19,15 @@ from hypothesis import strategies as st
 
 from hubbub.codebook import Codebook
 from hubbub.errors import CodebookError, HubbubError, MalformedTally
+from hubbub.trust_anchor import base64_text
 from hubbub_client import Outcome
 from hubbub_client._http.transport import Answer
 from hubbub_client.testing import MemoryTransport, Request
-from tests.client.world import World, codebook, sealing_key, signed
+from tests.client.world import TRUST, World, codebook, sealing_key, signed
 from tests.fuzz import targets
 from tests.fuzz.mutations import mutated_json, mutated_text
 from tests.fuzz.targets import SEEDS, TARGETS
+from tests.support.codebooks import IDENTITY
 
 FEW = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=5_000, deadline=None, suppress_health_check=list(HealthCheck))
@@ -226,12 +227,15 @@ def test_bytes_that_are_no_tally_are_refused_with_a_typed_error(data: bytes) -> 
 
 @pytest.mark.parametrize("point", [bytes(32), bytes([1]) + bytes(31)])
 def test_a_sealing_key_of_low_order_sends_nothing_and_hurts_nobody(world: World, point: bytes) -> None:
-    """Everyone knows the secret that such a key leads to. The signed bundle may name it; nothing is sealed to it."""
-    key = dataclasses.replace(sealing_key(), public_key=point)
-    world.transport.bundle = signed(keys=[key])
+    """Everyone knows the secret that such a key leads to. A bundle that names one is refused, although it is signed."""
+    good, bad = (base64_text(key).encode() for key in (sealing_key().public_key, point))
+    body = signed().split(b"\n", 2)[2].replace(good, bad)
+    signature = base64_text(IDENTITY.sign(b"hubbub-01 bundle\0" + body))
+    world.transport.bundle = b"\n".join([b"hubbub-bundle 1", f"{TRUST} {signature}".encode(), body])
     with world.client() as client:
         client.flush(0)
         client.record("theme", "dark")
         assert not client.flush(0, now=True)
         assert world.uploads() == []
+        assert client.stats()["bundle:MalformedBundle"] > 0
         assert client.record("startup_ms", 7) is not Outcome.INVALID

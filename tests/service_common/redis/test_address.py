@@ -39,7 +39,7 @@ def refused(url: str) -> str:
 @pytest.mark.parametrize(
     ("rest", "words"),
     [
-        ("/0?nosuch=1", "an option nosuch behind its ?"),
+        ("/0?nosuch=1", "an option nosuch after its ?"),
         (f"/0?{SECRET}=1", "that has no known name"),
         (f"/0?{'x' * 60}=1", "that has no known name"),
         (f"/0?socket_timeout={SECRET}", "wrong value for its option socket_timeout"),

@@ -150,7 +150,7 @@ def notice(file: str, as_json: bool) -> None:
 @_JSON
 def diff_command(old: str, new: str, as_json: bool) -> None:
     """Show what changes from OLD to NEW: ids, history, budget."""
-    found = diff(_load(old, as_json=as_json), _load(new, as_json=as_json))
+    found = diff(_compiled(old, as_json=as_json), _compiled(new, as_json=as_json))
     if as_json:
         _print_json({"ok": True, **found.document()})
     else:

@@ -21,14 +21,14 @@ import httpx2
 import numpy as np
 
 from benchmarks.table import Row, at_most, show
-from hubbub.accounting.batch_sizes import with_batch_sizes
+from hubbub.accounting.min_batch_sizes import with_batch_sizes
 from hubbub.codebook import Codebook
 from hubbub.mechanisms import Tally
 from hubbub.wire import BatchHeader
 from hubbub_aggregator.analysis.precompute_guarantees import warm
 from hubbub_aggregator.app import create_app
 from hubbub_aggregator.intake.batch_guarantee import promise_of
-from hubbub_aggregator.intake.release_record import release_record
+from hubbub_aggregator.intake.batch_record import release_record
 from hubbub_aggregator.main import build
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.settings import Settings

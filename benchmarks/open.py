@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from benchmarks.table import Row, at_least, show
-from hubbub.accounting.batch_sizes import with_batch_sizes
+from hubbub.accounting.min_batch_sizes import with_batch_sizes
 from hubbub.codebook import Codebook
 from hubbub.randomness import SystemRandomness
 from hubbub.sealing import Sealer

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from hubbub.codebook import Codebook, Metric
 from hubbub.simulation import Column, Crowd, InsecureBulkRandomness, Scores, run
-from hubbub_cli.simulator.outcome import Outcome
-from hubbub_cli.simulator.release_verdict import verdict
+from hubbub_cli.simulator.outcome_text_and_json import Outcome
+from hubbub_cli.simulator.release_prediction import verdict
 from hubbub_cli.terminal.round_up import above
 
 ROOT = Path(__file__).parent.parent

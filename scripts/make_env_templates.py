@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hubbub_aggregator.settings import Settings as Aggregator
 from hubbub_service_common.settings import ServiceSettings
-from hubbub_service_common.settings_from_environment import FILE
+from hubbub_service_common.settings_from_files import FILE
 from hubbub_shuffler.settings import Settings as Shuffler
 
 __all__ = ["FOLDER", "main", "template"]

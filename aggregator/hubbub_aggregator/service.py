@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hubbub.refusals import REFUSALS, Refused
 from hubbub_aggregator.intake.accumulate import Accumulator
-from hubbub_aggregator.publication.key_coverage import Collecting
+from hubbub_aggregator.publication.collection_pause import Collecting
 from hubbub_aggregator.storage import StorageError
 from hubbub_service_common.process.fault_episodes import Episode
 

@@ -14,7 +14,7 @@ import numpy as np
 from hubbub_audit.audited_client import a_device, lost_answer, refused
 from hubbub_audit.distinguishing_events import best_event, by_score, halves, lost
 from hubbub_audit.findings import Attack, Finding, judged
-from hubbub_audit.local_epsilon import POWER
+from hubbub_audit.local_epsilon_and_law import POWER
 from hubbub_audit.targets import Subject, codebook_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from hubbub_audit.bounds import epsilon_below
+from hubbub_audit.confidence_bounds import epsilon_below
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

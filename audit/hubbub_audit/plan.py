@@ -13,18 +13,18 @@ from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import mechanism, registered
 from hubbub_audit.averaging_and_retries import averaging, retries
 from hubbub_audit.batch_likelihood_ratio import crowd
-from hubbub_audit.crowd_padding import junk
 from hubbub_audit.crowd_splitting import splitting
 from hubbub_audit.exact_epsilon import exact
 from hubbub_audit.findings import FAMILY, Attack, Finding
-from hubbub_audit.forwarded_order import shuffled
-from hubbub_audit.local_epsilon import law, local
+from hubbub_audit.junk_and_copies import junk
+from hubbub_audit.local_epsilon_and_law import law, local
 from hubbub_audit.log_canaries import canaries
 from hubbub_audit.poisoning import poisoning
+from hubbub_audit.shuffled_batches import shuffled
 from hubbub_audit.side_channels import lengths, recording, sending
 from hubbub_audit.targets import Subject, spread, subject_of, usual
 from hubbub_audit.tracing_and_differencing import differencing, tracing
-from hubbub_audit.twins import twins
+from hubbub_audit.twin_devices_attack import twins
 
 __all__ = ["EPSILONS", "TRIALS", "Audit", "Plan", "attacks", "audit", "audit_in_processes"]
 

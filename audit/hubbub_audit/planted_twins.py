@@ -15,8 +15,8 @@ from hubbub_client._budget.ledger import Decision, Ledger
 from hubbub_client._codebooks import period_codebook_pins
 from hubbub_client._codebooks.in_force import CodebooksInForce, Pin, Span
 from hubbub_client._consent.gate import ConsentGate
-from hubbub_client._randomizing.coin_streams import OneStream
 from hubbub_client._randomizing.randomize import Randomizer
+from hubbub_client._sending.sending_coins import OneStream
 
 __all__ = [
     "acts_on_consent_when_recording",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import hubbub
-from hubbub_audit import batch_likelihood_ratio, local_epsilon
+from hubbub_audit import batch_likelihood_ratio, local_epsilon_and_law
 from hubbub_audit.findings import Finding, Kind, Verdict
 from hubbub_audit.plan import Audit
 
@@ -20,9 +20,9 @@ HEADINGS: dict[Kind, tuple[str, str]] = {
     "local": (
         "One report",
         "The receiver of a single report tries to tell two values apart. The pair of values is the one that reports "
-        f"tell apart best; the test is the best known to statistics, and must prove {local_epsilon.POWER:.0%} of the "
-        "claim to count. A second test is derived from the reports themselves, in case the declared law is wrong. A "
-        "third test compares the reports with that law.",
+        "tell apart best; the test is the best known to statistics, and must prove "
+        f"{local_epsilon_and_law.POWER:.0%} of the claim to count. A second test is derived from the "
+        "reports themselves, in case the declared law is wrong. A third test compares the reports with that law.",
     ),
     "exact": (
         "Every outcome of every coin",

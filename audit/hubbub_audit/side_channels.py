@@ -17,7 +17,7 @@ import numpy as np
 from hubbub.randomness import SystemRandomness
 from hubbub_audit.audited_client import a_device
 from hubbub_audit.batch_likelihood_ratio import POWER
-from hubbub_audit.bounds import share_below
+from hubbub_audit.confidence_bounds import share_below
 from hubbub_audit.distinguishing_events import best_event, by_bits, by_cell, by_number, by_score, halves, lost
 from hubbub_audit.findings import Attack, Finding, judged
 from hubbub_audit.targets import Subject, codebook_of, spread

@@ -13,7 +13,7 @@ from hubbub.bundle import BundledCodebook, SealingKey, entity_tag, sign
 from hubbub.sealing import public_key_of
 from hubbub.trust_anchor import anchor_of
 from hubbub.wire import decode_report, decode_upload
-from hubbub_audit.twin_histories import Keys, Network, Publish, SwitchOff, codebook_of
+from hubbub_audit.twin_events import Keys, Network, Publish, SwitchOff, codebook_of
 from hubbub_client._http.transport import Answer, CannotReach
 
 __all__ = ["START", "Seen", "TwinServer"]

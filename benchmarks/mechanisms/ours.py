@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.mechanisms.work import EPSILONS, SIZES
 from benchmarks.table import Row, at_most
 from hubbub.mechanisms import Bounds, Categories, Mechanism, choose
-from hubbub.mechanisms._variance_bound import frequencies
+from hubbub.mechanisms._least_variance import frequencies
 from hubbub.randomness import SystemRandomness
 from hubbub.simulation import InsecureBulkRandomness
 

@@ -15,7 +15,7 @@ from benchmarks.mechanisms import figures, ours
 from benchmarks.mechanisms.figures import Accuracy, Largest, Noise
 from benchmarks.mechanisms.work import CROWD, DRAWS, EPSILONS, SIZES, jobs, values
 from hubbub.mechanisms import choose
-from hubbub.mechanisms._variance_bound import frequencies
+from hubbub.mechanisms._least_variance import frequencies
 
 HERE = Path(__file__).parent
 ENVIRONMENT = HERE.parent.parent / ".venv-peers"

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hubbub_client._consent.consent_record import withdraw
+from hubbub_client._consent.consent_and_withdrawal import withdraw
 from hubbub_client._consent.opt_out_file import OptOut
 from hubbub_client._display.inspection import CannotInspect, inspect
 from hubbub_client._state.errors import NoDurableState

@@ -18,11 +18,10 @@ from hubbub_client._codebooks.bundle_fetch_and_cache import BundleCache, trust_a
 from hubbub_client._codebooks.in_force import packaged
 from hubbub_client._codebooks.period_codebook_pins import Pins
 from hubbub_client._codebooks.refresh import Codebooks
-from hubbub_client._consent.consent import Consent, is_set
-from hubbub_client._consent.consent_record import Participation
+from hubbub_client._consent.consent_and_off_switches import Consent, is_set
+from hubbub_client._consent.consent_and_withdrawal import Participation
 from hubbub_client._consent.gate import ConsentGate
 from hubbub_client._consent.opt_out_file import OptOut
-from hubbub_client._randomizing.coin_streams import Coins, OneStream, SystemCoins
 from hubbub_client._randomizing.randomize import Randomizer
 from hubbub_client._recording.in_memory_queue import InMemoryQueue
 from hubbub_client._recording.intake import Intake
@@ -32,6 +31,7 @@ from hubbub_client._sending.cycle import Cycle
 from hubbub_client._sending.cycle_runner import CycleRunner
 from hubbub_client._sending.outbox import Lane
 from hubbub_client._sending.seal_and_send import Dispatch
+from hubbub_client._sending.sending_coins import Coins, OneStream, SystemCoins
 from hubbub_client._state.database import State
 from hubbub_client._state.errors import NoDurableState
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from hubbub_client._budget.account_statement import Account
     from hubbub_client._display.preview import Preview
     from hubbub_client._http.transport import Transport
-    from hubbub_client._randomizing.coin_streams import Coins
     from hubbub_client._sending.backoff import Pace
+    from hubbub_client._sending.sending_coins import Coins
 
 __all__ = ["Client", "Outcome"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hubbub.codebook import Codebook
-from hubbub_client._consent.consent import OFF_SWITCHES
+from hubbub_client._consent.consent_and_off_switches import OFF_SWITCHES
 from hubbub_client.testing import Device
 
 __all__ = ["hubbub", "hubbub_codebook", "hubbub_options"]

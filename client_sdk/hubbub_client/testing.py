@@ -57,6 +57,6 @@ from hubbub_client._sending.backoff import Pace
 from hubbub_client._testing.clock import FakeClock
 from hubbub_client._testing.device import Device, Recorded
 from hubbub_client._testing.fleet import Delivered, Fleet
-from hubbub_client._testing.memory_transport import MemoryTransport, Request, SentReport
+from hubbub_client._testing.in_memory_shuffler import MemoryTransport, Request, SentReport
 
 __all__ = ["Delivered", "Device", "FakeClock", "Fleet", "MemoryTransport", "Pace", "Recorded", "Request", "SentReport"]

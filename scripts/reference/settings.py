@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import SecretStr
 
 from hubbub_aggregator.settings import Settings as Aggregator
-from hubbub_service_common.settings_from_environment import FILE
+from hubbub_service_common.settings_from_files import FILE
 from hubbub_shuffler.settings import Settings as Shuffler
 from scripts.reference.markdown import anchored, code, definitions
 

@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 
 from hubbub.errors import InvalidParameter
 from hubbub.loopback_host import is_loopback_host
-from hubbub_service_common import settings_from_environment
+from hubbub_service_common import settings_from_files
 from hubbub_service_common.http.tokens import AcceptedToken
 from hubbub_service_common.process.logs import LogFormat, configure, ends_in_format
 from hubbub_service_common.redis.schemes import FORMS, is_redis
@@ -139,7 +139,7 @@ class ServiceSettings(BaseSettings):
     @classmethod
     def unknown(cls, names: Collection[str]) -> list[str]:
         """The variables among these that look like settings but are none."""
-        return settings_from_environment.unknown(names, cls.prefix(), cls.model_fields, cls.in_files())
+        return settings_from_files.unknown(names, cls.prefix(), cls.model_fields, cls.in_files())
 
     @property
     def tls(self) -> tuple[Path, Path] | None:
@@ -155,7 +155,7 @@ class ServiceSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  not used: settings come from the environment only
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  not used: it reads directories, not files
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        files = settings_from_environment.from_files(os.environ, cls.prefix(), cls.in_files())
+        files = settings_from_files.from_files(os.environ, cls.prefix(), cls.in_files())
         return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=dict(files))
 
     @field_validator("storage")

@@ -29,7 +29,7 @@ from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.settings import Settings
 from hubbub_aggregator.storage.redis.backend import RedisStorage
 from hubbub_service_common.clock.trusted_clock import TrustedClock
-from hubbub_service_common.redis.commands import command
+from hubbub_service_common.redis.calls_and_scripts import command
 from tests.support.clock import Clock
 from tests.support.codebooks import dark_mode, photo_app, startup_ms, theme
 from tests.support.compiled import write_compiled

@@ -19,9 +19,9 @@ from hubbub.codebook import Codebook
 from hubbub.mechanisms import registered
 from hubbub_audit.exact_epsilon import exact
 from hubbub_audit.findings import FAMILY, Attack
-from hubbub_audit.local_epsilon import law, local
+from hubbub_audit.local_epsilon_and_law import law, local
 from hubbub_audit.plan import TRIALS, attacks, audit
-from hubbub_audit.planted import PLANTS, Plant, caught
+from hubbub_audit.planted_bugs import PLANTS, Plant, caught
 from hubbub_audit.poisoning import poisoning
 from hubbub_audit.side_channels import recording
 from hubbub_audit.targets import Subject, subject_of, usual

@@ -55,7 +55,7 @@ def test_a_planted_bug_is_shown_to_be_caught() -> None:
 
 def test_a_beaten_claim_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     from hubbub_audit import plan
-    from hubbub_audit.planted import PLANTS
+    from hubbub_audit.planted_bugs import PLANTS
 
     (plant,) = [plant for plant in PLANTS if plant.name == "sure-bit"]
     monkeypatch.setattr(plan, "attacks", lambda *_: plant.attacks(1_000))

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from hubbub.simulation import InsecureBulkRandomness
-from hubbub_audit.bounds import (
+from hubbub_audit.confidence_bounds import (
     bernstein,
     binomial_tail,
     empirical_bernstein,

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from hubbub.randomness import Randomness
 from hubbub.simulation.randomness import InsecureRandomness
-from hubbub_audit.twin_client import KeyedCoins, lived
-from hubbub_audit.twin_histories import STORIES, History, random_history
-from hubbub_audit.twins import RULE, difference
+from hubbub_audit.replay_history import KeyedCoins, lived
+from hubbub_audit.twin_devices_attack import RULE, difference
+from hubbub_audit.twin_events import STORIES, History, random_history
 from hubbub_client import Client, Outcome
 from hubbub_client.testing import MemoryTransport
 from tests.support.patience import wait_for

@@ -15,7 +15,7 @@ import numpy as np
 from hubbub.simulation import InsecureBulkRandomness
 from hubbub.wire import BatchHeader
 from hubbub_aggregator.intake.batch_guarantee import Promise, promise_of
-from hubbub_aggregator.intake.release_record import release_record
+from hubbub_aggregator.intake.batch_record import release_record
 from hubbub_aggregator.storage import Accepted, Batch, SqliteStorage
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hubbub.accounting.plan import plan
+from hubbub.accounting.codebook_plan import plan
 from hubbub.errors import InvalidParameter
 from hubbub_cli.all_commands import hubbub
 from hubbub_cli.checklist.answers import Answers, template

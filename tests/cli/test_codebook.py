@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from hubbub.codebook import Codebook
 from hubbub_cli.commands.codebook import codebook
-from hubbub_cli.compiled_codebook import freeze
+from hubbub_cli.compile_codebook import freeze
 from hubbub_cli.terminal.table import table
 from tests.support.compiled import compiled
 from tests.support.paths import ROOT

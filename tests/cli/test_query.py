@@ -20,8 +20,8 @@ from pydantic import SecretStr
 
 from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_cli.all_commands import hubbub
-from hubbub_cli.terminal import bars
-from hubbub_cli.terminal.bars import BLOCKS, PLAIN
+from hubbub_cli.terminal import estimate_bars
+from hubbub_cli.terminal.estimate_bars import BLOCKS, PLAIN
 from tests.aggregator.world import CODEBOOK, DAY, START, Site
 
 ANALYST = "a-token-of-an-analyst"
@@ -172,20 +172,25 @@ def test_a_bar_never_leaves_its_room_and_shows_limits_in_order(
 ) -> None:
     low, middle, high = sorted(numbers)
     for drawn in (BLOCKS, PLAIN):
-        bar = bars.bar(low, middle, high, width, most, drawn)
+        bar = estimate_bars.bar(low, middle, high, width, most, drawn)
         assert len(bar) <= width
         assert bar == drawn.sure * bar.count(drawn.sure) + drawn.likely * bar.count(
             drawn.likely
         ) + drawn.possible * bar.count(drawn.possible)
         ends = (min(low, 0.0), max(high, 0.0))
-        line = bars.whisker(low, middle, high, ends, width, drawn)
+        line = estimate_bars.whisker(low, middle, high, ends, width, drawn)
         assert len(line) <= width
         assert drawn.middle in line
 
 
 def test_blocks_are_for_terminals_that_have_them() -> None:
-    assert bars.signs("utf-8") is BLOCKS
-    assert bars.signs("ascii") is bars.signs("latin-1") is bars.signs("no-such-encoding") is PLAIN
+    assert estimate_bars.signs("utf-8") is BLOCKS
+    assert (
+        estimate_bars.signs("ascii")
+        is estimate_bars.signs("latin-1")
+        is estimate_bars.signs("no-such-encoding")
+        is PLAIN
+    )
 
 
 def test_nothing_released_says_what_to_do(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ def test_what_counting_linked_reports_tells_is_as_the_page_says() -> None:
 
 
 def test_a_name_that_is_not_there_would_be_found() -> None:
-    assert is_there("hubbub_aggregator.analysis.guarantee.ONE_OPERATOR")
-    assert not is_there("hubbub_aggregator.analysis.guarantee.TWO_OPERATORS")
+    assert is_there("hubbub_aggregator.analysis.answer_guarantee.ONE_OPERATOR")
+    assert not is_there("hubbub_aggregator.analysis.answer_guarantee.TWO_OPERATORS")
     assert not is_there("hubbub_nobody.here")
     assert named("see `tests/x.py`, `test_y`", r"\btest_\w+") == {"test_y"}

@@ -15,8 +15,8 @@ from typing import Protocol
 
 import pytest
 
+from hubbub_service_common.redis.calls_and_scripts import Call, Part
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import Call, Part
 from hubbub_shuffler.batching.permute import places
 from hubbub_shuffler.storage import AsyncStorage, Bucket, Terms
 from hubbub_shuffler.storage.redis.backend import RedisStorage

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from hubbub_service_common.redis.commands import Call
+from hubbub_service_common.redis.calls_and_scripts import Call
 from hubbub_shuffler.batching.permute import stretch
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, Claim, Plan
 from hubbub_shuffler.storage.redis.backend import RedisStorage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from hubbub.accounting.batch_sizes import smallest_batch, with_batch_sizes
+from hubbub.accounting.min_batch_sizes import smallest_batch, with_batch_sizes
 from hubbub.codebook import Codebook, Collection, Metric
 
 __all__ = ["compiled", "write_compiled"]

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hubbub.refusals import Refused
+from hubbub_aggregator.analysis.answer_guarantee import privacy
 from hubbub_aggregator.analysis.estimate import largest, manipulation, mechanism_model, period_range, shaped
-from hubbub_aggregator.analysis.guarantee import privacy
 from hubbub_aggregator.models.comparison import Comparison, DifferenceModel, Side
-from hubbub_aggregator.models.values import IntervalKind
+from hubbub_aggregator.models.estimated_values import IntervalKind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from hubbub.codebook import Metric
     from hubbub.mechanisms import Estimate, Interval, Tally
-    from hubbub_aggregator.analysis.summed_releases import Crowd
+    from hubbub_aggregator.analysis.read_releases import Crowd
 
 __all__ = ["Difference", "Range", "comparison", "difference", "refuse_different_questions", "refuse_overlap"]
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hubbub.postprocess import base_cut, clip, norm_sub
 from hubbub.refusals import Refused
-from hubbub_aggregator.analysis.guarantee import privacy
+from hubbub_aggregator.analysis.answer_guarantee import privacy
 from hubbub_aggregator.models.estimate import Manipulation, Segment
+from hubbub_aggregator.models.estimated_values import AxisModel, HeadlineModel, IntervalKind, Postprocess, ValueModel
 from hubbub_aggregator.models.mechanism import MechanismModel
-from hubbub_aggregator.models.periods import PeriodRange
-from hubbub_aggregator.models.values import AxisModel, HeadlineModel, IntervalKind, Postprocess, ValueModel
+from hubbub_aggregator.models.period_range import PeriodRange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hubbub.codebook import Metric
     from hubbub.mechanisms import Estimate as Estimated
     from hubbub.mechanisms import Interval, Tally
-    from hubbub_aggregator.analysis.summed_releases import Crowd
+    from hubbub_aggregator.analysis.read_releases import Crowd
 
 __all__ = [
     "Query",

@@ -15,9 +15,16 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hubbub_aggregator.analysis.guarantee import ASSUMPTIONS, ONE_OPERATOR, Released, noise_delta, smallest, whole_delta
+from hubbub_aggregator.analysis.answer_guarantee import (
+    ASSUMPTIONS,
+    ONE_OPERATOR,
+    Released,
+    noise_delta,
+    smallest,
+    whole_delta,
+)
 from hubbub_aggregator.models.ledger import LedgerAnswer, LedgerEntry
-from hubbub_aggregator.models.periods import PeriodRange
+from hubbub_aggregator.models.period_range import PeriodRange
 from hubbub_aggregator.models.privacy import Collusion
 
 if TYPE_CHECKING:
@@ -98,7 +105,7 @@ def ledger(
 
 
 def _rounded(releases: Sequence[Released]) -> list[Noted]:
-    from hubbub.accounting.ledger import coarsened
+    from hubbub.accounting.release_ledger import coarsened
 
     found: list[Noted] = []
     for metric_id in dict.fromkeys(release.record["metric_id"] for release in releases):

@@ -1,7 +1,7 @@
 """Guarantees composed ahead of time, so that the first answer after a release need not wait for them.
 
 A range over many periods composes as many guarantees. That takes from half a second to a few seconds per metric, once
-for each set of releases. `guarantee` keeps what is composed here; it changes no answer.
+for each set of releases. `answer_guarantee` keeps what is composed here; it changes no answer.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from hubbub_aggregator.analysis.guarantee import Released, privacy
-from hubbub_aggregator.analysis.summed_releases import records
+from hubbub_aggregator.analysis.answer_guarantee import Released, privacy
+from hubbub_aggregator.analysis.read_releases import records
 
 if TYPE_CHECKING:
     from hubbub_aggregator.service import Aggregator

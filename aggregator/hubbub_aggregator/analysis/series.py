@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hubbub.errors import InvalidParameter
+from hubbub_aggregator.analysis.answer_guarantee import Released, privacy
 from hubbub_aggregator.analysis.estimate import (
     Query,
     largest,
@@ -16,8 +17,7 @@ from hubbub_aggregator.analysis.estimate import (
     shaped,
     shown,
 )
-from hubbub_aggregator.analysis.guarantee import Released, privacy
-from hubbub_aggregator.analysis.summed_releases import Crowd, by_period, over
+from hubbub_aggregator.analysis.read_releases import Crowd, by_period, over
 from hubbub_aggregator.models.series import Point, Series, SeriesSegment, State
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from hubbub_aggregator.models.series import Series
 
 if TYPE_CHECKING:
     from hubbub_aggregator.models.base import ResponseModel
+    from hubbub_aggregator.models.estimated_values import IntervalKind, Shaped, ValueModel
     from hubbub_aggregator.models.privacy import PeriodPrivacy, Privacy
-    from hubbub_aggregator.models.values import IntervalKind, Shaped, ValueModel
 
 __all__ = ["CSV_TYPE", "to_csv"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hubbub_aggregator.analysis.guarantee import ASSUMPTIONS
-from hubbub_aggregator.intake.release_record import UNIT
+from hubbub_aggregator.analysis.answer_guarantee import ASSUMPTIONS
+from hubbub_aggregator.intake.batch_record import UNIT
 
 __all__ = ["COMPARISON", "ESTIMATE", "LEDGER", "METRICS", "RELEASE", "RELEASES", "SERIES", "STATUS", "VERDICT"]
 

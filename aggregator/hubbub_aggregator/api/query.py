@@ -12,19 +12,19 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from hubbub.codebook import Metric
 from hubbub.refusals import Refused
 from hubbub_aggregator.analysis import compare as comparing
-from hubbub_aggregator.analysis import queried_periods
+from hubbub_aggregator.analysis import completeness, queried_periods
 from hubbub_aggregator.analysis import series as courses
+from hubbub_aggregator.analysis.answer_guarantee import privacy
 from hubbub_aggregator.analysis.estimate import Query as Asked
 from hubbub_aggregator.analysis.estimate import mechanism_model, segment, shaped
-from hubbub_aggregator.analysis.guarantee import privacy
-from hubbub_aggregator.analysis.summed_releases import Crowd, over
+from hubbub_aggregator.analysis.read_releases import Crowd, over
 from hubbub_aggregator.api.request_dependencies import PROBLEMS, Analyst, only_known_parameters
 from hubbub_aggregator.api.respond import Format, reply
 from hubbub_aggregator.models.comparison import Comparison
 from hubbub_aggregator.models.estimate import Estimate
+from hubbub_aggregator.models.estimated_values import Postprocess
 from hubbub_aggregator.models.metrics import MetricList, MetricVersion, NamedMetric
 from hubbub_aggregator.models.series import Series
-from hubbub_aggregator.models.values import Postprocess
 from hubbub_aggregator.service import Aggregator
 
 __all__ = ["router"]
@@ -131,7 +131,7 @@ def estimate(
     asked = Asked.of(confidence, postprocess, population, simultaneous, top)
     periods = queried_periods.released_periods(service, versions, since, until)
     # asked before reading: what is complete now stays complete, so that a complete answer can't miss a late batch
-    is_complete = queried_periods.is_complete(service, {metric.id for metric in versions}, periods)
+    is_complete = completeness.is_complete(service, {metric.id for metric in versions}, periods)
     found = [crowd for metric in versions if (crowd := over(service.storage, metric, periods)) is not None]
     if not found:
         raise _nothing(name)
@@ -193,7 +193,7 @@ def series(
     versions = queried_periods.versions(service, name)
     asked = Asked.of(confidence, postprocess, population, simultaneous, top, headline=headline)
     periods = queried_periods.recent(service, since, until)
-    complete = queried_periods.complete_periods(service, {metric.id for metric in versions}, periods)
+    complete = completeness.complete_periods(service, {metric.id for metric in versions}, periods)
     course = courses.Course.read(service.storage, versions, periods, complete)
     basis: list[object] = [
         astuple(asked),
@@ -254,7 +254,7 @@ def compare(
 
 def _one_id(service: Aggregator, name: str, versions: list[Metric], periods: range, side: str) -> comparing.Range:
     """The one id that was released in a range. Ids are never merged, so that one side can't have two."""
-    is_complete = queried_periods.is_complete(service, {metric.id for metric in versions}, periods)
+    is_complete = completeness.is_complete(service, {metric.id for metric in versions}, periods)
     found = [crowd for metric in versions if (crowd := over(service.storage, metric, periods)) is not None]
     if not found:
         raise Refused("nothing-released", f"nothing has been released for {name} in range {side} yet")

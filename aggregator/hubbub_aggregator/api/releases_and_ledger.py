@@ -15,7 +15,7 @@ from hubbub.period import LARGEST_INDEX
 from hubbub.refusals import Refused
 from hubbub_aggregator.analysis.ledger import ledger, noted
 from hubbub_aggregator.analysis.queried_periods import versions
-from hubbub_aggregator.analysis.summed_releases import every_record, records
+from hubbub_aggregator.analysis.read_releases import every_record, records
 from hubbub_aggregator.api.request_dependencies import PROBLEMS, Analyst, only_known_parameters
 from hubbub_aggregator.api.respond import Format, reply
 from hubbub_aggregator.models.base import ResponseModel

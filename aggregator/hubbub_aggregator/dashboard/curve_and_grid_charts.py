@@ -11,7 +11,7 @@ from itertools import product
 
 from hubbub.result_shapes import cell_label
 from hubbub.shortening import letters, shortened, shortened_all
-from hubbub_aggregator.dashboard.chart_axes import WIDTH, Spec, axis, chart, percent, plain
+from hubbub_aggregator.dashboard.chart_style import WIDTH, Spec, axis, chart, percent, plain
 from hubbub_aggregator.dashboard.palette import GRID, INK, LINES
 from hubbub_aggregator.dashboard.vega_specs import FEW, LETTERS, Bar, data_of, down_the_side, extent, whiskers
 

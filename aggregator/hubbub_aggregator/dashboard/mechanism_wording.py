@@ -10,7 +10,7 @@ from typing import Any
 
 from hubbub.errors import HubbubError
 from hubbub.mechanisms import Bounds, Categories, Mechanism, mechanism
-from hubbub_aggregator.dashboard.wording import epsilon, odds
+from hubbub_aggregator.dashboard.formatting import epsilon, odds
 from hubbub_aggregator.models.mechanism import MechanismModel
 from hubbub_aggregator.models.metrics import MetricVersion
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hubbub_aggregator.dashboard.chart_axes import Spec, axis, chart, log_scale, times
+from hubbub_aggregator.dashboard.chart_style import Spec, axis, chart, log_scale, times
 from hubbub_aggregator.dashboard.palette import INK, LINES
 
 __all__ = ["epsilons", "ledger", "posterior"]

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request, Response
 
 from hubbub.errors import InvalidParameter
 from hubbub_aggregator.dashboard.api_client import Api, Kept, Problem, in_process
-from hubbub_aggregator.dashboard.chart_axes import Spec
+from hubbub_aggregator.dashboard.chart_style import Spec
 from hubbub_aggregator.dashboard.pages.metric import compare_spec, estimate_spec, metric_page, series_spec
 from hubbub_aggregator.dashboard.pages.operations import operations_page
 from hubbub_aggregator.dashboard.pages.overview import Cards, overview

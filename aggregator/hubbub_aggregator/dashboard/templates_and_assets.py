@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import hubbub
-from hubbub_aggregator.dashboard import wording
+from hubbub_aggregator.dashboard import formatting
 from hubbub_aggregator.dashboard.palette import AXIS, DARK, GRID, INK, LINES, MUTED
 
 __all__ = ["asset", "asset_hash", "render"]
@@ -35,7 +35,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     # Jinja has its own `length`
-    environment.filters |= {name: getattr(wording, name) for name in wording.__all__ if name != "length"}
+    environment.filters |= {name: getattr(formatting, name) for name in formatting.__all__ if name != "length"}
     environment.globals |= {"pages": PAGES, "software": f"hubbub {hubbub.__version__}", "hash": asset_hash}
     return environment
 

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from html import escape
 from typing import Any, TypeVar
 
-from hubbub_aggregator.dashboard.chart_axes import FONT, Spec
+from hubbub_aggregator.dashboard.chart_style import FONT, Spec
 from hubbub_aggregator.dashboard.palette import Theme, themed
 
 __all__ = ["Busy", "Drawer", "inline", "to_png"]

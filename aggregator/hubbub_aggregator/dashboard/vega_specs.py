@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hubbub.shortening import letters, shortened_all
-from hubbub_aggregator.dashboard.chart_axes import Spec, axis, chart, percent, plain, rows_of, rule, times
+from hubbub_aggregator.dashboard.chart_style import Spec, axis, chart, percent, plain, rows_of, rule, times
 from hubbub_aggregator.dashboard.palette import INK, LINES, MUTED
 
 __all__ = [

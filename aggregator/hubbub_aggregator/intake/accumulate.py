@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from hubbub.wire import NONCE_BYTES
 from hubbub_aggregator.intake.batch_guarantee import promise_of
+from hubbub_aggregator.intake.batch_record import refusal_record, release_record
 from hubbub_aggregator.intake.deduplicate import Duplicates, distinct, masks
 from hubbub_aggregator.intake.open_reports import Opened, Pool, open_slice, slices, tally_parts, tally_payloads
-from hubbub_aggregator.intake.release_record import refusal_record, release_record
 from hubbub_aggregator.publication.codebook_versions import Codebooks, Governed
 from hubbub_aggregator.storage import Accepted, Batch, Storage, StorageError
 

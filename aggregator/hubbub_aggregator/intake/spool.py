@@ -16,7 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO
 
 from hubbub_service_common.process.atomic_files import create, sync
-from hubbub_service_common.storage.room import disk_of, headroom
+from hubbub_service_common.storage.free_space import disk_of, headroom
 
 if TYPE_CHECKING:
     from hubbub_aggregator.storage import Bodies

@@ -6,10 +6,10 @@ from pydantic import Field
 
 from hubbub_aggregator.models.base import ResponseModel
 from hubbub_aggregator.models.estimate import Manipulation
+from hubbub_aggregator.models.estimated_values import IntervalKind, Shaped
 from hubbub_aggregator.models.mechanism import MechanismModel
-from hubbub_aggregator.models.periods import PeriodRange
+from hubbub_aggregator.models.period_range import PeriodRange
 from hubbub_aggregator.models.privacy import Privacy
-from hubbub_aggregator.models.values import IntervalKind, Shaped
 
 __all__ = ["Comparison", "DifferenceModel", "Side"]
 

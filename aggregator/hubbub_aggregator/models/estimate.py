@@ -7,10 +7,10 @@ from typing import Literal
 from pydantic import Field
 
 from hubbub_aggregator.models.base import ResponseModel
+from hubbub_aggregator.models.estimated_values import IntervalKind, Postprocess, Shaped, ValueModel
 from hubbub_aggregator.models.mechanism import MechanismModel
-from hubbub_aggregator.models.periods import PeriodRange
+from hubbub_aggregator.models.period_range import PeriodRange
 from hubbub_aggregator.models.privacy import Privacy
-from hubbub_aggregator.models.values import IntervalKind, Postprocess, Shaped, ValueModel
 
 __all__ = ["Estimate", "Manipulation", "Segment"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from hubbub_aggregator.models.base import ResponseModel
-from hubbub_aggregator.models.periods import PeriodRange
+from hubbub_aggregator.models.period_range import PeriodRange
 from hubbub_aggregator.models.privacy import Collusion
 
 __all__ = ["LedgerAnswer", "LedgerEntry"]

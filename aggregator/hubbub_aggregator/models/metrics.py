@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from hubbub_aggregator.models.base import ResponseModel
+from hubbub_aggregator.models.estimated_values import Shaped
 from hubbub_aggregator.models.mechanism import MechanismModel
-from hubbub_aggregator.models.values import Shaped
 
 __all__ = ["MetricList", "MetricVersion", "NamedMetric"]
 

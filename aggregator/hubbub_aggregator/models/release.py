@@ -6,7 +6,7 @@ from pydantic import Field
 
 from hubbub_aggregator.models.base import ResponseModel
 from hubbub_aggregator.models.mechanism import MechanismModel
-from hubbub_aggregator.models.periods import PeriodModel
+from hubbub_aggregator.models.period_range import PeriodModel
 
 __all__ = ["PartModel", "ReleaseList", "ReleaseModel", "Scope"]
 

@@ -8,10 +8,10 @@ from pydantic import Field
 
 from hubbub_aggregator.models.base import ResponseModel
 from hubbub_aggregator.models.estimate import Manipulation
+from hubbub_aggregator.models.estimated_values import IntervalKind, Postprocess, Shaped, ValueModel
 from hubbub_aggregator.models.mechanism import MechanismModel
-from hubbub_aggregator.models.periods import PeriodRange
+from hubbub_aggregator.models.period_range import PeriodRange
 from hubbub_aggregator.models.privacy import PeriodPrivacy, Privacy
-from hubbub_aggregator.models.values import IntervalKind, Postprocess, Shaped, ValueModel
 
 __all__ = ["Point", "Series", "SeriesSegment", "State"]
 

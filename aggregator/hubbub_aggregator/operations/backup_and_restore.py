@@ -21,7 +21,7 @@ from hubbub.canonical import canonical_bytes
 from hubbub.errors import InvalidParameter, UntrustedBundle
 from hubbub.trust_anchor import anchor_of
 from hubbub_aggregator.publication.codebook_versions import Codebooks
-from hubbub_aggregator.publication.key_coverage import Pause, pause_at
+from hubbub_aggregator.publication.collection_pause import Pause, pause_at
 from hubbub_aggregator.publication.keys import IDENTITY, KeyRing, load_identity
 from hubbub_aggregator.publication.lead_time import CACHE_LIFETIMES, cache_lifetime
 from hubbub_aggregator.storage import SignedBundle, SqliteStorage, StoredCodebook, StoredKey

@@ -276,7 +276,7 @@ class Codebooks:
 
     def _refuse_small_batches(self, codebook: Codebook) -> None:
         """A codebook that was compiled elsewhere, or by another version, may ask for too small a crowd."""
-        from hubbub.accounting.batch_sizes import with_batch_sizes  # loads numpy
+        from hubbub.accounting.min_batch_sizes import with_batch_sizes  # loads numpy
 
         needed = with_batch_sizes(codebook, "the codebook", partial(required_batch, self._storage))
         for metric, sized in zip(codebook.metrics, needed.metrics, strict=True):
@@ -289,7 +289,7 @@ class Codebooks:
 
 def required_batch(storage: Storage, metric: Metric, collection: Collection) -> int:
     """The fewest reports of a metric whose honest part meets the release target. Computed once, then remembered."""
-    from hubbub.accounting.batch_sizes import smallest_batch  # loads numpy
+    from hubbub.accounting.min_batch_sizes import smallest_batch  # loads numpy
 
     question = " ".join(
         [

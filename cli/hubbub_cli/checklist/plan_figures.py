@@ -15,7 +15,7 @@ from hubbub.period import DAY
 from hubbub_cli.services.default_min_crowd import usual_floor
 
 if TYPE_CHECKING:
-    from hubbub.accounting.plan import MetricPlan, Plan
+    from hubbub.accounting.codebook_plan import MetricPlan, Plan
     from hubbub.codebook import Codebook
 
 __all__ = ["Figures", "figures", "group", "near", "periods_of_a_year"]
@@ -100,7 +100,7 @@ def periods_of_a_year(codebook: Codebook) -> int:
 
 def figures(codebook: Codebook, devices: int) -> Figures:
     """Work the figures out; takes seconds."""
-    from hubbub.accounting.plan import plan
+    from hubbub.accounting.codebook_plan import plan
 
     return Figures(plan(codebook, devices, periods_of_a_year(codebook), floor=usual_floor()))
 

@@ -159,7 +159,7 @@ def _conclude(found: Audit, run: Run, out: Path | None) -> None:
 
 
 def _self_test(names: tuple[str, ...], trials: int, *, as_json: bool) -> None:
-    from hubbub_audit.planted import PLANTS, caught
+    from hubbub_audit.planted_bugs import PLANTS, caught
 
     known = {plant.name: plant for plant in PLANTS}
     if unknown := set(names) - known.keys():

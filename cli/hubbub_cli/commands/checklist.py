@@ -17,7 +17,7 @@ from hubbub_cli.checklist.interview import interview, say
 from hubbub_cli.checklist.plan_figures import Figures, figures, near
 from hubbub_cli.checklist.plan_markdown import render
 from hubbub_cli.checklist.review import review
-from hubbub_cli.compiled_codebook import compiled
+from hubbub_cli.compile_codebook import compiled
 from hubbub_cli.terminal import output_file
 from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table

@@ -17,7 +17,7 @@ import click
 from hubbub.codebook import Codebook, decimal_text, diff, is_compiled, lint, read_file
 from hubbub.errors import CodebookError, InvalidParameter
 from hubbub.period import duration_text
-from hubbub_cli.compiled_codebook import compiled, write_compiled
+from hubbub_cli.compile_codebook import compiled, write_compiled
 from hubbub_cli.services.aggregator_state import STATE, beside, warn_of_clock
 from hubbub_cli.terminal.output_file import refuse_if_nowhere
 from hubbub_cli.terminal.table import table
@@ -240,7 +240,7 @@ def _switch(name: str, state_dir: Path, *, off: bool, as_json: bool) -> None:
 
 def _min_batch(checked: Codebook, metric: Metric) -> int:
     """Reports that the accountant and a shuffler ask for; if no batch suffices, more than there are devices."""
-    from hubbub.accounting.plan import min_batch
+    from hubbub.accounting.codebook_plan import min_batch
     from hubbub_cli.services.default_min_crowd import usual_floor
 
     try:

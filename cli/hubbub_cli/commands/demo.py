@@ -18,7 +18,7 @@ from hubbub_cli import demo_data
 from hubbub_cli.api_client import ask
 from hubbub_cli.commands.up import stop_on_sigterm
 from hubbub_cli.services.processes import Services, held_ports
-from hubbub_cli.terminal import bars
+from hubbub_cli.terminal import estimate_bars
 
 if TYPE_CHECKING:
     from hubbub.codebook import Metric
@@ -219,12 +219,12 @@ def _render(metric: Metric, answer: Mapping[str, Any]) -> str:
     share, unit = shape.measure == "share", f", in {shape.unit}" if shape.unit else ""
     lines = [
         f"{metric.name}: {metric.description or metric.type}{unit}",
-        f"{answer['reports']:,} reports by {answer['mechanism']}; {bars.promise(answer['privacy'])}",
-        bars.estimates(answer["values"], shape.labels, share=share, truth=True),
+        f"{answer['reports']:,} reports by {answer['mechanism']}; {estimate_bars.promise(answer['privacy'])}",
+        estimate_bars.estimates(answer["values"], shape.labels, share=share, truth=True),
     ]
     item = shape.leading or 0
-    course = " → ".join(bars.number(one["values"][item]["estimate"], share=share) for one in answer["series"])
-    truth = " → ".join(bars.number(one["values"][item]["truth"], share=share) for one in answer["series"])
+    course = " → ".join(estimate_bars.number(one["values"][item]["estimate"], share=share) for one in answer["series"])
+    truth = " → ".join(estimate_bars.number(one["values"][item]["truth"], share=share) for one in answer["series"])
     name = metric.label_of(item)
     lines.append(f"over {len(answer['series'])} periods, {name}: {course}   (truth {truth})")
     return "\n".join(lines)

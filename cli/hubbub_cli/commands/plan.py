@@ -19,7 +19,7 @@ from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table
 
 if TYPE_CHECKING:
-    from hubbub.accounting.plan import MetricPlan, Plan
+    from hubbub.accounting.codebook_plan import MetricPlan, Plan
 
 POINTS = 13
 """Numbers of devices in a plot: from a thirtieth to thirty times the planned one."""
@@ -43,7 +43,7 @@ def plan(codebook: str, devices: int, periods: int, floor: int | None, plot: str
     number of devices.
     """
     picture = plot_option.target(plot)
-    from hubbub.accounting import plan as planning
+    from hubbub.accounting import codebook_plan as planning
 
     loaded = Codebook.load(codebook)
     click.echo("working out batch sizes and guarantees ...", err=True)
@@ -154,7 +154,7 @@ def _draw(codebook: Codebook, devices: int, floor: int, path: Path) -> None:
 def _points(codebook: Codebook, devices: int, floor: int) -> list[dict[str, Any]]:
     """Error and epsilon of each metric at several numbers of devices."""
     from hubbub.accounting import guarantee, honest_reports
-    from hubbub.accounting.plan import min_batch
+    from hubbub.accounting.codebook_plan import min_batch
 
     delta = codebook.collection.release_delta
     sizes = sorted({max(2, round(devices * 30 ** (2 * i / (POINTS - 1) - 1))) for i in range(POINTS)})

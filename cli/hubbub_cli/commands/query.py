@@ -10,7 +10,7 @@ from urllib.parse import quote
 import click
 
 from hubbub_cli.api_client import Refusal, ask, fetch
-from hubbub_cli.terminal import bars, estimates
+from hubbub_cli.terminal import estimate_bars, estimates
 
 ADDRESS = "http://127.0.0.1:8702"
 _LINES = 3
@@ -101,9 +101,9 @@ def query(
     if as_json:
         click.echo(json.dumps(answer, indent=2))
     elif show is not None:
-        bars.echo(show(answer))
+        estimate_bars.echo(show(answer))
     else:
-        bars.echo(estimates.listing(answer))
+        estimate_bars.echo(estimates.listing(answer))
         if not any(version["released_periods"] for one in answer["metrics"] for version in one["versions"]):
             click.echo(f"\n{estimates.empty(answer['metrics'])}", err=True)
 

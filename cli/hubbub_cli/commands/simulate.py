@@ -16,7 +16,7 @@ import click
 from hubbub.codebook import Codebook
 from hubbub.errors import InvalidParameter
 from hubbub_cli import plot_option
-from hubbub_cli.terminal import bars
+from hubbub_cli.terminal import estimate_bars
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hubbub.simulation import Crowd
     from hubbub_cli.simulator.csv_data import Data
-    from hubbub_cli.simulator.outcome import Outcome
+    from hubbub_cli.simulator.outcome_text_and_json import Outcome
 
 _FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
 
@@ -125,7 +125,7 @@ def simulate(
                 _say(outcome.unreleased())
         click.echo(json.dumps({"metrics": {o.metric.name: o.document() for o in outcomes}}, indent=2))
     else:
-        bars.echo("\n\n".join(outcome.text() for outcome in outcomes))
+        estimate_bars.echo("\n\n".join(outcome.text() for outcome in outcomes))
     if picture:
         from hubbub_cli.simulator.plot import draw
 
@@ -136,8 +136,8 @@ def simulate(
 def _fast(codebook: Codebook, crowd: Crowd, weights: NDArray[np.int64], asked: _Asked) -> Iterator[Outcome]:
     """Every metric by itself: its numbers do not depend on the other metrics."""
     from hubbub.simulation import InsecureBulkRandomness, Scores, run
-    from hubbub_cli.simulator.outcome import Outcome
-    from hubbub_cli.simulator.release_verdict import verdict
+    from hubbub_cli.simulator.outcome_text_and_json import Outcome
+    from hubbub_cli.simulator.release_prediction import verdict
 
     with click.progressbar(length=asked.repeat * len(crowd.columns), label="simulating", file=sys.stderr) as shown:
         for column in crowd.columns:

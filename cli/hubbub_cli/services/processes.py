@@ -85,7 +85,7 @@ class Services:
     def __enter__(self) -> Self:
         from hubbub.trust_anchor import anchor_of
         from hubbub_aggregator.publication.keys import load_identity
-        from hubbub_cli.compiled_codebook import freeze
+        from hubbub_cli.compile_codebook import freeze
 
         for name, port in self._ports.items():
             _refuse_taken(

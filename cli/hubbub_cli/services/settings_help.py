@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hubbub_service_common.settings_from_environment import FILE
+from hubbub_service_common.settings_from_files import FILE
 
 if TYPE_CHECKING:
     from hubbub_service_common.settings import ServiceSettings

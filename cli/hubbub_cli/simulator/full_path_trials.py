@@ -13,8 +13,8 @@ import numpy as np
 from hubbub.accounting import Guarantee
 from hubbub.simulation import Column, Scores, Trial
 from hubbub_cli.simulator.in_process_services import Pipeline
-from hubbub_cli.simulator.outcome import Outcome
-from hubbub_cli.simulator.release_verdict import Verdict, parts_of
+from hubbub_cli.simulator.outcome_text_and_json import Outcome
+from hubbub_cli.simulator.release_prediction import Verdict, parts_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

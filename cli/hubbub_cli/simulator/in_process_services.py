@@ -20,7 +20,7 @@ import httpx2
 from hubbub_aggregator.app import create_app
 from hubbub_aggregator.main import build as build_aggregator
 from hubbub_aggregator.settings import Settings as AggregatorSettings
-from hubbub_cli.compiled_codebook import compiled, write_compiled
+from hubbub_cli.compile_codebook import compiled, write_compiled
 from hubbub_client.testing import Fleet
 from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_shuffler.in_process import in_process

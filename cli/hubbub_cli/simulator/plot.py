@@ -10,7 +10,7 @@ from hubbub_cli import plot_option
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hubbub_cli.simulator.outcome import Outcome
+    from hubbub_cli.simulator.outcome_text_and_json import Outcome
 
 __all__ = ["draw"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from hubbub_cli.terminal import bars
+from hubbub_cli.terminal import estimate_bars
 from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table
 
@@ -58,12 +58,12 @@ def shaped(segment: Any) -> Iterator[str]:
     """The values of a segment in the form of their shape, and a note on values left out."""
     values = segment["values"]
     if segment["shape"] == "grid" and len(values) == segment["value_count"]:
-        yield bars.grid(values, *segment["axes"])
+        yield estimate_bars.grid(values, *segment["axes"])
         return
     values, left_out = _in_order(segment)
     names = _names(values, segment)
     first, share = _heading(segment), segment["measure"] == "share"
-    yield bars.estimates(values, names, share=share, first=first, longest=bars.LONGEST_CELL)
+    yield estimate_bars.estimates(values, names, share=share, first=first, longest=estimate_bars.LONGEST_CELL)
     if segment["unit"]:
         yield f"in {segment['unit']}"
     yield from left_out
@@ -79,7 +79,7 @@ def _in_order(shown: Any) -> tuple[list[Any], list[str]]:
     if shown["interval"].get("selection") or len(values) <= ROWS:
         return values, []
     leads = [number for number, row in enumerate(values) if row["label"] == shown["headline"]["label"]]
-    kept = bars.spread(len(values), ROWS, leads)
+    kept = estimate_bars.spread(len(values), ROWS, leads)
     also = " and the leading one" if leads else ""
     said = f"{len(kept)} of {len(values):,} places, evenly spaced{also}; --csv has all"
     return [values[number] for number in kept], [said]
@@ -88,16 +88,19 @@ def _in_order(shown: Any) -> tuple[list[Any], list[str]]:
 def _names(values: Sequence[Any], shown: Any) -> list[str]:
     """The names of the values. The two names of a grid cell are shortened separately."""
     if shown["shape"] == "grid":
-        cells = bars.cells(*shown["axes"])
+        cells = estimate_bars.cells(*shown["axes"])
         return [cells[row["label"]] for row in values]
-    return bars.shorts([row["label"] for row in values], bars.signs())
+    return estimate_bars.shorts([row["label"] for row in values], estimate_bars.signs())
 
 
 def _heading(shown: Any) -> str:
     """The heading above the names of the values: the axes."""
-    cross = " × " if bars.signs() is bars.BLOCKS else " x "
-    short = [bars.along(axis, bars.LONGEST_PART) if shown["axes"][1:] else bars.along(axis) for axis in shown["axes"]]
-    return bars.spelled(cross.join(short) or "value", bars.signs())
+    cross = " × " if estimate_bars.signs() is estimate_bars.BLOCKS else " x "
+    short = [
+        estimate_bars.along(axis, estimate_bars.LONGEST_PART) if shown["axes"][1:] else estimate_bars.along(axis)
+        for axis in shown["axes"]
+    ]
+    return estimate_bars.spelled(cross.join(short) or "value", estimate_bars.signs())
 
 
 def course(answer: Any) -> str:
@@ -118,7 +121,7 @@ def course(answer: Any) -> str:
         names = [_period(point) for point in answer["points"]]
         lines += [
             f"{titles[label]}:",
-            bars.estimates(rows, names, share=share, first="period"),
+            estimate_bars.estimates(rows, names, share=share, first="period"),
             "",
         ]
     if not labels:
@@ -134,10 +137,12 @@ def course(answer: Any) -> str:
 
 def _titles(labels: Sequence[str], segment: Any) -> dict[str, str]:
     """The line above the series of a value: its axes, its name, and the unit of its numbers."""
-    cells = bars.cells(*segment["axes"]) if segment["shape"] == "grid" else {}
+    cells = estimate_bars.cells(*segment["axes"]) if segment["shape"] == "grid" else {}
     unit = f", in {segment['unit']}" if segment["unit"] else ""
     on = f"{_heading(segment)}, " if segment["axes"] else ""
-    return {label: f"{on}{cells.get(label) or bars.short(label, bars.signs())}{unit}" for label in labels}
+    return {
+        label: f"{on}{cells.get(label) or estimate_bars.short(label, estimate_bars.signs())}{unit}" for label in labels
+    }
 
 
 _STATES = {
@@ -155,7 +160,7 @@ def _period(point: Mapping[str, Any]) -> str:
 def comparison(answer: Any) -> str:
     """A row for each value: before, after, the difference, and how likely noise alone would cause it."""
     share, a, b = answer["measure"] == "share", answer["a"], answer["b"]
-    drawn = bars.signs()
+    drawn = estimate_bars.signs()
     values, left_out = _in_order(answer)
     if (left := answer["value_count"] - len(answer["values"])) > 0:
         left_out.append(f"and {left:,} smaller changes")
@@ -163,7 +168,7 @@ def comparison(answer: Any) -> str:
     rows = [
         [
             name,
-            *(bars.number(row[key], share=share) for key in ("a", "b", "difference", "low", "high")),
+            *(estimate_bars.number(row[key], share=share) for key in ("a", "b", "difference", "low", "high")),
             _p_value(row["adjusted_p_value"]),
         ]
         for name, row in zip(_names(values, answer), values, strict=True)
@@ -171,9 +176,9 @@ def comparison(answer: Any) -> str:
     limits: list[list[float]] = [
         [row["difference"] if row[key] is None else row[key] for key in ("low", "difference", "high")] for row in values
     ]
-    width = bars.room(head, rows)
+    width = estimate_bars.room(head, rows)
     ends = (min(0.0, *(limit[0] for limit in limits)), max(0.0, *(limit[2] for limit in limits)))
-    drawings = [bars.whisker(low, middle, high, ends, width, drawn) for low, middle, high in limits]
+    drawings = [estimate_bars.whisker(low, middle, high, ends, width, drawn) for low, middle, high in limits]
     lines = [
         click.style(answer["metric"], bold=True) + ": b against a",
         *(_side(name, side) for name, side in (("a", a), ("b", b))),
@@ -220,7 +225,7 @@ def _cost(privacy: Any, manipulation: Any, shown: Any, *, what: str) -> Iterator
     yield f"         for {privacy['unit']};"
     yield f"         {privacy['honest_reports']:,} honest reports assumed, and a shuffler that does not collude"
     yield f"if shuffler and aggregator collude: eps {privacy['if_collusion']['epsilon']:g}"
-    shift = bars.number(manipulation["per_thousand_fakes"], share=shown["measure"] == "share")
+    shift = estimate_bars.number(manipulation["per_thousand_fakes"], share=shown["measure"] == "share")
     unit = f" {shown['unit']}" if shown["unit"] else ""
     yield f"if one report in a thousand is made up, {what} can be off by {shift}{unit}"
     if privacy.get("note"):
@@ -228,7 +233,7 @@ def _cost(privacy: Any, manipulation: Any, shown: Any, *, what: str) -> Iterator
 
 
 def _wrapped(text: str) -> str:
-    return fill(text, bars.columns())
+    return fill(text, estimate_bars.columns())
 
 
 def empty(metrics: Sequence[Any]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.period import DAY
 from hubbub_client._budget.ledger import Decision, spent_ever, spent_on
-from hubbub_client._display.wording import moment, number
+from hubbub_client._display.report_in_words import moment, number
 from hubbub_client._state.errors import NoDurableState
 
 if TYPE_CHECKING:

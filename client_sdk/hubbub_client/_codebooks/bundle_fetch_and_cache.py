@@ -17,7 +17,7 @@ from hubbub_client._state.database import State
 
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook
-    from hubbub_client._randomizing.coin_streams import Coins
+    from hubbub_client._sending.sending_coins import Coins
 
 __all__ = ["BundleCache", "fetch_bundle", "trust_anchors"]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from hubbub.errors import HubbubError
 from hubbub.period import DAY
 from hubbub_client._codebooks.in_force import CodebooksInForce, Page, Pin, Span, is_expired, span_of
-from hubbub_client._consent.consent_record import enabled_since
+from hubbub_client._consent.consent_and_withdrawal import enabled_since
 from hubbub_client._integrity.torn_rows import Torn
 from hubbub_client._randomizing.draw import in_share
 from hubbub_client._sending.outbox import Lane
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hubbub.period import Period
     from hubbub_client._budget.device_limits import Limits
     from hubbub_client._budget.ledger import Ledger
-    from hubbub_client._randomizing.coin_streams import Coins
+    from hubbub_client._sending.sending_coins import Coins
     from hubbub_client._state.database import State
 
 __all__ = ["Pins", "read_pins"]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from hubbub_client._consent.consent_record import enabled_since, withdraw
+from hubbub_client._consent.consent_and_withdrawal import enabled_since, withdraw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hubbub_client._consent.consent import Consent
-    from hubbub_client._consent.consent_record import Participation
+    from hubbub_client._consent.consent_and_off_switches import Consent
+    from hubbub_client._consent.consent_and_withdrawal import Participation
     from hubbub_client._counters import Counts
     from hubbub_client._recording.in_memory_queue import InMemoryQueue
     from hubbub_client._state.database import State

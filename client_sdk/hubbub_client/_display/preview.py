@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.errors import HubbubError
 from hubbub.period import duration_text
-from hubbub_client._display.wording import deniability, moment, number, report_in_words
+from hubbub_client._display.report_in_words import deniability, moment, number, report_in_words
 from hubbub_client._integrity.torn_rows import SOUND
 from hubbub_client._randomizing.randomize import is_due_at_once
 from hubbub_client._state.errors import NoDurableState

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hubbub.errors import HubbubError
 from hubbub_client._budget.ledger import Decision, Ledger
 from hubbub_client._codebooks.in_force import PERIODS_TO_CATCH_UP, CodebooksInForce, Pin
-from hubbub_client._consent.consent_record import enabled_since
+from hubbub_client._consent.consent_and_withdrawal import enabled_since
 from hubbub_client._counters import Event, Kind
 from hubbub_client._integrity.torn_rows import SOUND
 from hubbub_client._integrity.witness import count
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hubbub.codebook import Metric
     from hubbub.period import Period
     from hubbub.randomness import Randomness
-    from hubbub_client._randomizing.coin_streams import Coins
+    from hubbub_client._sending.sending_coins import Coins
     from hubbub_client._state.database import State
 
 __all__ = ["Randomizer", "Settled", "is_due_at_once"]

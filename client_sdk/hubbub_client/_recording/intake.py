@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 from hubbub.errors import HubbubError, did_you_mean
 from hubbub_client._budget.ledger import Decision, Ledger
 from hubbub_client._codebooks.in_force import CodebooksInForce, Page, is_expired
-from hubbub_client._consent.consent_record import enabled_since
+from hubbub_client._consent.consent_and_withdrawal import enabled_since
 from hubbub_client._counters import Kind
 from hubbub_client._recording.in_memory_queue import InMemoryQueue, QueuedValue, small_copy
 from hubbub_client._state.errors import Busy

@@ -22,9 +22,9 @@ from hubbub_client._state.errors import NoDurableState
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hubbub_client._randomizing.coin_streams import Coins
     from hubbub_client._sending.backoff import Pace
     from hubbub_client._sending.outbox import Lane
+    from hubbub_client._sending.sending_coins import Coins
     from hubbub_client._state.database import State
 
 __all__ = ["CoolDown"]

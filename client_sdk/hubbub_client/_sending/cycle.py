@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from hubbub_client._consent.gate import ConsentGate
     from hubbub_client._counters import Counts
     from hubbub_client._http.transport import Transport
-    from hubbub_client._randomizing.coin_streams import Coins
     from hubbub_client._randomizing.randomize import Randomizer
     from hubbub_client._recording.intake import Intake
     from hubbub_client._sending.backoff import Pace
     from hubbub_client._sending.cool_down import CoolDown
     from hubbub_client._sending.seal_and_send import Dispatch
+    from hubbub_client._sending.sending_coins import Coins
     from hubbub_client._state.database import State
 
 __all__ = ["TICK", "Cycle"]

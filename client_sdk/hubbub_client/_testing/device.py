@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from hubbub.codebook import Codebook
 from hubbub_client._testing.clock import FakeClock
-from hubbub_client._testing.memory_transport import MemoryTransport, SentReport, codebook_of
+from hubbub_client._testing.in_memory_shuffler import MemoryTransport, SentReport, codebook_of
 from hubbub_client.client import Client, Outcome
 
 __all__ = ["Device", "Recorded"]

@@ -20,13 +20,13 @@ from hubbub.accounting.guarantee import (
     guarantee_curve,
     min_reports,
 )
-from hubbub.accounting.honest_fraction import (
+from hubbub.accounting.honest_reports import (
     FAILURE_SHARE,
     honest_reports,
     honest_reports_in_part,
     pessimistic_honest_reports,
 )
-from hubbub.accounting.ledger import Ledger, Release
+from hubbub.accounting.release_ledger import Ledger, Release
 
 __all__ = [
     "FAILURE_SHARE",

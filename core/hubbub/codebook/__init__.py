@@ -10,10 +10,10 @@
 
 from hubbub.codebook._codebook import Codebook, is_compiled, read_file
 from hubbub.codebook._diff import Change, Diff, MetricDiff, diff
-from hubbub.codebook._keys import COLLECTION, RELEASE, Key, metric_keys
 from hubbub.codebook._lint import lint
 from hubbub.codebook._metric import Collection, Metric
 from hubbub.codebook._read import LARGEST_BATCH
+from hubbub.codebook._toml_keys import COLLECTION, RELEASE, Key, metric_keys
 from hubbub.metric_types._exact_numbers import decimal_text
 
 __all__ = [

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hubbub.codebook._keys import COLLECTION, METRIC, RELEASE, metric_keys
 from hubbub.codebook._metric import Collection, Metric, total_epsilon
-from hubbub.codebook._table import (
+from hubbub.codebook._toml_keys import COLLECTION, METRIC, RELEASE, metric_keys
+from hubbub.codebook._toml_table import (
     Findings,
     Table,
     a_date,

@@ -26,7 +26,7 @@ from hubbub.mechanisms.rr import BinaryRandomizedResponse
 from hubbub.mechanisms.subset import SubsetSelection
 from hubbub.mechanisms.sue import SymmetricUnaryEncoding
 from hubbub.mechanisms.table import TableMean
-from hubbub.mechanisms.tallies import Estimate, Interval, Tally
+from hubbub.mechanisms.tallies_and_estimates import Estimate, Interval, Tally
 
 __all__ = [
     "REPORT_BYTES",

@@ -18,7 +18,7 @@ from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import _intervals
 from hubbub.mechanisms.base import Kind, Mechanism, Population, Report
 from hubbub.mechanisms.domains import Categories
-from hubbub.mechanisms.tallies import Estimate, Interval, Tally
+from hubbub.mechanisms.tallies_and_estimates import Estimate, Interval, Tally
 from hubbub.number_format import count, probability
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from hubbub.mechanisms._symbols import SymbolMechanism
 from hubbub.mechanisms.amplification_data import Amplification, Table
 from hubbub.mechanisms.base import Kind, Population
 from hubbub.mechanisms.domains import Bounds, Domain
-from hubbub.mechanisms.tallies import Estimate, Interval, Tally
+from hubbub.mechanisms.tallies_and_estimates import Estimate, Interval, Tally
 from hubbub.number_format import amount, count
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from hubbub.errors import InvalidParameter
-from hubbub.mechanisms.tallies import Interval
+from hubbub.mechanisms.tallies_and_estimates import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable

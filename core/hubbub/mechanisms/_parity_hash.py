@@ -18,11 +18,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hubbub.errors import MalformedTally
+from hubbub.mechanisms._bit_reports import PackedMechanism, bits_of, field, with_spare_bytes
 from hubbub.mechanisms._frequency_oracle import UncorrelatedItems
 from hubbub.mechanisms._local_hashing import LocalHashing
-from hubbub.mechanisms._packed import PackedMechanism, bits_of, field, with_spare_bytes
 from hubbub.mechanisms._symbols import index, whole_numbers
-from hubbub.mechanisms.tallies import Tally
+from hubbub.mechanisms.tallies_and_estimates import Tally
 from hubbub.randomness import WORD
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from hubbub.errors import InvalidParameter
 from hubbub.mechanisms._exact_arithmetic import exact_epsilon
+from hubbub.mechanisms._least_variance import optimum
 from hubbub.mechanisms._registry import registered
-from hubbub.mechanisms._variance_bound import optimum
 from hubbub.mechanisms.domains import Categories
 
 if TYPE_CHECKING:

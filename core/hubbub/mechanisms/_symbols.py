@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hubbub.errors import InvalidValue, MalformedReport
 from hubbub.mechanisms.base import Mechanism
-from hubbub.mechanisms.tallies import Tally
+from hubbub.mechanisms.tallies_and_estimates import Tally
 
 if TYPE_CHECKING:
     import numpy as np

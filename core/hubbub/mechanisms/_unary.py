@@ -16,15 +16,15 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub.errors import InvalidParameter, MalformedTally
+from hubbub.mechanisms._bit_reports import PackedMechanism, joined
 from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below, log_above, short_threshold_above
 from hubbub.mechanisms._frequency_oracle import UncorrelatedItems
-from hubbub.mechanisms._packed import PackedMechanism, joined
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
 from hubbub.mechanisms._symbols import index, whole_numbers
 from hubbub.mechanisms.amplification_data import Amplification, Atom, Pair
 from hubbub.mechanisms.base import Json
 from hubbub.mechanisms.domains import Categories, Domain
-from hubbub.mechanisms.tallies import Tally
+from hubbub.mechanisms.tallies_and_estimates import Tally
 from hubbub.number_format import count, probability
 from hubbub.randomness import WORD, ones
 

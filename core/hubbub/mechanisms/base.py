@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAli
 from hubbub.errors import InvalidParameter, MalformedReport, MalformedTally
 from hubbub.mechanisms._exact_arithmetic import decimal_text, float_above
 from hubbub.mechanisms.domains import Bounds, Categories, Domain
-from hubbub.mechanisms.tallies import Estimate, Interval, Tally
+from hubbub.mechanisms.tallies_and_estimates import Estimate, Interval, Tally
 
 if TYPE_CHECKING:
     import numpy as np

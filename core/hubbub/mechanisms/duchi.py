@@ -28,7 +28,7 @@ from hubbub.mechanisms._symbols import SymbolMechanism
 from hubbub.mechanisms.amplification_data import Amplification, Atom, Pair
 from hubbub.mechanisms.base import Json, Kind, Population
 from hubbub.mechanisms.domains import Bounds, Domain
-from hubbub.mechanisms.tallies import Estimate, Interval, Tally
+from hubbub.mechanisms.tallies_and_estimates import Estimate, Interval, Tally
 from hubbub.number_format import amount, probability
 from hubbub.randomness import WORD
 

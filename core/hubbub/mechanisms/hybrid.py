@@ -23,8 +23,8 @@ from hubbub.errors import InvalidParameter
 from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below
 from hubbub.mechanisms._grid_mean import LARGEST_TOTAL, MOST_SYMBOLS, GridMean
 from hubbub.mechanisms._grid_rounding import clamped
-from hubbub.mechanisms._likely_window import Windows, best_windows, few_windows
 from hubbub.mechanisms._parameters import bounds_of, integers, refuse_unfit
+from hubbub.mechanisms._piecewise_windows import Windows, best_windows, few_windows
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms.base import Json
 from hubbub.mechanisms.domains import Bounds, Domain

@@ -31,7 +31,7 @@ from hubbub.mechanisms._registry import register
 from hubbub.mechanisms.amplification_data import Amplification, Table
 from hubbub.mechanisms.base import Json, Kind, Mechanism, Population
 from hubbub.mechanisms.domains import Bounds, Domain
-from hubbub.mechanisms.tallies import Estimate, Interval, Tally
+from hubbub.mechanisms.tallies_and_estimates import Estimate, Interval, Tally
 from hubbub.number_format import amount
 from hubbub.randomness import discrete_laplace
 

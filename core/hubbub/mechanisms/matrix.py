@@ -29,7 +29,7 @@ from hubbub.mechanisms._symbols import SymbolMechanism, index, whole_numbers
 from hubbub.mechanisms.amplification_data import Amplification, Table
 from hubbub.mechanisms.base import Json, Kind, Population
 from hubbub.mechanisms.domains import Categories, Domain
-from hubbub.mechanisms.tallies import Estimate, Interval, Tally
+from hubbub.mechanisms.tallies_and_estimates import Estimate, Interval, Tally
 from hubbub.number_format import count, probability
 from hubbub.randomness import WORD
 

@@ -26,7 +26,7 @@ from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import SymbolMechanism, index, whole_numbers
 from hubbub.mechanisms.base import Json
 from hubbub.mechanisms.domains import Domain
-from hubbub.mechanisms.tallies import Tally
+from hubbub.mechanisms.tallies_and_estimates import Tally
 from hubbub.randomness import WORD
 
 if TYPE_CHECKING:

@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub import number_format
 from hubbub.errors import InvalidParameter, MalformedTally
+from hubbub.mechanisms._bit_reports import PackedMechanism, bits_of, field, with_spare_bytes
 from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below, log_above, threshold
 from hubbub.mechanisms._frequency_oracle import PureOracle, at, one_of_many, variance
-from hubbub.mechanisms._packed import PackedMechanism, bits_of, field, with_spare_bytes
 from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import index, whole_numbers
 from hubbub.mechanisms.amplification_data import Amplification, Atom, Pair
 from hubbub.mechanisms.base import Json
 from hubbub.mechanisms.domains import Categories, Domain
-from hubbub.mechanisms.tallies import Tally
+from hubbub.mechanisms.tallies_and_estimates import Tally
 from hubbub.randomness import WORD, ones, subset_bits
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from hubbub.canonical import Json
-    from hubbub.codebook._table import Table
+    from hubbub.codebook._toml_table import Table
     from hubbub.mechanisms import Domain, Estimate, Interval, Mechanism, Tally
     from hubbub.mechanisms.base import Population
     from hubbub.reduce import Value

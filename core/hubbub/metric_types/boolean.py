@@ -15,7 +15,7 @@ from hubbub.result_shapes import Shares
 
 if TYPE_CHECKING:
     from hubbub.canonical import Json
-    from hubbub.codebook._table import Table
+    from hubbub.codebook._toml_table import Table
 
 __all__ = ["Boolean"]
 

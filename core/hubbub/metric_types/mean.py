@@ -19,7 +19,7 @@ from hubbub.result_shapes import Number
 
 if TYPE_CHECKING:
     from hubbub.canonical import Json
-    from hubbub.codebook._table import Table
+    from hubbub.codebook._toml_table import Table
     from hubbub.mechanisms import Domain
 
 __all__ = ["Mean"]

@@ -9,7 +9,7 @@ scores = Scores(metric); scores.add(trial)            # error, recall and covera
 """
 
 from hubbub.simulation.randomness import InsecureBulkRandomness, InsecureRandomness
-from hubbub.simulation.simulated_devices import Column, Crowd
+from hubbub.simulation.rows_as_devices import Column, Crowd
 from hubbub.simulation.trial import Scores, Trial, run
 
 __all__ = ["Column", "Crowd", "InsecureBulkRandomness", "InsecureRandomness", "Scores", "Trial", "run"]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hubbub.codebook import Metric
     from hubbub.mechanisms._crowd_simulation import CrowdRandomness
-    from hubbub.simulation.simulated_devices import Column
+    from hubbub.simulation.rows_as_devices import Column
 
 __all__ = ["Scores", "Trial", "run"]
 

@@ -19,7 +19,7 @@ from redis import exceptions
 
 from hubbub_service_common.process.backoff import backoff
 from hubbub_service_common.redis.address import Address, Node
-from hubbub_service_common.redis.commands import Call, Part
+from hubbub_service_common.redis.calls_and_scripts import Call, Part
 from hubbub_service_common.redis.confirmation import confirm, questions
 from hubbub_service_common.redis.error_codes import REFUSALS, describe, rule_of
 from hubbub_service_common.redis.slot_map import SlotMap, host_of

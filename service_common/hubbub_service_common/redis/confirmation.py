@@ -12,7 +12,7 @@ from typing import Any
 
 from redis import exceptions
 
-from hubbub_service_common.redis.commands import Part
+from hubbub_service_common.redis.calls_and_scripts import Part
 from hubbub_service_common.redis.error_codes import REFUSALS, describe
 from hubbub_service_common.storage.kinds_and_errors import StorageAway, StorageError
 

@@ -38,8 +38,8 @@ from hubbub_service_common.http.entity_tags import tag_of_bytes
 from hubbub_service_common.process import atomic_files
 from hubbub_service_common.process.backoff import backoff
 from hubbub_shuffler.batching.permute import Entropy
-from hubbub_shuffler.bundle.begun_period_store import HeldPeriods
 from hubbub_shuffler.bundle.begun_periods import Said
+from hubbub_shuffler.bundle.hold_begun_periods import HeldPeriods
 from hubbub_shuffler.storage import StorageError
 
 if TYPE_CHECKING:

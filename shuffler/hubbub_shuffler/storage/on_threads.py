@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from hubbub_shuffler.storage.protocol import BucketGone, StorageError
 
 if TYPE_CHECKING:
+    from hubbub_service_common.storage.free_space import Room
     from hubbub_service_common.storage.kinds_and_errors import StorageKind
-    from hubbub_service_common.storage.room import Room
     from hubbub_shuffler.storage.protocol import (
         Arrivals,
         Bucket,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from hubbub.wire import Kind
+from hubbub_service_common.storage.free_space import Room
 from hubbub_service_common.storage.kinds_and_errors import StorageError, StorageKind
-from hubbub_service_common.storage.room import Room
 
 __all__ = [
     "CLOSED_FOR",

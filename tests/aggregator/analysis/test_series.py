@@ -11,7 +11,7 @@ import pytest
 
 from hubbub.accounting import compose
 from hubbub_aggregator.analysis import series as courses
-from hubbub_aggregator.analysis.guarantee import Released, _composed
+from hubbub_aggregator.analysis.answer_guarantee import Released, _composed
 from hubbub_aggregator.analysis.ledger import ledger
 from hubbub_aggregator.analysis.precompute_guarantees import warm, warming
 from hubbub_aggregator.intake.open_reports import Pool

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from hubbub.accounting import compose, guarantee
 from hubbub.mechanisms import BinaryRandomizedResponse, Categories, Mechanism
-from hubbub_aggregator.analysis.guarantee import Released, privacy
+from hubbub_aggregator.analysis.answer_guarantee import Released, privacy
 from hubbub_aggregator.api.query import router
 from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_aggregator.storage import StorageError
@@ -122,7 +122,7 @@ def test_a_long_range_is_summed_as_it_is_read(site: Site, monkeypatch: pytest.Mo
         pages.append(len(found))
         return found
 
-    monkeypatch.setattr("hubbub_aggregator.analysis.summed_releases._AT_ONCE", 100)
+    monkeypatch.setattr("hubbub_aggregator.analysis.read_releases._AT_ONCE", 100)
     monkeypatch.setattr(site.service.storage, "page", counting)
     assert site.get("/v1/metrics/theme/estimate").content == before.content
     assert before.json()["segments"][0]["reports"] == 3_100
@@ -316,7 +316,7 @@ def test_a_long_page_of_records_is_read_a_few_at_a_time(site: Site, monkeypatch:
         most.append(limit)
         return page(metric, after, limit)
 
-    monkeypatch.setattr("hubbub_aggregator.analysis.summed_releases._RECORDS_AT_ONCE", 2)
+    monkeypatch.setattr("hubbub_aggregator.analysis.read_releases._RECORDS_AT_ONCE", 2)
     monkeypatch.setattr(site.service.storage, "page", noting)
     assert [site.get(path).content for path in paths] == before
     assert max(most) == 2

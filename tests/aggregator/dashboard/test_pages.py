@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hubbub_aggregator.app import create_app
-from hubbub_aggregator.dashboard import routes, wording
+from hubbub_aggregator.dashboard import formatting, routes
 from hubbub_aggregator.dashboard.routes import HEADERS
 from hubbub_service_common.clock.trusted_clock import TrustedClock
 from tests.aggregator.dashboard.conftest import CODEBOOK, NASTY, Visited
@@ -344,7 +344,7 @@ def test_the_longest_list_has_a_page_that_can_be_read(tmp_path: Path) -> None:
         for path in ("/", "/metric/long", "/privacy", "/what-is-collected", "/operations"):
             assert len(gzip.compress(visited.get(path).content)) < 300_000
         page = visited.page("/metric/long")
-        assert f"The 20 largest of {wording.count(65_536)} values" in page.text
+        assert f"The 20 largest of {formatting.count(65_536)} values" in page.text
         assert "value 0" in page.text
     finally:
         service.close()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.mechanisms import Bounds, Categories, mechanism, registered
-from hubbub_aggregator.dashboard import wording
+from hubbub_aggregator.dashboard import formatting
 from hubbub_aggregator.dashboard.mechanism_wording import paragraph, rebuilt
 from hubbub_aggregator.dashboard.pages.privacy import believed
 from hubbub_aggregator.models.mechanism import MechanismModel
@@ -22,14 +22,18 @@ _THIN = "\N{NARROW NO-BREAK SPACE}"
 
 @given(st.floats(1e-9, 1e6))
 def test_epsilon_is_rounded_up_and_not_far(number: float) -> None:
-    shown = float(wording.epsilon(number).replace(_THIN, ""))
+    shown = float(formatting.epsilon(number).replace(_THIN, ""))
     assert shown >= number * (1 - 1e-9)
     assert shown <= number * 1.0101
 
 
 @given(st.floats(1e-30, 1.0))
 def test_delta_is_rounded_up_and_not_far(number: float) -> None:
-    text = wording.delta(number).replace("10", "1e", 1) if "×" not in wording.delta(number) else wording.delta(number)
+    text = (
+        formatting.delta(number).replace("10", "1e", 1)
+        if "×" not in formatting.delta(number)
+        else formatting.delta(number)
+    )
     front, _, power = text.rpartition(" × ")
     digits = power.removeprefix("1e").removeprefix("10")
     exponent = int("".join("-" if c == "⁻" else str("⁰¹²³⁴⁵⁶⁷⁸⁹".index(c)) for c in digits))
@@ -43,7 +47,7 @@ def test_delta_is_rounded_up_and_not_far(number: float) -> None:
     [(0.3333, "33.3 %"), (-0.00001, "0.0 %"), (-0.0123, "−1.2 %"), (1.0, "100.0 %"), (None, "–")],
 )
 def test_shares_are_percentages(number: float | None, shown: str) -> None:
-    assert wording.share(number) == shown.replace(" ", _THIN)
+    assert formatting.share(number) == shown.replace(" ", _THIN)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +55,7 @@ def test_shares_are_percentages(number: float | None, shown: str) -> None:
     [(0, "0"), (812.4, "812"), (1234.5, "1 234"), (3.14159, "3.14"), (-42.42, "−42.4"), (3.96e14, "3.96 × 10¹⁴")],
 )
 def test_means_have_as_many_digits_as_help(number: float, shown: str) -> None:
-    assert wording.amount(number).replace(_THIN, " ") == shown
+    assert formatting.amount(number).replace(_THIN, " ") == shown
 
 
 @pytest.mark.parametrize("name", sorted(registered()))
@@ -69,11 +73,11 @@ def test_every_mechanism_says_its_law_in_one_sentence(name: str, epsilon: float)
 def test_the_probability_of_the_truth_is_the_one_that_runs(name: str) -> None:
     built: Any
     for built in mechanism(name).examples(1.0):
-        assert wording.probability(float(built.p)) in built.in_words()
+        assert formatting.probability(float(built.p)) in built.in_words()
         assert (
             name in {"rr", "krr", "hadamard"}
             or getattr(built, "count", 0) == 1
-            or wording.probability(float(built.q)) in built.in_words()
+            or formatting.probability(float(built.q)) in built.in_words()
         )
 
 
@@ -93,10 +97,10 @@ def test_the_window_is_drawn_as_often_as_is_said(name: str, epsilon: float) -> N
     chance = sum(row[: built.window]) if name == "piecewise" else sum(row[:-2])  # at the lower end it lies in front
     if len(row) == 2:
         chance = row[0]  # only the ends are left, and that is the lower one's
-    assert f"with probability {wording.probability(float(chance))} " in built.in_words()
+    assert f"with probability {formatting.probability(float(chance))} " in built.in_words()
     if len(row) > 2:
         assert f"one of {built.symbols} numbers" in built.in_words()
-        ends = [wording.amount(float(5000 * place)) for place in (min(built.places), max(built.places))]
+        ends = [formatting.amount(float(5000 * place)) for place in (min(built.places), max(built.places))]
         assert f"from {ends[0]} to {ends[1]}" in built.in_words()
 
 
@@ -123,9 +127,9 @@ def test_truth_with_probability_three_quarters_is_said_so() -> None:
 
 def test_odds_are_rounded_up_as_epsilons_are() -> None:
     for number in (0.01, 0.1, 1.1, 1.5, 2.25, 4.0, 8.0, 12.5):
-        assert math.exp(number) <= float(_flat(wording.odds(number))) <= math.exp(number) * 1.01
-    assert wording.odds(1.1) == "3.01"
-    assert wording.odds(400.0) == "e to the power of 400"
+        assert math.exp(number) <= float(_flat(formatting.odds(number))) <= math.exp(number) * 1.01
+    assert formatting.odds(1.1) == "3.01"
+    assert formatting.odds(400.0) == "e to the power of 400"
 
 
 def test_a_mechanism_of_tomorrow_is_explained_by_what_all_have() -> None:
@@ -150,6 +154,6 @@ def test_belief_grows_by_no_more_than_the_odds_allow(before: float, epsilon: flo
 
 
 def test_a_span_within_a_day_says_the_day_once() -> None:
-    assert wording.span("2027-01-04T06:00Z", "2027-01-04T08:00Z") == "2027-01-04T06:00Z to 08:00Z"
-    assert wording.span("2027-01-03T23:00Z", "2027-01-04T08:00Z") == "2027-01-03T23:00Z to 2027-01-04T08:00Z"
-    assert wording.span("2027-01-04", "2027-01-05") == "2027-01-04 to 2027-01-05"
+    assert formatting.span("2027-01-04T06:00Z", "2027-01-04T08:00Z") == "2027-01-04T06:00Z to 08:00Z"
+    assert formatting.span("2027-01-03T23:00Z", "2027-01-04T08:00Z") == "2027-01-03T23:00Z to 2027-01-04T08:00Z"
+    assert formatting.span("2027-01-04", "2027-01-05") == "2027-01-04 to 2027-01-05"

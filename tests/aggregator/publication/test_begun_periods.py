@@ -106,7 +106,7 @@ def test_no_history_of_edits_and_revocations_changes_a_begun_period(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """A shuffler asks within a cache lifetime: what it holds and what it gets then agree on every begun period."""
-    monkeypatch.setattr("hubbub.accounting.batch_sizes.smallest_batch", lambda *_: 200)  # it takes seconds
+    monkeypatch.setattr("hubbub.accounting.min_batch_sizes.smallest_batch", lambda *_: 200)  # it takes seconds
     rng, desk = random.Random(seed), Desk(tmp_path / "state.db", Ed25519PrivateKey.generate())
     written = [Codebook.from_toml(text).with_min_batch(lambda _: 200) for text in TEXTS]
     desk.codebooks.adopt(written[0], desk.now)

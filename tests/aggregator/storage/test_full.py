@@ -26,7 +26,7 @@ from hubbub_aggregator.storage import (
     open_storage,
 )
 from hubbub_aggregator.storage.redis.backend import RedisStorage
-from hubbub_service_common.storage.sqlite_room import Reserve
+from hubbub_service_common.storage.sqlite_disk_space import Reserve
 from tests.aggregator.backends import ANCHOR, SECRET
 from tests.aggregator.world import Site
 from tests.support.patience import PATIENCE, wait_for

@@ -32,7 +32,7 @@ from hubbub_aggregator.storage import (
 )
 from hubbub_aggregator.storage.redis.backend import RedisStorage
 from hubbub_aggregator.storage.redis.batches import _encode
-from hubbub_service_common.redis.commands import Call, Script, command
+from hubbub_service_common.redis.calls_and_scripts import Call, Script, command
 from tests.aggregator.backends import ANCHOR, SECRET, counted
 from tests.aggregator.earlier_storages import COMMIT_2
 from tests.aggregator.operations.test_metrics import metrics

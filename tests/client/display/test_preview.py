@@ -17,7 +17,7 @@ from hubbub.mechanisms import registered
 from hubbub_client import Outcome
 from hubbub_client.__main__ import main
 from hubbub_client._display.preview import PendingValue
-from hubbub_client._display.wording import deniability, input_in_words, probability, report_in_words
+from hubbub_client._display.report_in_words import deniability, input_in_words, probability, report_in_words
 from tests.client.world import DAY, START, TOML, World, codebook, opened, signed
 
 DESCRIBED = TOML.replace("[metrics.theme]", '[metrics.theme]\ndescription = "Which theme is on"')

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from hubbub.accounting import AnyRandomizer, compose, guarantee, min_reports
-from hubbub.accounting.plan import min_batch, plan
+from hubbub.accounting.codebook_plan import min_batch, plan
 from hubbub.codebook import Codebook
 from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import Categories, KaryRandomizedResponse

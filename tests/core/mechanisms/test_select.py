@@ -24,7 +24,7 @@ from hubbub.mechanisms import (
     registered,
     select,
 )
-from hubbub.mechanisms._variance_bound import frequencies
+from hubbub.mechanisms._least_variance import frequencies
 from hubbub_cli.all_commands import hubbub as command
 
 SIZES = (2, 16, 128, 1024, 65_536)

@@ -17,7 +17,7 @@ import pytest
 from benchmarks.mechanisms.least import least_mean_variance
 from benchmarks.mechanisms.ours import numbers
 from hubbub.mechanisms import Bounds, Categories, choose
-from hubbub.mechanisms._variance_bound import frequencies
+from hubbub.mechanisms._least_variance import frequencies
 from hubbub.randomness import SystemRandomness
 from hubbub.simulation import InsecureBulkRandomness
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hubbub.codebook import Codebook
-from hubbub_audit.bounds import mcdiarmid
-from hubbub_audit.local_epsilon import law
+from hubbub_audit.confidence_bounds import mcdiarmid
+from hubbub_audit.local_epsilon_and_law import law
 from hubbub_audit.poisoning import poisoning
 from hubbub_audit.targets import Subject
 from tests.core.metric_types.toy_curve import Ladder

@@ -27,7 +27,7 @@ NUMBERS = {"two": 2, "three": 3, "four": 4, "five": 5}
 BUILT_BY_HAND = {
     "audit/hubbub_audit/log_canaries.py": "an attack that looks for a word and a number in logs makes its own metrics",
     "audit/hubbub_audit/planted_mechanisms.py": "bugs are planted in mechanisms that exist",
-    "core/hubbub/mechanisms/_variance_bound.py": "the least variance known of a mean is that of the shipped tables",
+    "core/hubbub/mechanisms/_least_variance.py": "the least variance known of a mean is that of the shipped tables",
 }
 """Files that use one type or mechanism in particular and go on doing so whatever is added."""
 

@@ -70,7 +70,7 @@ ALLOWED = {
         "an attack that looks for one word and one number in logs makes its own metrics",
     ),
     "audit/hubbub_audit/plan.py": Permission({"krr"}, "attacks on the services take one mechanism for all"),
-    "audit/hubbub_audit/planted.py": Permission({"krr"}, "the same, for planted bugs"),
+    "audit/hubbub_audit/planted_bugs.py": Permission({"krr"}, "the same, for planted bugs"),
     "audit/hubbub_audit/planted_mechanisms.py": Permission(
         {"BinaryRandomizedResponse", "DiscreteLaplaceMean", "KaryRandomizedResponse", "SymmetricUnaryEncoding"},
         "bugs are planted in mechanisms that exist",

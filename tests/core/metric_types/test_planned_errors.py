@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hubbub.accounting.plan import plan
+from hubbub.accounting.codebook_plan import plan
 from hubbub.codebook import Codebook
 from hubbub.mechanisms import Bounds
 from hubbub.metric_types import MetricType, register

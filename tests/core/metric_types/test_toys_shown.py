@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from hubbub.codebook import Codebook
 from hubbub.randomness import SystemRandomness
-from hubbub_audit.local_epsilon import law
+from hubbub_audit.local_epsilon_and_law import law
 from hubbub_audit.targets import Subject, usual
 from hubbub_cli.all_commands import hubbub
 from hubbub_cli.commands.audit import WEAK

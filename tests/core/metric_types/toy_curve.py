@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hubbub.canonical import Json
-    from hubbub.codebook._table import Table
+    from hubbub.codebook._toml_table import Table
 
 
 @dataclass(frozen=True, slots=True)

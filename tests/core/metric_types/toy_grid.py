@@ -14,7 +14,7 @@ from hubbub.result_shapes import Axis, Grid
 
 if TYPE_CHECKING:
     from hubbub.canonical import Json
-    from hubbub.codebook._table import Table
+    from hubbub.codebook._toml_table import Table
     from hubbub.metric_types import Declared
 
 

@@ -14,7 +14,7 @@ from hubbub.accounting import guarantee, honest_reports_in_part
 from hubbub.codebook import Codebook
 from hubbub.errors import HubbubError
 from hubbub_cli.all_commands import hubbub
-from hubbub_cli.simulator.release_verdict import verdict
+from hubbub_cli.simulator.release_prediction import verdict
 
 TEXT = """
 [collection]

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from hubbub.errors import InvalidParameter
 from hubbub_aggregator.settings import Settings as Aggregator
 from hubbub_cli.all_commands import hubbub
-from hubbub_service_common import settings_from_environment
+from hubbub_service_common import settings_from_files
 from hubbub_shuffler.settings import Settings as Shuffler
 from tests.shuffler.world import TRUST
 
@@ -84,7 +84,7 @@ def test_a_file_that_cannot_hold_a_secret_is_refused_by_name_and_not_shown(
 ) -> None:
     path = "/nowhere/secret" if content is None else file(content)
     with pytest.raises(InvalidParameter, match=complaint) as refused:
-        settings_from_environment.from_files({"SERVICE_TOKEN_FILE": path}, "SERVICE_", ["token"])
+        settings_from_files.from_files({"SERVICE_TOKEN_FILE": path}, "SERVICE_", ["token"])
     assert "SERVICE_TOKEN_FILE" in str(refused.value)
     assert path in str(refused.value)
     assert SECRET not in str(refused.value)
@@ -93,7 +93,7 @@ def test_a_file_that_cannot_hold_a_secret_is_refused_by_name_and_not_shown(
 @pytest.mark.parametrize("value", ["x", ""])
 def test_a_value_and_a_file_for_it_are_one_too_many(value: str, file: Any) -> None:
     with pytest.raises(InvalidParameter, match="SERVICE_TOKEN and SERVICE_TOKEN_FILE are both set"):
-        settings_from_environment.from_files(
+        settings_from_files.from_files(
             {"SERVICE_TOKEN": value, "SERVICE_TOKEN_FILE": file(SECRET.encode())}, "SERVICE_", ["token"]
         )
 
@@ -105,7 +105,7 @@ def test_small_letters_name_a_file_as_well(settings: Any, file: Any, monkeypatch
 
 
 def test_a_name_that_is_left_empty_is_no_file() -> None:
-    assert settings_from_environment.from_files({"SERVICE_TOKEN_FILE": ""}, "SERVICE_", ["token"]) == {}
+    assert settings_from_files.from_files({"SERVICE_TOKEN_FILE": ""}, "SERVICE_", ["token"]) == {}
 
 
 @pytest.mark.parametrize("settings", SERVICES)

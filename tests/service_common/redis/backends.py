@@ -13,8 +13,8 @@ import pytest
 from redis.connection import Connection
 from redis.exceptions import ConnectionError as Broken
 
+from hubbub_service_common.redis.calls_and_scripts import Call, Script, command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import Call, Script, command
 from tests.support.patience import PATIENCE
 from tests.support.redis_server import RedisServer, ReplicatedCluster, one_server, three_and_three
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import redis
 
+from hubbub_service_common.redis.calls_and_scripts import Call, Script, command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import Call, Script, command
 from hubbub_service_common.redis.error_codes import RULES
 from hubbub_service_common.storage.kinds_and_errors import StorageError
 from tests.service_common.redis.backends import (

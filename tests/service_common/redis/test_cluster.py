@@ -12,8 +12,8 @@ import pytest
 import redis
 from redis.crc import key_slot
 
+from hubbub_service_common.redis.calls_and_scripts import Part, Script, command
 from hubbub_service_common.redis.client import Node, RedisClient
-from hubbub_service_common.redis.commands import Part, Script, command
 from hubbub_service_common.storage.kinds_and_errors import StorageError
 from tests.service_common.redis.backends import (
     COUNT,

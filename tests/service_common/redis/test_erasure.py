@@ -15,8 +15,8 @@ import pytest
 from hubbub.wire import BatchHeader
 from hubbub_aggregator.storage import Accepted, Batch, StoredKey
 from hubbub_aggregator.storage.redis.backend import RedisStorage as AggregatorStorage
-from hubbub_service_common.redis.commands import Call, command
-from hubbub_service_common.redis.file_rewrite import FileRewrites
+from hubbub_service_common.redis.calls_and_scripts import Call, command
+from hubbub_service_common.redis.erase_from_disk import FileRewrites
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, Plan
 from hubbub_shuffler.storage.redis.backend import RedisStorage as ShufflerStorage
 from tests.aggregator.backends import ANCHOR, SECRET

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import redis
 
+from hubbub_service_common.redis.calls_and_scripts import command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import command
 from tests.support.paths import ROOT
 from tests.support.patience import wait_for
 from tests.support.redis_server import one_server

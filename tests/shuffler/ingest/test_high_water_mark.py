@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub_service_common.storage.room import Room
+from hubbub_service_common.storage.free_space import Room
 from hubbub_shuffler.ingest.admission import Admitted
 from hubbub_shuffler.ingest.group_commit import Commits, Outcome
 from hubbub_shuffler.ingest.high_water_mark import HighWater

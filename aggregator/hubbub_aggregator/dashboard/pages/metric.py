@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hubbub.errors import InvalidParameter
 from hubbub.period import DAY, Calendar
 from hubbub.shortening import shortened
-from hubbub_aggregator.dashboard import wording
+from hubbub_aggregator.dashboard import formatting
 from hubbub_aggregator.dashboard.api_client import Problem, metric_path
 from hubbub_aggregator.dashboard.mechanism_wording import of_version, paragraph
 from hubbub_aggregator.dashboard.pages.metric_charts import course, differences, picture
@@ -21,11 +21,11 @@ from hubbub_aggregator.models.metrics import MetricVersion
 from hubbub_aggregator.models.series import Series
 
 if TYPE_CHECKING:
-    from hubbub_aggregator.dashboard.chart_axes import Spec
+    from hubbub_aggregator.dashboard.chart_style import Spec
     from hubbub_aggregator.dashboard.pages.page_context import Figure
     from hubbub_aggregator.models.estimate import Segment
+    from hubbub_aggregator.models.estimated_values import ValueModel
     from hubbub_aggregator.models.metrics import MetricList, NamedMetric
-    from hubbub_aggregator.models.values import ValueModel
 
 __all__ = ["MetricPage", "compare_spec", "estimate_spec", "metric_page", "series_spec"]
 
@@ -177,7 +177,7 @@ def _empty_page(site: Site, listing: MetricList, metric: NamedMetric, asked: Ask
         metric=metric,
         version=metric.versions[-1],
         collection=listing.collection,
-        length=wording.length(listing.period),
+        length=formatting.length(listing.period),
         asked=asked,
         since=asked.since or "",
         until=asked.until or "",
@@ -207,10 +207,10 @@ def _editions(site: Site, metric: NamedMetric, calendar: Calendar) -> list[Editi
         if version.first is not None and version.last is not None:
             end = calendar.period(calendar.boundary(version.last) + 1).label
             address = site.links.metric(metric.name, since=version.first, to=end)
-        kind = version.type if version.value_count == 1 else f"{wording.count(version.value_count)} values"
+        kind = version.type if version.value_count == 1 else f"{formatting.count(version.value_count)} values"
         mechanism = version.mechanism
         found.append(
-            Edition(version, address, f"{kind}, {mechanism.name}, local ε {wording.epsilon(mechanism.epsilon)}")
+            Edition(version, address, f"{kind}, {mechanism.name}, local ε {formatting.epsilon(mechanism.epsilon)}")
         )
     return found
 
@@ -317,11 +317,13 @@ def _part(site: Site, page: MetricPage, segment: Segment, number: int) -> Part:
         segment=segment,
         share=share,
         figure=site.figure(spec, "estimate", caption, metric.name, **asked.query(), part=number or None),
-        headline=wording.value(first["estimate"], is_share=share, unit=unit),
+        headline=formatting.value(first["estimate"], is_share=share, unit=unit),
         named=shortened(called(first, segment), _HEADLINE),
-        limits=wording.interval(first["low"], first["high"], is_share=share),
+        limits=formatting.interval(first["low"], first["high"], is_share=share),
         words=paragraph(segment.mechanism, of_version(version)),
-        influence=f"{100 * shift:.2g} percentage points" if share else wording.value(shift, is_share=False, unit=unit),
+        influence=f"{100 * shift:.2g} percentage points"
+        if share
+        else formatting.value(shift, is_share=False, unit=unit),
         rows=rows,
         more=more,
         hidden=segment.value_count - shown,

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.result_shapes import cell_label
 from hubbub.shortening import shortened_all
-from hubbub_aggregator.dashboard import curve_and_grid_charts, vega_specs, wording
+from hubbub_aggregator.dashboard import curve_and_grid_charts, formatting, vega_specs
 from hubbub_aggregator.dashboard.pages.page_context import called, has_one_line, is_share
 from hubbub_aggregator.dashboard.palette import LINES
 
 if TYPE_CHECKING:
-    from hubbub_aggregator.dashboard.chart_axes import Spec
+    from hubbub_aggregator.dashboard.chart_style import Spec
     from hubbub_aggregator.models.comparison import Comparison
     from hubbub_aggregator.models.estimate import Segment
+    from hubbub_aggregator.models.estimated_values import AxisModel, Shaped, ValueModel
     from hubbub_aggregator.models.metrics import MetricVersion
     from hubbub_aggregator.models.series import Series
-    from hubbub_aggregator.models.values import AxisModel, Shaped, ValueModel
 
 __all__ = ["Course", "course", "differences", "picture"]
 
@@ -42,7 +42,7 @@ class Course(NamedTuple):
 
 def picture(segment: Segment, version: MetricVersion) -> tuple[Spec, str]:
     """The chart that goes with the shape of the values, and its caption."""
-    sure, processed = wording.share(segment.interval.confidence, 0), segment.postprocess != "none"
+    sure, processed = formatting.share(segment.interval.confidence, 0), segment.postprocess != "none"
     rows = [_bar(value, segment, sure) for value in segment.values]
     when = _when(segment.periods.start, segment.periods.end, segment.periods.released)
     how = "post-processed, raw as diamonds with" if processed else "raw estimates with"
@@ -50,9 +50,9 @@ def picture(segment: Segment, version: MetricVersion) -> tuple[Spec, str]:
     unit = f" in {segment.unit}" if segment.unit else ""
     match segment.shape:
         case "number":
-            low, high = (wording.amount(end) for end in version.bounds or (0.0, 0.0))
+            low, high = (formatting.amount(end) for end in version.bounds or (0.0, 0.0))
             possible = f"; values lie from {low} to {high}{unit}" if version.bounds else ""
-            name = wording.sentence(rows[0].label)
+            name = formatting.sentence(rows[0].label)
             return vega_specs.number_line(rows[0], version.bounds), f"{name} with its {sure} interval, {when}{possible}"
         case "curve":
             axis = segment.axes[0]
@@ -60,10 +60,10 @@ def picture(segment: Segment, version: MetricVersion) -> tuple[Spec, str]:
             alone = (
                 "" if joint else "; each interval is for one place alone: the whole curve leaves the band more often"
             )
-            return drawn, f"{wording.sentence(axis.name)}: {how} {sure} intervals as a band, {when}{joint}{alone}"
+            return drawn, f"{formatting.sentence(axis.name)}: {how} {sure} intervals as a band, {when}{joint}{alone}"
         case "grid":
             down, across = segment.axes
-            said = f"{wording.sentence(down.name)} by {across.name}: the stronger the colour, the larger the share"
+            said = f"{formatting.sentence(down.name)} by {across.name}: the stronger the colour, the larger the share"
             return _grid(rows, down, across), f"{said}, {when}{joint}{_left_out(down, across)}"
         case "numbers":
             groups = segment.axes[0].name
@@ -75,7 +75,7 @@ def picture(segment: Segment, version: MetricVersion) -> tuple[Spec, str]:
     how = "post-processed bars, raw diamonds with" if processed else "raw estimates with"
     return vega_specs.bars(
         rows, processed=processed
-    ), f"{wording.sentence(largest)}: {how} {sure} intervals, {when}{joint}"
+    ), f"{formatting.sentence(largest)}: {how} {sure} intervals, {when}{joint}"
 
 
 def _along(axis: AxisModel) -> str:
@@ -93,17 +93,17 @@ def _left_out(down: AxisModel, across: AxisModel) -> str:
     said = ""
     for axis, most, what in ((down, _ROWS, "rows"), (across, _COLUMNS, "columns")):
         if len(axis.labels) > most:
-            said += f"; the first {most} of {wording.count(len(axis.labels))} {what} are drawn"
+            said += f"; the first {most} of {formatting.count(len(axis.labels))} {what} are drawn"
     each = curve_and_grid_charts.every_named(down.labels[:_ROWS], across.labels[:_COLUMNS], _along(down))
     return said + (f"; one in {each} columns has its name above it, every cell says its own" if each > 1 else "")
 
 
 def _bar(value: ValueModel, segment: Segment, sure: str) -> vega_specs.Bar:
     share, unit = is_share(segment), segment.unit
-    limits = wording.interval(value["low"], value["high"], is_share=share, unit=unit)
-    text = f"{value['label']}: {wording.value(value['estimate'], is_share=share, unit=unit)}"
+    limits = formatting.interval(value["low"], value["high"], is_share=share, unit=unit)
+    text = f"{value['label']}: {formatting.value(value['estimate'], is_share=share, unit=unit)}"
     if segment.postprocess != "none":
-        text += f" after {segment.postprocess}; raw {wording.value(value['raw_estimate'], is_share=share)}"
+        text += f" after {segment.postprocess}; raw {formatting.value(value['raw_estimate'], is_share=share)}"
     return vega_specs.Bar(
         value["label"],
         value["estimate"],
@@ -139,8 +139,8 @@ def course(series: Series, confidence: float) -> Course:
             label = called(value, shape) if one_line else value["label"]
             if label not in labels:
                 labels.append(label)
-            estimate = wording.value(value["estimate"], is_share=share, unit=newest.unit)
-            limits = wording.interval(value["low"], value["high"], is_share=share)
+            estimate = formatting.value(value["estimate"], is_share=share, unit=newest.unit)
+            limits = formatting.interval(value["low"], value["high"], is_share=share)
             text = f"{point.period}, {label}: {estimate}, {limits}"
             rows.append(
                 vega_specs.Moment(
@@ -152,7 +152,7 @@ def course(series: Series, confidence: float) -> Course:
     firsts = [_first(series, segment.metric_id) for segment in series.segments[1:]]
     noun = "period" if released == 1 else "periods"
     largest = f" (the {len(labels)} largest)" if newest.value_count > len(labels) and not one_line else ""
-    sure = wording.share(confidence, 0)
+    sure = formatting.share(confidence, 0)
     is_joint = any(point.interval is not None and point.interval.simultaneous for point in series.points)
     joint = "; each interval holds for all values of its period together" if is_joint else ""
     every = f"; every {step}th period is drawn" if step > 1 else ""
@@ -175,14 +175,14 @@ def differences(answer: Comparison) -> tuple[Spec, str]:
     rows = []
     for value in drawn:
         numbers = (value.difference, value.low, value.high)
-        change, low, high = (wording.change(number, is_share=share, unit=answer.unit) for number in numbers)
+        change, low, high = (formatting.change(number, is_share=share, unit=answer.unit) for number in numbers)
         text = f"{value.label}: {change}, {low} to {high}"
         name = names.get(value.label, "")
         rows.append(vega_specs.Bar(value.label, value.difference, value.low, value.high, text, name=name))
-    sure = wording.share(answer.interval.confidence, 0)
+    sure = formatting.share(answer.interval.confidence, 0)
     a, b = (_when(side.periods.start, side.periods.end, side.periods.released) for side in (answer.a, answer.b))
     unit = f" in {answer.unit}" if answer.unit else ""
-    largest = f"; the {len(rows)} largest changes of {wording.count(answer.value_count)}"
+    largest = f"; the {len(rows)} largest changes of {formatting.count(answer.value_count)}"
     said = f"Change of each value with its {sure} interval{unit}: {b} against {a}"
     said += largest if len(rows) < answer.value_count else ""
     if answer.shape == "curve":

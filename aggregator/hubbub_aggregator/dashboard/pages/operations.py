@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.refusals import REFUSALS
-from hubbub_aggregator.dashboard import wording
+from hubbub_aggregator.dashboard import formatting
 from hubbub_aggregator.dashboard.pages.page_context import Site, seconds_of
 
 if TYPE_CHECKING:
@@ -105,9 +105,9 @@ async def operations_page(site: Site) -> OperationsPage:
                 key.id,
                 key.first_period if key.first_period == key.last_period else f"{key.first_period} to {key.last_period}",
                 key.state,
-                f"began {wording.ago(key.age_seconds)}"
+                f"began {formatting.ago(key.age_seconds)}"
                 if key.age_seconds >= 0
-                else f"begins in {wording.ago(-key.age_seconds).removesuffix(' ago')}",
+                else f"begins in {formatting.ago(-key.age_seconds).removesuffix(' ago')}",
             )
             for key in status.keys
         ],
@@ -121,9 +121,9 @@ async def operations_page(site: Site) -> OperationsPage:
             Reason(name, number, UNWANTED[name])
             for name, number in sorted(Counter(one.reason for one in unwanted).items())
         ],
-        storage=wording.size(status.storage.bytes),
-        last_batch="none yet" if status.last_batch_seconds is None else wording.ago(status.last_batch_seconds),
-        length=wording.length(listing.period),
+        storage=formatting.size(status.storage.bytes),
+        last_batch="none yet" if status.last_batch_seconds is None else formatting.ago(status.last_batch_seconds),
+        length=formatting.length(listing.period),
     )
 
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from hubbub.period import Calendar
 from hubbub.shortening import shortened_all
-from hubbub_aggregator.dashboard import wording
+from hubbub_aggregator.dashboard import formatting
 from hubbub_aggregator.dashboard.api_client import Problem, metric_path
 from hubbub_aggregator.dashboard.pages.page_context import (
     Site,
@@ -193,8 +193,8 @@ def first_steps(codebook: Codebook, status: FullStatus, listing: MetricList) -> 
         anchor=status.trust_anchor,
         calls=[(m.name, _example(m), m.description) for m in codebook.metrics if m.enabled],
         period=period.label,
-        closes=wording.moment(period.closes_at(collection.grace)),
-        length=wording.length(listing.period),
+        closes=formatting.moment(period.closes_at(collection.grace)),
+        length=formatting.length(listing.period),
         least=[
             (metric.name, newest.min_batch)
             for metric in listing.metrics
@@ -230,7 +230,7 @@ def _card(metric: NamedMetric, drawn: Drawn | None, calendar: Calendar, now: flo
 
 def _age(age: float, calendar: Calendar) -> str:
     if age >= 0:
-        return f"ended {wording.ago(age)}"
+        return f"ended {formatting.ago(age)}"
     return "still running" if age >= -calendar.seconds else "still to come, by this clock"
 
 
@@ -275,18 +275,18 @@ def _of_series(series: Series, local: dict[str, float]) -> Drawn | None:
             Line(
                 label,
                 short,
-                wording.value(value["estimate"], is_share=share, unit=unit),
-                wording.interval(value["low"], value["high"], is_share=share),
+                formatting.value(value["estimate"], is_share=share, unit=unit),
+                formatting.interval(value["low"], value["high"], is_share=share),
             )
             for label, short, value in zip(labels, shorts, lines, strict=True)
         ],
         is_joint=newest.interval is not None and newest.interval.simultaneous,
         more=0 if has_one_line(segment) else segment.value_count - len(lines),
-        reports=wording.count(newest.reports),
+        reports=formatting.count(newest.reports),
         period=newest.period,
         periods=len(released),
         spark=Markup(sparkline(_dots(series, first["label"]), summary)),  # noqa: S704  its text is escaped there
-        span=wording.span(released[0].period, newest.period) if len(released) > 1 else newest.period,
+        span=formatting.span(released[0].period, newest.period) if len(released) > 1 else newest.period,
         privacy=newest.privacy,
         local_epsilon=local[str(newest.metric_id)],
     )
@@ -307,5 +307,5 @@ def _dots(series: Series, label: str) -> list[tuple[float, float, float, str] | 
 
 def _summary(name: str, released: list[Point], label: str, *, share: bool) -> str:
     numbers = [value["estimate"] for point in released for value in point.values if value["label"] == label]
-    low, high = (wording.value(number, is_share=share) for number in (min(numbers), max(numbers)))
+    low, high = (formatting.value(number, is_share=share) for number in (min(numbers), max(numbers)))
     return f"{name}, {label}, over {len(released)} periods: between {low} and {high}"

@@ -13,10 +13,10 @@ from markupsafe import Markup
 from hubbub.codebook import Codebook
 from hubbub.period import Calendar
 from hubbub_aggregator.dashboard.api_client import Api
-from hubbub_aggregator.dashboard.chart_axes import Spec
+from hubbub_aggregator.dashboard.chart_style import Spec
 from hubbub_aggregator.dashboard.vega_render import Drawer, inline
+from hubbub_aggregator.models.estimated_values import Shaped, ValueModel
 from hubbub_aggregator.models.metrics import MetricList, NamedMetric
-from hubbub_aggregator.models.values import Shaped, ValueModel
 from hubbub_aggregator.operations.status import FullStatus
 
 __all__ = [

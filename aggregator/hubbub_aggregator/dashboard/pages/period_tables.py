@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hubbub_aggregator.dashboard import wording
+from hubbub_aggregator.dashboard import formatting
 
 if TYPE_CHECKING:
+    from hubbub_aggregator.models.estimated_values import ValueModel
     from hubbub_aggregator.models.series import Series
-    from hubbub_aggregator.models.values import ValueModel
 
 __all__ = ["Gap", "Trend", "gaps", "trend"]
 
@@ -38,7 +38,7 @@ def trend(series: Series) -> Trend:
     rows = []
     for point in released:
         values = {value["label"]: value for value in point.values}
-        rows.append((point.period, [values.get(label) for label in labels], wording.count(point.reports)))
+        rows.append((point.period, [values.get(label) for label in labels], formatting.count(point.reports)))
     return Trend(labels, rows)
 
 

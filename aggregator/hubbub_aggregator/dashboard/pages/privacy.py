@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hubbub.period import Calendar
-from hubbub_aggregator.dashboard import privacy_charts, wording
+from hubbub_aggregator.dashboard import formatting, privacy_charts
 from hubbub_aggregator.dashboard.api_client import Problem
 from hubbub_aggregator.dashboard.mechanism_wording import of_version
 from hubbub_aggregator.models.ledger import LedgerAnswer
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from hubbub.mechanisms import Mechanism
-    from hubbub_aggregator.dashboard.chart_axes import Spec
+    from hubbub_aggregator.dashboard.chart_style import Spec
     from hubbub_aggregator.dashboard.pages.page_context import Figure, Site
     from hubbub_aggregator.models.ledger import LedgerEntry
     from hubbub_aggregator.models.metrics import MetricList, MetricVersion, NamedMetric
@@ -94,9 +94,9 @@ async def privacy_page(
         course=course,
         chosen=chosen,
         single_operator=status.single_operator,
-        device_epsilon=wording.epsilon(float(codebook.collection.device_epsilon)),
-        honest_fraction=wording.share(float(codebook.collection.honest_fraction), 0),
-        length=wording.length(listing.period),
+        device_epsilon=formatting.epsilon(float(codebook.collection.device_epsilon)),
+        honest_fraction=formatting.share(float(codebook.collection.honest_fraction), 0),
+        length=formatting.length(listing.period),
     )
 
 
@@ -174,8 +174,8 @@ def _looked_at(site: Site, metric: NamedMetric, releases: list[ReleaseModel], ta
     if found is not None:
         caption = (
             f"{metric.name}: ε of one release against the honest reports in its batch, at δ = "
-            f"{wording.delta(newest.delta)}; now {wording.count(newest.honest_reports)} reports, ε "
-            f"{wording.epsilon(newest.epsilon)}"
+            f"{formatting.delta(newest.delta)}; now {formatting.count(newest.honest_reports)} reports, ε "
+            f"{formatting.epsilon(newest.epsilon)}"
         )
         epsilons = site.figure(found[0], "epsilon", caption, metric.name)
     even = _belief(0.5, newest)
@@ -188,7 +188,7 @@ def _looked_at(site: Site, metric: NamedMetric, releases: list[ReleaseModel], ta
         releases=releases,
         newest=newest,
         epsilons=epsilons,
-        sizes=[] if found is None else [(wording.count(n), wording.epsilon(e)) for n, e in found[1]],
+        sizes=[] if found is None else [(formatting.count(n), formatting.epsilon(e)) for n, e in found[1]],
         posterior=site.figure(_posterior(newest), "posterior", caption, metric.name),
         beliefs=[_belief(before, newest) for before in _BEFORE],
     )
@@ -207,7 +207,7 @@ def _course(known: LedgerAnswer) -> Spec:
                         "label": label,
                         "v": number,
                         "shown": left % step == 0,
-                        "text": f"{entry.name}, {label}: ε {wording.epsilon(number)}",
+                        "text": f"{entry.name}, {label}: ε {formatting.epsilon(number)}",
                     }
                 )
 
@@ -221,8 +221,8 @@ def _ledger_caption(known: LedgerAnswer) -> str:
     assert total is not None  # noqa: S101  there is a course
     return (
         "What a device that took part in everything has lost, period by period and in all: now ε "
-        f"{wording.epsilon(total.epsilon)} with an honest shuffler, ε {wording.epsilon(total.if_collusion.epsilon)} "
-        "if they collude"
+        f"{formatting.epsilon(total.epsilon)} with an honest shuffler, "
+        f"ε {formatting.epsilon(total.if_collusion.epsilon)} if they collude"
     )
 
 
@@ -236,11 +236,13 @@ def _epsilons(
     low, high = math.log10(max(10, min(now, version.min_batch or now) / 4)), math.log10(max(1_000_000, now * 4))
     sizes = sorted({round(10 ** (low + k * (high - low) / (_SIZES - 1))) for k in range(_SIZES)})
     points = [(size, certified(mechanism, size, newest.delta)) for size in sizes]
-    rows = [{"n": n, "e": e, "text": f"{wording.count(n)} honest reports: ε {wording.epsilon(e)}"} for n, e in points]
+    rows = [
+        {"n": n, "e": e, "text": f"{formatting.count(n)} honest reports: ε {formatting.epsilon(e)}"} for n, e in points
+    ]
     mark = {
         "n": now,
         "e": newest.epsilon,
-        "text": f"now {wording.count(now)} honest reports: ε {wording.epsilon(newest.epsilon)}",
+        "text": f"now {formatting.count(now)} honest reports: ε {formatting.epsilon(newest.epsilon)}",
     }
     return privacy_charts.epsilons(rows, local=newest.local_epsilon, now=mark, target=target), points
 
@@ -275,8 +277,8 @@ def _posterior(newest: ReleaseModel) -> Spec:
                     "high": high,
                     "label": label,
                     "shown": step % 5 == 0 and 0 < step < 50,
-                    "text": f"{label}: from {wording.share(before, 0)} to at most {wording.share(high)}, at least "
-                    f"{wording.share(low)}",
+                    "text": f"{label}: from {formatting.share(before, 0)} to at most {formatting.share(high)}, "
+                    f"at least {formatting.share(low)}",
                 }
             )
     return privacy_charts.posterior(rows, labels)
@@ -285,6 +287,6 @@ def _posterior(newest: ReleaseModel) -> Spec:
 def _belief(before: float, newest: ReleaseModel) -> Belief:
     def at_most(epsilon: float) -> str:
         # rounded up: a guarantee is never shown better than it is
-        return wording.share(math.ceil(1000 * believed(before, epsilon) - 1e-9) / 1000)
+        return formatting.share(math.ceil(1000 * believed(before, epsilon) - 1e-9) / 1000)
 
-    return Belief(wording.share(before, 0), at_most(newest.epsilon), at_most(newest.local_epsilon))
+    return Belief(formatting.share(before, 0), at_most(newest.epsilon), at_most(newest.local_epsilon))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hubbub.period import duration_text
-from hubbub_aggregator.dashboard import wording
+from hubbub_aggregator.dashboard import formatting
 
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook, Metric
@@ -61,10 +61,10 @@ def of_codebook(codebook: Codebook) -> CollectedPage:
         collection=codebook.collection.name,
         metrics=[_collected(metric, length) for metric in codebook.metrics if metric.enabled],
         off=[metric.name for metric in codebook.metrics if not metric.enabled],
-        length=wording.length(length),
-        often=wording.every(length),
-        within=wording.within(length),
-        device_epsilon=wording.epsilon(float(codebook.collection.device_epsilon)),
+        length=formatting.length(length),
+        often=formatting.every(length),
+        within=formatting.within(length),
+        device_epsilon=formatting.epsilon(float(codebook.collection.device_epsilon)),
     )
 
 
@@ -78,12 +78,12 @@ def _collected(metric: Metric, length: str) -> Collected:
         values=labels[:_SHOWN],
         more=labels[_SHOWN:_MOST],
         rest=max(0, len(labels) - _MOST),
-        often=f"At most {wording.every(length)}, {metric.reducer.to_the_person}.",
+        often=f"At most {formatting.every(length)}, {metric.reducer.to_the_person}.",
         hiding=metric.mechanism.in_words(),
-        odds=wording.odds(float(metric.epsilon)),
-        epsilon=wording.epsilon(float(metric.epsilon)),
+        odds=formatting.odds(float(metric.epsilon)),
+        epsilon=formatting.epsilon(float(metric.epsilon)),
         missing=None if metric.missing is None else metric.values.in_words(metric.missing),
-        share=None if share == 1 else wording.share(share, 0 if share >= 0.01 else 2),
+        share=None if share == 1 else formatting.share(share, 0 if share >= 0.01 else 2),
         owner=metric.owner,
         expires=metric.expires.isoformat() if metric.expires else None,
         enabled=metric.enabled,

@@ -9,13 +9,13 @@ import logging
 
 from hubbub_aggregator.storage.protocol import Bodies
 from hubbub_aggregator.storage.redis.bodies import RedisBodies
+from hubbub_aggregator.storage.redis.codebooks_and_keys import RedisRegistry
 from hubbub_aggregator.storage.redis.erase import Eraser
 from hubbub_aggregator.storage.redis.identity_claim import STAKES, claim
 from hubbub_aggregator.storage.redis.key_names import Keys
-from hubbub_aggregator.storage.redis.registry import RedisRegistry
 from hubbub_aggregator.storage.redis.releases import RedisReleases
+from hubbub_service_common.redis.calls_and_scripts import Call, command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import Call, command
 from hubbub_service_common.redis.durability import Durability
 from hubbub_service_common.storage.kinds_and_errors import StorageError, StorageKind
 

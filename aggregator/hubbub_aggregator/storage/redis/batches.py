@@ -17,8 +17,8 @@ from hubbub.wire import BatchHeader
 from hubbub_aggregator.storage.protocol import Accepted, Batch, Outcome, State
 from hubbub_aggregator.storage.redis import nonces as redis_nonces
 from hubbub_aggregator.storage.redis.key_names import Keys, Member
+from hubbub_service_common.redis.calls_and_scripts import Part, Script, command, script_text
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import Part, Script, command, script_text
 from hubbub_service_common.storage.kinds_and_errors import StorageError
 
 __all__ = ["RedisBatches", "lua"]

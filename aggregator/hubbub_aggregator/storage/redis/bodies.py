@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from hubbub_aggregator.storage.redis.key_names import Keys
+from hubbub_service_common.redis.calls_and_scripts import Script, command, script_text
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import Script, command, script_text
 from hubbub_service_common.redis.memory import memory_of
+from hubbub_service_common.storage.free_space import headroom
 from hubbub_service_common.storage.kinds_and_errors import StorageError
-from hubbub_service_common.storage.room import headroom
 
 __all__ = ["RedisBodies"]
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from hubbub_aggregator.storage.redis.batches import lua
 from hubbub_aggregator.storage.redis.key_names import Keys
 from hubbub_aggregator.storage.redis.releases import RedisReleases
+from hubbub_service_common.redis.calls_and_scripts import command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import command
-from hubbub_service_common.redis.file_rewrite import FileRewrites
+from hubbub_service_common.redis.erase_from_disk import FileRewrites
 
 __all__ = ["Eraser"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hubbub.errors import InvalidParameter
 from hubbub_aggregator.storage.redis.key_names import Keys
+from hubbub_service_common.redis.calls_and_scripts import command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import command
 from hubbub_service_common.redis.durability import Stakes
 from hubbub_service_common.storage.kinds_and_errors import refuse_newer
 

@@ -6,8 +6,8 @@ from math import isqrt
 
 from hubbub.wire import NONCE_BYTES
 from hubbub_aggregator.storage.sorted_nonces import each, holds
+from hubbub_service_common.redis.calls_and_scripts import Call, command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import Call, command
 
 __all__ = ["Lengths", "among", "read"]
 

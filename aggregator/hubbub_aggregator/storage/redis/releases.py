@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hubbub_aggregator.storage.protocol import Release
 from hubbub_aggregator.storage.redis.batches import RedisBatches, lua
 from hubbub_aggregator.storage.redis.key_names import Keys, Member
+from hubbub_service_common.redis.calls_and_scripts import command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import command
 
 __all__ = ["RedisReleases"]
 

@@ -27,7 +27,7 @@ from hubbub_aggregator.storage.sqlite import nonces as sqlite_nonces
 from hubbub_aggregator.storage.sqlite.schema import OTHERWISE, SCHEMA, UPGRADES, VERSION
 from hubbub_service_common.storage.kinds_and_errors import StorageError, StorageKind
 from hubbub_service_common.storage.sqlite import as_storage_error, connect, cut_log, make_tables, transaction
-from hubbub_service_common.storage.sqlite_room import Reserve, bound_log, free_of
+from hubbub_service_common.storage.sqlite_disk_space import Reserve, bound_log, free_of
 
 __all__ = ["SqliteStorage"]
 

@@ -10,11 +10,11 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from hubbub_service_common.redis.calls_and_scripts import Call, Part, Script, command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import Call, Part, Script, command
 from hubbub_service_common.redis.durability import Durability, Stakes
+from hubbub_service_common.storage.free_space import Room
 from hubbub_service_common.storage.kinds_and_errors import StorageKind
-from hubbub_service_common.storage.room import Room
 from hubbub_shuffler.batching.permute import Entropy
 from hubbub_shuffler.storage.protocol import (
     CLOSED_FOR,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 
+from hubbub_service_common.redis.calls_and_scripts import Part, command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import Part, command
 from hubbub_shuffler.batching.permute import Entropy, stretch
 from hubbub_shuffler.storage.protocol import LONGEST_PAUSE, Batch, Bucket, Claim, HeldBatch, Plan, Terms
 from hubbub_shuffler.storage.redis.key_names import Keys, bucket_of, member_of

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 
+from hubbub_service_common.redis.calls_and_scripts import command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import command
-from hubbub_service_common.redis.file_rewrite import FileRewrites
+from hubbub_service_common.redis.erase_from_disk import FileRewrites
 from hubbub_shuffler.storage.redis.key_names import SHARDS, Keys
 from hubbub_shuffler.storage.redis.scripts import Scripts
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from hubbub_service_common.redis.calls_and_scripts import Part, command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import Part, command
 from hubbub_shuffler.batching.permute import Entropy
 from hubbub_shuffler.storage.redis.layout_version import LAYOUT
 

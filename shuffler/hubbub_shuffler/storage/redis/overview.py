@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from hubbub_service_common.redis.calls_and_scripts import command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import command
 from hubbub_shuffler.storage.protocol import Count, Overview, Waiting
 from hubbub_shuffler.storage.redis.key_names import SHARDS, Keys
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hubbub_service_common.redis.calls_and_scripts import command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import command
 from hubbub_shuffler.storage.protocol import Bucket, Damage
 from hubbub_shuffler.storage.redis.key_names import SHARDS, Keys, bucket_of, member_of
 from hubbub_shuffler.storage.redis.overview import listed

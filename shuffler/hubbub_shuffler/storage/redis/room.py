@@ -7,10 +7,10 @@ further batches and for buffers of connections.
 
 from __future__ import annotations
 
+from hubbub_service_common.redis.calls_and_scripts import command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import command
 from hubbub_service_common.redis.memory import base_of
-from hubbub_service_common.storage.room import Room, headroom
+from hubbub_service_common.storage.free_space import Room, headroom
 from hubbub_shuffler.storage.redis.key_names import Keys
 
 __all__ = ["room_of"]

@@ -5,7 +5,7 @@ No script works through more than a few thousand items, and each touches only th
 
 from __future__ import annotations
 
-from hubbub_service_common.redis.commands import Script, script_text
+from hubbub_service_common.redis.calls_and_scripts import Script, script_text
 
 __all__ = ["Scripts"]
 

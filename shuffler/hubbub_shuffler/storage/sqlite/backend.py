@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from hubbub_service_common.storage.free_space import Room
 from hubbub_service_common.storage.kinds_and_errors import StorageKind
-from hubbub_service_common.storage.room import Room
 from hubbub_service_common.storage.sqlite import as_storage_error, connect, transaction
-from hubbub_service_common.storage.sqlite_room import Reserve, bound_log, free_of, room_of
+from hubbub_service_common.storage.sqlite_disk_space import Reserve, bound_log, free_of, room_of
 from hubbub_shuffler.batching.permute import Entropy
 from hubbub_shuffler.storage.protocol import (
     CLOSED_FOR,
@@ -36,8 +36,8 @@ from hubbub_shuffler.storage.repair_schedule import Repair
 from hubbub_shuffler.storage.sqlite import batches, slots
 from hubbub_shuffler.storage.sqlite.connections import Connections
 from hubbub_shuffler.storage.sqlite.erase import erase
+from hubbub_shuffler.storage.sqlite.mender import SqliteMender, blaming, missing
 from hubbub_shuffler.storage.sqlite.open_close_lock import Users
-from hubbub_shuffler.storage.sqlite.repair import SqliteMender, blaming, missing
 from hubbub_shuffler.storage.sqlite.salvage import is_damage
 from hubbub_shuffler.storage.sqlite.schema import THIS, count, create
 from hubbub_shuffler.storage.sqlite.witness import Witness

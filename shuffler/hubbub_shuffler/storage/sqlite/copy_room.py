@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from hubbub_service_common.storage.room import disk_of, headroom
+from hubbub_service_common.storage.free_space import disk_of, headroom
 
 __all__ = ["copy_of", "lacking"]
 

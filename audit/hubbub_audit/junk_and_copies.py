@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx2
 
-from hubbub.accounting.batch_sizes import with_batch_sizes
+from hubbub.accounting.min_batch_sizes import with_batch_sizes
 from hubbub.codebook import Codebook
 from hubbub.randomness import SystemRandomness
 from hubbub.sealing import Sealer

@@ -16,7 +16,7 @@ import numpy as np
 from hubbub.accounting import guarantee
 from hubbub.randomness import SystemRandomness
 from hubbub_audit.batch_likelihood_ratio import DELTA, batches, log_ratios, shuffle_finding
-from hubbub_audit.bounds import binomial_tail
+from hubbub_audit.confidence_bounds import binomial_tail
 from hubbub_audit.distinguishing_events import best_event, by_score, halves, lost
 from hubbub_audit.findings import Attack, Finding
 from hubbub_audit.real_shuffler import MOST_BATCHES, Received, through_the_shuffler

@@ -22,7 +22,7 @@ _FIX = "lower the metric's epsilon, or raise the release's"
 
 def smallest_batch(metric: Metric, collection: Collection) -> int:
     """The fewest reports that meet the release target, whatever the metric's own `min_batch`. Takes about a second."""
-    from hubbub.accounting.plan import min_batch
+    from hubbub.accounting.codebook_plan import min_batch
 
     computed = replace(metric, min_batch=None)
     return min_batch(computed, Codebook(collection, (computed,)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hubbub.errors import InvalidParameter, InvalidValue, MalformedReport
 from hubbub.mechanisms.base import Mechanism
-from hubbub.mechanisms.tallies import Tally
+from hubbub.mechanisms.tallies_and_estimates import Tally
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,8 +16,8 @@ from functools import cache
 
 from hubbub.randomness import SystemRandomness
 from hubbub_audit.findings import Attack, Finding
-from hubbub_audit.twin_client import KeyedCoins, lived
-from hubbub_audit.twin_histories import EDITS, STORIES, History, codebook_of, random_history
+from hubbub_audit.replay_history import KeyedCoins, lived
+from hubbub_audit.twin_events import EDITS, STORIES, History, codebook_of, random_history
 from hubbub_audit.twin_server import Seen
 
 __all__ = ["RULE", "difference", "twins"]

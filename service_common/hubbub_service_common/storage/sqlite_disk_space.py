@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hubbub_service_common.process.atomic_files import create
-from hubbub_service_common.storage.room import Room, disk_of, headroom
+from hubbub_service_common.storage.free_space import Room, disk_of, headroom
 from hubbub_service_common.storage.sqlite import cut_log
 
 __all__ = ["Reserve", "bound_log", "free_of", "room_of"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from hubbub_aggregator.analysis.guarantee import Released
+from hubbub_aggregator.analysis.answer_guarantee import Released
 
 if TYPE_CHECKING:
     from hubbub.codebook import Metric

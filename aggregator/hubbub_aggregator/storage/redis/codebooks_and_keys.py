@@ -12,8 +12,8 @@ import os
 from hubbub_aggregator.storage.protocol import KeyTaken, SignedBundle, StorageError, StoredCodebook, StoredKey
 from hubbub_aggregator.storage.redis.batches import lua
 from hubbub_aggregator.storage.redis.key_names import Keys
+from hubbub_service_common.redis.calls_and_scripts import command
 from hubbub_service_common.redis.client import RedisClient
-from hubbub_service_common.redis.commands import command
 
 __all__ = ["RedisRegistry"]
 

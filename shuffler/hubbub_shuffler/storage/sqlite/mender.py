@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from hubbub_service_common.storage.sqlite import as_storage_error, connect, cut_log
-from hubbub_service_common.storage.sqlite_room import Reserve
+from hubbub_service_common.storage.sqlite_disk_space import Reserve
 from hubbub_shuffler.storage.protocol import Bucket, BucketDamaged, Damage, NeedsRoom
 from hubbub_shuffler.storage.sqlite import salvage
 from hubbub_shuffler.storage.sqlite.copy_room import lacking

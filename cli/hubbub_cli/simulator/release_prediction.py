@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hubbub.accounting import FAILURE_SHARE, Guarantee, guarantee, honest_reports, honest_reports_in_part
-from hubbub.accounting.plan import min_batch
+from hubbub.accounting.codebook_plan import min_batch
 from hubbub.errors import InvalidParameter
 from hubbub_cli.services.default_min_crowd import usual_floor
 from hubbub_shuffler.batching.permute import number_of_parts

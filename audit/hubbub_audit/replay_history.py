@@ -15,7 +15,7 @@ from unittest.mock import patch
 from hubbub.randomness import Randomness
 from hubbub.simulation.randomness import InsecureRandomness
 from hubbub_audit.audited_client import fast_folder
-from hubbub_audit.twin_histories import (
+from hubbub_audit.twin_events import (
     Consent,
     Delete,
     Event,
@@ -34,8 +34,8 @@ from hubbub_audit.twin_histories import (
 )
 from hubbub_audit.twin_server import START, Seen, TwinServer
 from hubbub_client import Client, client
-from hubbub_client._randomizing.coin_streams import Purpose
 from hubbub_client._sending.backoff import Pace
+from hubbub_client._sending.sending_coins import Purpose
 from hubbub_client._state.database import FILE_NAME
 
 __all__ = ["KeyedCoins", "lived"]

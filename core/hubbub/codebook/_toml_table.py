@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hubbub.errors import Finding, InvalidParameter, InvalidValue, did_you_mean
 
 if TYPE_CHECKING:
-    from hubbub.codebook._keys import Key
+    from hubbub.codebook._toml_keys import Key
 
 __all__ = ["Findings", "Table", "a_date", "a_flag", "a_table", "a_text", "key_path", "one_of", "whole_number"]
 
@@ -61,7 +61,7 @@ class Table:
         self.findings.add(f"{key_path(self.path, name)}[{position}]", problem, fix)
 
     def _form(self, name: str) -> str:
-        from hubbub.codebook._keys import METRIC  # the keys name the metric types, which read tables
+        from hubbub.codebook._toml_keys import METRIC  # the keys name the metric types, which read tables
 
         return self._forms.get(name) or next(key.form for key in METRIC if key.name == name)
 

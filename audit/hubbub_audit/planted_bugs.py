@@ -18,14 +18,14 @@ from hubbub.randomness import Randomness, SystemRandomness
 from hubbub.sealing import Sealer
 from hubbub.wire import decode_report
 from hubbub_audit.averaging_and_retries import retries
-from hubbub_audit.crowd_padding import junk
 from hubbub_audit.crowd_splitting import splitting
 from hubbub_audit.exact_epsilon import exact
 from hubbub_audit.findings import FAMILY, Attack
-from hubbub_audit.forwarded_order import shuffled
-from hubbub_audit.local_epsilon import law, local
+from hubbub_audit.junk_and_copies import junk
+from hubbub_audit.local_epsilon_and_law import law, local
 from hubbub_audit.log_canaries import canaries
 from hubbub_audit.plan import Audit, audit
+from hubbub_audit.planted_crowd_sizes import counts_junk_as_a_crowd, forgets_what_it_refused, takes_every_bundle
 from hubbub_audit.planted_mechanisms import (
     never_turned_off,
     noise_five_percent_low,
@@ -33,7 +33,6 @@ from hubbub_audit.planted_mechanisms import (
     shared_coin,
     shared_coin_of_few,
 )
-from hubbub_audit.planted_services import counts_junk_as_a_crowd, forgets_what_it_refused, takes_every_bundle
 from hubbub_audit.planted_twins import (
     acts_on_consent_when_recording,
     charges_what_is_recorded,
@@ -41,10 +40,11 @@ from hubbub_audit.planted_twins import (
     settles_missing_by_the_newest_page,
     wakes_when_recording,
 )
+from hubbub_audit.shuffled_batches import shuffled
 from hubbub_audit.side_channels import recording, sending
 from hubbub_audit.targets import Subject, usual
-from hubbub_audit.twin_histories import STORIES
-from hubbub_audit.twins import twins
+from hubbub_audit.twin_devices_attack import twins
+from hubbub_audit.twin_events import STORIES
 from hubbub_client import Client
 from hubbub_client._randomizing import randomize
 from hubbub_client._randomizing.draw import Draw, draw

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hubbub.accounting.compose import Composition, compose
 from hubbub.accounting.guarantee import Guarantee, guarantee, min_reports
-from hubbub.accounting.honest_fraction import honest_reports
+from hubbub.accounting.honest_reports import honest_reports
 from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import explain
 

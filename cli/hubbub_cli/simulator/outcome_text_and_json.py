@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from hubbub_cli.terminal import bars
+from hubbub_cli.terminal import estimate_bars
 from hubbub_cli.terminal.round_up import above
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hubbub.codebook import Metric
     from hubbub.simulation import Scores, Trial
-    from hubbub_cli.simulator.release_verdict import Verdict
+    from hubbub_cli.simulator.release_prediction import Verdict
 
 __all__ = ["Outcome"]
 
@@ -90,7 +90,7 @@ class Outcome:
         """Indexes of the values with the largest truth, or of evenly spaced ones of a curve; in order if all fit."""
         size = len(self.first.truth)
         if size <= most or self.is_curve:
-            return bars.spread(size, most)
+            return estimate_bars.spread(size, most)
         found: list[int] = np.argsort(-self.first.truth, kind="stable")[:most].tolist()
         return found
 
@@ -110,7 +110,7 @@ class Outcome:
             yield from map(_wrapped, self._unreleased())
         chosen = self.shown(FEW if len(self.first.truth) <= FEW or self.is_curve else scores.top)
         names = [metric.label_of(index) for index in chosen]
-        yield bars.estimates(self.rows(chosen), names, share=self.share, truth=True)
+        yield estimate_bars.estimates(self.rows(chosen), names, share=self.share, truth=True)
         if (left := len(self.first.truth) - len(chosen)) > 0:
             which = "places between them" if self.is_curve else "values that are truly rarer"
             yield f"and {left:,} {which}; --json lists all"
@@ -153,4 +153,4 @@ def _finite(numbers: NDArray[np.float64]) -> list[float | None]:
 
 
 def _wrapped(text: str) -> str:
-    return fill(text, bars.columns())
+    return fill(text, estimate_bars.columns())

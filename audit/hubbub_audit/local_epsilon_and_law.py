@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubbub_audit.bounds import bernstein, empirical_bernstein, mcdiarmid
+from hubbub_audit.confidence_bounds import bernstein, empirical_bernstein, mcdiarmid
 from hubbub_audit.distinguishing_events import best_event, by_bits, by_cell, by_number, by_score, halves, lost
 from hubbub_audit.findings import Attack, Finding, judged
 from hubbub_audit.targets import Subject

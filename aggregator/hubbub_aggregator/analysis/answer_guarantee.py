@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hubbub_aggregator.intake.release_record import UNIT
+from hubbub_aggregator.intake.batch_record import UNIT
 from hubbub_aggregator.models.privacy import Collusion, PeriodPrivacy, Privacy
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ def compiled(file: str | Path) -> Codebook:
 
     Takes about a second for each metric. CodebookError says what is wrong with it.
     """
-    from hubbub.accounting.batch_sizes import with_batch_sizes
+    from hubbub.accounting.min_batch_sizes import with_batch_sizes
 
     raw = read_file(file)
     if is_compiled(raw):

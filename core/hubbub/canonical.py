@@ -2,8 +2,9 @@
 
 Keys are sorted by code point, there are no spaces, and everything is ASCII. There are no floats, since two languages
 print them differently, no integers beyond 2^53 - 1, since JavaScript cannot tell 2^53 from 2^53 + 1, and no half of a
-surrogate pair, which most languages cannot hold. Decimals and big integers are strings. Reading is as strict: a key
-that occurs twice is refused, since two readers could see two different documents.
+surrogate pair, which most languages cannot hold. Decimals and big integers are strings. Nothing is nested deeper than
+64 levels, since parsers have different limits. Reading is as strict: a key that occurs twice is refused, since two
+readers could see two different documents.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import hashlib
 import json
 from typing import Any, TypeAlias
 
-__all__ = ["LARGEST_INTEGER", "Json", "canonical_bytes", "digest", "read_json"]
+__all__ = ["DEEPEST_NESTING", "LARGEST_INTEGER", "Json", "canonical_bytes", "digest", "read_json"]
 
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
 LARGEST_INTEGER = 2**53 - 1
+DEEPEST_NESTING = 64
+"""Levels of arrays and objects: `[]` has one, `[[]]` two."""
 
 
 def canonical_bytes(document: Json) -> bytes:
@@ -57,7 +60,10 @@ def _refuse_number(text: str) -> None:
     raise ValueError(f"{text} is not a whole number; decimals are written as strings")
 
 
-def _refuse_uncanonical(document: object) -> None:
+def _refuse_uncanonical(document: object, levels: int = DEEPEST_NESTING) -> None:
+    """Raise ValueError for a document that has no canonical form, or more than `levels` levels."""
+    if levels == 0 and isinstance(document, list | dict):
+        raise ValueError(f"nested deeper than {DEEPEST_NESTING} levels")
     match document:
         case None | bool():
             return
@@ -69,12 +75,12 @@ def _refuse_uncanonical(document: object) -> None:
                 raise ValueError(f"{document} is beyond 2^53 - 1; write it as a string")
         case list():
             for item in document:
-                _refuse_uncanonical(item)
+                _refuse_uncanonical(item, levels - 1)
         case dict():
             for key, item in document.items():
                 if not isinstance(key, str):
                     raise ValueError(f"a key must be a string, got {key!r}")
                 _refuse_uncanonical(key)
-                _refuse_uncanonical(item)
+                _refuse_uncanonical(item, levels - 1)
         case _:
             raise ValueError(f"{document!r} has no canonical form")

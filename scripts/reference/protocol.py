@@ -36,6 +36,7 @@ _TABLE = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end of table -->)", re.D
 CONSTANTS = (
     # name in the code, what it is
     ("hubbub.canonical:LARGEST_INTEGER", "largest integer in JSON, 2^53 − 1"),
+    ("hubbub.canonical:DEEPEST_NESTING", "most levels of arrays and objects in JSON"),
     ("hubbub.bundle:LARGEST_BUNDLE", "most bytes of an envelope, and of any answer"),
     ("hubbub.bundle:_FIRST_LINE", "first line of the envelope"),
     ("hubbub.bundle:_LABEL", "what is signed begins with this"),

@@ -62,3 +62,7 @@ def _texts() -> Iterator[bytes]:
     yield b'{"\\ud800\\udc00":1,"\\uffff":2}'
     yield b'{"\\uffff":2,"\\ud800\\udc00":1}'
     yield b"[" * 40 + b"]" * 40
+    for levels in (64, 65):
+        yield b"[" * levels + b"]" * levels
+        yield b'{"a":' * levels + b"1" + b"}" * levels
+        yield b'[{"a":' * (levels // 2) + b"[]" * (levels % 2) + b"0" * (1 - levels % 2) + b"}]" * (levels // 2)

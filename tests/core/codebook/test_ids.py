@@ -314,11 +314,22 @@ def test_what_two_languages_could_read_differently_has_no_canonical_form(documen
         b"1 2",
         b'["\\ud800"]',
         b'{"\\udfff":1}',
+        b"[" * 65 + b"]" * 65,
+        b'{"a":' * 65 + b"1" + b"}" * 65,
     ],
 )
 def test_json_that_two_readers_could_read_differently_is_refused(raw: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         read_json(raw)
+
+
+def test_a_document_may_have_64_levels() -> None:
+    """The limit is a number, so that no parser's own limit decides."""
+    deepest = b'{"a":[' * 32 + b"0" + b"]}" * 32
+
+    assert canonical_bytes(read_json(deepest)) == deepest
+    with pytest.raises(ValueError, match="64 levels"):
+        canonical_bytes([read_json(deepest)])
 
 
 def test_equal_documents_of_two_kinds_have_two_hashes() -> None:

@@ -44,6 +44,19 @@ min_batch = 100
 expires = 2030-01-31
 """
 _NAMES = ("flag", "number", "word")
+_UNITS = {
+    "ms": "letters",
+    "% of 20": "a space inside",
+    "\u00b5s \u00b0C m\u00b2 \u2030 \u20ac": "signs",
+    "\u5186": "Chinese",
+}
+_LONGEST_UNIT = (
+    "\u00a1\u05ff\u0606\u061b\u061d\u1fff\u2010\u2027\u2030\u205e\u2070\u2fff\u3001\ud7ff\uf900\ufefe\uff00\uffef~."
+)
+"""Twenty characters, most of them next to one that a unit may not have."""
+_NOT_IN_A_UNIT = [0x00, 0x0A, 0x1F, 0x7F, 0x85, 0xA0, 0xAD, 0x600, 0x605, 0x61C, 0x6DD, 0x70F, 0x890, 0x891, 0x8E2]
+_NOT_IN_A_UNIT += [0x1680, 0x180E, 0x2000, 0x200B, 0x200F, 0x2028, 0x202E, 0x202F, 0x205F, 0x206F, 0x3000]
+_NOT_IN_A_UNIT += [0xE000, 0xF8FF, 0xFEFF, 0xFFF0, 0xFFFD, 0xFFFF, 0x10000, 0x1F600, 0xE0001, 0x10FFFF]
 
 
 def received() -> list[dict[str, Any]]:
@@ -124,6 +137,8 @@ def _good() -> Iterator[tuple[str, Any, str]]:
             d["collection"].update(device_epsilon="2"),
         ),
         "no min_batch": _at("metrics", 0, "min_batch", to=None),
+        **{f"a unit with {what}": _at("metrics", 1, "unit", to=unit) for unit, what in _UNITS.items()},
+        "the longest unit": _at("metrics", 1, "unit", to=_LONGEST_UNIT),
     }
     for what, change in good.items():
         yield what, [], _changed(change, *_NAMES)
@@ -211,6 +226,12 @@ def _metrics() -> Iterator[tuple[str, list[str], str]]:
         ("bounds that are numbers", "number", _at(*number, "bounds", to=[0, 100])),
         ("a missing out of bounds", "number", _at(*number, "missing", to="101")),
         ("a unit of nothing", "number", _at(*number, "unit", to="")),
+        ("a unit of 21 characters", "number", _at(*number, "unit", to="a" * 21)),
+        ("a unit with a space before it", "number", _at(*number, "unit", to=" ms")),
+        *(
+            (f"a unit with U+{place:04X}", "number", _at(*number, "unit", to=f"m{chr(place)}s"))
+            for place in _NOT_IN_A_UNIT
+        ),
         ("a value twice", "word", _at(*word, "values", to=["x", "x", "y"])),
         ("a value that is not composed", "word", _at(*word, "values", to=["x", "y", "e\u0301"])),
         ("a value that is empty", "word", _at(*word, "values", to=["x", "y", ""])),

@@ -6,6 +6,7 @@ a language prints floats.
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from fractions import Fraction
 
@@ -17,6 +18,12 @@ __all__ = ["UNIT", "a_unit", "decimal_text", "exact"]
 
 _MOST_DIGITS = 50
 _LONGEST_UNIT = 20
+_NOT_IN_A_UNIT = re.compile(
+    "[\\x00-\\x1f\\x7f-\\xa0\\xad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u1680\\u180e\\u2000-\\u200f"
+    "\\u2028-\\u202f\\u205f-\\u206f\\u3000\\ud800-\\uf8ff\\ufeff\\ufff0-\\U0010ffff]"
+)
+"""Controls, format characters, spaces but U+0020, private use, and all above U+FFEF: a list, since what `isprintable`
+says depends on the version of Unicode, and other languages have no such function."""
 _LARGEST_EXPONENT = 300
 
 
@@ -44,6 +51,11 @@ UNIT = Key(
 
 def a_unit(value: object) -> str:
     """A unit, as read from a codebook."""
-    if isinstance(value, str) and 1 <= len(value) <= _LONGEST_UNIT and value.isprintable() and value == value.strip():
+    if (
+        isinstance(value, str)
+        and 1 <= len(value) <= _LONGEST_UNIT
+        and value == value.strip(" ")
+        and _NOT_IN_A_UNIT.search(value) is None
+    ):
         return value
     raise InvalidParameter(f"{value!r} is not a unit")

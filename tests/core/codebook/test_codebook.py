@@ -499,6 +499,19 @@ def test_a_unit_is_shown_and_changes_no_id() -> None:
     assert metric_findings(BOOLEAN + 'unit = "ms"')["unit"].problem == "a boolean metric has no such key"
 
 
+@pytest.mark.parametrize(
+    "unit", ["km/h", "% of 20", "\u00b5s", "m\u00b2", "\u00b0C", "\u2030", "\u20ac", "\u5186", "\u0378", "a" * 20]
+)
+def test_a_unit_may_have_any_character_that_is_seen(unit: str) -> None:
+    assert metric(MEAN + f'unit = "{unit}"').document()["unit"] == unit
+
+
+@pytest.mark.parametrize("unit", [" ms", "ms ", "m\u00a0s", "m\u200bs", "\u202ems", "\ue000", "\U0001f600", "a" * 21])
+def test_a_unit_has_no_character_that_is_not_seen(unit: str) -> None:
+    """By a list: what `isprintable` says of U+0378 and others depends on the version of Python."""
+    assert "unit" in metric_findings(MEAN + f'unit = "{unit}"')
+
+
 def test_a_finding_does_not_contradict_itself() -> None:
     """What is said to be wrong and what is said to mend it are about the same thing."""
     found = metric_findings(BOOLEAN + 'mechanism = { name = "matrix", rows = 3 }')["mechanism"]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from hubbub.errors import HubbubError
+from hubbub.errors import HubbubError, InvalidParameter
 from hubbub.period import duration_text
 from hubbub_client._display.report_in_words import deniability, moment, number, report_in_words
 from hubbub_client._integrity.torn_rows import SOUND
@@ -166,9 +166,12 @@ def _pending(metric: Metric | None, period: int, state: str, at: float) -> Pendi
         count, value = int(kept["count"]), kept["value"]
     except (ValueError, LookupError, TypeError):
         count, value = 0, None
-    if metric is None:
+    try:
+        span = None if metric is None else metric.calendar.period(period)
+    except InvalidParameter:  # an index of the time when periods had another length
+        span = None
+    if metric is None or span is None:
         return PendingValue(_GONE, str(period), "none", count, value, "never: it will be deleted")
-    span = metric.calendar.period(period)
     due = at if is_due_at_once(metric) else span.end
     return PendingValue(metric.name, span.label, metric.reduce, count, value, moment(due))
 

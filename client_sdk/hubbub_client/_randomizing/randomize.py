@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from hubbub.errors import HubbubError
+from hubbub.errors import HubbubError, InvalidParameter
 from hubbub_client._budget.ledger import Decision, Ledger
 from hubbub_client._codebooks.in_force import PERIODS_TO_CATCH_UP, CodebooksInForce, Pin
 from hubbub_client._consent.consent_and_withdrawal import enabled_since
@@ -114,10 +115,10 @@ class Randomizer:
             return
         oldest = codebooks.calendar.index_at(now) - PERIODS_TO_CATCH_UP
         for name, index in kept:
-            period = codebooks.calendar.period(index)
-            pin = codebooks.pin(period)
-            if pin is None:
-                if index < oldest:
+            period = _period(codebooks, index)
+            pin = codebooks.pin(period) if period else None
+            if period is None or pin is None:
+                if period is None or index < oldest:
                     yield (name, index), "period-closed"
             elif (metric := pin.page.metric(name)) is None:
                 yield (name, index), "unknown-metric"
@@ -258,10 +259,18 @@ def _kept(connection: sqlite3.Connection) -> dict[tuple[str, int], _Kept]:
 
 def _lane_of(codebooks: CodebooksInForce, name: str, index: int) -> Lane | None:
     """The lane of a recorded value, by the page of its period; None if the page has no such metric."""
-    pin = codebooks.pin(codebooks.calendar.period(index)) if codebooks.calendar else None
+    period = _period(codebooks, index)
+    pin = codebooks.pin(period) if period else None
     page = codebooks.newest_page(index) if pin is None else pin.page
     metric = page.metric(name) if page else None
     return None if metric is None else lane_of(metric)
+
+
+def _period(codebooks: CodebooksInForce, index: int) -> Period | None:
+    """The period of a recorded value. None: there is none of this index, since periods had another length then."""
+    with suppress(InvalidParameter):
+        return codebooks.calendar.period(index) if codebooks.calendar else None
+    return None
 
 
 def lane_of(metric: Metric) -> Lane:

@@ -70,6 +70,24 @@ def test_another_period_length_does_not_reopen_the_time_that_was_spent(world: Wo
     assert len(spends(world)) == 1
 
 
+def test_a_value_of_another_period_length_stops_no_report(world: World) -> None:
+    """Counted in weeks, the index of an hour is beyond the year 9999."""
+    world.transport.bundle = signed(HOURLY)
+    client = world.ready()
+    client.record("theme", "dark")
+    renewed(world, HOURLY.replace('"1h"', '"1w"'))
+
+    assert client.flush(0)
+    assert rows(world, "reductions") == []
+    world.time.now += 7 * DAY
+    renewed(world, HOURLY.replace('"1h"', '"1w"'))
+    assert client.flush(0)
+    assert client.record("theme", "light") is Outcome.RECORDED
+    assert client.flush(0, now=True)
+
+    assert len(spends(world)) == 1
+
+
 def test_the_device_epsilon_of_a_period_holds_over_renamed_metrics_too(world: World) -> None:
     """Five per period: theme 2 and startup 1 are charged to the day, and a renamed theme to an hour of it. Renamed
     again, in a period that holds them all, it would make seven."""

@@ -16,7 +16,7 @@ from hubbub.errors import CodebookError
 from hubbub.mechanisms import registered
 from hubbub_client import Outcome
 from hubbub_client.__main__ import main
-from hubbub_client._display.preview import PendingValue
+from hubbub_client._display.preview import PendingValue, _pending
 from hubbub_client._display.report_in_words import deniability, input_in_words, probability, report_in_words
 from tests.client.world import DAY, START, TOML, World, codebook, opened, signed
 
@@ -310,3 +310,12 @@ def test_what_a_preview_says_of_a_report_is_what_the_aggregator_opens(world: Wor
     assert client.flush(0, now=True)
     _, plaintext = opened(world.transport.reports[0])
     assert report.says == report_in_words(codebook().metric("startup_ms"), plaintext.payload)
+
+
+def test_a_value_of_another_period_length_is_shown_as_one_that_will_be_deleted() -> None:
+    """Counted in weeks, the index of an hour is beyond the year 9999."""
+    weekly = codebook(TOML.replace('period = "1d"', 'period = "1w"')).metric("theme")
+
+    pending = _pending(weekly, 500_000, '{"count": 1, "value": "dark"}', START)
+
+    assert (pending.recorded, pending.randomized_at) == (1, "never: it will be deleted")

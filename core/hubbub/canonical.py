@@ -33,8 +33,9 @@ def digest(label: str, document: Json) -> bytes:
     return hashlib.sha256(label.encode() + b"\0" + canonical_bytes(document)).digest()
 
 
-def read_json(raw: bytes) -> Json:
-    """The document in these bytes; ValueError for what two readers could read differently."""
+def read_json(raw: bytes, levels: int = DEEPEST_NESTING) -> Json:
+    """The document in these bytes; ValueError for what two readers could read differently, or for more than `levels`
+    levels."""
     try:
         document: Json = json.loads(
             raw.decode("ascii"),
@@ -42,7 +43,7 @@ def read_json(raw: bytes) -> Json:
             parse_float=_refuse_number,
             parse_constant=_refuse_number,
         )
-        _refuse_uncanonical(document)
+        _refuse_uncanonical(document, levels)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     return document
@@ -63,7 +64,7 @@ def _refuse_number(text: str) -> None:
 def _refuse_uncanonical(document: object, levels: int = DEEPEST_NESTING) -> None:
     """Raise ValueError for a document that has no canonical form, or more than `levels` levels."""
     if levels == 0 and isinstance(document, list | dict):
-        raise ValueError(f"nested deeper than {DEEPEST_NESTING} levels")
+        raise ValueError("nested too deeply")
     match document:
         case None | bool():
             return

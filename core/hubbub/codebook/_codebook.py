@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
 
-from hubbub.canonical import Json, canonical_bytes, digest, read_json
+from hubbub.canonical import DEEPEST_NESTING, Json, canonical_bytes, digest, read_json
 from hubbub.codebook._metric import ID_BYTES, Collection, Metric, total_epsilon
 from hubbub.codebook._read import check_budget, read, read_collection, read_metric, resolve
 from hubbub.errors import CodebookError, Finding, InvalidParameter, did_you_mean
@@ -23,6 +23,8 @@ __all__ = ["Codebook", "is_compiled", "read_file"]
 
 FORMAT = "hubbub-codebook 1"
 _COMPILED = "compiled codebook"
+_DEEPEST = DEEPEST_NESTING - 3
+"""Levels of a codebook: a bundle has three around it."""
 _DERIVED = ("id", "name", "report_bytes", "share_threshold")
 
 
@@ -77,7 +79,7 @@ class Codebook:
         """The same for a device, which trusts no codebook. A metric that it does not understand, or whose claims do not
         hold, goes into `refused`; the others stay in use. CodebookError if the codebook itself is at fault."""
         try:
-            document: Any = read_json(compiled) if isinstance(compiled, bytes) else dict(compiled)
+            document: Any = read_json(compiled, _DEEPEST) if isinstance(compiled, bytes) else dict(compiled)
             content = {name: value for name, value in document.items() if name != "id"}
             is_whole = document["id"] == _id(content).hex()
             metrics = _by_name(document["metrics"])

@@ -42,7 +42,7 @@ def exact(value: object) -> Fraction:
 
 UNIT = Key(
     "unit",
-    'text in quotes of 1 to 20 characters without spaces around it, such as "ms" or "km/h"',
+    'text in quotes of 1 to 20 visible characters (no emoji) without spaces around it, such as "ms" or "km/h"',
     "none",
     "The unit in which numbers are shown. Not part of the id, so it may be edited at any time.",
 )

@@ -328,8 +328,21 @@ def test_a_document_may_have_64_levels() -> None:
     deepest = b'{"a":[' * 32 + b"0" + b"]}" * 32
 
     assert canonical_bytes(read_json(deepest)) == deepest
-    with pytest.raises(ValueError, match="64 levels"):
+    with pytest.raises(ValueError, match="nested too deeply"):
         canonical_bytes([read_json(deepest)])
+
+
+def test_a_codebook_that_is_too_deep_for_a_bundle_is_refused() -> None:
+    """Not only when it is signed: an aggregator would keep it, and could sign no bundle any more."""
+
+    def noted(levels: int) -> dict[str, Any]:
+        return renewed(lambda d: d.update(notes={"a": json.loads("[" * levels + "]" * levels)}))
+
+    deepest = canonical_bytes(noted(59))
+
+    assert canonical_bytes({"codebooks": [{"codebook": Codebook.from_compiled(deepest).compiled()}]})
+    with pytest.raises(CodebookError, match="nested too deeply"):
+        Codebook.from_compiled(canonical_bytes(noted(60)))
 
 
 def test_equal_documents_of_two_kinds_have_two_hashes() -> None:

@@ -8,12 +8,11 @@ import http.client
 import json
 import os
 import random
-import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -77,7 +76,7 @@ def services(folder: Path) -> Iterator[tuple[str, str]]:
         try:
             yield f"http://127.0.0.1:{shuffler}", f"http://127.0.0.1:{aggregator}"
         finally:
-            up.send_signal(signal.SIGINT)
+            up.terminate()
             up.wait(timeout=30)
 
 
@@ -133,13 +132,16 @@ def truth(mechanism: str, all_values: list[dict[str, Any]]) -> dict[str, float]:
     return {value: mine.count(value) / len(mine) for value in CATEGORIES[mechanism]}
 
 
+def system(*_purpose: object) -> Callable[[int], bytes]:
+    return os.urandom
+
+
 def wait_for_bundle(device: Device) -> None:
     """Until a bundle is accepted."""
     give_up = time.time() + 60
     while device.bundle is None:
         assert time.time() < give_up, "no bundle"
-        device.storage["until"] = {"steady": 0, "occasional": 0}
-        device.fetch()
+        device.fetch(flush=True)
         time.sleep(0.2)
 
 
@@ -180,7 +182,7 @@ def report(folder: Path) -> Iterator[Estimate]:
         wire = Wire()
         limits = Limits(min_period=1, max_epsilon=Fraction(1000))
         devices = [
-            Device(shuffler, None, wire, time.time, os.urandom, os.urandom, storage={}, limits=limits)
+            Device(shuffler, None, wire, time.time, os.urandom, system, storage={}, limits=limits)
             for _ in range(DEVICES)
         ]
         wait_for_bundle(devices[0])

@@ -66,6 +66,8 @@ def quoted(text: str) -> str:
             parts.append(ESCAPES[char])
         elif 0x20 <= code <= 0x7E:
             parts.append(char)
+        elif 0xD800 <= code <= 0xDFFF:
+            raise Refused("half of a surrogate pair is no character")
         elif code > 0xFFFF:
             parts.append(f"\\u{0xD800 + (code - 0x10000 >> 10):04x}\\u{0xDC00 + (code - 0x10000 & 0x3FF):04x}")
         else:
@@ -155,8 +157,12 @@ def period_of(time: float, length: int) -> int:
     """The index of the period that holds a time."""
     require(0 <= time < YEAR_10000, "no period holds this time")
     index = (math.floor(time) - origin(length)) // length
-    require(index < 2**32 and end_of(index, length) <= YEAR_10000, "no such period")
+    require(is_period(index, length), "no such period")
     return index
+
+
+def is_period(index: int, length: int) -> bool:
+    return 0 <= index < 2**32 and end_of(index, length) < YEAR_10000
 
 
 def start_of(index: int, length: int) -> int:
@@ -879,6 +885,7 @@ class Bundle:
     length: int
     smallest_grace: int
     pages: Sequence[tuple[int, Page | None]]
+    outlines: Sequence[tuple[int, Mapping[str, bool]]]
     keys: Sequence[Key]
     off: frozenset[str]
     digest: str
@@ -887,6 +894,11 @@ class Bundle:
         """The codebook of a period: the last one that begins by then, even if it is refused."""
         begun = [page for first, page in self.pages if first <= period]
         return begun[-1] if begun else None
+
+    def outline_of(self, period: int) -> dict[str, bool] | None:
+        """The ids in the codebook of a period with whether they are on, even if this device refuses the codebook."""
+        begun = [ids for first, ids in self.outlines if first <= period]
+        return {name: on and name not in self.off for name, on in begun[-1].items()} if begun else None
 
     def key_of(self, period: int) -> Key | None:
         """The key of a period, if this device can use it."""
@@ -906,8 +918,8 @@ class Bundle:
 
 def read_envelope(envelope: bytes, anchors: Sequence[str] | None) -> tuple[str, bytes]:
     """The signer and the body, by rules 1 to 5. Without anchors any signer will do."""
-    lines = envelope.split(b"\n", 2)
-    if len(envelope) > LARGEST_ENVELOPE or len(lines) < 3 or lines[0] != b"hubbub-bundle 1":
+    lines = [*envelope.split(b"\n", 2), b"", b""]
+    if len(envelope) > LARGEST_ENVELOPE or lines[0] != b"hubbub-bundle 1":
         raise Refused("not an envelope", "MalformedBundle")
     form = SECOND_LINE.fullmatch(lines[1])
     try:
@@ -989,6 +1001,10 @@ def read_body(body: bytes) -> Bundle:
         length=collections[0]["period"],
         smallest_grace=min(c["grace"] for c in collections),
         pages=[(entry["first_period"], page_or_none(entry["codebook"])) for entry in b["codebooks"]],
+        outlines=[
+            (entry["first_period"], {m["id"]: m["enabled"] for m in entry["codebook"]["metrics"]})
+            for entry in b["codebooks"]
+        ],
         keys=keys,
         off=frozenset(b.get("off", ())),
         digest=hashlib.sha256(body).hexdigest(),
@@ -1327,10 +1343,38 @@ def verdicts(answer: Answer | None, n: int) -> list[tuple[str, str | None]]:
     return [("retry", None)] * n
 
 
-def retry_after(answer: Answer | None) -> int | None:
-    """The seconds that an answer asks to wait."""
-    asked = answer.headers.get("retry-after", "") if answer is not None else ""
-    return min(int(asked[-5:]) if len(asked.lstrip("0")) < 5 else 3600, 3600) if re.fullmatch("[0-9]+", asked) else None
+def retry_after(answer: Answer | None) -> int:
+    """The seconds that an answer asks to wait; 0 if it does not."""
+    asked = answer.headers.get("retry-after", "").strip() if answer is not None else ""
+    if not re.fullmatch("[0-9]+", asked):
+        return 0
+    return int(asked) if len(asked) <= 4 and int(asked) <= 3600 else 3600
+
+
+def pointless(found: Mapping[int, str], wait: int) -> bool:
+    """Whether it is no use to send more."""
+    return wait > 0 or all(verdict == "retry" for verdict in found.values())
+
+
+def delivered(places: Sequence[int], post: Callable[[Sequence[int]], Answer | None]) -> tuple[dict[int, str], int]:
+    """Send the reports at these places, in halves if need be: the last verdict on each, and the wait."""
+    answer = post(places)
+    wait = 0 if answer is not None and answer.status == 202 and answer.body == b"" else retry_after(answer)
+    found, again = {}, []
+    for place_in_upload, (verdict, name) in zip(places, verdicts(answer, len(places)), strict=True):
+        found[place_in_upload] = "retry" if verdict == "split" else verdict
+        if verdict == "split" and len(places) == 1 and name is not None:
+            found[place_in_upload] = "drop"
+        elif verdict == "split" and len(places) > 1:
+            again.append(place_in_upload)
+    half = len(again) // 2
+    for part in (again[:half], again[half:]):
+        if part and wait == 0:
+            last, wait = delivered(part, post)
+            found |= last
+            if pointless(last, wait):
+                break
+    return found, wait
 
 
 def backoff(take: Bytes, k: int, longest: int = 900) -> float:
@@ -1353,7 +1397,7 @@ class Device:
     transport: Transport
     clock: Callable[[], float]
     values: Bytes
-    coins: Bytes
+    coins: Callable[[str, str, int], Bytes]
     storage: dict[str, Any]
     limits: Limits = Limits()
     consent: Callable[[], bool] = lambda: True
@@ -1368,12 +1412,13 @@ class Device:
         s = self.storage
         for name in ("pins", "codebooks", "states"):
             s.setdefault(name, {})
+        for name in ("notes", "outbox"):
+            s.setdefault(name, [])
         if "ledger" not in s and s["pins"]:
             self.lose_ledger()
         s.setdefault("ledger", [])
-        s.setdefault("outbox", [])
-        s.setdefault("until", dict.fromkeys(LANES, 0))
-        s.setdefault("failures", dict.fromkeys(LANES, 0))
+        for name in ("waits", "pauses", "failures"):
+            s.setdefault(name, dict.fromkeys(LANES, 0))
         if "envelope" in s:
             try:
                 _, body = read_envelope(s["envelope"].encode("ascii"), self.trusted)
@@ -1407,6 +1452,7 @@ class Device:
 
     def forget(self) -> None:
         self.storage["states"].clear()
+        self.storage["notes"].clear()
         self.storage["outbox"].clear()
         self.storage.pop("consent_since", None)
         self.waiting.clear()
@@ -1423,10 +1469,10 @@ class Device:
             return True
         return bool(now >= fetched + b.max_age + self.storage["spread"] / 1000)
 
-    def fetch(self) -> None:
+    def fetch(self, *, flush: bool = False) -> None:
         """Ask for the bundle, and keep it if it is accepted."""
         now, s = self.clock(), self.storage
-        if not self.agreed() or now < s["until"]["steady"]:
+        if not self.agreed() or self.held("steady", now, flush=flush):
             return
         headers = {"User-Agent": "hubbub", "Accept-Encoding": "identity"}
         asked = self.bundle is not None and now < self.bundle.expires
@@ -1448,21 +1494,27 @@ class Device:
             self.failed("steady", retry_after(answer))
             return
         assert self.bundle is not None
-        s |= {"fetched": now, "spread": below(self.coins, self.bundle.longest_spread + 1)}
+        s |= {"fetched": now, "spread": below(self.coins("spread", "", 0), self.bundle.longest_spread + 1)}
         s["failures"]["steady"] = 0
         self.save()
         waiting, self.waiting = self.waiting, []
         for name, value, time in waiting:
             self.record(name, value, time)
 
-    def failed(self, lane: str, wait: int | None = None) -> None:
-        """Wait as was asked, else for longer with each failure in a row."""
+    def failed(self, lane: str, wait: int = 0) -> None:
+        """Wait as was asked, and let the timer pause for longer with each failure in a row."""
         s, now = self.storage, self.clock()
-        seconds = backoff(self.coins, s["failures"][lane]) if wait is None else wait
-        s["failures"][lane] += 1
-        for one in LANES if wait is not None and lane == "steady" else (lane,):
-            s["until"][one] = max(s["until"][one], now + seconds)
+        k = s["failures"][lane]
+        s["failures"][lane] = k + 1
+        s["pauses"][lane] = now + backoff(self.coins("backoff", lane, k), k)
+        for one in LANES if lane == "steady" else (lane,):
+            s["waits"][one] = max(s["waits"][one], now + wait)
         self.save()
+
+    def held(self, lane: str, now: float, *, flush: bool) -> bool:
+        """Whether a lane has to wait. `flush` does not heed the timer's pauses."""
+        wait, pause = self.storage["waits"][lane], self.storage["pauses"][lane]
+        return now < wait <= now + 3600 or (not flush and now < pause <= now + 900)
 
     # Periods and decisions
 
@@ -1511,8 +1563,8 @@ class Device:
         assert self.bundle is not None
         for metric in page.metrics.values():
             if self.bundle.is_on(metric) and not (metric.expires is not None and metric.expires <= utc_date(start)):
-                wanted = coin(self.coins, metric.share_threshold, W)
-                self.decide(metric, page, start, end, now, wanted)
+                take = self.coins("share", metric.name, period_of(start, page.length))
+                self.decide(metric, page, start, end, now, coin(take, metric.share_threshold, W))
 
     def decide(self, metric: Metric, page: Page, start: int, end: int, now: float, wanted: bool) -> None:
         ledger, day = self.storage["ledger"], math.floor(now) // DAY
@@ -1577,19 +1629,10 @@ class Device:
             return "over_budget"
         if pin and held is None:
             return "disabled"
-        self.add(metric, index, start, end, kept, time, end + page.grace)
-        return "recorded"
-
-    def add(self, metric: Metric, index: int, start: int, end: int, kept: Any, time: float, closes: float) -> None:
-        states, name = self.storage["states"], f"{metric.name} {self.pin_name(start, end)}"
-        old = states.get(name)
-        if old is not None and old["reducer"] != metric.reduce:
-            old = None
-        state = reduce(metric.reduce, old["state"] if old else None, kept, self.values)
-        first = old["first"] if old else time
-        about = {"metric": metric.name, "index": index, "end": end, "closes": closes}
-        states[name] = about | {"reducer": metric.reduce, "first": first, "state": state}
+        about = {"metric": name, "index": index, "start": start, "end": end, "closes": end + page.grace}
+        self.storage["notes"].append(about | {"value": kept, "time": time})
         self.save()
+        return "recorded"
 
     # Settle
 
@@ -1609,6 +1652,7 @@ class Device:
     def settle_one(self, pin: Mapping[str, Any], page: Page, metric: Metric, now: float) -> None:
         s, start, end = self.storage, pin["start"], pin["end"]
         held = self.decided(metric.name, start, end)
+        self.reduce_notes(pin, metric)
         if held == "charged" and now < end and not metric.at_once:
             return
         name = f"{metric.name} {self.pin_name(start, end)}"
@@ -1628,7 +1672,7 @@ class Device:
         for entry in s["ledger"]:
             if entry["metric"] == metric.name and (entry["start"], entry["end"]) == (start, end):
                 entry["decision"] = "spent"
-        delay = below(self.coins, page.longest_delay + 1) / 1000
+        delay = below(self.coins("delay", metric.name, pin["index"]), page.longest_delay + 1) / 1000
         payload = randomize(metric, x, self.values)
         s["outbox"].append(
             {
@@ -1637,7 +1681,7 @@ class Device:
                 "period": pin["index"],
                 "pin": self.pin_name(start, end),
                 "payload": payload.hex(),
-                "nonce": self.coins(16).hex(),
+                "nonce": self.coins("nonce", metric.name, pin["index"])(16).hex(),
                 "closes": pin["closes"],
                 "due": due,
                 "send": due + delay,
@@ -1647,12 +1691,27 @@ class Device:
         self.shrink_outbox(metric.lane)
         self.save()
 
+    def reduce_notes(self, pin: Mapping[str, Any], metric: Metric) -> None:
+        """Reduce what was recorded of a metric in a period since the last cycle."""
+        s, start, end = self.storage, pin["start"], pin["end"]
+        name, kept = f"{metric.name} {self.pin_name(start, end)}", []
+        for note in s["notes"]:
+            if (note["metric"], note["start"], note["end"]) != (metric.name, start, end):
+                kept.append(note)
+                continue
+            old = s["states"].get(name)
+            if old is not None and old["reducer"] != metric.reduce:
+                old = None
+            state = reduce(metric.reduce, old["state"] if old else None, note["value"], self.values)
+            first = old["first"] if old else note["time"]
+            about = {"reducer": metric.reduce, "first": first, "state": state}
+            s["states"][name] = about | {"index": note["index"], "end": end, "closes": note["closes"]}
+        s["notes"] = kept
+
     def may_report(self, pin: Mapping[str, Any], page: Page, metric: Metric) -> bool:
         """What must hold for a value not to be lost, beside the decision."""
         b = self.bundle
-        newest = b.page_of(pin["index"]) if b is not None and b.length == page.length else None
-        listed = next((m for m in newest.metrics.values() if m.id == metric.id), None) if newest else None
-        if b is not None and (metric.id in b.off or (listed is not None and not listed.enabled)):
+        if b is not None and (metric.id in b.off or (b.outline_of(pin["index"]) or {}).get(metric.id) is False):
             return False
         since = self.storage.get("consent_since", math.inf)
         return self.limits.against(page) is None and (metric.lane == "occasional" or since < pin["end"])
@@ -1680,29 +1739,40 @@ class Device:
     def never_taken(self, one: Mapping[str, Any]) -> bool:
         """Whether no shuffler would take a report, by the newest bundle."""
         assert self.bundle is not None
-        page = next((p for first, p in reversed(self.bundle.pages) if first <= one["period"]), None)
-        entries = page.document["metrics"] if page is not None else []
-        entry = next((m for m in entries if m["id"] == one["id"]), None)
-        if entry is None or not entry["enabled"] or one["id"] in self.bundle.off:
+        if not (self.bundle.outline_of(one["period"]) or {}).get(one["id"], False):
             return True
         key = self.storage["pins"][one["pin"]]["key"]
         return key is not None and any(
             k.state == "revoked" and k.id == key["id"] and k.covers(one["period"]) for k in self.bundle.keys
         )
 
-    def send(self, lane: str) -> None:
+    def settle_all(self) -> None:
+        """The end of the app: values are drawn, and nothing is sent."""
+        for lane in LANES:
+            self.settle(lane)
+
+    def left(self, *, hurry: bool) -> bool:
+        """Whether a report that is due was not delivered."""
+        return any(self.ready(lane, self.clock(), hurry=hurry) for lane in LANES)
+
+    def ready(self, lane: str, now: float, *, hurry: bool) -> list[dict[str, Any]]:
+        """The reports of a lane whose time has come, in the order of their nonces."""
+        when = "due" if hurry else "send"
+        mine = [one for one in self.storage["outbox"] if one["lane"] == lane and one[when] <= now < one["closes"]]
+        return sorted(mine, key=lambda one: str(one["nonce"]))
+
+    def send(self, lane: str, *, flush: bool = False, hurry: bool = False) -> None:
         """Send the reports of a lane whose time has come."""
         s, now, b = self.storage, self.clock(), self.bundle
         if b is None or self.refused or now >= b.expires:
             return
         s["outbox"] = [one for one in s["outbox"] if one["lane"] != lane or not self.never_taken(one)]
-        if now < s["until"][lane]:
+        if self.held(lane, now, flush=flush):
             return
-        ready = [one for one in s["outbox"] if one["lane"] == lane and one["send"] <= now < one["closes"]]
-        ready = [one for one in sorted(ready, key=lambda one: one["nonce"]) if self.sealed(one)]
+        ready = [one for one in self.ready(lane, now, hurry=hurry) if self.sealed(one)]
         self.save()
         for request in in_requests([len(one["sealed"]) // 2 for one in ready]):
-            if not self.deliver(lane, [ready[i] for i in request]):
+            if not self.deliver(lane, [ready[i] for i in request], flush=flush):
                 return
 
     def sealed(self, one: dict[str, Any]) -> bool:
@@ -1717,50 +1787,44 @@ class Device:
             one["sealed"] = report(one["id"], one["period"], key["id"], box).hex()
         return "sealed" in one
 
-    def deliver(self, lane: str, reports: list[dict[str, Any]]) -> bool:
+    def deliver(self, lane: str, reports: list[dict[str, Any]], *, flush: bool) -> bool:
         """Send one request. False if sending more is pointless."""
-        if not self.agreed():
-            return False
         headers = {"User-Agent": "hubbub", "Accept-Encoding": "identity"}
         headers["Content-Type"] = "application/vnd.hubbub.reports"
-        body = upload([bytes.fromhex(one["sealed"]) for one in reports])
-        answer = self.transport("POST", self.address.rstrip("/") + "/v1/reports", headers, body)
-        found = verdicts(answer, len(reports))
-        wait = None if answer is not None and answer.status == 202 and not answer.body else retry_after(answer)
-        pointless = wait is not None or all(verdict == "retry" for verdict, _ in found)
-        outbox, again = self.storage["outbox"], []
-        for one, (verdict, known) in zip(reports, found, strict=True):
+
+        def post(places: Sequence[int]) -> Answer | None:
+            if not self.agreed():
+                return None
+            body = upload([bytes.fromhex(reports[i]["sealed"]) for i in places])
+            return self.transport("POST", self.address.rstrip("/") + "/v1/reports", headers, body)
+
+        found, wait = delivered(range(len(reports)), post)
+        for i, verdict in found.items():
             if verdict in ("durable", "drop"):
-                outbox.remove(one)
-            elif verdict == "split":
-                again.append(one)
-                if len(reports) == 1 and known is not None:
-                    outbox.remove(one)
-        if pointless:
+                self.storage["outbox"].remove(reports[i])
+        stop = pointless(found, wait)
+        if stop:
             self.failed(lane, wait)
         else:
             self.storage["failures"][lane] = 0
         self.save()
-        if any(verdict == "fetch the bundle" for verdict, _ in found) and lane == "steady" and wait is None:
-            self.fetch()
-        if pointless or len(reports) == 1 or not again:
-            return not pointless
-        half = len(again) // 2
-        return all(self.deliver(lane, part) for part in (again[:half], again[half:]) if part)
+        if "fetch the bundle" in found.values() and lane == "steady" and wait == 0:
+            self.fetch(flush=flush)
+        return not stop
 
     # The cycle
 
-    def cycle(self) -> None:
-        """Fetch, pin, then settle and send each lane."""
+    def cycle(self, *, flush: bool = False, hurry: bool = False) -> None:
+        """Fetch, pin, then settle and send each lane. `hurry` leaves out the random delays."""
         if not self.agreed():
             self.forget()
             return
         if self.stale(self.clock()):
-            self.fetch()
+            self.fetch(flush=flush)
         self.pin()
         for lane in LANES:
             self.settle(lane)
-            self.send(lane)
+            self.send(lane, flush=flush, hurry=hurry)
         self.tidy()
 
     def tidy(self) -> None:
@@ -1778,6 +1842,8 @@ class Device:
     def perishable(self) -> Iterator[tuple[str, Callable[[], Any], float]]:
         """What is kept until a moment: its name, how to delete it, and the moment."""
         s = self.storage
+        for note in s["notes"]:
+            yield f"note {note['metric']} {note['time']}", partial(s["notes"].remove, note), note["closes"]
         for name, state in s["states"].items():
             yield f"state {name}", partial(s["states"].pop, name), state["closes"]
         for one in s["outbox"]:

@@ -382,7 +382,8 @@ class Door:
 
 
 ADDRESS = "https://telemetry.example.com"
-DECISIONS = {"out of share": "not_in_share"}
+LISTED = 10
+"""Decisions of a metric that the account of the trace shows, the newest ones."""
 
 
 class Player:
@@ -476,10 +477,13 @@ class Player:
         }
         decisions = {
             (entry["metric"], entry["start"], entry["end"]): {
-                "decision": DECISIONS.get(entry["decision"], entry["decision"]),
+                "decision": entry["decision"],
                 "epsilon": f"{float(Fraction(entry['epsilon'])):.10g}",
             }
-            for entry in ledger
+            for name in {entry["metric"] for entry in ledger}
+            for entry in sorted(
+                (entry for entry in ledger if entry["metric"] == name), key=lambda entry: int(entry["start"])
+            )[-LISTED:]
         }
         before = self.account
         changed = {name: value for name, value in found.items() if value != before[name]}

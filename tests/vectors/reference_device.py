@@ -1331,6 +1331,7 @@ def verdicts(answer: Answer | None, n: int) -> list[tuple[str, str | None]]:
             reason = failure.get("reason")
             if not isinstance(reason, str):
                 return [("retry", None)] * n
+            reason = reason.removeprefix(PROBLEM)
             found[failure["index"]] = (REFUSALS.get(reason, "retry"), reason if reason in REFUSALS else None)
         return found
     if answer.status >= 400:
@@ -1363,9 +1364,10 @@ def delivered(places: Sequence[int], post: Callable[[Sequence[int]], Answer | No
     found, again = {}, []
     for place_in_upload, (verdict, name) in zip(places, verdicts(answer, len(places)), strict=True):
         found[place_in_upload] = "retry" if verdict == "split" else verdict
-        if verdict == "split" and len(places) == 1 and name is not None:
+        alone = len(places) == 1 or (answer is not None and answer.status == 200)
+        if verdict == "split" and alone and name is not None:
             found[place_in_upload] = "drop"
-        elif verdict == "split" and len(places) > 1:
+        elif verdict == "split" and not alone:
             again.append(place_in_upload)
     half = len(again) // 2
     for part in (again[:half], again[half:]):
@@ -1412,8 +1414,7 @@ class Device:
         s = self.storage
         for name in ("pins", "codebooks", "states"):
             s.setdefault(name, {})
-        for name in ("notes", "outbox"):
-            s.setdefault(name, [])
+        s.setdefault("outbox", [])
         if "ledger" not in s and s["pins"]:
             self.lose_ledger()
         s.setdefault("ledger", [])
@@ -1426,6 +1427,7 @@ class Device:
                 check_newest(self.bundle, self.seen)
             except Refused:
                 self.bundle, self.refused = None, True
+        self.agreed()
 
     @property
     def trusted(self) -> Sequence[str] | None:
@@ -1452,22 +1454,25 @@ class Device:
 
     def forget(self) -> None:
         self.storage["states"].clear()
-        self.storage["notes"].clear()
         self.storage["outbox"].clear()
         self.storage.pop("consent_since", None)
         self.waiting.clear()
         self.save()
 
+    def usable(self, now: float) -> bool:
+        """Whether there is a bundle, it has not expired, and no other one was refused since."""
+        return self.bundle is not None and not self.refused and now < self.bundle.expires
+
     def fresh(self, now: float) -> bool:
         b, fetched = self.bundle, self.storage.get("fetched", 0)
         return b is not None and not self.refused and bool(fetched <= now < min(fetched + b.max_age, b.expires))
 
-    def stale(self, now: float) -> bool:
-        """Whether it is time to fetch."""
+    def stale(self, now: float, *, flush: bool) -> bool:
+        """Whether it is time to fetch. The timer spreads its fetches."""
         b, fetched = self.bundle, self.storage.get("fetched", 0)
         if b is None or self.refused or now < fetched or now >= b.expires:
             return True
-        return bool(now >= fetched + b.max_age + self.storage["spread"] / 1000)
+        return bool(now >= fetched + b.max_age + (0 if flush else self.storage["spread"] / 1000))
 
     def fetch(self, *, flush: bool = False) -> None:
         """Ask for the bundle, and keep it if it is accepted."""
@@ -1487,13 +1492,14 @@ class Device:
                 self.refused = True
                 self.failed("steady")
                 return
-            self.bundle, self.refused = bundle, False
+            self.bundle = bundle
             s |= {"envelope": answer.body.decode("ascii"), "digest": bundle.digest, "signer": signer}
             s["sequence"] = bundle.sequence
         elif not (answer is not None and answer.status == 304 and asked):
             self.failed("steady", retry_after(answer))
             return
         assert self.bundle is not None
+        self.refused = False
         s |= {"fetched": now, "spread": below(self.coins("spread", "", 0), self.bundle.longest_spread + 1)}
         s["failures"]["steady"] = 0
         self.save()
@@ -1536,7 +1542,7 @@ class Device:
         now, b, s = self.clock(), self.bundle, self.storage
         if b is None or not self.fresh(now) or not self.agreed():
             return
-        s["consent_since"] = min(s["consent_since"], now)
+        since = min(s["consent_since"], now)
         readable = [page for _, page in b.pages if page is not None]
         longest = max((page.grace for page in readable), default=0)
         newest = period_of(now, b.length)
@@ -1545,7 +1551,7 @@ class Device:
             if now >= end + longest:
                 break
             page, key = b.page_of(index), b.key_of(index)
-            if page is None or now >= end + page.grace or s["consent_since"] >= end:
+            if page is None or now >= end + page.grace or since >= end:
                 continue
             sealing = None if key is None else {"id": key.id, "public_key": key.public_key.hex()}
             name = self.pin_name(start, end)
@@ -1629,17 +1635,26 @@ class Device:
             return "over_budget"
         if pin and held is None:
             return "disabled"
-        about = {"metric": name, "index": index, "start": start, "end": end, "closes": end + page.grace}
-        self.storage["notes"].append(about | {"value": kept, "time": time})
-        self.save()
+        self.add(metric, start, end, kept, time, end + page.grace)
         return "recorded"
+
+    def add(self, metric: Metric, start: int, end: int, kept: Any, time: float, closes: float) -> None:
+        """Reduce a value into the state of its metric and period."""
+        states, name = self.storage["states"], f"{metric.name} {self.pin_name(start, end)}"
+        old = states.get(name)
+        if old is not None and old["reducer"] != metric.reduce:
+            old = None
+        state = reduce(metric.reduce, old["state"] if old else None, kept, self.values)
+        about = {"reducer": metric.reduce, "first": old["first"] if old else time, "state": state}
+        states[name] = about | {"end": end, "closes": closes}
+        self.save()
 
     # Settle
 
     def settle(self, lane: str) -> None:
         """Turn the values of a lane into reports, where it is time."""
         now = self.clock()
-        if not self.agreed():
+        if not self.agreed() or not self.usable(now):
             return
         pins = sorted(self.storage["pins"].values(), key=lambda pin: -pin["start"])
         for pin in pins:
@@ -1652,7 +1667,6 @@ class Device:
     def settle_one(self, pin: Mapping[str, Any], page: Page, metric: Metric, now: float) -> None:
         s, start, end = self.storage, pin["start"], pin["end"]
         held = self.decided(metric.name, start, end)
-        self.reduce_notes(pin, metric)
         if held == "charged" and now < end and not metric.at_once:
             return
         name = f"{metric.name} {self.pin_name(start, end)}"
@@ -1690,23 +1704,6 @@ class Device:
         s["states"].pop(name, None)
         self.shrink_outbox(metric.lane)
         self.save()
-
-    def reduce_notes(self, pin: Mapping[str, Any], metric: Metric) -> None:
-        """Reduce what was recorded of a metric in a period since the last cycle."""
-        s, start, end = self.storage, pin["start"], pin["end"]
-        name, kept = f"{metric.name} {self.pin_name(start, end)}", []
-        for note in s["notes"]:
-            if (note["metric"], note["start"], note["end"]) != (metric.name, start, end):
-                kept.append(note)
-                continue
-            old = s["states"].get(name)
-            if old is not None and old["reducer"] != metric.reduce:
-                old = None
-            state = reduce(metric.reduce, old["state"] if old else None, note["value"], self.values)
-            first = old["first"] if old else note["time"]
-            about = {"reducer": metric.reduce, "first": first, "state": state}
-            s["states"][name] = about | {"index": note["index"], "end": end, "closes": note["closes"]}
-        s["notes"] = kept
 
     def may_report(self, pin: Mapping[str, Any], page: Page, metric: Metric) -> bool:
         """What must hold for a value not to be lost, beside the decision."""
@@ -1752,8 +1749,16 @@ class Device:
             self.settle(lane)
 
     def left(self, *, hurry: bool) -> bool:
-        """Whether a report that is due was not delivered."""
-        return any(self.ready(lane, self.clock(), hurry=hurry) for lane in LANES)
+        """Whether a report that is due was not delivered, or may have been due."""
+        return (
+            not self.agreed()
+            or not self.usable(self.clock())
+            or any(self.ready(lane, self.clock(), hurry=hurry) for lane in LANES)
+        )
+
+    def drop_never_taken(self, lane: str) -> None:
+        outbox = self.storage["outbox"]
+        self.storage["outbox"] = [one for one in outbox if one["lane"] != lane or not self.never_taken(one)]
 
     def ready(self, lane: str, now: float, *, hurry: bool) -> list[dict[str, Any]]:
         """The reports of a lane whose time has come, in the order of their nonces."""
@@ -1763,10 +1768,10 @@ class Device:
 
     def send(self, lane: str, *, flush: bool = False, hurry: bool = False) -> None:
         """Send the reports of a lane whose time has come."""
-        s, now, b = self.storage, self.clock(), self.bundle
-        if b is None or self.refused or now >= b.expires:
+        now = self.clock()
+        if not self.usable(now):
             return
-        s["outbox"] = [one for one in s["outbox"] if one["lane"] != lane or not self.never_taken(one)]
+        self.drop_never_taken(lane)
         if self.held(lane, now, flush=flush):
             return
         ready = [one for one in self.ready(lane, now, hurry=hurry) if self.sealed(one)]
@@ -1810,6 +1815,7 @@ class Device:
         self.save()
         if "fetch the bundle" in found.values() and lane == "steady" and wait == 0:
             self.fetch(flush=flush)
+            self.drop_never_taken(lane)
         return not stop
 
     # The cycle
@@ -1819,7 +1825,7 @@ class Device:
         if not self.agreed():
             self.forget()
             return
-        if self.stale(self.clock()):
+        if self.stale(self.clock(), flush=flush):
             self.fetch(flush=flush)
         self.pin()
         for lane in LANES:
@@ -1842,8 +1848,6 @@ class Device:
     def perishable(self) -> Iterator[tuple[str, Callable[[], Any], float]]:
         """What is kept until a moment: its name, how to delete it, and the moment."""
         s = self.storage
-        for note in s["notes"]:
-            yield f"note {note['metric']} {note['time']}", partial(s["notes"].remove, note), note["closes"]
         for name, state in s["states"].items():
             yield f"state {name}", partial(s["states"].pop, name), state["closes"]
         for one in s["outbox"]:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -178,8 +178,7 @@ def report(folder: Path) -> Iterator[Estimate]:
     """Let all devices report, and compare every estimate with the truth."""
     rng = random.Random(20261118)
     everything = [recorded(rng) for _ in range(DEVICES)]
-    with services(folder) as (shuffler, aggregator):
-        wire = Wire()
+    with services(folder) as (shuffler, aggregator), closing(Wire()) as wire:
         limits = Limits(min_period=1, max_epsilon=Fraction(1000))
         devices = [
             Device(shuffler, None, wire, time.time, os.urandom, system, storage={}, limits=limits)
@@ -197,11 +196,11 @@ def report(folder: Path) -> Iterator[Estimate]:
         closes = start + 80
         time.sleep(start + 30.1 - time.time())
         while pending:
-            assert time.time() < closes, f"{len(pending)} devices have not sent all"
+            assert time.time() < closes, (len(pending), pending[0].storage, wire.uploads)
             for device in pending:
                 device.cycle()
+            time.sleep(0.2)
             pending = [d for d in pending if any(one["due"] <= start + 30 for one in d.storage["outbox"])]
-        wire.close()
         assert set(wire.uploads) == {(202, b"")}, wire.uploads
         time.sleep(max(0.0, closes + 2 - time.time()))
         for mechanism in ["rr", *CATEGORIES, *MEANS]:

@@ -255,7 +255,7 @@ def randomizer(device: ModuleType, data: Any) -> Verdicts:
         for j, decided in enumerate(case["decisions"]):
             take, x = of_hex(decided["stream"]), decided["value"]
             if metric.type == "mean":
-                x = min(max(Fraction(x), metric.lower), metric.upper)
+                x = Fraction(x)
             payload = device.randomize(metric, x, take)
             same = payload.hex() == decided["payload"] and take.done and len(payload) == size
             yield f"{i}.{j}: {case['mechanism']} of {decided['value']}", same

@@ -360,7 +360,7 @@ def unary(take: Bytes, x: int, d: int, flip: int, keep: int) -> bytes:
 
 
 def place(x: Fraction, lower: Fraction, upper: Fraction) -> tuple[int, int]:
-    """Where x lies between the bounds, as (up, whole), not reduced."""
+    """Where x, clamped to the bounds, lies between them, as (up, whole), not reduced."""
     a, b = lower.numerator, lower.denominator
     u, v = (upper - lower).numerator, (upper - lower).denominator
     p, q = x.numerator, x.denominator
@@ -1133,7 +1133,7 @@ def input_of(metric: Metric, value: Any) -> Any:
     if isinstance(value, str):
         return decimal(value)
     require(isinstance(value, float), "not a double")
-    return min(max(Fraction(value), metric.lower), metric.upper)
+    return Fraction(value)
 
 
 # The budget

@@ -31,7 +31,7 @@ class _Given:
             raise CannotReach("no network")
         named = {"content-type": "type", "retry-after": "retry_after"}
         found = {header: answer[name] for header, name in named.items() if name in answer}
-        return answer["status"], found, answer["body"].encode()
+        return answer["status"], found, answer["body"].replace("~", "a" * answer.get("letters", 0)).encode()
 
 
 def answers() -> list[dict[str, Any]]:
@@ -81,6 +81,7 @@ def _cases() -> Iterator[dict[str, Any]]:
     yield from _of_requests()
     yield from _of_splits()
     yield from _of_pauses()
+    yield from _of_lengths()
 
 
 def _of_each() -> Iterator[dict[str, Any]]:
@@ -155,3 +156,12 @@ def _of_pauses() -> Iterator[dict[str, Any]]:
     yield _case("a pause on a page", 2, page)
     yield _case("a pause with a list of failures", 2, _failures(_failed(0, "overloaded"), retry_after="30"))
     yield _case("a pause with what is durable", 1, {**_OK, "retry_after": "30"})
+
+
+def _of_lengths() -> Iterator[dict[str, Any]]:
+    """JSON up to the longest that is read, and one byte more."""
+    for answer, what in ((_failures(_failed(0, "wrong-length")), "200"), (_problem("wrong-length"), "a problem")):
+        body = json.dumps(json.loads(answer["body"]) | {"x": "~"})
+        for size in (2**18, 2**18 + 1):
+            letters = size - len(body) + 1
+            yield _case(f"{what} of {size} bytes", 1, answer | {"body": body, "letters": letters})

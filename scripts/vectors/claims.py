@@ -133,6 +133,9 @@ def _impossible() -> Iterator[dict[str, Any]]:
     yield _with(laplace, "steps", 65)
     yield _with(_calibrated("subset", "1", {"size": 8}), "count", 8)
     yield _with(_calibrated("olh", "1", {"size": 8}), "buckets", 4)
+    for buckets in (4, 5):  # both would keep epsilon, but 4 is no prime
+        case = _with(_calibrated("olh", "1", {"size": 8}), "keep", _W * 2 // 5)
+        yield case | {"parameters": case["parameters"] | {"buckets": buckets}}
     for bits in (0, 11):
         yield _with(_calibrated("linear-hash", "1", {"size": 8}), "bits", bits)
     yield _with(_calibrated("oue", "1", {"size": 8}), "flip", 2**63)
@@ -156,7 +159,7 @@ def _impossible_grids() -> Iterator[dict[str, Any]]:
     table = _calibrated("table", "1", {"bounds": _ODD}, points=9)
     yield _with(table, "low", 0)
     yield _with(table, "steps", 7)
-    for place, change in ((0, 1), (2, 1), (3, 1), (2, -(10**6))):
+    for place, change in ((0, 1), (2, 1), (2, -1), (3, 1), (2, -(10**6))):
         changed = copy.deepcopy(table)
         changed["parameters"]["columns"][1][place] += change
         yield changed

@@ -675,6 +675,11 @@ FAULTS = [
             'if state is not None and state["reducer"] == metric.reduce:',
             "if state is not None:",
         ),
+        (
+            "a state of another reducer goes on",
+            'if old is not None and old["reducer"] != metric.reduce:',
+            "if False:",
+        ),
         ("a wait that is far ahead is believed", "now < wait <= now + 3600", "now < wait"),
         (
             "the newest sequence is forgotten",

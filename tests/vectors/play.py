@@ -96,7 +96,9 @@ def answer_of(device: ModuleType, given: Mapping[str, Any]) -> Any:
     names = {"type": "content-type", "retry_after": "retry-after"}
     headers = {header: given[name] for name, header in names.items() if name in given}
     body = given["body"]
-    return device.Answer(given["status"], headers, body if isinstance(body, bytes) else body.encode())
+    if isinstance(body, str):
+        body = body.replace("~", "a" * given.get("letters", 0)).encode()
+    return device.Answer(given["status"], headers, body)
 
 
 def bundle(device: ModuleType, data: Any) -> Verdicts:

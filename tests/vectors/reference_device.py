@@ -1501,7 +1501,7 @@ class Device:
         assert self.bundle is not None
         self.refused = False
         s |= {"fetched": now, "spread": below(self.coins("spread", "", 0), self.bundle.longest_spread + 1)}
-        s["failures"]["steady"] = 0
+        self.succeeded("steady")
         self.save()
         waiting, self.waiting = self.waiting, []
         for name, value, time in waiting:
@@ -1516,6 +1516,10 @@ class Device:
         for one in LANES if lane == "steady" else (lane,):
             s["waits"][one] = max(s["waits"][one], now + wait)
         self.save()
+
+    def succeeded(self, lane: str) -> None:
+        """The next failure is the first in a row."""
+        self.storage["failures"][lane] = self.storage["pauses"][lane] = 0
 
     def held(self, lane: str, now: float, *, flush: bool) -> bool:
         """Whether a lane has to wait. `flush` does not heed the timer's pauses."""
@@ -1811,7 +1815,7 @@ class Device:
         if stop:
             self.failed(lane, wait)
         else:
-            self.storage["failures"][lane] = 0
+            self.succeeded(lane)
         self.save()
         if "fetch the bundle" in found.values() and lane == "steady" and wait == 0:
             self.fetch(flush=flush)

@@ -11,11 +11,12 @@ from scripts.vectors.traces.codebooks import codebooks
 from scripts.vectors.traces.lives import lives
 from scripts.vectors.traces.script import Script
 from scripts.vectors.traces.sending import reducers, times
+from scripts.vectors.traces.slips import slips
 from scripts.vectors.traces.world import shared
 
 __all__ = ["Script", "shared", "traces"]
 
-_PARTS = (reducers, times, budgets, codebooks, bundles, lives, answers)
+_PARTS = (reducers, times, budgets, codebooks, bundles, lives, answers, slips)
 
 
 @cache

@@ -83,14 +83,17 @@ class _Bundles:
         off: tuple[str, ...] = (),
         lifetime: int = 90 * 86_400,
         newer: int = 1,
+        unreadable: tuple[int, ...] = (),
     ) -> str:
+        """`unreadable` are the places of codebooks with a member that no device of today knows."""
         books = [Codebook.from_toml(toml) for toml in tomls]
-        bundled = zip(first_periods, books, strict=False)
+        compiled = [book.compiled() | ({"later": 1} if i in unreadable else {}) for i, book in enumerate(books)]
+        bundled = zip(first_periods, compiled, strict=False)
         ids = {metric.name: metric.id for book in books for metric in book.metrics}
         raw = sign(
             identity,
             collection="traces",
-            codebooks=[BundledCodebook(first, book.compiled()) for first, book in bundled],
+            codebooks=[BundledCodebook(first, book) for first, book in bundled],
             keys=keys,
             now=TODAY * 86_400,
             lifetime=lifetime,

@@ -180,17 +180,18 @@ def report(folder: Path) -> Iterator[Estimate]:
     everything = [recorded(rng) for _ in range(DEVICES)]
     with services(folder) as (shuffler, aggregator), closing(Wire()) as wire:
         limits = Limits(min_period=1, max_epsilon=Fraction(1000))
-        devices = [
-            Device(shuffler, None, wire, time.time, os.urandom, system, storage={}, limits=limits)
-            for _ in range(DEVICES)
-        ]
-        wait_for_bundle(devices[0])
+
+        def device() -> Device:
+            return Device(shuffler, None, wire, time.time, os.urandom, system, storage={}, limits=limits)
+
+        wait_for_bundle(device())
         start = (int(time.time()) // 30 + 1) * 30
         time.sleep(start + 0.1 - time.time())
-        for device, values in zip(devices, everything, strict=True):
-            device.cycle()
+        devices = [device() for _ in range(DEVICES)]
+        for one, values in zip(devices, everything, strict=True):
+            one.cycle()
             for mechanism, value in values.items():
-                assert device.record(metric_name(mechanism), value) == "recorded"
+                assert one.record(metric_name(mechanism), value) == "recorded"
         pending = devices
         assert time.time() < start + 30, "this machine is too slow for the period"
         closes = start + 80
@@ -199,8 +200,8 @@ def report(folder: Path) -> Iterator[Estimate]:
             if time.time() >= closes:
                 unsent = {name: pending[0].storage[name] for name in ("outbox", "waits", "pauses", "failures")}
                 pytest.fail(f"{len(pending)} devices have not sent all, such as this one: {unsent}")
-            for device in pending:
-                device.cycle()
+            for one in pending:
+                one.cycle()
             time.sleep(0.2)
             pending = [d for d in pending if any(one["due"] <= start + 30 for one in d.storage["outbox"])]
         assert set(wire.uploads) == {(202, b"")}, wire.uploads

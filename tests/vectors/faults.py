@@ -675,6 +675,42 @@ FAULTS = [
             'if state is not None and state["reducer"] == metric.reduce:',
             "if state is not None:",
         ),
+        ("what closes is still sent", 'one[when] <= now < one["closes"]', 'one[when] <= now <= one["closes"]'),
+        ("the delay is drawn and not waited for", 'when = "due" if hurry else "send"', 'when = "due"'),
+        (
+            "a first value is due from the start of the period",
+            'due = min(max(start, state["first"]), now)',
+            "due = start",
+        ),
+        ("`missing` as a double", "        return decimal(value)\n", "        return Fraction(float(value))\n"),
+        ("only what is spent counts", 'if e["decision"] in ("charged", "spent"))', 'if e["decision"] == "spent")'),
+        (
+            "a restart forgets a wait",
+            '"waits", "pauses", "failures"):\n            s.setdefault(name,',
+            '"waits", "pauses", "failures"):\n            s.__setitem__(name,',
+        ),
+        ("a fetch ignores Retry-After", 'self.failed("steady", retry_after(answer))', 'self.failed("steady")'),
+        (
+            "slashes at the end of the address stay",
+            'self.address.rstrip("/") + "/v1/reports"',
+            'self.address + "/v1/reports"',
+        ),
+        ("a lost ledger begins again", 'if "ledger" not in s and s["pins"]:', "if False:"),
+        (
+            "a kept envelope is not verified again",
+            '_, body = read_envelope(s["envelope"].encode("ascii"), self.trusted)',
+            '_, body = read_envelope(s["envelope"].encode("ascii"), None)',
+        ),
+        (
+            "a metric that the newest bundle lacks is not drawn",
+            ".get(metric.id) is False)",
+            ".get(metric.id) is not True)",
+        ),
+        (
+            "a pin keeps only its key, not its codebook",
+            "page = self.pinned_page(pin)\n                for metric",
+            'page = self.bundle.page_of(pin["index"]) or self.pinned_page(pin)\n                for metric',
+        ),
         (
             "a state of another reducer goes on",
             'if old is not None and old["reducer"] != metric.reduce:',
@@ -731,6 +767,10 @@ FAULTS = [
 
 NOT_CAUGHT = {
     "a lane of 10 reports": "a vector of 10,001 reports would be too large",
+    "a fetch ignores Retry-After": "no event of a trace says what a fetch is answered, beside the bundle",
+    "slashes at the end of the address stay": "a trace has no address",
+    "a lost ledger begins again": "how a ledger is stored, and so lost, is the device's own affair",
+    "a kept envelope is not verified again": "no event of a trace changes the trust anchors",
 }
 """Why no vector catches a fault."""
 

@@ -31,6 +31,10 @@ def slips() -> list[Script]:
     largest = bundle("numbers by the largest", toml_of(reduced("max")), newer=2)
     short = bundle("for a day and an hour", toml, lifetime=90_000)
     newest = bundle("after the one for a day and an hour", toml, newer=2)
+    tenths = reduced("sum").replace("reduce", "missing = 7.3\nreduce")
+    exact = Script("what is missing is an exact decimal", bundle("73 tenths are missing", toml_of(tenths)))
+    for _ in range(6):
+        exact.flush(now=True).next_day()
     share = Script("a share, every noon for two weeks", bundle("half", toml_of(ONE_FLAG + "share = 0.5\n")))
     for _ in range(14):
         share.flush().wait(DAY)
@@ -85,6 +89,27 @@ def slips() -> list[Script]:
         .flush(now=True)
         .wait(60 * SECOND)
         .flush(now=True),
+        Script("a pause outlasts a restart", FLAG)
+        .flush()
+        .record("flag", True)
+        .answers(problem("rate-limited", retry_after="3600"))
+        .flush(now=True)
+        .do("restart")
+        .wait(HOUR - 1)
+        .flush(now=True)
+        .wait(2)
+        .flush(now=True),
+        Script("no network until the grace is over", FLAG)
+        .flush()
+        .record("flag", True)
+        .flush()
+        .do("cut the network")
+        .wait_until((TODAY + 2) * DAY - 1)
+        .flush(now=True)
+        .do("mend the network")
+        .wait(1)
+        .flush(now=True),
+        exact,
         Script("a pause that is further ahead than any: the clock was set back", FLAG)
         .flush()
         .record("flag", True)

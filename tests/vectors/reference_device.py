@@ -1,7 +1,8 @@
 """Reference device: Hubbub's protocol page in plain Python, with nothing of Hubbub imported.
 
-It was written from `docs/reference/protocol.md` alone, to find out whether that page is enough. Names follow the page.
-Nearly all of it is pure functions, so that a vector can drive each one. `Device` joins them.
+It was written from `docs/reference/protocol.md` alone, to find out whether that page is enough; where the page left
+something open, the vectors decided. Names follow the page. Nearly all of it is pure functions, so that a vector can
+drive each one. `Device` joins them.
 """
 
 import base64
@@ -1446,7 +1447,7 @@ class Device:
     # Consent and the bundle
 
     def agreed(self) -> bool:
-        """Whether there is consent; what is kept goes when it has ended."""
+        """Whether there is consent now. Since when is kept."""
         if self.consent() is not True:
             return False
         self.storage.setdefault("consent_since", self.clock())

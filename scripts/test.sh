@@ -15,7 +15,7 @@ checks=$!
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ] && [ "$(df -Pk /dev/shm | awk 'NR == 2 { print $4 }')" -gt 4000000 ]; then
   export TMPDIR=/dev/shm
 fi
-.venv/bin/pytest -m "not full" -n 3 --dist loadscope --no-loadscope-reorder "$@"
+.venv/bin/pytest -m "not full" -n 4 --dist loadscope --no-loadscope-reorder "$@"
 tests=$?
 
 wait "$checks"

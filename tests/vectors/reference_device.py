@@ -76,7 +76,7 @@ def quoted(text: str) -> str:
     return '"' + "".join(parts) + '"'
 
 
-def written(value: Any) -> str:
+def written(value: Any, deep: int = 0) -> str:
     """A document as canonical JSON."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
@@ -86,9 +86,11 @@ def written(value: Any) -> str:
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, list | tuple):
-        return "[" + ",".join(map(written, value)) + "]"
+        require(deep < 64, "the JSON has too many levels")
+        return "[" + ",".join(written(item, deep + 1) for item in value) + "]"
     require(isinstance(value, dict), "canonical JSON has no such value")
-    return "{" + ",".join(f"{quoted(name)}:{written(value[name])}" for name in sorted(value)) + "}"
+    require(deep < 64, "the JSON has too many levels")
+    return "{" + ",".join(f"{quoted(name)}:{written(value[name], deep + 1)}" for name in sorted(value)) + "}"
 
 
 def canonical(value: Any) -> bytes:
@@ -704,6 +706,14 @@ def is_date(value: Any) -> bool:
         return False
 
 
+NOT_IN_UNIT = [
+    *((0x0000, 0x001F), (0x007F, 0x00A0), (0x00AD, 0x00AD), (0x0600, 0x0605), (0x061C, 0x061C), (0x06DD, 0x06DD)),
+    *((0x070F, 0x070F), (0x0890, 0x0891), (0x08E2, 0x08E2), (0x1680, 0x1680), (0x180E, 0x180E), (0x2000, 0x200F)),
+    *((0x2028, 0x202F), (0x205F, 0x206F), (0x3000, 0x3000), (0xD800, 0xF8FF), (0xFEFF, 0xFEFF), (0xFFF0, 0x10FFFF)),
+]
+"""Characters that no unit has: from and to."""
+
+
 def read_metric(m: Any, collection: str, period: int, *, bundled: bool = True) -> Metric:
     """The metric, if every rule of it holds."""
     require(isinstance(m, dict) and m.get("type") in ("boolean", "category", "mean"), "the type is not known")
@@ -727,7 +737,8 @@ def read_metric(m: Any, collection: str, period: int, *, bundled: bool = True) -
             require(size == 0 or Fraction(1, 10**100) <= abs(size) <= 10**100, "bounds are out of range")
         unit = m.get("unit", "x")
         require(isinstance(unit, str) and 1 <= len(unit) <= 20, "unit")
-        require(unit.isprintable() and unit == unit.strip(), "unit")
+        require(not any(low <= ord(char) <= high for char in unit for low, high in NOT_IN_UNIT), "unit")
+        require(unit == unit.strip(" "), "unit")
     epsilon = decimal(m["epsilon"])
     require(Fraction(1, 10_000) <= epsilon <= 30, "epsilon is out of range")
     d = len(values) or 2
@@ -939,12 +950,22 @@ def read_envelope(envelope: bytes, anchors: Sequence[str] | None) -> tuple[str, 
     return signer, lines[2]
 
 
+FIELD = 2**255 - 19
+LOW_ORDER = {
+    *(0, 1, FIELD - 1),
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+}
+
+
 def read_key(k: Any) -> Key:
     require(isinstance(k, dict), "a key is an object")
     require(is_integer(k.get("id"), 0, 255) and is_text(k.get("suite")), "id or suite")
     require(is_text(k.get("public_key")), "public_key")
     public = from_base64url(k["public_key"])
-    require(len(public) == 32 or k["suite"] != SUITE, "the public key has another length")
+    if k["suite"] == SUITE:
+        require(len(public) == 32, "the public key has another length")
+        require(int.from_bytes(public, "little") % 2**255 % FIELD not in LOW_ORDER, "the public key has low order")
     first, last = k.get("first_period"), k.get("last_period")
     require(is_integer(first, 0, 2**32 - 1) and is_integer(last, 0, 2**32 - 1) and first <= last, "periods of a key")
     require(k.get("state") in ("pending", "active", "revoked"), "state")
@@ -956,7 +977,8 @@ def check_outline(document: Any, collection: str) -> None:
     require(isinstance(document, dict) and isinstance(document.get("collection"), dict), "a codebook is an object")
     c, metrics = document["collection"], document.get("metrics")
     require(c.get("name") == collection and is_length(c.get("period")), "name or period")
-    require(is_integer(c.get("grace"), 1) and is_integer(c.get("forward_horizon"), 0), "grace or horizon")
+    for member in ("grace", "forward_horizon"):
+        require(is_integer(c.get(member), 1, 314_496_000), member)
     require(isinstance(metrics, list) and all(isinstance(m, dict) for m in metrics), "metrics")
     for m in metrics:
         require(is_id(m.get("id")) and is_text(m.get("name")), "id or name of a metric")

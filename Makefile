@@ -29,7 +29,7 @@ browser:  ## find or install a Chromium for the browser tests
 libfaketime:  ## find or install libfaketime for the tests with wrong clocks
 	@sh scripts/libfaketime.sh
 
-test: setup browser  ## the checks and the tests, about six minutes on two cores
+test: setup browser  ## the checks and the tests, under four minutes on two cores
 	@MAKE="$(MAKE)" sh scripts/test.sh
 
 test-full: check browser libfaketime  ## the checks and all tests, without a time limit

@@ -16,12 +16,12 @@ if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ] && [ "$(df -Pk /dev/shm | awk 'NR == 
   export TMPDIR=/dev/shm
 fi
 # The first time, pytest compiles every test with its own asserts: once here, while mypy has the other core, and not once
-# in each of the four workers.
+# in each of the six workers.
 if [ -z "$(find "${PYTHONPYCACHEPREFIX:-.venv/pycache}" -name 'test_*-pytest-*.pyc' -print -quit 2>/dev/null)" ]; then
   .venv/bin/pytest --collect-only -q -m "not full" >/dev/null 2>&1
 fi
-# Four workers on two cores: many tests wait.
-.venv/bin/pytest -m "not full" -n 4 --dist loadscope --no-loadscope-reorder "$@"
+# Six workers on two cores: many tests wait.
+.venv/bin/pytest -m "not full" -n 6 --dist loadscope --no-loadscope-reorder "$@"
 tests=$?
 
 wait "$checks"

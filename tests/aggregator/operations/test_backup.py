@@ -157,6 +157,7 @@ def test_with_the_newest_bundle_a_restored_aggregator_forgets_nothing_that_was_p
     state, relayed = tmp_path / "new" / "state", tmp_path / "bundle"
     command("backup", tmp_path / "copy", "--state-dir", filled.state_dir, *keys)
     filled.service.ring.revoke(1, filled.clock())
+    filled.service.codebooks.switch("theme", off=True)
     for _ in range(3):
         filled.clock.now += 24 * 3600
         filled.service.tick()
@@ -174,6 +175,8 @@ def test_with_the_newest_bundle_a_restored_aggregator_forgets_nothing_that_was_p
     after = verify(new.get("/v1/bundle").content, [new.service.anchor], new.clock(), newest.seen).body
     refuse_if_changed(newest.body, after, new.clock())
     assert after.codebooks == newest.body.codebooks
+    assert after.off == newest.body.off != frozenset()
+    assert new.service.storage.switched_off() == {"theme"}
     states = {key.id: key.state for key in after.keys}
     assert states[1] == states[5] == "revoked"
     assert states[0] == ("active" if keys else "revoked")

@@ -46,6 +46,7 @@ def freeze(file: Path, out: Path) -> tuple[Codebook, bool]:
     if out.exists() and source.exists() and source.read_text().strip() == digest:
         return Codebook.load(out), False
     codebook = compiled(file)
+    source.unlink(missing_ok=True)  # else a kill here, and an edit that is taken back, would serve the wrong one
     write_compiled(codebook, out)
     write(source, digest + "\n", 0o644)
     return codebook, True

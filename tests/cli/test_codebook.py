@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from hubbub.codebook import Codebook
 from hubbub_cli.commands.codebook import codebook
 from hubbub_cli.compile_codebook import freeze
+from hubbub_cli.terminal.output_file import write
 from hubbub_cli.terminal.table import table
 from tests.support.compiled import compiled
 from tests.support.paths import ROOT
@@ -166,7 +167,30 @@ def test_only_an_edit_compiles_a_codebook_again(tmp_path: Path) -> None:
     first, was_compiled = freeze(file, out)
     assert was_compiled
     assert freeze(file, out) == (first, False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["codebook.json", "codebook.json.source", "metrics.toml"]
     file.write_text(EXAMPLE.read_text() + "\n# a comment\n")
+    assert freeze(file, out) == (first, True)
+
+
+def test_a_kill_while_freezing_never_serves_what_is_not_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An edit that is taken back after the kill is compiled again."""
+    file, out = tmp_path / "metrics.toml", tmp_path / "codebook.json"
+    file.write_text(EXAMPLE.read_text())
+    first, _ = freeze(file, out)
+
+    def killed_after_the_codebook(path: Path, text: str, mode: int) -> None:
+        if path != out:
+            raise KeyboardInterrupt
+        write(path, text, mode)
+
+    file.write_text(EXAMPLE.read_text().replace("epsilon = 2.0", "epsilon = 1.5"))
+    monkeypatch.setattr("hubbub_cli.compile_codebook.write", killed_after_the_codebook)
+    with pytest.raises(KeyboardInterrupt):
+        freeze(file, out)
+    monkeypatch.undo()
+    file.write_text(EXAMPLE.read_text())
     assert freeze(file, out) == (first, True)
 
 

@@ -89,7 +89,7 @@ def compiled_codebook(data: bytes) -> None:
 
 
 def codebook_with_its_id(data: bytes) -> None:
-    """A compiled codebook whose author computed the id anew: what it says is all there is to refuse it for."""
+    """A compiled codebook under the id that fits it: only its content can be a reason to refuse it."""
     try:
         document = read_json(data)
     except ValueError as error:

@@ -32,7 +32,7 @@ __all__ = [
 _MINUS = "\N{MINUS SIGN}"
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 _BEYOND = 20
-"""From this epsilon on, e^epsilon has so many digits that it tells a reader nothing."""
+"""From this epsilon on, e^epsilon is too long a number to mean anything to a reader."""
 _UNITS = {"w": "week", "d": "day", "h": "hour", "m": "minute", "s": "second"}
 
 

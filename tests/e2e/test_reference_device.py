@@ -128,7 +128,7 @@ def truth(mechanism: str, all_values: list[dict[str, Any]]) -> dict[str, float]:
     if mechanism in MEANS:
         return {"mean": sum(min(max(value, 0.0), 100.0) for value in mine) / len(mine)}
     if mechanism == "rr":
-        return {"true": sum(mine) / len(mine)}
+        return {"yes": sum(mine) / len(mine)}
     return {value: mine.count(value) / len(mine) for value in CATEGORIES[mechanism]}
 
 

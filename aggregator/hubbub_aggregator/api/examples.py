@@ -16,7 +16,7 @@ _SHAPED = {
     "measure": "share",
     "unit": None,
     "order": "listed",
-    "headline": {"label": "true", "name": "yes"},
+    "headline": {"label": "yes", "name": "yes"},
     "axes": [],
     "postprocessing": ["none", "norm_sub", "base_cut", "clip"],
 }

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from hubbub.number_format import amount, count, probability, raised
+from hubbub.number_format import amount, by_chance, change, count, interval, probability, raised, share, value
 from hubbub.period import duration_seconds
 
 __all__ = [
+    "a_period",
     "ago",
     "amount",
+    "between",
+    "by_chance",
     "change",
     "count",
+    "date",
     "delta",
     "epsilon",
     "every",
@@ -20,47 +24,21 @@ __all__ = [
     "length",
     "moment",
     "odds",
+    "out_of_hundred",
     "probability",
     "sentence",
     "share",
     "size",
     "span",
+    "stamp",
     "value",
     "within",
 ]
 
-_MINUS = "\N{MINUS SIGN}"
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 _BEYOND = 20
 """From this epsilon on, e^epsilon is too long a number to mean anything to a reader."""
 _UNITS = {"w": "week", "d": "day", "h": "hour", "m": "minute", "s": "second"}
-
-
-def share(number: float | None, digits: int = 1) -> str:
-    """A share as a percentage."""
-    if number is None:
-        return "–"
-    text = f"{abs(100 * number):.{digits}f}"
-    sign = _MINUS if number < 0 and float(text) else ""
-    return f"{sign}{text}{_THIN}%"
-
-
-def value(number: float | None, *, is_share: bool, unit: str | None = None) -> str:
-    return share(number) if is_share else amount(number) + (f"{_THIN}{unit}" if unit and number is not None else "")
-
-
-def change(number: float | None, *, is_share: bool, unit: str | None = None) -> str:
-    """A difference, with its sign; of shares in percentage points."""
-    if number is None:
-        return "–"
-    sign = "+" if number > 0 else ""
-    told = f"{100 * number:.1f} pp".replace("-", _MINUS) if is_share else value(number, is_share=False, unit=unit)
-    return sign + told
-
-
-def interval(low: float | None, high: float | None, *, is_share: bool, unit: str | None = None) -> str:
-    """From the lower to the upper limit."""
-    return f"{value(low, is_share=is_share)} to {value(high, is_share=is_share, unit=unit)}"
 
 
 def epsilon(number: float) -> str:
@@ -71,13 +49,18 @@ def epsilon(number: float) -> str:
     scaled = number * 10**places
     nearest = round(scaled)
     up = nearest if abs(scaled - nearest) < 1e-9 * max(1.0, scaled) else math.ceil(scaled)
-    text = f"{up / 10**places:,.{places}f}".replace(",", _THIN)
+    text = f"{up / 10**places:,.{places}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def odds(number: float) -> str:
     """e^epsilon, the most by which a report can be likelier from one value than from another, rounded up as well."""
     return epsilon(math.exp(number)) if number < _BEYOND else f"e to the power of {epsilon(number)}"
+
+
+def out_of_hundred(chance: float) -> str:
+    """The most of a hundred cases, as a whole number rounded up: 52.03 % is "53 out of 100"."""
+    return f"{min(100, math.ceil(100 * chance - 1e-9))} out of 100"
 
 
 def delta(number: float) -> str:
@@ -93,29 +76,88 @@ def delta(number: float) -> str:
 
 
 def length(text: str) -> str:
-    """A period's length in words: `1d` is a day."""
+    """One period as a noun: `1d` is a "day", `10s` a "10-second period"."""
     number, unit = text[:-1], _UNITS[text[-1]]
-    return unit if number == "1" else f"{number} {unit}s"
+    return unit if number == "1" else f"{number}-{unit} period"
+
+
+def a_period(text: str) -> str:
+    """One period with its article: `1d` is "a day", `10s` "a 10-second period", `8h` "an 8-hour period"."""
+    is_vowel = text == "1h" or text.startswith("8") or text[:-1] in ("11", "18")
+    return f"{'an' if is_vowel else 'a'} {length(text)}"
 
 
 def every(text: str) -> str:
     """How often, in words: `1d` is once a day."""
-    return f"once a {length(text)}" if text[:-1] == "1" else f"once {within(text)}"
+    return f"once {a_period(text)}" if text[:-1] == "1" else f"once {within(text)}"
 
 
 def within(text: str) -> str:
     """Within which time, in words: `1d` is in a day."""
-    return f"in a {length(text)}" if text[:-1] == "1" else f"in {length(text)}"
+    return f"in {a_period(text)}" if text[:-1] == "1" else f"in {text[:-1]} {_UNITS[text[-1]]}s"
+
+
+def date(text: str, now: float | None = None) -> str:
+    """A period's start as people say it: "18 Nov 2026", or "18 Nov 2026, 23:09 UTC" if it has a time.
+
+    With `now`, a time of today or yesterday is "Today 23:09 UTC". A whole day keeps its date.
+    """
+    when, has_time = _read(text)
+    if not has_time:
+        return _day(when)
+    day = _day(when) + ","
+    if now is not None:
+        today = datetime.fromtimestamp(now, UTC).date()
+        day = {0: "Today", 1: "Yesterday"}.get((today - when.date()).days, day)
+    return f"{day} {_clock(when)} UTC"
 
 
 def span(first: str, last: str) -> str:
-    """From one period to another. If both are on one day, the day is named once."""
-    day, _, hour = last.partition("T")
-    return f"{first} to {hour if hour and first.startswith(day) else last}"
+    """From one period to another, both included. What the two have in common is said once."""
+    (start, has_time), (end, _) = _read(first), _read(last)
+    if start == end:
+        return date(first)
+    if has_time:
+        if start.date() == end.date():
+            return f"{_day(start)}, {_clock(start)} to {_clock(end)} UTC"
+        return f"{_day(start)}, {_clock(start)} to {_day(end)}, {_clock(end)} UTC"
+    if start.year != end.year:
+        return f"{_day(start)} to {_day(end)}"
+    if start.month != end.month:
+        return f"{start.day} {start:%b} to {_day(end)}"
+    return f"{start.day} to {_day(end)}"
 
 
-def moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+def between(start: str, end: str) -> str:
+    """A range of periods whose end is left out, as the API gives it. Of days, the last one inside is named."""
+    last, has_time = _read(end)
+    if has_time or last <= _read(start)[0]:
+        return span(start, end)
+    return span(start, (last - timedelta(days=1)).date().isoformat())
+
+
+def moment(seconds: float, now: float | None = None) -> str:
+    """A time with its zone, and with seconds only if it has some: "18 Nov 2026, 23:09 UTC"."""
+    return date(stamp(seconds), now)
+
+
+def stamp(seconds: float) -> str:
+    """A time for machines, in ISO 8601, rounded down to seconds."""
+    return f"{datetime.fromtimestamp(math.floor(seconds), UTC):%Y-%m-%dT%H:%M:%S}Z"
+
+
+def _read(text: str) -> tuple[datetime, bool]:
+    """A label of a period, and whether it has a time of day."""
+    when = datetime.fromisoformat(text)
+    return (when if when.tzinfo is None else when.astimezone(UTC)).replace(tzinfo=None), "T" in text
+
+
+def _day(when: datetime) -> str:
+    return f"{when.day} {when:%b %Y}"
+
+
+def _clock(when: datetime) -> str:
+    return f"{when:%H:%M:%S}" if when.second else f"{when:%H:%M}"
 
 
 def ago(seconds: float) -> str:

@@ -131,8 +131,11 @@ def _problem(request: Request, problem: Problem, name: str) -> Response:
     return _respond(request, html.encode(), "text/html; charset=utf-8", problem.status, headers)
 
 
-async def _page(request: Request, template: str, name: str, **shown: Any) -> Response:
-    html = await asyncio.to_thread(render, template, page=name, in_one_file=False, **shown)
+async def _page(request: Request, site: Site, template: str, name: str, **shown: Any) -> Response:
+    """One page. `/what-is-collected` is open to everyone, so it asks for nothing that needs the token."""
+    one_party = name != "collected" and (await site.status()).single_operator
+    shown |= {"page": name, "in_one_file": False, "links": site.links, "one_party": one_party}
+    html = await asyncio.to_thread(partial(render, template, **shown))
     return _respond(request, html.encode(), "text/html; charset=utf-8")
 
 
@@ -165,7 +168,7 @@ async def show_overview(request: Request) -> Response:
     dashboard = _dashboard(request)
     site = dashboard.site(request)
     found = await overview(site, dashboard.cards)
-    return await _page(request, "overview.html", "overview", view=found, links=site.links)
+    return await _page(request, site, "overview.html", "overview", view=found)
 
 
 @_get("/metric/{name}")
@@ -173,7 +176,7 @@ async def show_overview(request: Request) -> Response:
 async def show_metric(request: Request, name: str) -> Response:
     site = _dashboard(request).site(request)
     found = await metric_page(site, name, Asked.of(request.query_params))
-    return await _page(request, "metric.html", "metric", view=found, links=site.links)
+    return await _page(request, site, "metric.html", "metric", view=found)
 
 
 @_get("/privacy")
@@ -182,14 +185,14 @@ async def show_privacy(request: Request) -> Response:
     dashboard = _dashboard(request)
     site = dashboard.site(request)
     found = await privacy_page(site, dashboard.ledger, request.query_params.get("metric") or None)
-    return await _page(request, "privacy.html", "privacy", view=found, links=site.links)
+    return await _page(request, site, "privacy.html", "privacy", view=found)
 
 
 @_get("/operations")
 @page("operations")
 async def show_operations(request: Request) -> Response:
     site = _dashboard(request).site(request)
-    return await _page(request, "operations.html", "operations", view=await operations_page(site), links=site.links)
+    return await _page(request, site, "operations.html", "operations", view=await operations_page(site))
 
 
 @_get("/what-is-collected")
@@ -197,7 +200,7 @@ async def show_operations(request: Request) -> Response:
 async def show_collected(request: Request) -> Response:
     """Open to everyone: it is made only from the bundle, which every device gets."""
     site = _dashboard(request).site(request)
-    return await _page(request, "collected.html", "collected", view=await collected_page(site), links=site.links)
+    return await _page(request, site, "collected.html", "collected", view=await collected_page(site))
 
 
 @_get("/chart/{kind}/{name}.{form}")

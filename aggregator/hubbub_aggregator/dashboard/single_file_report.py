@@ -51,6 +51,7 @@ async def report(send: Send, authorization: str | None, say: Callable[[str], Non
         page="report",
         in_one_file=True,
         links=site.links,
+        one_party=status.single_operator,
         style=css,
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
         made=status.time.replace("T", " ").replace("Z", " UTC"),

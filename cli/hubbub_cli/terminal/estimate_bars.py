@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 
+from hubbub import number_format
+from hubbub.number_format import ascii_minus
 from hubbub.result_shapes import cell_label
 from hubbub.shortening import shortened, shortened_all
 from hubbub_cli.terminal.round_up import above
@@ -90,9 +92,9 @@ def whisker(low: float, middle: float, high: float, ends: tuple[float, float], w
 
 def number(value: float | None, *, share: bool) -> str:
     """A share as a percentage, a mean as it is, a dash for None."""
-    if value is None:
-        return "-"
-    return f"{100 * value:.1f}%" if share else f"{value:.4g}"
+    if value is not None and not share and value and not 1e-3 <= abs(value) < 1e9:
+        return f"{value:.3g}"  # a power of ten, in letters that every terminal has
+    return ascii_minus(number_format.value(value, is_share=share))
 
 
 def estimates(

@@ -14,6 +14,8 @@ from hubbub_cli.terminal.table import table
 
 __all__ = ["ROWS", "comparison", "course", "estimate", "listing"]
 
+_FINE_P, _LEAST_P = 0.01, 1e-6
+"""Below the first, a p-value has six decimals. Below the second, it is said to be below it."""
 ROWS = 20
 """Number of values that fit a screen."""
 
@@ -200,7 +202,9 @@ def _side(name: str, side: Any) -> str:
 
 
 def _p_value(p: float) -> str:
-    return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
+    if p < _LEAST_P:
+        return "<0.000001"
+    return f"{p:.3f}" if p >= _FINE_P else f"{p:.6f}"
 
 
 def _title(metric: str, rest: str) -> str:
@@ -209,7 +213,7 @@ def _title(metric: str, rest: str) -> str:
 
 
 def _interval(interval: Any) -> Iterator[str]:
-    yield _wrapped(f"{100 * interval['confidence']:.10g} % intervals: {interval['kind']}")
+    yield _wrapped(f"{100 * interval['confidence']:.10g}% intervals: {interval['kind']}")
     if interval.get("selection"):
         yield _wrapped(interval["selection"])
 

@@ -1,4 +1,4 @@
-"""The `boolean` type: true or false. The share of each is estimated."""
+"""The `boolean` type: true or false. The share of each is estimated; for people, they are yes and no."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Boolean"]
 
-_SHAPE = Shares(("false", "true"), lead=1, lead_name="yes")
+_SHAPE = Shares(("no", "yes"), lead=1, lead_name="yes")
 _CELLS: Mapping[str, bool] = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 

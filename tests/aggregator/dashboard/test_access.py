@@ -64,7 +64,7 @@ def test_a_newcomer_gets_a_snippet_that_fits_the_codebook(empty: Visited) -> Non
     recorded = {ast.literal_eval(call.args[0]): ast.literal_eval(call.args[1]) for call in records}
     assert set(recorded) == {metric.name for metric in book.metrics}
     assert all(book.metric(name).values.takes(value) for name, value in recorded.items())
-    assert "2027-01-17 00:00 UTC" in page.text  # the end of the period, and a day of grace
+    assert "17 Jan 2027, 00:00 UTC" in page.text  # the end of the period, and a day of grace
 
 
 def test_an_empty_aggregator_says_what_to_expect_everywhere(empty: Visited) -> None:

@@ -36,7 +36,8 @@ PAGES = {
 
 
 def plain(text: str) -> str:
-    return text.replace("\N{NARROW NO-BREAK SPACE}", "").replace("\N{MINUS SIGN}", "-")
+    text = text.replace("\N{NARROW NO-BREAK SPACE}", "").replace("\N{MINUS SIGN}", "-")
+    return re.sub(r"(?<=\d),(?=\d{3})", "", text)
 
 
 def faults(page: Page) -> list[str]:
@@ -133,7 +134,8 @@ def test_both_guarantees_stand_together_with_what_one_operator_means(populated: 
     for path in ("/", "/metric/dark_mode", "/privacy"):
         text = " ".join(populated.page(path).text.split())
         assert "if they collude" in text
-        assert "holds only if different parties run the two services" in text
+        assert text.count("One party runs both services here") == 1, "said once on a page, with a link to what it means"
+    assert "this holds only if different parties run them" in populated.page("/privacy").text
 
 
 def test_an_edited_metric_shows_both_questions_apart(populated: Visited) -> None:
@@ -197,7 +199,7 @@ def test_a_clock_in_doubt_is_said_first_and_hides_no_release(tmp_path: Path, mon
     assert warning["detail"][1:] in operations
     assert operations.index("7200 s behind a shuffler's") < operations.index("accepted batches")
     assert "Up to date" not in operations
-    assert "2 000 reports 2027-01-15, still to come, by this clock" in overview
+    assert "2,000 reports 2027-01-15, still to come, by this clock" in overview
 
 
 def test_a_range_that_cannot_be_shown_says_why_and_keeps_the_form(populated: Visited) -> None:
@@ -287,7 +289,7 @@ def test_one_number_has_one_interval_on_all_pages(populated: Visited, metric: st
     """And where it holds for all values together, both pages say so."""
     card = next(one for one in populated.page("/").all("article") if one.attributes["data-metric"] == metric)
     page = populated.page(f"/metric/{metric}")
-    shown = re.findall(r"(?<![\d-])-?[\d.]+%? to -?[\d.]+%?(?![\d-])", plain(card.text))
+    shown = re.findall(r"(?<![\d-])-?[\d.]+%? to -?[\d.]+%?(?![\d-]| [A-Z])", plain(card.text))
     assert len(shown) == (3 if metric == "nasty" else 1)
     assert [limits for limits in shown if limits not in plain(page.text)] == []
     together = "for all values together"

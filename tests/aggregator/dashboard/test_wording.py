@@ -22,7 +22,7 @@ _THIN = "\N{NARROW NO-BREAK SPACE}"
 
 @given(st.floats(1e-9, 1e6))
 def test_epsilon_is_rounded_up_and_not_far(number: float) -> None:
-    shown = float(formatting.epsilon(number).replace(_THIN, ""))
+    shown = float(formatting.epsilon(number).replace(",", ""))
     assert shown >= number * (1 - 1e-9)
     assert shown <= number * 1.0101
 
@@ -44,15 +44,15 @@ def test_delta_is_rounded_up_and_not_far(number: float) -> None:
 
 @pytest.mark.parametrize(
     ("number", "shown"),
-    [(0.3333, "33.3 %"), (-0.00001, "0.0 %"), (-0.0123, "−1.2 %"), (1.0, "100.0 %"), (None, "–")],
+    [(0.3333, "33.3%"), (-0.00001, "0.0%"), (-0.0123, "−1.2%"), (1.0, "100.0%"), (None, "–")],
 )
 def test_shares_are_percentages(number: float | None, shown: str) -> None:
-    assert formatting.share(number) == shown.replace(" ", _THIN)
+    assert formatting.share(number) == shown
 
 
 @pytest.mark.parametrize(
     ("number", "shown"),
-    [(0, "0"), (812.4, "812"), (1234.5, "1 234"), (3.14159, "3.14"), (-42.42, "−42.4"), (3.96e14, "3.96 × 10¹⁴")],
+    [(0, "0"), (812.4, "812"), (1234.5, "1,234"), (3.14159, "3.14"), (-42.42, "−42.4"), (3.96e14, "3.96 × 10¹⁴")],
 )
 def test_means_have_as_many_digits_as_help(number: float, shown: str) -> None:
     assert formatting.amount(number).replace(_THIN, " ") == shown
@@ -110,12 +110,12 @@ def test_the_spread_of_laplace_noise_is_its_own(epsilon: float) -> None:
     law = {report: built.likelihood(report, Fraction(0)) for report in built.outputs()}
     mean = sum(report * chance for report, chance in law.items())
     spread = math.sqrt(sum((report - mean) ** 2 * chance for report, chance in law.items()))
-    said = float(built.in_words().rpartition("about ")[2].rstrip(".").replace(_THIN, ""))
+    said = float(built.in_words().rpartition("about ")[2].rstrip(".").replace(",", ""))
     assert said == pytest.approx(spread, rel=0.02)
 
 
 def _flat(text: str) -> str:
-    return text.replace(_THIN, "")
+    return text.replace(",", "")
 
 
 def test_truth_with_probability_three_quarters_is_said_so() -> None:
@@ -153,7 +153,77 @@ def test_belief_grows_by_no_more_than_the_odds_allow(before: float, epsilon: flo
     assert after / (1 - after) == pytest.approx(before / (1 - before) * math.exp(epsilon), rel=1e-6)
 
 
-def test_a_span_within_a_day_says_the_day_once() -> None:
-    assert formatting.span("2027-01-04T06:00Z", "2027-01-04T08:00Z") == "2027-01-04T06:00Z to 08:00Z"
-    assert formatting.span("2027-01-03T23:00Z", "2027-01-04T08:00Z") == "2027-01-03T23:00Z to 2027-01-04T08:00Z"
-    assert formatting.span("2027-01-04", "2027-01-05") == "2027-01-04 to 2027-01-05"
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (1.0, "about 99 times in 100"),
+        (0.1, "about 10 times in 100"),
+        (0.05, "about once in 20 times"),
+        (0.0041, "about once in 240 times"),
+        (2e-5, "about once in 50,000 times"),
+        (4.2e-9, "less than once in a million times"),
+        (0.0, "less than once in a million times"),
+    ],
+)
+def test_a_p_value_is_said_in_words(number: float, shown: str) -> None:
+    assert formatting.by_chance(number) == shown
+
+
+@given(st.floats(1e-6, 0.0999))
+def test_chance_in_words_is_never_rarer_than_the_p_value(number: float) -> None:
+    times = float(_flat(formatting.by_chance(number)).removeprefix("about once in ").removesuffix(" times"))
+    assert number <= 1 / times * (1 + 1e-9) <= number * 1.11 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [(0.0974, "+9.7 pp"), (-0.0974, "−9.7 pp"), (0.0001, "0.0 pp"), (-0.0001, "0.0 pp"), (None, "–")],
+)
+def test_a_change_of_a_share_has_its_sign_and_zero_has_none(number: float | None, shown: str) -> None:
+    assert formatting.change(number, is_share=True).replace(_THIN, " ") == shown
+
+
+def test_a_change_of_a_mean_has_its_unit() -> None:
+    assert formatting.change(12.0, is_share=False, unit="ms") == f"+12.0{_THIN}ms"
+    assert formatting.change(0.0, is_share=False) == "0"
+
+
+def test_a_span_says_once_what_both_ends_share() -> None:
+    assert formatting.span("2027-01-04T06:00Z", "2027-01-04T08:00Z") == "4 Jan 2027, 06:00 to 08:00 UTC"
+    assert formatting.span("2027-01-03T23:00Z", "2027-01-04T08:00Z") == "3 Jan 2027, 23:00 to 4 Jan 2027, 08:00 UTC"
+    assert formatting.span("2027-01-04", "2027-01-05") == "4 to 5 Jan 2027"
+    assert formatting.span("2027-01-31", "2027-02-05") == "31 Jan to 5 Feb 2027"
+    assert formatting.span("2026-12-31", "2027-01-05") == "31 Dec 2026 to 5 Jan 2027"
+
+
+def test_a_range_names_its_last_day_and_not_the_one_after() -> None:
+    assert formatting.between("2027-01-08", "2027-01-15") == "8 to 14 Jan 2027"
+    assert formatting.between("2027-01-08", "2027-01-09") == "8 Jan 2027"
+    assert formatting.between("2027-01-08T06:00Z", "2027-01-08T07:00Z") == "8 Jan 2027, 06:00 to 07:00 UTC"
+
+
+def test_a_time_has_its_zone_and_no_more_digits_than_it_needs() -> None:
+    now = 1_800_000_000.0  # 2027-01-15 08:00 UTC
+    assert formatting.moment(now) == "15 Jan 2027, 08:00 UTC"
+    assert formatting.moment(now + 10) == "15 Jan 2027, 08:00:10 UTC"
+    assert formatting.date("2027-01-15T06:30Z", now) == "Today 06:30 UTC"
+    assert formatting.date("2027-01-14T23:59:30Z", now) == "Yesterday 23:59:30 UTC"
+    assert formatting.date("2027-01-16T06:30Z", now) == "16 Jan 2027, 06:30 UTC"
+    assert formatting.date("2027-01-15", now) == "15 Jan 2027"
+    assert formatting.stamp(now) == "2027-01-15T08:00:00Z"
+
+
+def test_periods_are_said_in_grammatical_words() -> None:
+    said = [formatting.a_period(text) for text in ("1d", "1h", "10s", "8h", "2w")]
+    assert said == ["a day", "an hour", "a 10-second period", "an 8-hour period", "a 2-week period"]
+    assert [formatting.every(text) for text in ("1d", "10s")] == ["once a day", "once in 10 seconds"]
+
+
+def test_a_chance_out_of_a_hundred_is_rounded_up() -> None:
+    assert [formatting.out_of_hundred(chance) for chance in (0.5, 0.5201, 0.0001, 0.9999, 1.0)] == [
+        "50 out of 100",
+        "53 out of 100",
+        "1 out of 100",
+        "100 out of 100",
+        "100 out of 100",
+    ]

@@ -184,8 +184,8 @@ def test_a_boolean_and_a_matrix_are_said_by_their_labels() -> None:
             TOML + f'\n[metrics.dark_mode]\ntype = "boolean"\nepsilon = 1\nmechanism = {mechanism}\nmin_batch = 100\n'
         )
         metric = codebook(toml).metric("dark_mode")
-        assert report_in_words(metric, b"\x01") == "'true'"
-        sentence = f"a device whose value is 'false' sends 'true' with probability {often}"
+        assert report_in_words(metric, b"\x01") == "'yes'"
+        sentence = f"a device whose value is 'no' sends 'yes' with probability {often}"
         assert sentence in deniability(metric, b"\x01")
 
 

@@ -140,7 +140,7 @@ def test_an_unknown_metric_is_refused_with_the_nearest_name() -> None:
 
 def test_a_boolean_becomes_a_bit() -> None:
     assert [metric(BOOLEAN).input_of(value) for value in (False, True)] == [0, 1]
-    assert [metric(BOOLEAN).label_of(index) for index in (0, 1)] == ["false", "true"]
+    assert [metric(BOOLEAN).label_of(index) for index in (0, 1)] == ["no", "yes"]
 
 
 @pytest.mark.parametrize("value", [0, 1, 1.0, "true", None, math.nan, [True]])

@@ -194,7 +194,7 @@ def first_steps(codebook: Codebook, status: FullStatus, listing: MetricList) -> 
         calls=[(m.name, _example(m), m.description) for m in codebook.metrics if m.enabled],
         period=period.label,
         closes=formatting.moment(period.closes_at(collection.grace)),
-        length=formatting.length(listing.period),
+        length=formatting.a_period(listing.period),
         least=[
             (metric.name, newest.min_batch)
             for metric in listing.metrics

@@ -6,8 +6,9 @@ are in both: variances add. The limits l, u of each range at one confidence give
     d - sqrt((b - l_b)^2 + (u_a - a)^2)   to   d + sqrt((u_b - b)^2 + (a - l_a)^2)
 
 (MOVER: Zou and Donner, Statistics in Medicine 27, 2008). For normal errors this is d +- z sqrt(Var a + Var b); for
-small counts it inherits the exact law from each mechanism's own limits. Those end at 0 and 1, as the truth must;
-combined unchanged, they would miss 15 % instead of 5 % there (measured), so each arm is at least z standard errors.
+small counts it inherits the exact law from each mechanism's own limits. An exact arm may be shorter than a normal one,
+because a law is inverted only for what is possible; combined unchanged, arms would miss 15 % instead of 5 % there
+(measured, with arms that ended at 0 and 1), so each one is at least z standard errors.
 If noise is so small that a difference moves in few steps, both limits are moved out by half a step, which is half of
 what one report can do: without that, 95 % intervals would hold 76 to 93 % of the time there (measured).
 The p-value is the smallest 1 - confidence at which this interval excludes zero. It is interpolated between some levels,
@@ -22,9 +23,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hubbub.refusals import Refused
+from hubbub.shown import clipped
 from hubbub_aggregator.analysis.answer_guarantee import privacy
 from hubbub_aggregator.analysis.estimate import largest, manipulation, mechanism_model, period_range, shaped
-from hubbub_aggregator.models.comparison import Comparison, DifferenceModel, Side
+from hubbub_aggregator.models.comparison import Comparison, DifferenceModel, ShownDifference, Side
 from hubbub_aggregator.models.estimated_values import IntervalKind
 
 if TYPE_CHECKING:
@@ -174,6 +176,7 @@ def comparison(
             kind=found.kind,
             confidence=confidence,
             simultaneous=simultaneous,
+            together=together if simultaneous else 1,
             selection=None if top is None else "the largest changes; intervals and adjusted p-values allow for that",
         ),
         correction=_correction(together, simultaneous=simultaneous),
@@ -193,10 +196,16 @@ def _is_whole(metric: Metric) -> bool:
 
 
 def _rows(a: Range, b: Range, found: Difference, chosen: Any, together: int) -> list[DifferenceModel]:
+    import numpy as np
+
     metric = b.crowd.metric
     labels, value_of = metric.values.labels(), metric.values.value_of
-    before = a.crowd.metric.estimate(a.crowd.tally).values.tolist()
-    after = metric.estimate(b.crowd.tally).values.tolist()
+    raw_before, raw_after = a.crowd.metric.estimate(a.crowd.tally).values, metric.estimate(b.crowd.tally).values
+    least, most = metric.values.shape.limits
+    shown_before, shown_after = (np.clip(raw, least, most) for raw in (raw_before, raw_after))
+    # people subtract what they see, so the difference is that of the shown values
+    people = clipped(found.values, found.low, found.high, (least - most, most - least), shown_after - shown_before)
+    before, after = raw_before.tolist(), raw_after.tolist()
     change, errors = found.values.tolist(), found.stderr.tolist()
     low, high, p = found.low.tolist(), found.high.tolist(), found.p_values.tolist()
     return [
@@ -209,6 +218,13 @@ def _rows(a: Range, b: Range, found: Difference, chosen: Any, together: int) -> 
             stderr=errors[index],
             low=low[index] if math.isfinite(low[index]) else None,
             high=high[index] if math.isfinite(high[index]) else None,
+            shown=ShownDifference(
+                a=float(shown_before[index]),
+                b=float(shown_after[index]),
+                value=float(people.values[index]),
+                low=float(people.low[index]),
+                high=float(people.high[index]),
+            ),
             p_value=p[index],
             adjusted_p_value=min(1.0, p[index] * together),
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hubbub.postprocess import base_cut, clip, norm_sub
 from hubbub.refusals import Refused
+from hubbub.shown import clipped
 from hubbub_aggregator.analysis.answer_guarantee import privacy
 from hubbub_aggregator.models.estimate import Manipulation, Segment
 from hubbub_aggregator.models.estimated_values import AxisModel, HeadlineModel, IntervalKind, Postprocess, ValueModel
@@ -45,12 +46,16 @@ SELECTED = (
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What an analyst asked for. A selection by size is honest only with intervals that hold for all values."""
+    """What an analyst asked for.
+
+    Intervals hold for all values together unless they are asked for one by one, so that a number has the same interval
+    wherever it is shown. A selection by size is honest with no others.
+    """
 
     confidence: float = 0.95
     postprocess: Postprocess = "none"
     population: Literal["reports", "superpopulation"] = "reports"
-    simultaneous: bool = False
+    simultaneous: bool = True
     top: int | None = None
     headline: bool = False
     """Only the headline value, if there is one: it was not chosen by its size."""
@@ -61,20 +66,19 @@ class Query:
         confidence: float,
         postprocess: Postprocess,
         population: Literal["reports", "superpopulation"],
-        simultaneous: bool | None,
+        simultaneous: bool,
         top: int | None,
         *,
         headline: bool = False,
     ) -> Query:
-        """A query with `simultaneous` filled in: on if values are selected, off otherwise."""
-        if top is not None and simultaneous is False:
+        """A query, refused if it contradicts itself."""
+        if top is not None and not simultaneous:
             raise Refused(
                 "invalid-query",
                 "simultaneous: `top` chooses values by their estimates, and intervals for single values would be too "
                 "narrow for those; leave `simultaneous` out, or `top`",
             )
-        is_joint = top is not None if simultaneous is None else simultaneous
-        return cls(confidence, postprocess, population, is_joint, top, headline)
+        return cls(confidence, postprocess, population, simultaneous, top, headline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +168,7 @@ def shown(metric: Metric, tally: Tally, query: Query, chosen: Sequence[int] | No
             kind=found.kind,
             confidence=query.confidence,
             simultaneous=query.simultaneous,
+            together=found.together,
             selection=None if query.top is None else SELECTED.format(size=size),
         ),
     )
@@ -186,9 +191,8 @@ def _values(
     picked = np.asarray(chosen, np.intp)
     raw, reports = estimate.values[picked], estimate.reports
     done = _postprocessed(metric, estimate, method)
-    best = raw if done is None else done[picked]
     low, high = interval.low[picked], interval.high[picked]
-    nothing = [None] * len(picked)
+    people = clipped(raw, low, high, metric.values.shape.limits, None if done is None else done[picked])
     labels, value_of = metric.values.labels(), metric.values.value_of
     return [
         {
@@ -198,20 +202,35 @@ def _values(
             "stderr": error,
             "low": lower,
             "high": upper,
-            "raw_estimate": unbiased,
+            "shown": {"value": shown_value, "low": shown_low, "high": shown_high},
             "total": total,
             "total_low": total_lower,
             "total_high": total_upper,
         }
-        for value, label, estimated, error, lower, upper, unbiased, total, total_lower, total_upper in zip(
+        for (
+            value,
+            label,
+            estimated,
+            error,
+            lower,
+            upper,
+            shown_value,
+            shown_low,
+            shown_high,
+            total,
+            total_lower,
+            total_upper,
+        ) in zip(
             map(value_of, chosen),
             map(labels.__getitem__, chosen),
-            best.tolist(),
-            estimate.stderr[picked].tolist() if done is None else nothing,
+            raw.tolist(),
+            estimate.stderr[picked].tolist(),
             _finite(low),
             _finite(high),
-            nothing if done is None else raw.tolist(),
-            (best * reports).tolist(),
+            people.values.tolist(),
+            people.low.tolist(),
+            people.high.tolist(),
+            (raw * reports).tolist(),
             _finite(low * reports),
             _finite(high * reports),
             strict=True,

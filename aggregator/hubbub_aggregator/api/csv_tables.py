@@ -163,7 +163,8 @@ def _of_comparison(answer: Comparison) -> Iterator[Row]:
             "b_reports": answer.b.reports,
             "complete": answer.complete,
             "value": value.label,
-            **value.model_dump(exclude={"value", "label"}),
+            **value.model_dump(exclude={"value", "label", "shown"}),
+            **{"shown" if name == "value" else f"shown_{name}": one for name, one in value.shown},
             **_interval(answer.interval),
             "correction": answer.correction,
             "estimand": answer.estimand,
@@ -287,10 +288,19 @@ def _own(privacy: PeriodPrivacy | None) -> Row:
     return {"period_epsilon": privacy.epsilon, "period_delta": privacy.delta}
 
 
-_VALUE = ("value", "estimate", "stderr", "low", "high", "raw_estimate", "total", "total_low", "total_high")
+_RAW = ("estimate", "stderr", "low", "high")
+_SHOWN = ("value", "low", "high")
+_TOTAL = ("total", "total_low", "total_high")
+_VALUE = ("value", *_RAW, "shown", "shown_low", "shown_high", *_TOTAL)
 _PLACE = ("row", "column", "place")
-_values = itemgetter("label", *_VALUE[1:])
-"""The cells of a value, from its model. Its label stands for it, even if it is a boolean or a mean."""
+_raw, _shown, _total = itemgetter("label", *_RAW), itemgetter(*_SHOWN), itemgetter(*_TOTAL)
+
+
+def _values(value: ValueModel) -> tuple[Any, ...]:
+    """The cells of a value, from its model. Its label stands for it, even if it is a boolean or a mean."""
+    return (*_raw(value), *_shown(value["shown"]), *_total(value))
+
+
 _GUARANTEE = (
     "epsilon",
     "delta",

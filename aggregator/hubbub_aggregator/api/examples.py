@@ -52,7 +52,13 @@ _BOTH = _PRIVACY | {
     "per_period": [_OF_PERIOD, _OF_PERIOD | {"period": "2027-01-16"}],
     "if_collusion": {"epsilon": 2.0, "delta": 0.0},
 }
-_INTERVAL = {"kind": "devices that reported, score", "confidence": 0.95, "simultaneous": False, "selection": None}
+_INTERVAL = {
+    "kind": "devices that reported, score",
+    "confidence": 0.95,
+    "simultaneous": True,
+    "together": 1,
+    "selection": None,
+}
 
 
 def _share(value: bool, estimate: float) -> dict[str, Any]:
@@ -63,7 +69,7 @@ def _share(value: bool, estimate: float) -> dict[str, Any]:
         "stderr": 0.0055,
         "low": round(estimate - 0.0108, 4),
         "high": round(estimate + 0.0108, 4),
-        "raw_estimate": None,
+        "shown": {"value": estimate, "low": round(estimate - 0.0108, 4), "high": round(estimate + 0.0108, 4)},
         "total": round(estimate * 30000, 1),
         "total_low": round((estimate - 0.0108) * 30000, 1),
         "total_high": round((estimate + 0.0108) * 30000, 1),
@@ -80,6 +86,13 @@ def _change(value: bool, a: float, b: float) -> dict[str, Any]:
         "stderr": 0.0078,
         "low": round(b - a - 0.0153, 4),
         "high": round(b - a + 0.0153, 4),
+        "shown": {
+            "a": a,
+            "b": b,
+            "value": round(b - a, 4),
+            "low": round(b - a - 0.0153, 4),
+            "high": round(b - a + 0.0153, 4),
+        },
         "p_value": 0.0001,
         "adjusted_p_value": 0.0001,
     }
@@ -169,7 +182,7 @@ COMPARISON = {
     "complete": True,
     "a": {"metric_id": _ID, "mechanism": _MECHANISM, "reports": 30000, "periods": _RANGE, "complete": True},
     "b": {"metric_id": _ID, "mechanism": _MECHANISM, "reports": 30000, "periods": _LATER, "complete": True},
-    "interval": _INTERVAL | {"kind": "difference, MOVER of (devices that reported, score)", "simultaneous": True},
+    "interval": _INTERVAL | {"kind": "difference, MOVER of (devices that reported, score)"},
     "correction": "none needed: there is one free value",
     "value_count": 2,
     "values": [_change(False, 0.6982, 0.6676), _change(True, 0.3018, 0.3324)],

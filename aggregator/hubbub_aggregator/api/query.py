@@ -48,10 +48,15 @@ _Population: TypeAlias = Annotated[
     Query(description="Who intervals are about: the devices that reported, or those they are a random sample of."),
 ]
 _Postprocess: TypeAlias = Annotated[
-    Postprocess, Query(description="How raw estimates are made presentable. This adds bias; the answer names it.")
+    Postprocess,
+    Query(description="How the values to show are made from raw estimates. This adds bias; the answer names it."),
 ]
 _Simultaneous: TypeAlias = Annotated[
-    bool | None, Query(description="Whether all intervals hold together (Bonferroni); unset: only with `top`.")
+    bool,
+    Query(
+        description="Whether the intervals of all values hold together (Bonferroni), as everywhere by default; false: "
+        "each by itself."
+    ),
 ]
 
 
@@ -122,7 +127,7 @@ def estimate(
     confidence: _Confidence = 0.95,
     postprocess: _Postprocess = "none",
     population: _Population = "reports",
-    simultaneous: _Simultaneous = None,
+    simultaneous: _Simultaneous = True,
     top: _Top = None,
     format: Format = None,  # noqa: A002  as callers write it
 ) -> Response:
@@ -171,7 +176,7 @@ def series(
     confidence: _Confidence = 0.95,
     postprocess: _Postprocess = "none",
     population: _Population = "reports",
-    simultaneous: _Simultaneous = None,
+    simultaneous: _Simultaneous = True,
     top: _Top = None,
     headline: Annotated[
         bool,
@@ -219,7 +224,7 @@ def compare(
     b_from: _Bound,
     b_to: _Bound,
     confidence: _Confidence = 0.95,
-    simultaneous: Annotated[bool, Query(description="Whether all intervals hold together (Bonferroni).")] = True,
+    simultaneous: _Simultaneous = True,
     top: _Top = None,
     format: Format = None,  # noqa: A002  as callers write it
 ) -> Response:

@@ -11,7 +11,17 @@ from hubbub_aggregator.models.mechanism import MechanismModel
 from hubbub_aggregator.models.period_range import PeriodRange
 from hubbub_aggregator.models.privacy import Privacy
 
-__all__ = ["Comparison", "DifferenceModel", "Side"]
+__all__ = ["Comparison", "DifferenceModel", "ShownDifference", "Side"]
+
+
+class ShownDifference(ResponseModel):
+    """The same for people: nothing outside of what is possible, and the difference within its limits."""
+
+    a: float
+    b: float
+    value: float = Field(description="b minus a, as shown.")
+    low: float
+    high: float
 
 
 class DifferenceModel(ResponseModel):
@@ -19,12 +29,13 @@ class DifferenceModel(ResponseModel):
 
     value: bool | str | None
     label: str
-    a: float = Field(description="The estimate in range a.")
-    b: float = Field(description="The estimate in range b.")
-    difference: float = Field(description="b minus a.")
+    a: float = Field(description="The raw estimate in range a.")
+    b: float = Field(description="The raw estimate in range b.")
+    difference: float = Field(description="b minus a, raw.")
     stderr: float = Field(description="The variances of both ranges add: their noise is independent.")
-    low: float | None
-    high: float | None
+    low: float | None = Field(description="Raw lower limit of the difference, not clipped.")
+    high: float | None = Field(description="Raw upper limit of the difference, not clipped.")
+    shown: ShownDifference
     p_value: float = Field(
         description="For the hypothesis of no change, for this value alone: the smallest 1 - confidence at which the "
         "interval excludes zero. Not below 2.6e-12."

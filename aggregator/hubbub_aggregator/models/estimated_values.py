@@ -10,9 +10,17 @@ from typing_extensions import TypedDict  # pydantic's own, which it asks for bef
 from hubbub.result_shapes import Measure, Order, ShapeName
 from hubbub_aggregator.models.base import ResponseModel
 
-__all__ = ["AxisModel", "HeadlineModel", "IntervalKind", "Postprocess", "Shaped", "ValueModel"]
+__all__ = ["AxisModel", "HeadlineModel", "IntervalKind", "Postprocess", "Shaped", "ShownModel", "ValueModel"]
 
 Postprocess: TypeAlias = Literal["none", "norm_sub", "base_cut", "clip"]
+
+
+class ShownModel(TypedDict):
+    """What people are shown of a value: never outside of what is possible, and always within its own limits."""
+
+    value: float
+    low: float
+    high: float
 
 
 class ValueModel(TypedDict):
@@ -21,15 +29,22 @@ class ValueModel(TypedDict):
 
     value: Annotated[bool | str | None, Field(description="The value whose share is estimated; null for a mean.")]
     label: str
-    estimate: float
-    stderr: Annotated[float | None, Field(description="Null after post-processing, which leaves no standard error.")]
-    low: float | None
-    high: float | None
-    raw_estimate: Annotated[float | None, Field(description="The unbiased estimate, if `estimate` is post-processed.")]
+    estimate: Annotated[float, Field(description="Raw: unbiased, so a share may lie below 0 or above 1.")]
+    stderr: float
+    low: Annotated[float | None, Field(description="Raw lower limit, not clipped; null if there is none.")]
+    high: Annotated[float | None, Field(description="Raw upper limit, not clipped; null if there is none.")]
+    shown: Annotated[
+        ShownModel,
+        Field(
+            description="The same for people: value and limits clipped together to what is possible. With a "
+            "`postprocess`, `value` is the post-processed one, which is biased."
+        ),
+    ]
     total: Annotated[
         float,
         Field(
-            description="Estimate times reports: how many of the reporting devices hold the value; for a mean, the sum."
+            description="Raw estimate times reports: how many of the reporting devices hold the value; for a mean, the "
+            "sum."
         ),
     ]
     total_low: float | None
@@ -37,9 +52,15 @@ class ValueModel(TypedDict):
 
 
 class IntervalKind(ResponseModel):
+    """How the limits of an answer were made. The ones to show have the same confidence, or more."""
+
     kind: str
     confidence: float
     simultaneous: bool = Field(description="Whether the intervals of all values hold together with this confidence.")
+    together: int = Field(
+        description="For how many values at once the confidence holds. 1: for each by itself, or there is one free "
+        "value, as for yes and no."
+    )
     selection: str | None = Field(
         default=None, description="If values were chosen by their estimates: why the intervals hold nonetheless."
     )

@@ -18,7 +18,7 @@ from hubbub_cli import demo_data
 from hubbub_cli.api_client import ask
 from hubbub_cli.commands.up import stop_on_sigterm
 from hubbub_cli.services.processes import Services, held_ports
-from hubbub_cli.terminal import estimate_bars
+from hubbub_cli.terminal import estimate_bars, estimates
 
 if TYPE_CHECKING:
     from hubbub.codebook import Metric
@@ -110,7 +110,8 @@ def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json:
         else:
             click.echo("\n\n".join(_render(metric, answer) for metric, answer in answers.items()))
             _say(
-                "\nThe truth is known here because the devices are simulated; about one interval in twenty misses it.\n"
+                "\nThe truth is known here because the devices are simulated; about one metric in twenty\n"
+                "has an interval that misses it.\n"
                 "In a demo one operator runs both services, so the promise is each device's local epsilon."
             )
         if not once:
@@ -205,13 +206,14 @@ def _answer(services: Services, metric: Metric, crowds: Crowds, periods: list[Pe
         "type": metric.type,
         "mechanism": newest["mechanism"]["name"],
         "reports": newest["reports"],
+        "interval": newest["interval"],
         "privacy": {key: privacy[key] for key in ("local_epsilon", "epsilon", "delta", "method")},
         "values": series[-1]["values"],
         "series": [{"period": one["period"], "values": one["values"]} for one in series],
     }
 
 
-_ROW = ("value", "truth", "estimate", "stderr", "low", "high")
+_ROW = ("value", "truth", "estimate", "stderr", "low", "high", "shown")
 
 
 def _render(metric: Metric, answer: Mapping[str, Any]) -> str:
@@ -221,9 +223,12 @@ def _render(metric: Metric, answer: Mapping[str, Any]) -> str:
         f"{metric.name}: {metric.description or metric.type}{unit}",
         f"{answer['reports']:,} reports by {answer['mechanism']}; {estimate_bars.promise(answer['privacy'])}",
         estimate_bars.estimates(answer["values"], shape.labels, share=share, truth=True),
+        *estimates.interval(answer["interval"]),
     ]
     item = shape.leading or 0
-    course = " → ".join(estimate_bars.number(one["values"][item]["estimate"], share=share) for one in answer["series"])
+    course = " → ".join(
+        estimate_bars.number(one["values"][item]["shown"]["value"], share=share) for one in answer["series"]
+    )
     truth = " → ".join(estimate_bars.number(one["values"][item]["truth"], share=share) for one in answer["series"])
     name = metric.label_of(item)
     lines.append(f"over {len(answer['series'])} periods, {name}: {course}   (truth {truth})")

@@ -103,7 +103,12 @@ class Pipeline:
             held[name] = [fleet.drawn[nonce] for nonce in fleet.drawn if nonce in fleet.acknowledged]
         self._set_clock(period.closes_at(grace))
         self._runner.run(self._publish())
-        asked = {"from": period.label, "to": calendar.period(period.index + 1).label, "confidence": confidence}
+        asked = {
+            "from": period.label,
+            "to": calendar.period(period.index + 1).label,
+            "confidence": confidence,
+            "simultaneous": "false",
+        }
         return {name: (self._runner.run(self._ask(name, asked)), held[name]) for name in values}
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Any, bytes]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from hubbub.shown import clipped
 from hubbub_cli.terminal import estimate_bars
 from hubbub_cli.terminal.round_up import above
 
@@ -75,10 +76,15 @@ class Outcome:
         """The values of the first repeat at these indexes."""
         trial, picked = self.first, np.asarray(chosen, np.intp)
         columns = (trial.truth, trial.estimate, trial.stderr, trial.low, trial.high)
+        people = clipped(trial.estimate, trial.low, trial.high, self.metric.values.shape.limits)
+        seen = zip(*(column[picked].tolist() for column in (people.values, people.low, people.high)), strict=True)
         return [
-            dict(zip(("value", "truth", "estimate", "stderr", "low", "high"), row, strict=True))
+            dict(zip(("value", "truth", "estimate", "stderr", "low", "high", "shown"), row, strict=True))
             for row in zip(
-                map(self.metric.values.value_of, picked.tolist()), *(_finite(c[picked]) for c in columns), strict=True
+                map(self.metric.values.value_of, picked.tolist()),
+                *(_finite(c[picked]) for c in columns),
+                [dict(zip(("value", "low", "high"), one, strict=True)) for one in seen],
+                strict=True,
             )
         ]
 
@@ -122,7 +128,8 @@ class Outcome:
         if scores.recall is not None:
             yield f"recall of the {scores.asked_top} largest: {scores.recall:.0%}"
         many = f"{scores.intervals:,}" + (f" in {scores.trials:,} repeats" if scores.trials > 1 else "")
-        yield f"{100 * self.confidence:.10g} % intervals: {scores.coverage:.1%} of {many} hold the truth"
+        sure = f"{100 * self.confidence:.10g} % intervals, each value by itself"
+        yield _wrapped(f"{sure}: {scores.coverage:.1%} of {many} hold the truth")
         would = "" if self.verdict.released else "would be "
         shuffled, colluding = self.promises()
         yield f"privacy: {would}{shuffled}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hubbub_cli import plot_option
@@ -32,12 +32,19 @@ def draw(outcomes: Sequence[Outcome], path: Path) -> None:
     )
 
 
+def _seen(row: Mapping[str, Any]) -> dict[str, float]:
+    """Estimate and limits as people are shown them."""
+    return {"estimate": row["shown"]["value"], "low": row["shown"]["low"], "high": row["shown"]["high"]}
+
+
 def _panel(outcome: Outcome) -> Any:
     import altair as alt
 
     chosen = outcome.shown(MOST)
     names = [outcome.metric.label_of(index) for index in chosen]
-    rows = [{**row, "name": name, **_LEGEND} for row, name in zip(outcome.rows(chosen), names, strict=True)]
+    rows = [
+        {**row, **_seen(row), "name": name, **_LEGEND} for row, name in zip(outcome.rows(chosen), names, strict=True)
+    ]
     marks = alt.Scale(domain=list(_LEGEND.values()), range=["#d6604d", "#2166ac"])
     y = alt.Y("name:N", sort=None, title=None)
     format_ = "~%" if outcome.share else "~g"

@@ -106,15 +106,21 @@ def estimates(
     first: str = "value",
     longest: int = _LONGEST_NAME,
 ) -> str:
-    """A row for each value: estimate, interval and, if known, the truth. Bars fill the rest of the line."""
+    """A row for each value as it is shown: estimate, interval and, if known, the truth. Bars fill the rest of the line.
+
+    A row without a value, such as that of a period without a release, has dashes.
+    """
     drawn = signs()
-    shown = ["estimate", "low", "high"]
-    head = [first, *(["truth"] if truth else []), *shown]
+    head = [first, *(["truth"] if truth else []), "estimate", "low", "high"]
+    limits = [_limits(row) for row in values]
     rows = [
-        [name, *(number(row.get(column), share=share) for column in head[1:])]
-        for name, row in zip(shorts(names, drawn, longest), values, strict=True)
+        [
+            name,
+            *([number(row["truth"], share=share)] if truth else []),
+            *(number(n, share=share) for n in (mid, low, up)),
+        ]
+        for name, row, (low, mid, up) in zip(shorts(names, drawn, longest), values, limits, strict=True)
     ]
-    limits = [(_or(row, "low"), row.get("estimate"), _or(row, "high")) for row in values]
     found = [limit for limit in limits if limit[1] is not None]
     if not found or (not share and len(found) < 2):
         return table(head, rows)
@@ -162,9 +168,8 @@ def _turned(block: Sequence[Sequence[str]]) -> tuple[Sequence[str], list[Sequenc
 def _cell(cell: Mapping[str, Any] | None, drawn: Signs) -> str:
     if cell is None:
         return "-"
-    low, high = cell["low"], cell["high"]
-    half = "?" if low is None or high is None else f"{50 * (high - low):.1f}"
-    return f"{number(cell['estimate'], share=True)} {'±' if drawn is BLOCKS else '+-'}{half}"
+    low, middle, high = _limits(cell)
+    return f"{number(middle, share=True)} {'±' if drawn is BLOCKS else '+-'}{50 * (high - low):.1f}"
 
 
 def cells(down: Mapping[str, Any], across: Mapping[str, Any]) -> dict[str, str]:
@@ -219,6 +224,7 @@ def promise(privacy: Mapping[str, Any]) -> str:
     )
 
 
-def _or(row: Mapping[str, Any], name: str) -> Any:
-    """A limit, or the estimate where there is none."""
-    return row.get("estimate") if row.get(name) is None else row[name]
+def _limits(row: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Lower limit, value and upper limit as people are shown them: all None for a row without a value."""
+    shown = row.get("shown", {})
+    return shown.get("low"), shown.get("value"), shown.get("high")

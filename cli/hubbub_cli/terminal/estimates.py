@@ -12,7 +12,7 @@ from hubbub_cli.terminal import estimate_bars
 from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table
 
-__all__ = ["ROWS", "comparison", "course", "estimate", "listing"]
+__all__ = ["ROWS", "comparison", "course", "estimate", "interval", "listing"]
 
 _FINE_P, _LEAST_P = 0.01, 1e-6
 """Below the first, a p-value has six decimals. Below the second, it is said to be below it."""
@@ -51,7 +51,7 @@ def _segment(answer: Any, segment: Any) -> Iterator[str]:
     if (left := segment["value_count"] - len(segment["values"])) > 0:
         yield f"and {left:,} smaller ones"
     yield ""
-    yield from _interval(segment["interval"])
+    yield from interval(segment["interval"])
     yield from _postprocessed(segment["postprocess"])
     yield from _cost(segment["privacy"], segment["manipulation"], segment, what="an estimate")
 
@@ -131,7 +131,7 @@ def course(answer: Any) -> str:
     states = {point["state"] for point in answer["points"]}
     lines += [f"{state}: {meaning}" for state, meaning in _STATES.items() if state in states]
     if found:
-        lines += [*_interval(found[-1]["interval"]), *_postprocessed(answer["postprocess"])]
+        lines += [*interval(found[-1]["interval"]), *_postprocessed(answer["postprocess"])]
         newest = answer["segments"][-1]
         lines += _cost(answer["privacy"], newest["manipulation"], newest, what="an estimate")
     return "\n".join(lines)
@@ -170,14 +170,12 @@ def comparison(answer: Any) -> str:
     rows = [
         [
             name,
-            *(estimate_bars.number(row[key], share=share) for key in ("a", "b", "difference", "low", "high")),
+            *(estimate_bars.number(row["shown"][key], share=share) for key in ("a", "b", "value", "low", "high")),
             _p_value(row["adjusted_p_value"]),
         ]
         for name, row in zip(_names(values, answer), values, strict=True)
     ]
-    limits: list[list[float]] = [
-        [row["difference"] if row[key] is None else row[key] for key in ("low", "difference", "high")] for row in values
-    ]
+    limits: list[list[float]] = [[row["shown"][key] for key in ("low", "value", "high")] for row in values]
     width = estimate_bars.room(head, rows)
     ends = (min(0.0, *(limit[0] for limit in limits)), max(0.0, *(limit[2] for limit in limits)))
     drawings = [estimate_bars.whisker(low, middle, high, ends, width, drawn) for low, middle, high in limits]
@@ -189,7 +187,7 @@ def comparison(answer: Any) -> str:
         *left_out,
         "",
         _wrapped(f"p: how often noise alone would do this. Correction: {answer['correction']}"),
-        *_interval(answer["interval"]),
+        *interval(answer["interval"]),
         _wrapped(f"about {answer['estimand']}"),
         *_cost(answer["privacy"], answer["manipulation"], answer, what="a difference"),
     ]
@@ -212,15 +210,23 @@ def _title(metric: str, rest: str) -> str:
     return _wrapped(f"{metric}, {rest}").replace(metric, click.style(metric, bold=True), 1)
 
 
-def _interval(interval: Any) -> Iterator[str]:
-    yield _wrapped(f"{100 * interval['confidence']:.10g}% intervals: {interval['kind']}")
-    if interval.get("selection"):
-        yield _wrapped(interval["selection"])
+def interval(found: Any) -> Iterator[str]:
+    """How the limits were made, and how many of them hold at once."""
+    yield _wrapped(f"{100 * found['confidence']:.10g}% intervals{_joint(found)}: {found['kind']}")
+    if found.get("selection"):
+        yield _wrapped(found["selection"])
+
+
+def _joint(found: Any) -> str:
+    """Whether intervals hold for all values together. Nothing if there is one free value."""
+    if found["together"] > 1:
+        return f" for all {found['together']:,} values together"
+    return "" if found["simultaneous"] else ", each value by itself"
 
 
 def _postprocessed(method: str) -> Iterator[str]:
     if method != "none":
-        yield f"post-processed by {method}: biased, for display only"
+        yield f"post-processed by {method}: biased, for display only; the intervals are those of the raw estimates"
 
 
 def _cost(privacy: Any, manipulation: Any, shown: Any, *, what: str) -> Iterator[str]:

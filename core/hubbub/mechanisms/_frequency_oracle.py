@@ -171,21 +171,32 @@ def interval(
     simultaneous: bool,
     complementary: bool = True,
 ) -> Interval:
-    """Exact limits if the counts have little spread, otherwise score limits. Clopper-Pearson for a superpopulation."""
+    """Exact limits if the counts have little spread, otherwise score limits. Clopper-Pearson for a superpopulation.
+
+    They may lie below 0 or above 1, as the unbiased estimates may, and always have the estimate between them.
+    """
     refuse_empty(reports)
-    alpha = _intervals.miss(confidence, _intervals.comparisons(len(counts), simultaneous, complementary))
+    together = _intervals.comparisons(len(counts), simultaneous, complementary)
+    alpha = _intervals.miss(confidence, together)
+    found = estimate(counts, reports, p, q).values
     if population == "superpopulation":
         low, high = _intervals.clopper_pearson(counts, reports, alpha)
         low, high, kind = (low - q) / (p - q), (high - q) / (p - q), "superpopulation, Clopper-Pearson"
     elif reports * min(p * (1 - p), q * (1 - q)) <= _intervals.LITTLE_SPREAD:
-        low, high = _intervals.two_binomials(counts, reports, alpha, p, q)
+        inverted = _intervals.two_binomials(counts, reports, alpha, p, q)
+        low, high = _intervals.continued(inverted, _score(counts, reports, alpha, p, q))
         kind = "devices that reported, exact"
     else:
-        low, high = _intervals.corrected_counts(counts, reports, alpha, p, q)
-        values = ((low / reports - q) / (p - q), (high / reports - q) / (p - q))
-        low, high = _intervals.score(values, reports, alpha, at(0.0, p, q), (1 - p - q) / (p - q))
+        low, high = _score(counts, reports, alpha, p, q)
         kind = "devices that reported, score"
-    return _intervals.labelled(low, high, confidence, kind, simultaneous)
+    low, high = _intervals.around(found, (low, high))
+    return _intervals.labelled(low, high, confidence, kind, together)
+
+
+def _score(counts: NDArray[np.int64], reports: int, alpha: float, p: float, q: float) -> _intervals.Limits:
+    low, high = _intervals.corrected_counts(counts, reports, alpha, p, q)
+    values = ((low / reports - q) / (p - q), (high / reports - q) / (p - q))
+    return _intervals.score(values, reports, alpha, at(0.0, p, q), (1 - p - q) / (p - q))
 
 
 def opposite(p: Fraction, q: Fraction) -> str:

@@ -231,7 +231,7 @@ class GridMean(SymbolMechanism):
             kind = "devices that reported, error law" + (" at its widest" if few else "")
         centre = self.estimate(tally).values
         half *= float(self.bounds.width)
-        return _intervals.labelled(centre - half, centre + half, confidence, kind, simultaneous=False)
+        return _intervals.labelled(centre - half, centre + half, confidence, kind)
 
     def variance(self, truth: ArrayLike) -> NDArray[np.float64]:
         import numpy as np

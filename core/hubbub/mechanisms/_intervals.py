@@ -51,10 +51,35 @@ def comparisons(items: int, simultaneous: bool, complementary: bool = True) -> i
 
 
 def labelled(
-    low: NDArray[np.float64], high: NDArray[np.float64], confidence: float, kind: str, simultaneous: bool
+    low: NDArray[np.float64], high: NDArray[np.float64], confidence: float, kind: str, together: int = 1
 ) -> Interval:
-    """The limits as an interval whose `kind` says how they were made."""
-    return Interval(low, high, confidence, kind + (", simultaneous (Bonferroni)" if simultaneous else ""))
+    """The limits as an interval whose `kind` says how they were made, and that `together` of them hold at once."""
+    joint = ", simultaneous (Bonferroni)" if together > 1 else ""
+    return Interval(low, high, confidence, kind + joint, together)
+
+
+def around(estimates: NDArray[np.float64], limits: Limits) -> Limits:
+    """The limits, with the estimate between them.
+
+    Exact limits at a low confidence may be one number of devices, beside the estimate. Widening keeps the coverage.
+    """
+    import numpy as np
+
+    return np.minimum(limits[0], estimates), np.maximum(limits[1], estimates)
+
+
+def continued(inside: Limits, beyond: Limits) -> Limits:
+    """Limits of shares that go on below 0 and above 1.
+
+    A law is inverted for 0 to all devices. Where it reaches an end, or rejects even the end, the limits go on `beyond`:
+    otherwise an estimate far below 0 would have the limits [0, 0].
+    """
+    import numpy as np
+
+    (low, high), (under, over) = inside, beyond
+    low = np.where(low <= 0, np.minimum(under, 0), np.where(low > 1, np.maximum(under, 1), low))
+    high = np.where(high < 0, np.minimum(over, 0), np.where(high >= 1, np.maximum(over, 1), high))
+    return low, high
 
 
 def score(values: Pair, reports: int, alpha: float, a: ArrayLike, b: ArrayLike, c: float = 0.0) -> Limits:
@@ -101,7 +126,7 @@ def corrected_counts(counts: NDArray[np.int64], reports: int, alpha: float, p: f
 def two_binomials(counts: NDArray[np.int64], reports: int, alpha: float, p: float, q: float) -> Limits:
     """Limits of the frequencies m / reports that C = Bin(m, p) + Bin(reports - m, q), p > q, does not reject.
 
-    Each side is tested at alpha / 2.
+    Each side is tested at alpha / 2. A lower limit above 1 or an upper one below 0 means that no m is accepted.
     """
     import numpy as np
 
@@ -112,7 +137,7 @@ def two_binomials(counts: NDArray[np.int64], reports: int, alpha: float, p: floa
 
 @lru_cache(maxsize=65_536)
 def _not_rejected(count: int, reports: int, alpha: float, p: float, q: float) -> tuple[int, int]:
-    """The smallest and the largest m that is not rejected.
+    """The smallest and the largest m that is not rejected: reports + 1 or -1 if that side rejects all of them.
 
     C grows with m, so each tail is monotone in m and the search can start from a guess.
     """
@@ -122,8 +147,8 @@ def _not_rejected(count: int, reports: int, alpha: float, p: float, q: float) ->
     spread = math.sqrt(reports * (share * p * (1 - p) + (1 - share) * q * (1 - q))) / (p - q)
     middle, wide = (count - reports * q) / (p - q), normal_quantile(alpha) * spread
     step = int(spread / 16)
-    low = min(_first(reports, enough, middle - wide, step), reports)
-    high = max(_first(reports, too_many, middle + wide, step) - 1, 0)
+    low = _first(reports, enough, middle - wide, step)
+    high = _first(reports, too_many, middle + wide, step) - 1
     return low, high
 
 

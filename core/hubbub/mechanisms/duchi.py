@@ -170,7 +170,7 @@ class DuchiMean(SymbolMechanism):
         lower, width = float(self.bounds.lower), float(self.bounds.width)
         whom = "superpopulation" if population == "superpopulation" else "devices that reported, widest spread"
         limits = (lower + width * (low - q) / gain, lower + width * (high - q) / gain)
-        return _intervals.labelled(*limits, confidence, f"{whom}, Clopper-Pearson", simultaneous=False)
+        return _intervals.labelled(*limits, confidence, f"{whom}, Clopper-Pearson")
 
     def variance(self, truth: ArrayLike) -> NDArray[np.float64]:
         q, gain = float(self.q), float(self.p - self.q)

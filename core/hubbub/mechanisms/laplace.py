@@ -292,7 +292,7 @@ class DiscreteLaplaceMean(Mechanism[int]):
             half = NormalDist().inv_cdf(1 - alpha / 2) * math.sqrt(self._spread() / tally.reports)
             kind = "devices that reported, normal"
         low, high = self._rescale(centre - half), self._rescale(centre + half)
-        return _intervals.labelled(low, high, confidence, kind, simultaneous=False)
+        return _intervals.labelled(low, high, confidence, kind)
 
     def variance(self, truth: ArrayLike) -> NDArray[np.float64]:
         import numpy as np

@@ -271,12 +271,13 @@ class MatrixResponse(SymbolMechanism):
         """Two values: as a pure oracle. More: score if a normal tail can be trusted, otherwise Bernstein's bound."""
         _frequency_oracle.refuse_empty(tally.reports)
         size = len(self.columns)
-        alpha = _intervals.miss(confidence, _intervals.comparisons(size, simultaneous))
+        together = _intervals.comparisons(size, simultaneous)
+        alpha = _intervals.miss(confidence, together)
         if size == self.symbols == 2:
             low, high, kind = self._two_values(tally, alpha, population)
         else:
             low, high, kind = self._many_values(tally, alpha, population)
-        return _intervals.labelled(low, high, confidence, kind, simultaneous)
+        return _intervals.labelled(low, high, confidence, kind, together)
 
     def _many_values(
         self, tally: Tally, alpha: float, population: Population

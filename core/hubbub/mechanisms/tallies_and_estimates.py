@@ -35,12 +35,17 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Interval:
-    """Confidence limits for each value. `kind` says how they were made and for which population."""
+    """Confidence limits for each value, raw: they may lie beyond what is possible, as the estimate between them may.
+
+    `kind` says how they were made and for which population.
+    """
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     confidence: float
     kind: str
+    together: int = 1
+    """How many of the intervals hold at once with this confidence (Bonferroni). 1: each holds by itself."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

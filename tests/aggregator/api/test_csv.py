@@ -67,8 +67,9 @@ def test_an_estimate_has_a_row_for_each_value_with_the_numbers_of_the_json(odd: 
     rows = table(odd, TABLES["estimate"])
     assert [taken_back(row["value"]) for row in rows] == ODD
     for row, value in zip(rows, segment["values"], strict=True):
-        for name in ("estimate", "stderr", "low", "high", "raw_estimate", "total", "total_low", "total_high"):
+        for name in ("estimate", "stderr", "low", "high", "total", "total_low", "total_high"):
             assert number(row[name]) == value[name]
+        assert [number(row[name]) for name in ("shown", "shown_low", "shown_high")] == list(value["shown"].values())
         assert int(row["reports"]) == segment["reports"]
         assert (row["from"], row["to"]) == ("2027-01-15", "2027-01-17")
 

@@ -56,7 +56,8 @@ def test_estimates_are_within_their_error_of_the_truth(
     for entry in found:
         assert abs(entry["estimate"] - truth[entry["value"]]) < 6 * entry["stderr"]
         assert entry["low"] < entry["estimate"] < entry["high"]
-        assert entry["raw_estimate"] is None
+        assert entry["shown"]["low"] < entry["shown"]["high"]
+        assert entry["shown"]["low"] <= entry["shown"]["value"] <= entry["shown"]["high"]
 
 
 def test_the_same_question_gets_the_same_bytes(site: Site) -> None:
@@ -79,19 +80,21 @@ def test_options_change_what_they_say_they_change(site: Site) -> None:
     assert wide["values"][0]["high"] - wide["values"][0]["low"] > plain["values"][0]["high"] - plain["values"][0]["low"]
     assert wide["interval"]["confidence"] == 0.999
     assert "superpopulation" in wider["interval"]["kind"]
-    assert sum(entry["estimate"] for entry in shown["values"]) == pytest.approx(1)
-    assert min(entry["estimate"] for entry in shown["values"]) >= 0
-    assert [entry["raw_estimate"] for entry in shown["values"]] == [entry["estimate"] for entry in plain["values"]]
-    assert all(entry["stderr"] is None for entry in shown["values"])
+    assert sum(entry["shown"]["value"] for entry in shown["values"]) == pytest.approx(1)
+    assert min(entry["shown"]["value"] for entry in shown["values"]) >= 0
+    raw = ("estimate", "stderr", "low", "high", "total")
+    assert [[entry[name] for name in raw] for entry in shown["values"]] == [
+        [entry[name] for name in raw] for entry in plain["values"]
+    ]
     assert shown["postprocess"] == "norm_sub"
-    assert values(site, "/v1/metrics/theme/estimate?postprocess=base_cut")[3]["estimate"] == 0
-    assert 0 <= values(site, "/v1/metrics/startup_ms/estimate?postprocess=clip")[0]["estimate"] <= 5000
+    assert values(site, "/v1/metrics/theme/estimate?postprocess=base_cut")[3]["shown"]["value"] == 0
+    assert 0 <= values(site, "/v1/metrics/startup_ms/estimate?postprocess=clip")[0]["shown"]["value"] <= 5000
     problem(site.get("/v1/metrics/startup_ms/estimate?postprocess=norm_sub"), "invalid-query")
 
 
 def test_top_lists_the_largest_with_intervals_that_allow_for_having_been_chosen(site: Site) -> None:
     site.settle(site.batch("theme", ["sepia"] * 500 + ["dark"] * 200))
-    whole = site.json("/v1/metrics/theme/estimate?simultaneous=true")["segments"][0]
+    whole = site.json("/v1/metrics/theme/estimate")["segments"][0]
     top = site.json("/v1/metrics/theme/estimate?top=2")["segments"][0]
     by_value = {entry["value"]: entry for entry in whole["values"]}
     assert top["values"] == [by_value["sepia"], by_value["dark"]]

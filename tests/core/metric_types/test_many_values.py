@@ -154,7 +154,7 @@ def test_a_series_of_the_headline_has_one_value_that_was_not_chosen_by_size(long
     released = [point for point in series["points"] if point["state"] == "released"]
     assert [[row["label"] for row in point["values"]] for point in released] == PERIODS * [[LEADS]]
     assert {point["interval"]["selection"] for point in released} == {None}
-    assert {point["interval"]["simultaneous"] for point in released} == {False}
+    assert {point["interval"]["together"] for point in released} == {len(EDGES)}
     whole = long.get("/v1/metrics/wait/series").json()["points"]
     assert [point["values"] for point in released] == [
         [row for row in point["values"] if row["label"] == LEADS] for point in whole if point["state"] == "released"
@@ -173,7 +173,7 @@ def test_a_long_curve_has_a_course_and_a_card_of_what_leads(long: Visited) -> No
     overview, page = long.page("/").text, long.page("/metric/wait").text
     assert LEADS in overview
     assert "at most 800" not in overview
-    assert "each interval is for one place alone" in page
+    assert "the intervals of a period hold for all values together" in page
 
 
 def test_the_terminal_follows_what_leads(address: str) -> None:

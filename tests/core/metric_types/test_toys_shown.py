@@ -99,7 +99,7 @@ def test_the_dashboard_draws_a_curve(ran: Ran) -> None:
 
 def test_the_dashboard_draws_numbers_by_group(ran: Ran) -> None:
     minutes = ran.visited.page("/metric/minutes").text
-    assert "By plan in min: raw estimates with 95" in minutes
+    assert "By plan in min: estimates with 95" in minutes
     assert all(plan in minutes for plan in PLANS)
     assert "percentage points" not in minutes
 

@@ -48,7 +48,7 @@ class SumsOfShares(MetricType):
         together = len(self.labels()) if simultaneous else 1
         found = self.estimate(mechanism, tally)
         far = NormalDist().inv_cdf(1 - (1 - confidence) / 2 / together) * found.stderr
-        return Interval(found.values - far, found.values + far, confidence, "normal")
+        return Interval(found.values - far, found.values + far, confidence, "normal", together)
 
     def influence(self, mechanism: Mechanism[Any]) -> float:
         weights = self.weights()

@@ -12,7 +12,7 @@ from hubbub_aggregator.dashboard import formatting
 from hubbub_aggregator.dashboard.api_client import Problem, metric_path
 from hubbub_aggregator.dashboard.mechanism_wording import of_version, paragraph
 from hubbub_aggregator.dashboard.pages.metric_charts import course, differences, picture
-from hubbub_aggregator.dashboard.pages.page_context import Site, called, followed, is_share, leading, named, together
+from hubbub_aggregator.dashboard.pages.page_context import Site, called, followed, is_share, joint, leading, named
 from hubbub_aggregator.dashboard.pages.period_tables import Gap, Trend, gaps, trend
 from hubbub_aggregator.dashboard.pages.url_parameters import STEPS, Asked, Choice, Span, comparisons, ranges, span_of
 from hubbub_aggregator.models.comparison import Comparison, DifferenceModel
@@ -46,6 +46,8 @@ class Part:
     headline: str
     named: str
     limits: str
+    joint: str
+    """Whether the intervals hold for all values together, in words; empty if there is one free value."""
     words: str
     influence: str
     rows: list[ValueModel]
@@ -104,8 +106,6 @@ class MetricPage:
     note: str | None
     is_cut: bool
     """Whether only the largest values may be listed. Values that run along axes are never cut."""
-    together: str | None
-    """The API's parameter `simultaneous`."""
     editions: list[Edition]
     """All ids, newest first, if there are several."""
 
@@ -195,7 +195,6 @@ def _empty_page(site: Site, listing: MetricList, metric: NamedMetric, asked: Ask
         complete=False,
         note=None,
         is_cut=asked.listed(metric) is not None,
-        together="true" if together(metric) else None,
         editions=_editions(site, metric, calendar) if len(metric.versions) > 1 else [],
     )
 
@@ -224,7 +223,6 @@ async def _estimate(site: Site, metric: NamedMetric, asked: Asked) -> Estimate:
         confidence=asked.confidence,
         postprocess=asked.postprocess,
         top=asked.listed(metric),
-        simultaneous=together(metric),
     )
 
 
@@ -246,7 +244,6 @@ async def _series(site: Site, metric: NamedMetric, asked: Asked, calendar: Calen
         since=since,
         to=until,
         confidence=asked.confidence,
-        simultaneous=together(metric),
         composed=False,
         **followed(metric, _LINES, spare=1),
     )
@@ -317,9 +314,10 @@ def _part(site: Site, page: MetricPage, segment: Segment, number: int) -> Part:
         segment=segment,
         share=share,
         figure=site.figure(spec, "estimate", caption, metric.name, **asked.query(), part=number or None),
-        headline=formatting.value(first["estimate"], is_share=share, unit=unit),
+        headline=formatting.value(first["shown"]["value"], is_share=share, unit=unit),
         named=shortened(called(first, segment), _HEADLINE),
-        limits=formatting.interval(first["low"], first["high"], is_share=share),
+        limits=formatting.interval(first["shown"]["low"], first["shown"]["high"], is_share=share),
+        joint=joint(segment.interval),
         words=paragraph(segment.mechanism, of_version(version)),
         influence=f"{100 * shift:.2g} percentage points"
         if share

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hubbub.result_shapes import cell_label
 from hubbub.shortening import shortened_all
 from hubbub_aggregator.dashboard import curve_and_grid_charts, formatting, vega_specs
-from hubbub_aggregator.dashboard.pages.page_context import called, has_one_line, is_share
+from hubbub_aggregator.dashboard.pages.page_context import called, has_one_line, is_share, joint
 from hubbub_aggregator.dashboard.palette import LINES
 
 if TYPE_CHECKING:
@@ -45,8 +45,9 @@ def picture(segment: Segment, version: MetricVersion) -> tuple[Spec, str]:
     sure, processed = formatting.share(segment.interval.confidence, 0), segment.postprocess != "none"
     rows = [_bar(value, segment, sure) for value in segment.values]
     when = _when(segment.periods.start, segment.periods.end, segment.periods.released)
-    how = "post-processed, raw as diamonds with" if processed else "raw estimates with"
-    joint = "; the intervals hold for all values together" if segment.interval.simultaneous else ""
+    how = "post-processed, raw as diamonds, with" if processed else "estimates with"
+    said = joint(segment.interval)
+    held = f"; the intervals hold {said}" if said else ""
     unit = f" in {segment.unit}" if segment.unit else ""
     match segment.shape:
         case "number":
@@ -57,25 +58,23 @@ def picture(segment: Segment, version: MetricVersion) -> tuple[Spec, str]:
         case "curve":
             axis = segment.axes[0]
             drawn = curve_and_grid_charts.curve(rows, axis.labels, axis.places, _along(axis), share=is_share(segment))
-            alone = (
-                "" if joint else "; each interval is for one place alone: the whole curve leaves the band more often"
-            )
-            return drawn, f"{formatting.sentence(axis.name)}: {how} {sure} intervals as a band, {when}{joint}{alone}"
+            alone = "" if segment.interval.simultaneous else ": the whole curve leaves the band more often"
+            return drawn, f"{formatting.sentence(axis.name)}: {how} {sure} intervals as a band, {when}{held}{alone}"
         case "grid":
             down, across = segment.axes
-            said = f"{formatting.sentence(down.name)} by {across.name}: the stronger the colour, the larger the share"
-            return _grid(rows, down, across), f"{said}, {when}{joint}{_left_out(down, across)}"
+            named = f"{formatting.sentence(down.name)} by {across.name}: the stronger the colour, the larger the share"
+            return _grid(rows, down, across), f"{named}, {when}{held}{_left_out(down, across)}"
         case "numbers":
             groups = segment.axes[0].name
             drawn = curve_and_grid_charts.dots(rows[:_DRAWN])
             first = f"; the first {_DRAWN} of {len(rows)}" if len(rows) > _DRAWN else ""
-            return drawn, f"By {groups}{unit}: {how} {sure} intervals, {when}{joint}{first}"
+            return drawn, f"By {groups}{unit}: {how} {sure} intervals, {when}{held}{first}"
     rows = rows[:_DRAWN]
     largest = f"the {len(rows)} largest shares" if len(rows) < segment.value_count else "shares"
-    how = "post-processed bars, raw diamonds with" if processed else "raw estimates with"
+    how = "post-processed bars, raw diamonds, with" if processed else "estimates with"
     return vega_specs.bars(
         rows, processed=processed
-    ), f"{formatting.sentence(largest)}: {how} {sure} intervals, {when}{joint}"
+    ), f"{formatting.sentence(largest)}: {how} {sure} intervals, {when}{held}"
 
 
 def _along(axis: AxisModel) -> str:
@@ -99,18 +98,15 @@ def _left_out(down: AxisModel, across: AxisModel) -> str:
 
 
 def _bar(value: ValueModel, segment: Segment, sure: str) -> vega_specs.Bar:
-    share, unit = is_share(segment), segment.unit
-    limits = formatting.interval(value["low"], value["high"], is_share=share, unit=unit)
-    text = f"{value['label']}: {formatting.value(value['estimate'], is_share=share, unit=unit)}"
+    share, unit, shown = is_share(segment), segment.unit, value["shown"]
+    limits = formatting.interval(shown["low"], shown["high"], is_share=share, unit=unit)
+    text = f"{value['label']}: {formatting.value(shown['value'], is_share=share, unit=unit)}"
+    raw = None
     if segment.postprocess != "none":
-        text += f" after {segment.postprocess}; raw {formatting.value(value['raw_estimate'], is_share=share)}"
+        raw = value["estimate"]
+        text += f" after {segment.postprocess}; raw {formatting.value(raw, is_share=share)}"
     return vega_specs.Bar(
-        value["label"],
-        value["estimate"],
-        value["low"],
-        value["high"],
-        f"{text}, {limits} with {sure} confidence",
-        value["raw_estimate"],
+        value["label"], shown["value"], shown["low"], shown["high"], f"{text}, {limits} with {sure} confidence", raw
     )
 
 
@@ -139,12 +135,13 @@ def course(series: Series, confidence: float) -> Course:
             label = called(value, shape) if one_line else value["label"]
             if label not in labels:
                 labels.append(label)
-            estimate = formatting.value(value["estimate"], is_share=share, unit=newest.unit)
-            limits = formatting.interval(value["low"], value["high"], is_share=share)
+            shown = value["shown"]
+            estimate = formatting.value(shown["value"], is_share=share, unit=newest.unit)
+            limits = formatting.interval(shown["low"], shown["high"], is_share=share)
             text = f"{point.period}, {label}: {estimate}, {limits}"
             rows.append(
                 vega_specs.Moment(
-                    point.period, label, value["estimate"], value["low"], value["high"], text, f"{label}#{run}"
+                    point.period, label, shown["value"], shown["low"], shown["high"], text, f"{label}#{run}"
                 )
             )
     labels = labels[: len(LINES)]
@@ -153,10 +150,10 @@ def course(series: Series, confidence: float) -> Course:
     noun = "period" if released == 1 else "periods"
     largest = f" (the {len(labels)} largest)" if newest.value_count > len(labels) and not one_line else ""
     sure = formatting.share(confidence, 0)
-    is_joint = any(point.interval is not None and point.interval.simultaneous for point in series.points)
-    joint = "; each interval holds for all values of its period together" if is_joint else ""
+    kinds = {joint(point.interval) for point in series.points} - {""}
+    held = "".join(f"; the intervals of a period hold {kind}" for kind in sorted(kinds))
     every = f"; every {step}th period is drawn" if step > 1 else ""
-    caption = f"Raw estimates over {released} {noun} with {sure} intervals{largest}{joint}{every}"
+    caption = f"Estimates over {released} {noun} with {sure} intervals{largest}{held}{every}"
     edits = [one for one in firsts if one]
     return Course(vega_specs.course(rows, labels, share=share, edits=edits), caption, labels)
 
@@ -174,16 +171,19 @@ def differences(answer: Comparison) -> tuple[Spec, str]:
         drawn = [value for value in drawn if abs(value.difference) >= least][:_DRAWN]
     rows = []
     for value in drawn:
-        numbers = (value.difference, value.low, value.high)
+        shown = value.shown
+        numbers = (shown.value, shown.low, shown.high)
         change, low, high = (formatting.change(number, is_share=share, unit=answer.unit) for number in numbers)
         text = f"{value.label}: {change}, {low} to {high}"
         name = names.get(value.label, "")
-        rows.append(vega_specs.Bar(value.label, value.difference, value.low, value.high, text, name=name))
+        rows.append(vega_specs.Bar(value.label, *numbers, text, name=name))
     sure = formatting.share(answer.interval.confidence, 0)
     a, b = (_when(side.periods.start, side.periods.end, side.periods.released) for side in (answer.a, answer.b))
     unit = f" in {answer.unit}" if answer.unit else ""
     largest = f"; the {len(rows)} largest changes of {formatting.count(answer.value_count)}"
     said = f"Change of each value with its {sure} interval{unit}: {b} against {a}"
+    held = joint(answer.interval)
+    said += f"; the intervals hold {held}" if held else ""
     said += largest if len(rows) < answer.value_count else ""
     if answer.shape == "curve":
         axis = answer.axes[0]

@@ -20,10 +20,10 @@ from hubbub_aggregator.dashboard.pages.page_context import (
     followed,
     has_one_line,
     is_share,
+    joint,
     leading,
     seconds_of,
     start_of,
-    together,
 )
 from hubbub_aggregator.dashboard.pages.url_parameters import span_of
 from hubbub_aggregator.dashboard.sparkline import sparkline
@@ -64,8 +64,8 @@ class Drawn:
     """What a card shows of a metric's releases. It changes only with them."""
 
     lines: list[Line]
-    is_joint: bool
-    """Whether the intervals hold for all values together."""
+    joint: str
+    """Whether the intervals hold for all values together, in words; empty if there is one free value."""
     more: int
     reports: str
     period: str
@@ -248,7 +248,6 @@ async def _drawn(site: Site, metric: NamedMetric, calendar: Calendar, periods: i
             _CARD,
             since=calendar.period(first).label,
             to=calendar.period(last + 1).label,
-            simultaneous=together(metric),
             composed=False,
             **followed(metric, _SHOWN),
         )
@@ -275,12 +274,12 @@ def _of_series(series: Series, local: dict[str, float]) -> Drawn | None:
             Line(
                 label,
                 short,
-                formatting.value(value["estimate"], is_share=share, unit=unit),
-                formatting.interval(value["low"], value["high"], is_share=share),
+                formatting.value(value["shown"]["value"], is_share=share, unit=unit),
+                formatting.interval(value["shown"]["low"], value["shown"]["high"], is_share=share),
             )
             for label, short, value in zip(labels, shorts, lines, strict=True)
         ],
-        is_joint=newest.interval is not None and newest.interval.simultaneous,
+        joint=joint(newest.interval),
         more=0 if has_one_line(segment) else segment.value_count - len(lines),
         reports=formatting.count(newest.reports),
         period=newest.period,
@@ -299,13 +298,12 @@ def _dots(series: Series, label: str) -> list[tuple[float, float, float, str] | 
         if value is None:
             found.append(None)
             continue
-        estimate = value["estimate"]
-        low, high = (estimate if limit is None else limit for limit in (value["low"], value["high"]))
-        found.append((estimate, low, high, str(point.metric_id)))
+        shown = value["shown"]
+        found.append((shown["value"], shown["low"], shown["high"], str(point.metric_id)))
     return found
 
 
 def _summary(name: str, released: list[Point], label: str, *, share: bool) -> str:
-    numbers = [value["estimate"] for point in released for value in point.values if value["label"] == label]
+    numbers = [value["shown"]["value"] for point in released for value in point.values if value["label"] == label]
     low, high = (formatting.value(number, is_share=share) for number in (min(numbers), max(numbers)))
     return f"{name}, {label}, over {len(released)} periods: between {low} and {high}"

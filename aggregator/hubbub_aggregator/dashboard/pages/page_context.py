@@ -15,7 +15,7 @@ from hubbub.period import Calendar
 from hubbub_aggregator.dashboard.api_client import Api
 from hubbub_aggregator.dashboard.chart_style import Spec
 from hubbub_aggregator.dashboard.vega_render import Drawer, inline
-from hubbub_aggregator.models.estimated_values import Shaped, ValueModel
+from hubbub_aggregator.models.estimated_values import IntervalKind, Shaped, ValueModel
 from hubbub_aggregator.models.metrics import MetricList, NamedMetric
 from hubbub_aggregator.operations.status import FullStatus
 
@@ -27,11 +27,11 @@ __all__ = [
     "followed",
     "has_one_line",
     "is_share",
+    "joint",
     "leading",
     "named",
     "seconds_of",
     "start_of",
-    "together",
 ]
 
 
@@ -129,12 +129,11 @@ def called(value: ValueModel, shown: Shaped) -> str:
     return str(shown.headline.name) if is_named else value["label"]
 
 
-def together(metric: NamedMetric) -> bool | None:
-    """The API's `simultaneous`, so that one number has one interval on all pages: for a list, that of all its values.
-
-    Cards and charts show the largest values of a list, which only such intervals allow.
-    """
-    return True if any(not has_one_line(version) for version in metric.versions) else None
+def joint(interval: IntervalKind | None) -> str:
+    """What to say beside intervals: whether they hold for all values together. Empty if there is one free value."""
+    if interval is None or (interval.together == 1 and interval.simultaneous):
+        return ""
+    return "for all values together" if interval.simultaneous else "each value by itself"
 
 
 def seconds_of(status: FullStatus) -> float:

@@ -1,0 +1,73 @@
+r"""What people are shown of an estimate: its value and its limits, clipped together to what is possible.
+
+A raw estimate is unbiased, so it may lie outside what is possible: a share below 0, or a mean above its bounds. Raw
+numbers are for arithmetic. People are shown, for an estimate e with limits l <= e <= h, where every truth lies in
+[A, B], the value v = e clipped to [A, B] and
+
+    low  = min(clip(l), B - (e - l) / 2)  if e > B,  otherwise clip(l)
+    high = max(clip(h), A + (h - e) / 2)  if e < A,  otherwise clip(h)
+
+So shown limits are the raw ones wherever those are possible. Only if the estimate is so far outside that clipping
+would leave less than half of the arm that reaches inwards, half of that arm stays. Without that, an interval that lies
+wholly below 0 would be shown as [0, 0], which reads as certainty, although it says only that the noise was large.
+
+Why this is honest:
+
+    the value is inside      A <= v <= B, and l <= e <= h; clipping keeps the order, and the second terms only widen.
+    coverage is not reduced  Every possible truth t that [l, h] contains is in [A, B], so clip(l) <= t <= clip(h), and
+                             [low, high] contains [clip(l), clip(h)].
+    it has a length          If e is in [A, B] and l < h: l < e gives clip(l) < v unless e = A, h > e gives clip(h) > v
+                             unless e = B; so [low, high] has a length unless e = A = h or e = B = l, where the raw
+                             interval reaches only outwards. There the rule for e outside applies, with the arm h - l.
+                             If e < A, high >= A + (h - e)/2 > A wherever h > e, and e = h is treated in the same way.
+
+A value that was changed on purpose (`postprocess`) may lie outside its interval. The interval then reaches to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hubbub.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Shown", "clipped"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """Values for people, each within its limits, and all of them possible."""
+
+    values: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def clipped(
+    estimates: ArrayLike,
+    low: ArrayLike,
+    high: ArrayLike,
+    possible: tuple[float, float],
+    values: ArrayLike | None = None,
+) -> Shown:
+    """Estimates and limits clipped together. `values`, if given, are shown instead of the clipped estimates."""
+    import numpy as np
+
+    least, most = possible
+    if not least <= most:
+        raise InvalidParameter(f"the possible values must be given from low to high, got [{least}, {most}]")
+    raw, under, over = (np.asarray(numbers, np.float64) for numbers in (estimates, low, high))
+    # an arm of no length says nothing about the noise; then the other one stands for both
+    up, down = over - raw, raw - under
+    up, down = np.where(up > 0, up, down), np.where(down > 0, down, up)
+    outside_below = (raw < least) | ((raw == least) & (over <= least))
+    outside_above = (raw > most) | ((raw == most) & (under >= most))
+    bottom, top = np.clip(under, least, most), np.clip(over, least, most)
+    top = np.where(outside_below, np.clip(np.maximum(top, least + up / 2), least, most), top)
+    bottom = np.where(outside_above, np.clip(np.minimum(bottom, most - down / 2), least, most), bottom)
+    value = np.clip(raw if values is None else np.asarray(values, np.float64), least, most)
+    return Shown(value, np.minimum(bottom, value), np.maximum(top, value))

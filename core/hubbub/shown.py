@@ -2,24 +2,22 @@ r"""What people are shown of an estimate: its value and its limits, clipped toge
 
 A raw estimate is unbiased, so it may lie outside what is possible: a share below 0, or a mean above its bounds. Raw
 numbers are for arithmetic. People are shown, for an estimate e with limits l <= e <= h, where every truth lies in
-[A, B], the value v = e clipped to [A, B] and
+[A, B], the value v = clip(e) and
 
-    low  = min(clip(l), B - (e - l) / 2)  if e > B,  otherwise clip(l)
-    high = max(clip(h), A + (h - e) / 2)  if e < A,  otherwise clip(h)
+    low  = clip(l), or if e is beyond B at most B - (e - l) / 2
+    high = clip(h), or if e is below A  at least A + (h - e) / 2
 
-So shown limits are the raw ones wherever those are possible. Only if the estimate is so far outside that clipping
-would leave less than half of the arm that reaches inwards, half of that arm stays. Without that, an interval that lies
-wholly below 0 would be shown as [0, 0], which reads as certainty, although it says only that the noise was large.
+where clip(x) is the point of [A, B] nearest to x. Shown limits are the raw ones wherever those are possible. Only if an
+estimate is so far outside that clipping leaves less than half of the arm that reaches inwards, half of that arm stays.
+Otherwise an interval that lies wholly below 0 would be shown as [0, 0], which reads as certainty, although it says only
+that the noise was large. Three promises follow from l <= e <= h:
 
-Why this is honest:
-
-    the value is inside      A <= v <= B, and l <= e <= h; clipping keeps the order, and the second terms only widen.
-    coverage is not reduced  Every possible truth t that [l, h] contains is in [A, B], so clip(l) <= t <= clip(h), and
-                             [low, high] contains [clip(l), clip(h)].
-    it has a length          If e is in [A, B] and l < h: l < e gives clip(l) < v unless e = A, h > e gives clip(h) > v
-                             unless e = B; so [low, high] has a length unless e = A = h or e = B = l, where the raw
-                             interval reaches only outwards. There the rule for e outside applies, with the arm h - l.
-                             If e < A, high >= A + (h - e)/2 > A wherever h > e, and e = h is treated in the same way.
+    low <= v <= high, all in [A, B]: clip keeps the order, and the other terms only widen.
+    Coverage is at least that of [l, h]: a possible truth t in [l, h] equals clip(t), so clip(l) <= t <= clip(h), and
+    [low, high] contains [clip(l), clip(h)].
+    If l < h and A < B, then low < high: for e below A, high >= A + (h - e)/2; for e in (A, B), the end of [l, h] that
+    differs from e stays different from v when it is clipped. An e on an end of [A, B], from which the interval reaches
+    only outwards, and an e outside that is its own inner limit, have no arm inwards: they get the other arm's length.
 
 A value that was changed on purpose (`postprocess`) may lie outside its interval. The interval then reaches to it.
 """
@@ -61,7 +59,7 @@ def clipped(
     if not least <= most:
         raise InvalidParameter(f"the possible values must be given from low to high, got [{least}, {most}]")
     raw, under, over = (np.asarray(numbers, np.float64) for numbers in (estimates, low, high))
-    # an arm of no length says nothing about the noise; then the other one stands for both
+    # an arm of no length would leave none of the interval
     up, down = over - raw, raw - under
     up, down = np.where(up > 0, up, down), np.where(down > 0, down, up)
     outside_below = (raw < least) | ((raw == least) & (over <= least))

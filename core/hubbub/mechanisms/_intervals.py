@@ -61,7 +61,8 @@ def labelled(
 def around(estimates: NDArray[np.float64], limits: Limits) -> Limits:
     """The limits, with the estimate between them.
 
-    Exact limits at a low confidence may be one number of devices, beside the estimate. Widening keeps the coverage.
+    Exact limits at a low confidence may be one number of devices, beside the estimate; and far outside of what is
+    possible, a variance at the tested share means nothing. Widening keeps the coverage.
     """
     import numpy as np
 

@@ -308,7 +308,8 @@ class MatrixResponse(SymbolMechanism):
         total = weights.sum(axis=1)
         worst = np.where(np.eye(size, dtype=bool), -np.inf, each).max(axis=1)
         others = np.where(total > 0, (weights * each).sum(axis=1) / np.where(total > 0, total, 1), worst)
-        low, high = _intervals.score((values, values), n, alpha, others, own - others + extra, -extra)
+        limits = _intervals.score((values, values), n, alpha, others, own - others + extra, -extra)
+        low, high = _intervals.around(values, limits)
         return low, high, f"{whom}, score"
 
     def _two_values(

@@ -18,7 +18,7 @@ from hubbub_client._codebooks.bundle_fetch_and_cache import BundleCache, trust_a
 from hubbub_client._codebooks.in_force import packaged
 from hubbub_client._codebooks.period_codebook_pins import Pins
 from hubbub_client._codebooks.refresh import Codebooks
-from hubbub_client._consent.consent_and_off_switches import Consent, is_set
+from hubbub_client._consent.consent_and_off_switches import Consent
 from hubbub_client._consent.consent_and_withdrawal import Participation
 from hubbub_client._consent.gate import ConsentGate
 from hubbub_client._consent.opt_out_file import OptOut
@@ -53,8 +53,6 @@ class Parts(NamedTuple):
     intake: Intake
     cycle: Cycle
     runner: CycleRunner
-    strict: bool
-    """Whether the environment asks for a strict client."""
 
 
 def assemble(
@@ -70,6 +68,7 @@ def assemble(
     coins: Coins | None,
     pace: Pace | None,
     counts: Counts,
+    strict: bool,
 ) -> Parts:
     """Build everything that it takes to record and send. Raises InvalidParameter if a setting of the app is wrong."""
     anchors, shipped = trust_anchors(trust, route.address), None
@@ -80,12 +79,13 @@ def assemble(
     state, ledger, queue, optout = State(state_dir, clock, counts), Ledger(limits), InMemoryQueue(), OptOut(state_dir)
     answer = Consent(consent, os.environ, optout)
     gate = ConsentGate(answer, Participation(state, optout), state, queue, counts, clock)
-    intake = Intake(state, ledger, rng, counts, queue)
+    intake = Intake(state, ledger, rng, counts, queue, strict=strict)
     codebooks = Codebooks(
         cache=BundleCache(state, anchors, coins),
         pins=Pins(state, ledger, limits, coins),
         limits=limits,
         counts=counts,
+        address=route.address,
         shipped=shipped,
     )
     cycle = Cycle(
@@ -103,4 +103,4 @@ def assemble(
         clock=clock,
     )
     runner = CycleRunner(route, cycle, pace, counts)
-    return Parts(optout, gate, state, intake, cycle, runner, is_set(os.environ, "HUBBUB_STRICT"))
+    return Parts(optout, gate, state, intake, cycle, runner)

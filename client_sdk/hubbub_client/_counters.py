@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import NamedTuple
 
+from hubbub_client._development_notices import BY_COUNT, notify, would_be_shown
 from hubbub_client._state.errors import NoDurableState
 
 __all__ = ["LOGGER", "Counts", "Event", "Kind"]
@@ -61,36 +62,59 @@ class Event(NamedTuple):
 class Counts:
     """How often each event happened. Safe to use from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_development: bool = False) -> None:
         self._lock = threading.RLock()  # a signal handler may record in the middle of a record
         self._counts: Counter[Event] = Counter()
         self._said: set[str] = set()
+        self.in_development = in_development
+        """Whether a developer reads stderr: see `_development_notices`."""
 
     def add(self, kind: Kind, reason: str, by: int = 1) -> None:
         with self._lock:
             self._counts[Event(kind, reason)] += by
+        self._explain(Event(kind, reason))
 
     def update(self, counts: Mapping[Event, int]) -> None:
         with self._lock:
             self._counts.update(counts)
+        for event in counts if self.in_development else ():
+            self._explain(event)
 
     def snapshot(self) -> dict[str, int]:
         with self._lock:
             return {event.name: count for event, count in self._counts.items()}
 
-    def warn_once(self, text: str) -> None:
-        """Log a warning, the first time only. `text` holds names, types and reasons; an empty one is not logged."""
+    def warn_once(self, text: str, *, is_raised: bool = False) -> None:
+        """Log a warning, the first time only, and tell a developer, unless it `is_raised`. `text` holds names, types and
+        reasons; an empty one is not logged."""
         with self._lock:
             if not text or text in self._said or len(self._said) >= 1_000:
                 return
             self._said.add(text)
+        if not self._log(text) and not is_raised:
+            self.tell_developer(text, text)
+
+    def tell_developer(self, cause: str, text: str) -> None:
+        """Write a line to stderr in development, once for each cause: why nothing is collected or sent, and what to do.
+        It holds no recorded value."""
+        if self.in_development:
+            notify(cause, text)
+
+    def _explain(self, event: Event) -> None:
+        if self.in_development and (text := BY_COUNT.get(event.name)):
+            notify(event.name, text)
+
+    @staticmethod
+    def _log(text: str) -> bool:
+        """Whether the warning can be read on stderr now."""
         logging = sys.modules.get("logging")  # an import might never end in a forked child
         if logging is None or getattr(logging.__spec__, "_initializing", False):
-            return  # an app that has not loaded it has set up no logging, and would hear nothing
+            return False  # an app that has not loaded it has set up no logging, and would hear nothing
         logger = logging.getLogger(LOGGER)
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())  # an app that set up no logging hears nothing from the SDK
         logger.warning(text)
+        return would_be_shown(logger)
 
     @contextmanager
     def guarding(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from math import isfinite
@@ -44,7 +45,8 @@ class Client(Forkable):
     - `pin`: id or ids of the only codebooks to use. While another one is in force, nothing is collected.
     - `max_epsilon`, `lifetime_epsilon`: the most that this device spends in a UTC day, and ever, over all metrics and
       codebooks; None for no limit. `min_period`: a codebook with shorter periods is not used.
-    - `strict`: raise UnknownMetric and WrongValue instead of only counting them; None: if HUBBUB_STRICT is set.
+    - `strict`: raise UnknownMetric and WrongValue instead of only counting them; None: if HUBBUB_STRICT is set. A
+      strict client, and one whose shuffler is on this machine, also says on stderr why nothing is collected or sent.
     - `background`: send from a daemon thread, from the start. Without it, call `flush` from a timer of your own,
       never because something was recorded: that could be seen.
     - `ca_file`, `proxy`: for HTTPS with a certificate authority of your own, and for a proxy other than the
@@ -76,12 +78,16 @@ class Client(Forkable):
         imported("hubbub_client._assembly")  # here, so that importing the package stays fast
         from hubbub_client._assembly import assemble
         from hubbub_client._budget.device_limits import Limits
+        from hubbub_client._consent.consent_and_off_switches import is_set
+        from hubbub_client._http.transport import is_loopback
         from hubbub_client._http.transport_choice import Route
 
-        self._clock, self._counts = clock, Counts()
+        route = Route(address, transport, ca_file, proxy)
+        self._strict = is_set(os.environ, "HUBBUB_STRICT") if strict is None else strict
+        self._clock, self._counts = clock, Counts(in_development=self._strict or is_loopback(address))
         self._limits = Limits.of(max_epsilon, lifetime_epsilon, min_period, pin)
         parts = assemble(
-            Route(address, transport, ca_file, proxy),
+            route,
             trust=trust,
             consent=consent,
             state_dir=state_dir,
@@ -92,10 +98,10 @@ class Client(Forkable):
             coins=coins,
             pace=pace,
             counts=self._counts,
+            strict=self._strict,
         )
         self._optout, self._gate, self._state, self._intake = parts.optout, parts.gate, parts.state, parts.intake
         self._cycle, self._runner = parts.cycle, parts.runner
-        self._strict = parts.strict if strict is None else strict
         self._closing = self._closed = False
         self._worker = Worker(self._runner.work) if background else None
         self._survive_forks()
@@ -137,9 +143,11 @@ class Client(Forkable):
         Retries with growing pauses for `timeout` seconds; 0 tries once. `now` also sends reports whose random delay is
         not over. That may tell an observer when the value was recorded, so it is for tests and demos.
         """
-        if self._worker is None:
-            return self._runner.flush(timeout, hurry=now)
-        return self._runner.flush_in_time(timeout, hurry=now)
+        flush = self._runner.flush if self._worker is None else self._runner.flush_in_time
+        done = flush(timeout, hurry=now)
+        if not done and self._counts.in_development and not self._gate.is_given():
+            self._counts.tell_developer("consent", self._gate.why_not())
+        return done
 
     async def aflush(self, timeout: float = 10.0, *, now: bool = False) -> bool:
         """`flush` for an event loop, which keeps running meanwhile."""
@@ -202,11 +210,15 @@ class Client(Forkable):
         return counts
 
     def preview(self) -> Preview:
-        """Exactly what will be sent, when, and why it does not show what was recorded."""
+        """Exactly what will be sent, when, and why it does not show what was recorded; and what is collected, or would
+        be with consent.
+
+        Before there is consent, that list needs a codebook that came with the app: nothing is fetched without consent.
+        """
         from hubbub_client._display.preview import preview_of  # already loaded, by `assemble`
 
         taking_part = not self._closing and self._gate.is_given()
-        return preview_of(self._state, self._cycle.codebooks.in_force, taking_part=taking_part)
+        return preview_of(self._state, self._cycle.codebooks.questions(), taking_part=taking_part)
 
     def ledger(self) -> Account:
         """What was spent, on what, and what is left."""
@@ -225,7 +237,10 @@ class Client(Forkable):
     def _record(self, name: str, value: object, now: float) -> Outcome:
         """Nothing here may be visible from outside: it wakes no thread, pins no period and draws no coin. It asks for
         consent, but leaves it to the next cycle to act on the answer."""
-        if self._closing or not self._gate.may_record():
+        if self._closing:
+            return Outcome.DISABLED
+        if not self._gate.may_record():
+            self._counts.tell_developer("consent", self._gate.why_not())
             return Outcome.DISABLED
         if not isfinite(now):
             return Outcome.INVALID

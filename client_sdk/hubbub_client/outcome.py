@@ -19,9 +19,13 @@ class Outcome(StrEnum):
     NOT_IN_SHARE = "not_in_share"
     """The private coin keeps this device out of this metric for this period."""
     OVER_BUDGET = "over_budget"
-    """The codebook's or the device's own limit is reached, or the period is already spent."""
+    """The codebook's or the device's own limit on epsilon is reached, or the period is already spent."""
+    SHORT_PERIOD = "short_period"
+    """The codebook has shorter periods than this client's `min_period`, so it is not used."""
+    NOT_PINNED = "not_pinned"
+    """The codebook is not one that this client's `pin` names, so it is not used."""
     DISABLED = "disabled"
-    """There is no consent, or the metric or this client is switched off, or the codebook is not the pinned one."""
+    """There is no consent, or the metric or this client is switched off."""
     INVALID = "invalid"
     """There is no such metric, or it does not take this value."""
     EXPIRED = "expired"
@@ -34,7 +38,7 @@ class Outcome(StrEnum):
 
 
 class UnknownMetric(HubbubError, LookupError):
-    """No codebook in force has a metric of this name. Raised by a strict client only."""
+    """The codebook has no metric of this name. Raised by a strict client only, also if it does not use the codebook."""
 
 
 class WrongValue(HubbubError, TypeError):

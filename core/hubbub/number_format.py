@@ -8,6 +8,10 @@ programs. CSV and JSON have unformatted numbers.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 __all__ = [
     "MINUS",
@@ -17,6 +21,7 @@ __all__ = [
     "change",
     "count",
     "interval",
+    "plain",
     "probability",
     "raised",
     "share",
@@ -100,6 +105,11 @@ def by_chance(p: float) -> str:
 def ascii_minus(text: str) -> str:
     """For a terminal: the plain minus, and ordinary spaces."""
     return text.replace(MINUS, "-").replace(_THIN, " ").replace(_MISSING, "-")
+
+
+def plain(number: float | Fraction) -> str:
+    """At most six significant digits in ASCII, as one would type the number."""
+    return f"{float(number):.6g}"
 
 
 def raised(exponent: int) -> str:

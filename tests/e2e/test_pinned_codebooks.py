@@ -281,7 +281,7 @@ def test_with_a_wrong_pin_nothing_is_collected_and_the_reason_is_said(
             pinned.address, trust=None, consent=True, state_dir=tmp_path / "app", pin=WRONG, background=False
         )
         client.flush(timeout=PATIENCE)
-        assert client.record("dark_mode", True) is Outcome.DISABLED
+        assert client.record("dark_mode", True) is Outcome.NOT_PINNED
         client.flush(timeout=PATIENCE, now=True)
         stats = client.stats()
         client.close()

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["Account", "Entry", "MetricAccount", "account_of", "read_account"]
 
 _LAST_PERIODS = 10
+_IN_WORDS = {
+    Decision.CHARGED: "charged, not randomized yet",
+    Decision.IN_DOUBT: "charged; in doubt whether it was randomized, as the file is an older copy",
+    Decision.OUT_OF_SHARE: "left out by the metric's share",
+    Decision.SPENT: "reported",
+    Decision.REFUSED: "not reported, as a limit was reached",
+    Decision.CLOSED: "closed, not reported",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +105,12 @@ class Account:
         if not self.complete:
             lines.append("More may have been spent: a state file was damaged, or cannot be read now.")
         for metric in self.metrics:
-            lines.append(f"  {metric.name}: epsilon {number(metric.spent)} charged, {metric.reports} report(s) made")
+            made = f"{metric.reports or 'no'} report{'' if metric.reports == 1 else 's'} made"
+            charged = f"epsilon {number(metric.spent)} charged" if metric.spent else "nothing charged"
+            lines.append(f"  {metric.name}: {charged}, {made}")
             for entry in metric.periods:
                 spent = f", epsilon {number(entry.epsilon)}" if entry.epsilon else ""
-                lines.append(f"    {moment(entry.start)} to {moment(entry.end)}: {entry.decision.value}{spent}")
+                lines.append(f"    {moment(entry.start)} to {moment(entry.end)}: {_IN_WORDS[entry.decision]}{spent}")
         return "\n".join(lines)
 
 

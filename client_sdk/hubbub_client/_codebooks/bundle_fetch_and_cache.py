@@ -67,7 +67,11 @@ class BundleCache:
     """The newest bundle that this device accepted."""
 
     def __init__(self, state: State, anchors: tuple[str, ...], coins: Coins) -> None:
-        self._state, self._anchors, self._coins = state, anchors, coins
+        self._state, self.anchors, self._coins = state, anchors, coins
+
+    def is_kept(self) -> bool:
+        """Whether there is a state file, which may have a bundle. Asking makes none."""
+        return self._state.exists()
 
     def cached(self) -> Bundle | None:
         """The kept bundle, verified again because the trust anchors may have changed. It may have expired."""
@@ -142,7 +146,7 @@ class BundleCache:
             return verify(raw, self._trusted(facts, raw), now, _seen(facts))
 
     def _trusted(self, facts: dict[str, Any], raw: bytes) -> tuple[str, ...]:
-        return self._anchors or (facts.get("pin") or signer_of(raw),)
+        return self.anchors or (facts.get("pin") or signer_of(raw),)
 
 
 def _facts(connection: sqlite3.Connection) -> dict[str, Any]:

@@ -5,13 +5,16 @@ When a device fetches depends on times, coins and what the shuffler answered. It
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hubbub.errors import BundleError
 from hubbub_client._codebooks.in_force import CodebooksInForce
+from hubbub_client._codebooks.why_nothing_is_collected import why_bundle_refused, why_codebook_refused, why_no_bundle
 from hubbub_client._counters import Kind
-from hubbub_client._http.transport import CannotReach
+from hubbub_client._http.transport import CannotReach, NoConsent
+from hubbub_client._state.errors import NoDurableState
 
 if TYPE_CHECKING:
     from hubbub.bundle import Bundle
@@ -46,6 +49,8 @@ class Codebooks:
     pins: Pins
     limits: Limits
     counts: Counts
+    address: str
+    """The shuffler's, for people to read."""
     shipped: Codebook | None
     """The codebook that came with the app. Values are recorded by it until there is a bundle."""
     in_force: CodebooksInForce | None = None
@@ -66,6 +71,16 @@ class Codebooks:
             self._use(CodebooksInForce.before_any_bundle(self.shipped, self.limits))
         return cached
 
+    def questions(self) -> CodebooksInForce | None:
+        """What would be collected, for people to read before there is consent: by the codebooks in force, else by those
+        of the cached bundle, else by the one that came with the app. Puts nothing in force."""
+        if self.in_force is not None:
+            return self.in_force
+        with suppress(BundleError, NoDurableState):
+            if self.cache.is_kept() and (bundle := self.cache.cached()) is not None:
+                return CodebooksInForce.read(bundle, self.limits)
+        return None if self.shipped is None else CodebooksInForce.before_any_bundle(self.shipped, self.limits)
+
     def known(self, now: float) -> Refreshed:
         """The codebooks that this device has, without a request."""
         current = self._current()
@@ -85,6 +100,9 @@ class Codebooks:
             fetched = self.cache.fetch(transport, bundle, now)
         except CannotReach as error:
             self.counts.add(Kind.BUNDLE, "CannotReach")
+            if not isinstance(error, NoConsent):
+                why = why_no_bundle(error, self.address, has_bundle=current is not None)
+                self.counts.tell_developer("bundle:CannotReach", why)
             return Refreshed(current, retry_after=error.retry_after)
         except BundleError as error:
             self._say_refused(error)
@@ -133,7 +151,7 @@ class Codebooks:
                 self.counts.add(Kind.CODEBOOK, "unreadable")
             elif page.refusal is not None:
                 self.counts.add(Kind.CODEBOOK, page.refusal)
-                self.counts.warn_once(f"a codebook is not used because this device does not allow it: {page.refusal}")
+                self.counts.warn_once(why_codebook_refused(page, self.limits))
             for name, error in page.codebook.refused.items() if page.codebook else ():
                 self.counts.add(Kind.CODEBOOK, "metric-refused")
                 self.counts.warn_once(
@@ -143,4 +161,4 @@ class Codebooks:
 
     def _say_refused(self, error: BundleError) -> None:
         self.counts.add(Kind.BUNDLE, type(error).__name__)
-        self.counts.warn_once(f"a bundle was refused, so nothing is sent: {type(error).__name__}")
+        self.counts.warn_once(why_bundle_refused(error, self.address, self.cache.anchors))

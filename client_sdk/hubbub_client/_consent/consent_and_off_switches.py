@@ -30,6 +30,7 @@ class Consent:
                 "pass what the person answered"
             )
         self._answer, self._environment, self._optout = answer, environment, optout
+        self._mistake = ""
 
     def given(self) -> bool:
         """Only a plain True is consent. A function that fails or returns anything else gives none."""
@@ -40,9 +41,28 @@ class Consent:
         if isinstance(self._answer, bool):
             return self._answer
         try:
-            return self._answer() is True
-        except Exception:  # noqa: BLE001  the app's own function: however it failed, it did not say yes
+            answer = self._answer()
+        except Exception as error:  # noqa: BLE001  the app's own function: however it failed, it did not say yes
+            self._mistake = f"the function that consent= names raised {type(error).__name__}"
             return False
+        known = isinstance(answer, bool)
+        self._mistake = (
+            "" if known else f"the function that consent= names returned no bool but {type(answer).__name__}"
+        )
+        return answer is True
+
+    def why_not(self) -> str:
+        """Why `given` said no, for a developer."""
+        if switches := [name for name in OFF_SWITCHES if is_set(self._environment, name)]:
+            return f"nothing is kept or sent: {switches[0]} is set in the environment"
+        if self._optout.given():
+            return (
+                "nothing is kept or sent: telemetry is switched off in state_dir: client.enable() or "
+                "`python -m hubbub_client enable STATE_DIR` takes that back"
+            )
+        if self._mistake:
+            return f"nothing is kept or sent: {self._mistake}: only True is a yes"
+        return "nothing is kept or sent: there is no consent: pass the person's answer as consent=, True for yes"
 
 
 def is_set(environment: Mapping[str, str], name: str) -> bool:

@@ -43,6 +43,10 @@ class ConsentGate:
         """The person's answer now. Does not act on it."""
         return self._consent.given()
 
+    def why_not(self) -> str:
+        """Why there is no consent, for a developer."""
+        return self._consent.why_not()
+
     def may_record(self) -> bool:
         """Whether there is consent now. Without it, values that wait in memory are deleted at once; the next cycle does
         the rest."""

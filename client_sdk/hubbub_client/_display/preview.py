@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hubbub.errors import HubbubError, InvalidParameter
+from hubbub.number_format import plain
 from hubbub.period import duration_text
 from hubbub_client._display.report_in_words import deniability, moment, number, report_in_words
 from hubbub_client._integrity.torn_rows import SOUND
@@ -58,6 +59,8 @@ class PendingValue:
     """The reduced value so far. It is the person's own, and is shown nowhere but here."""
     randomized_at: str
     """The earliest time of randomization, in UTC."""
+    unit: str = ""
+    """The unit of a number, if the codebook names one."""
 
     def __repr__(self) -> str:
         return f"PendingValue(metric={self.metric!r}, period={self.period!r}, recorded={self.recorded})"
@@ -90,6 +93,9 @@ class Preview:
     queued: tuple[QueuedReport, ...]
     pending: tuple[PendingValue, ...]
     metrics: tuple[CollectedMetric, ...]
+    """The questions of the codebook, whether or not there is consent."""
+    refusal: str | None = None
+    """Why this device does not use the codebook: `short_period`, `over_budget` or `not_pinned`. None if it does."""
 
     def document(self) -> dict[str, Any]:
         return {
@@ -97,6 +103,7 @@ class Preview:
             "queued": [asdict(report) for report in self.queued],
             "pending": [asdict(value) for value in self.pending],
             "metrics": [asdict(metric) for metric in self.metrics],
+            "refusal": self.refusal,
         }
 
     def __str__(self) -> str:
@@ -106,13 +113,8 @@ class Preview:
             lines.append(f"  {report.metric}, {report.period}: says {report.says}{epsilon}")
             lines.append(f"    not before {report.sends_at}; {report.deniable}")
         lines.append(f"Values on this device, to be randomized: {len(self.pending)}")
-        for value in self.pending:
-            shown = "?" if value.value is None else repr(value.value)
-            lines.append(
-                f"  {value.metric}, {value.period}: {value.reduce} of {value.recorded} is {shown}, "
-                f"randomized from {value.randomized_at}"
-            )
-        lines.append(f"What is collected: {len(self.metrics)}")
+        lines.extend(f"  {_pending_in_words(value)}" for value in self.pending)
+        lines.append(self._heading())
         for metric in self.metrics:
             off = "" if metric.enabled else " (switched off)"
             lines.append(
@@ -122,13 +124,22 @@ class Preview:
             )
         return "\n".join(lines)
 
+    def _heading(self) -> str:
+        if not self.metrics and self.taking_part is not None:
+            return f"What is collected: {'not known yet' if self.taking_part else 'nothing, as there is no consent'}"
+        if self.refusal is not None:
+            return f"What the codebook asks; nothing of it is collected ({self.refusal}): {len(self.metrics)}"
+        if self.taking_part is False:
+            return f"What would be collected with consent; nothing is collected now: {len(self.metrics)}"
+        return f"What is collected: {len(self.metrics)}"
+
 
 def preview_of(state: State, codebooks: CodebooksInForce | None, *, taking_part: bool | None) -> Preview:
-    """The preview of a state file; empty if there is none."""
+    """The preview of a state file. Without one, it has the questions of the codebooks only."""
     if state.exists():
         with suppress(NoDurableState), state.reading() as connection:
             return read_preview(connection, codebooks, taking_part=taking_part)
-    return Preview(taking_part, (), (), _collected(codebooks))
+    return Preview(taking_part, (), (), _collected(codebooks), _refusal(codebooks))
 
 
 def read_preview(
@@ -146,7 +157,7 @@ def read_preview(
         f" WHERE {SOUND['reductions']} ORDER BY period, metric"
     )
     pending = tuple(_pending(names.get(row[0]), *row[1:]) for row in reductions.fetchall())
-    return Preview(taking_part, queued, pending, _collected(codebooks))
+    return Preview(taking_part, queued, pending, _collected(codebooks), _refusal(codebooks))
 
 
 def _queued(metric: Metric | None, period: int, payload: bytes, send_at: float, sealed: int) -> QueuedReport:
@@ -173,7 +184,24 @@ def _pending(metric: Metric | None, period: int, state: str, at: float) -> Pendi
     if metric is None or span is None:
         return PendingValue(_GONE, str(period), "none", count, value, "never: it will be deleted")
     due = at if is_due_at_once(metric) else span.end
-    return PendingValue(metric.name, span.label, metric.reduce, count, value, moment(due))
+    unit = metric.values.shape.unit
+    return PendingValue(metric.name, span.label, metric.reduce, count, value, moment(due), unit)
+
+
+def _refusal(codebooks: CodebooksInForce | None) -> str | None:
+    return codebooks.pages[-1].refusal if codebooks and codebooks.pages else None
+
+
+def _pending_in_words(pending: PendingValue) -> str:
+    value, unit = pending.value, pending.unit and f" {pending.unit}"
+    if value is None:
+        shown = "?"
+    else:
+        shown = repr(value) if isinstance(value, bool | str) else f"{plain(value)}{unit}"
+    return (
+        f"{pending.metric}, {pending.period}: {pending.reduce} of {pending.recorded} is {shown}, "
+        f"randomized from {pending.randomized_at}"
+    )
 
 
 def _collected(codebooks: CodebooksInForce | None) -> tuple[CollectedMetric, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hubbub_client._http.transport import Answer, CannotReach, Transport
+from hubbub_client._http.transport import Answer, NoConsent, Transport
 
 if TYPE_CHECKING:
     from hubbub_client._consent.gate import ConsentGate
@@ -21,5 +21,5 @@ class ConsentingTransport:
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
         if not self._gate.may_send():
-            raise CannotReach("consent was withdrawn")
+            raise NoConsent("consent was withdrawn")
         return self._transport.request(method, path, headers, body)

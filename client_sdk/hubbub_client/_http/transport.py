@@ -20,7 +20,7 @@ from hubbub_client._http.connection import Connection, Endpoint, TimeLimit, auth
 from hubbub_client._http.dns import Lookup, system_lookup
 from hubbub_client._http.proxy import Proxy, proxy_from, proxy_of
 
-__all__ = ["Answer", "CannotReach", "HttpTransport", "Transport", "check_address", "is_loopback"]
+__all__ = ["Answer", "CannotReach", "HttpTransport", "NoConsent", "Transport", "check_address", "is_loopback"]
 
 Answer = tuple[int, Mapping[str, str], bytes]
 """Status, headers by lower-case name, body."""
@@ -43,6 +43,10 @@ class CannotReach(Exception):
     def __init__(self, reason: str, retry_after: float = 0.0) -> None:
         super().__init__(reason)
         self.retry_after = retry_after
+
+
+class NoConsent(CannotReach):
+    """There is no consent to send, so no request was made."""
 
 
 class Transport(Protocol):

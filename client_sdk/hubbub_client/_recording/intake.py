@@ -42,8 +42,19 @@ _FINAL = {
     Decision.CLOSED: Outcome.OVER_BUDGET,
     Decision.SPENT: Outcome.OVER_BUDGET,
 }
-_REFUSED = {"not_pinned": Outcome.DISABLED}
-"""Outcomes by reason. A codebook that is refused for any other reason asks for more than this device allows."""
+_WHY_FINAL = {
+    None: "was switched off or expired when this period began",
+    Decision.REFUSED: "does not fit into this device's limits for the period: `client.ledger()` shows what was spent; "
+    "see max_epsilon and lifetime_epsilon, and device_epsilon in the codebook",
+    Decision.CLOSED: "was closed for this period, because the state file was new, damaged or an older copy: it is "
+    "collected again in the next period and day",
+    Decision.OUT_OF_SHARE: "has a `share`, and this device's coin leaves it out of this period",
+}
+"""For a developer. What is already reported needs no word."""
+_EXPIRED_BUNDLE = (
+    "nothing is collected, because the newest bundle has expired: check this machine's clock, and whether the shuffler "
+    "can be reached"
+)
 
 
 class _NoConsentOnFile(Busy):
@@ -53,8 +64,10 @@ class _NoConsentOnFile(Busy):
 class Intake:
     """The first two verbs: record and reduce."""
 
-    def __init__(self, state: State, ledger: Ledger, rng: Randomness, counts: Counts, queue: InMemoryQueue) -> None:
-        self._state, self._ledger, self._rng, self._counts = state, ledger, rng, counts
+    def __init__(
+        self, state: State, ledger: Ledger, rng: Randomness, counts: Counts, queue: InMemoryQueue, *, strict: bool
+    ) -> None:
+        self._state, self._ledger, self._rng, self._counts, self._strict = state, ledger, rng, counts, strict
         self.queue = queue
         """Values that wait for a first codebook or for the file."""
         self._emptying = threading.Lock()
@@ -71,7 +84,7 @@ class Intake:
                 return self._wait(name, value, now, Outcome.WAITING)
             except Busy:
                 return self._wait(name, value, now, Outcome.RECORDED)
-        found = self._find(codebooks, name, at=now, now=now)
+        found = self._find(codebooks, name, value, at=now, now=now)
         if isinstance(found, Outcome):
             return found
         return self._queue(QueuedValue(now, name, self._recorded(found[1], value)), Outcome.RECORDED)
@@ -85,6 +98,9 @@ class Intake:
             while (queued := self.queue.first()) and may() and most != 0:
                 try:
                     outcome = self._take(codebooks, queued.name, queued.value, at=queued.at, now=now)
+                except (UnknownMetric, WrongValue) as error:
+                    outcome = Outcome.INVALID
+                    self._counts.tell_developer(str(error), str(error))  # a strict client raises it no more
                 except HubbubError:
                     outcome = Outcome.INVALID
                 except Busy:
@@ -117,7 +133,7 @@ class Intake:
         return outcome
 
     def _take(self, codebooks: CodebooksInForce, name: str, value: object, *, at: float, now: float) -> Outcome:
-        found = self._find(codebooks, name, at=at, now=now)
+        found = self._find(codebooks, name, value, at=at, now=now)
         if isinstance(found, Outcome):
             return found
         codebook, metric, period = found
@@ -131,7 +147,7 @@ class Intake:
                 raise _NoConsentOnFile("consent was withdrawn, and no cycle has heard yet that it is back")
             decision = self._ledger.decision(connection, metric.name, period, steady=metric.missing is not None)
             if decision is not Decision.CHARGED and (decision is not None or codebooks.pin(period) is not None):
-                return _final(metric, decision)
+                return self._final(metric, decision)
             self._reduce(connection, codebook, metric, period, recorded, at)
             return Outcome.RECORDED
 
@@ -144,22 +160,41 @@ class Intake:
             return kept is not None or self._ledger.decision(connection, metric.name, period) is Decision.SPENT
 
     def _find(
-        self, codebooks: CodebooksInForce, name: str, *, at: float, now: float
+        self, codebooks: CodebooksInForce, name: str, value: object, *, at: float, now: float
     ) -> Outcome | tuple[Codebook, Metric, Period]:
-        if now >= codebooks.expires:
-            return Outcome.EXPIRED
         period = codebooks.calendar.at(at) if codebooks.calendar else None
         page = codebooks.page(period) if period else None
+        if self._strict and page is not None and page.codebook is not None:
+            self._refuse_mistake(page, name, value)
+        if now >= codebooks.expires:
+            self._counts.tell_developer("bundle:expired", _EXPIRED_BUNDLE)
+            return Outcome.EXPIRED
         if period is None or page is None or page.codebook is None:
             return Outcome.INVALID  # a later bundle will not change what was collected then
         if page.refusal is not None:
-            return _REFUSED.get(page.refusal, Outcome.OVER_BUDGET)
+            return Outcome(page.refusal)
         metric = page.metric(name)
         if metric is None:
             self._raise_unknown(page, name)
         if codebooks.is_off(metric):
+            self._tell(metric, "off", "is switched off, by its codebook or by the operator")
             return Outcome.DISABLED
-        return Outcome.EXPIRED if is_expired(metric, now) else (page.codebook, metric, period)
+        if is_expired(metric, now):
+            self._tell(metric, "expired", "is past the day in its `expires`: renew that, or remove the call")
+            return Outcome.EXPIRED
+        return page.codebook, metric, period
+
+    def _refuse_mistake(self, page: Page, name: str, value: object) -> None:
+        """A mistake of the app's developer is one whether or not this device collects by the codebook now."""
+        metric = page.metric(name)
+        if metric is None:
+            self._raise_unknown(page, name)
+        self._recorded(metric, value)
+
+    def _tell(self, metric: Metric, cause: str, why: str) -> None:
+        self._counts.tell_developer(
+            f"metric:{cause}:{metric.name}", f"metric {metric.name!r} is not collected: it {why}"
+        )
 
     def _raise_unknown(self, page: Page, name: str) -> NoReturn:
         if page.codebook and name in page.codebook.refused:
@@ -170,14 +205,14 @@ class Intake:
             names = [metric.name for metric in page.codebook.metrics] if page.codebook else []
             self._hints[word] = did_you_mean(word, names)
         text = f"no metric is named {shown}: {self._hints.get(word) or 'the codebook in force has none like it'}"
-        self._counts.warn_once(text)
+        self._counts.warn_once(text, is_raised=self._strict)
         raise UnknownMetric(text)
 
     def _recorded(self, metric: Metric, value: object) -> Value:
         if metric.values.takes(value):
             return metric.recorded(value)
-        text = f"metric {metric.name!r} takes {metric.values.takes_in_words()}, not this {type(value).__name__}"
-        self._counts.warn_once(text)
+        text = f"metric {metric.name!r} takes {metric.values.takes_in_words()}, but was given {_kind_of(value)}"
+        self._counts.warn_once(text, is_raised=self._strict)
         raise WrongValue(text)
 
     def _reduce(
@@ -205,10 +240,18 @@ class Intake:
         values = *key, metric.reduce, state, closes_at, at
         connection.execute("INSERT INTO reductions VALUES (?, ?, ?, ?, ?, ?)", values)
 
+    def _final(self, metric: Metric, decision: Decision | None) -> Outcome:
+        """The outcome of a value that comes after a final decision. For a metric that keeps its first value, a later
+        one counts as recorded, and changes nothing."""
+        if decision is Decision.SPENT and metric.reduce == "first":
+            return Outcome.RECORDED
+        if why := _WHY_FINAL.get(decision):
+            self._tell(metric, decision.value if decision else "off", why)
+        return _FINAL[decision]
 
-def _final(metric: Metric, decision: Decision | None) -> Outcome:
-    """The outcome of a value that comes after a final decision. For a metric that keeps its first value, a later one
-    counts as recorded, and changes nothing."""
-    if decision is Decision.SPENT and metric.reduce == "first":
-        return Outcome.RECORDED
-    return _FINAL[decision]
+
+def _kind_of(value: object) -> str:
+    """What was passed, without the value."""
+    if isinstance(value, float) and value != value:  # noqa: PLR0124  only NaN differs from itself
+        return "NaN"
+    return "None" if value is None else f"a value of type {type(value).__name__}"

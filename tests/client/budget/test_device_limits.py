@@ -68,7 +68,7 @@ def test_a_lifetime_limit_ends_reporting_for_good(world: World) -> None:
 def test_a_codebook_with_shorter_periods_than_allowed_is_refused_and_counted(world: World) -> None:
     world.transport.bundle = signed(HOURLY)
     client = world.ready(min_period="2h")
-    assert client.record("theme", "dark") is Outcome.OVER_BUDGET
+    assert client.record("theme", "dark") is Outcome.SHORT_PERIOD
     assert client.stats()["codebook:short_period"] == 1
     assert world.ready(min_period="1h").record("theme", "dark") is Outcome.RECORDED
 
@@ -88,7 +88,7 @@ def test_only_a_pinned_codebook_is_used(world: World) -> None:
     assert client.stats()["dropped:unknown-metric"] == 1
     world.time.now = START + DAY
     assert client.flush(0, now=True)
-    assert client.record("theme", "dark") is Outcome.DISABLED
+    assert client.record("theme", "dark") is Outcome.NOT_PINNED
     world.time.now += DAY
     assert client.flush(0, now=True)
     assert world.transport.reports == []

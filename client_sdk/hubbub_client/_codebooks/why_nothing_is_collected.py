@@ -1,0 +1,106 @@
+"""Reasons for a developer why a codebook or a bundle is not used, in one sentence each, with what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hubbub.errors import BadSignature, ExpiredBundle, MalformedBundle, RolledBackBundle, UntrustedBundle
+from hubbub.number_format import plain
+from hubbub.period import duration_text
+
+if TYPE_CHECKING:
+    from hubbub.codebook import Codebook
+    from hubbub.errors import BundleError
+    from hubbub_client._budget.device_limits import Limits
+    from hubbub_client._codebooks.in_force import Page
+    from hubbub_client._http.transport import CannotReach
+
+__all__ = ["why_bundle_refused", "why_codebook_refused", "why_no_bundle"]
+
+
+def why_codebook_refused(page: Page, limits: Limits) -> str:
+    """Why this device's own limits exclude a page."""
+    codebook = page.codebook
+    if codebook is None or page.refusal is None:
+        return ""
+    since = ""
+    if page.first_period:
+        since = f"from {codebook.collection.calendar.period(page.first_period).label} on, "
+    return f"{since}nothing is collected ({page.refusal}): {_RULES[page.refusal](codebook, limits)}"
+
+
+def _not_pinned(codebook: Codebook, limits: Limits) -> str:
+    pinned = " or ".join(sorted(limits.pinned or ()))
+    return (
+        f"the codebook is {codebook.id.hex()}, and pin= allows only {pinned}: pin the id that "
+        "`hubbub codebook compile` and `hubbub up` print"
+    )
+
+
+def _short_period(codebook: Codebook, limits: Limits) -> str:
+    length, least = codebook.collection.calendar, duration_text(limits.min_period)
+    return (
+        f"the codebook's periods of {length} are shorter than this client's min_period of {least}: "
+        "pass min_period=None to Client for a trial, or give the codebook a longer period"
+    )
+
+
+def _over_budget(codebook: Codebook, limits: Limits) -> str:
+    name = (
+        "max_epsilon" if limits.max_epsilon is not None and codebook.spent > limits.max_epsilon else "lifetime_epsilon"
+    )
+    limit = limits.max_epsilon if name == "max_epsilon" else limits.lifetime_epsilon
+    return (
+        f"the codebook spends epsilon {plain(codebook.spent)} in a period, more than this client's {name} of "
+        f"{plain(limit or 0)}: pass a larger {name} to Client, or give the metrics less epsilon"
+    )
+
+
+_RULES = {"not_pinned": _not_pinned, "short_period": _short_period, "over_budget": _over_budget}
+
+
+def why_bundle_refused(error: BundleError, address: str, anchors: tuple[str, ...]) -> str:
+    """Why a bundle that was served, or kept, is not used."""
+    return f"nothing is sent ({type(error).__name__}): {_bundle_refused(error, address, anchors)}"
+
+
+def _bundle_refused(error: BundleError, address: str, anchors: tuple[str, ...]) -> str:
+    match error:
+        case UntrustedBundle():
+            trusted = f"trust= names {' and '.join(anchors)}" if anchors else "state_dir trusts the first signer it met"
+            remedy = (
+                "pass the line that `hubbub up` or the aggregator prints"
+                if anchors
+                else "if the server was set up anew, use a new state_dir"
+            )
+            return f"the codebook of {address} is signed by another key, while {trusted}: {remedy}"
+        case BadSignature() | MalformedBundle():
+            return (
+                f"what {address} serves is not a bundle with a valid signature: check the address, "
+                "and what is between this machine and the shuffler"
+            )
+        case ExpiredBundle():
+            return (
+                f"the bundle of {address} has expired: check this machine's clock, then the "
+                "shuffler's and the aggregator's"
+            )
+        case RolledBackBundle():
+            return (
+                f"{address} serves an older bundle than state_dir has seen, or another one of "
+                "the same number: if the server was set up anew, use a new state_dir"
+            )
+    return f"the bundle of {address} is refused"
+
+
+def why_no_bundle(error: CannotReach, address: str, *, has_bundle: bool) -> str:
+    """Why a bundle could not be fetched."""
+    reason = str(error)
+    if reason.startswith("http-"):
+        said = f"{address} answers {reason.removeprefix('http-')} instead of a bundle"
+        remedy = "check that this is the shuffler's address, and that the shuffler reaches the aggregator"
+    else:
+        said = f"{address} cannot be reached ({reason})"
+        remedy = "start the shuffler (on this machine: `hubbub up`), or check address, proxy and ca_file"
+    if has_bundle:
+        return f"no newer codebook, and no report can be sent now: {said}: {remedy}; the SDK tries again"
+    return f"nothing is collected yet, and values wait in memory: {said}: {remedy}; the SDK tries again"

@@ -12,6 +12,7 @@ from hubbub_client import Client
 
 HOME = Path(os.environ.get("PHOTOS_STATE", Path.home() / ".photos"))
 ANSWER = HOME / "telemetry"
+CODEBOOK = Path(__file__).with_name("metrics.toml")  # better the codebook.json of `hubbub codebook compile`
 
 
 def has_agreed() -> bool:
@@ -31,6 +32,7 @@ def main() -> None:
         trust=os.environ.get("PHOTOS_TRUST"),
         consent=has_agreed,
         state_dir=HOME / "telemetry-state",
+        codebook=os.environ.get("PHOTOS_CODEBOOK", CODEBOOK),  # so that `show` says what is asked before anyone agrees
     ) as client:  # closing takes at most two seconds; atexit would close it too
         if chosen.command == "convert":
             client.record("startup_ms", 1000 * (time.monotonic() - began))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hubbub_client import Client
 
+CODEBOOK = Path(__file__).with_name("metrics.toml")  # better the codebook.json of `hubbub codebook compile`
 QUESTION = "May this app send randomized reports about its use? Each of them may be untrue. See Privacy for details."
 
 
@@ -24,6 +25,7 @@ class PhotoApp:
             trust=os.environ.get("PHOTOS_TRUST"),
             consent=lambda: self.answer is True,  # asked each time: a change counts at once
             state_dir=home / "telemetry",
+            codebook=os.environ.get("PHOTOS_CODEBOOK", CODEBOOK),  # so that the person can read it before the answer
         )
         self.telemetry.record("startup_ms", 1000 * (time.monotonic() - began))
 

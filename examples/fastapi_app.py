@@ -8,11 +8,14 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse
 
 from hubbub_client import Client
+
+CODEBOOK = Path(__file__).with_name("metrics.toml")  # better the codebook.json of `hubbub codebook compile`
 
 
 @asynccontextmanager
@@ -23,6 +26,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         trust=os.environ.get("PHOTOS_TRUST"),  # may be unset for an address on this machine only
         consent=lambda: os.environ.get("PHOTOS_TELEMETRY") == "yes",  # the administrator's answer
         state_dir=os.environ.get("PHOTOS_STATE", "photos-state"),
+        codebook=os.environ.get("PHOTOS_CODEBOOK", CODEBOOK),  # so that /privacy has the questions before the answer
     )
     client.record("startup_ms", 1000 * (time.monotonic() - began))
     yield

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         match chosen.command:
             case "inspect":
-                found = inspect(directory, time.time())
+                found = inspect(directory, time.time(), chosen.codebook)
                 text = json.dumps(found.document(), indent=2, ensure_ascii=False) if chosen.json else str(found)
                 sys.stdout.write(f"{text}\n")
             case "disable":
@@ -57,6 +57,8 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("state_dir", type=Path, metavar="STATE_DIR", help="the app's state directory")
         if name == "inspect":
             command.add_argument("--json", action="store_true", help="print JSON")
+            shipped = "the codebook that the app ships: shows what would be collected before anything is kept"
+            command.add_argument("--codebook", type=Path, metavar="FILE", help=shipped)
     return parser
 
 

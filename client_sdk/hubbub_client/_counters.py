@@ -85,8 +85,8 @@ class Counts:
             return {event.name: count for event, count in self._counts.items()}
 
     def warn_once(self, text: str, *, is_raised: bool = False) -> None:
-        """Log a warning, the first time only, and tell a developer, unless it `is_raised`. `text` holds names, types and
-        reasons; an empty one is not logged."""
+        """Log a warning, the first time only, and tell a developer, unless it `is_raised`. `text` holds names, types
+        and reasons; an empty one is not logged."""
         with self._lock:
             if not text or text in self._said or len(self._said) >= 1_000:
                 return

@@ -14,6 +14,7 @@ import pytest
 
 from hubbub.codebook import Codebook
 from hubbub_client._consent.consent_and_off_switches import OFF_SWITCHES
+from hubbub_client._development_notices import forget_notices
 from hubbub_client.testing import Device
 
 __all__ = ["hubbub", "hubbub_codebook", "hubbub_options"]
@@ -39,7 +40,8 @@ def hubbub_codebook(pytestconfig: pytest.Config) -> Codebook | Path | str:
 
 @pytest.fixture
 def hubbub_options() -> dict[str, Any]:
-    """Further arguments of `Client`, none by default. Override it to return some."""
+    """Further arguments of `Client`, none by default. Override it to return those that your app passes, such as
+    {"min_period": None} for a codebook with short periods."""
     return {}
 
 
@@ -54,5 +56,6 @@ def hubbub(
     for name in list(os.environ):
         if name in OFF_SWITCHES or name.upper().startswith("HUBBUB_"):
             monkeypatch.delenv(name)
+    forget_notices()  # each test says on stderr, which pytest captures, why nothing is collected in it
     with Device(hubbub_codebook, tmp_path_factory.mktemp("hubbub"), **hubbub_options) as device:
         yield device

@@ -30,7 +30,14 @@ The codebook is `metrics.toml` in pytest's root directory. To use another one, n
     hubbub_codebook = "src/app/metrics.toml"
 
 or return it from a fixture `hubbub_codebook` of your own (a path, TOML text, or a `Codebook`). A fixture
-`hubbub_options` that returns a dict gives further arguments to `Client`. Variables that switch telemetry off
+`hubbub_options` that returns a dict gives further arguments to `Client`. If your app passes limits of its own, return
+them there; for a codebook with short periods, such as one for a trial:
+
+    @pytest.fixture
+    def hubbub_options():
+        return {"min_period": None}
+
+Variables that switch telemetry off
 (DO_NOT_TRACK, HUBBUB_*) are unset for the test, so that it does the same on every machine.
 
 Without pytest, make the same device with
@@ -46,8 +53,10 @@ or use its parts, `MemoryTransport.serving(codebook, clock)` and `FakeClock()`, 
 
 `Fleet` reports a list of values, each from a device of its own, to a real shuffler or to one in memory:
 
-    with Fleet("http://127.0.0.1:8080") as fleet:
-        delivered = fleet.report("theme", ["dark"] * 600 + ["light"] * 400, period=20_800)
+    with Fleet("http://127.0.0.1:8701") as fleet:
+        delivered = fleet.report("theme", ["dark"] * 600 + ["light"] * 400)
+
+This is for the current period; for another one pass `period=fleet.period_of("2026-11-17")`.
 
 Nothing here changes what protects a value. The randomness is the operating system's in tests, too: there is no seed to
 set, and so none to leave set by mistake.

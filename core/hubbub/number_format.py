@@ -108,8 +108,11 @@ def ascii_minus(text: str) -> str:
 
 
 def plain(number: float | Fraction) -> str:
-    """At most six significant digits in ASCII, as one would type the number."""
-    return f"{float(number):.6g}"
+    """At most four decimals in ASCII, as one would type the number; six digits of a very large or very small one."""
+    value = float(number)
+    if value and not 1e-3 <= abs(value) < 1e15:
+        return f"{value:.6g}"
+    return f"{value:.4f}".rstrip("0").rstrip(".")
 
 
 def raised(exponent: int) -> str:

@@ -17,4 +17,5 @@ class TelemetryConfig(AppConfig):
             trust=settings.TELEMETRY_TRUST,
             consent=lambda: settings.TELEMETRY_CONSENT,  # the administrator's answer, asked each time
             state_dir=settings.TELEMETRY_STATE,
+            codebook=settings.TELEMETRY_CODEBOOK,  # so that /privacy has the questions before the answer
         )

@@ -48,16 +48,27 @@ def in_a_quiet_period(toml: str) -> str:
     return toml.replace('period = "1d"', f'period = "{days}d"')
 
 
+QUESTIONS = {"dark_mode", "startup_ms", "theme"}
+
+
+def asked(shown: str) -> set[str]:
+    """The metrics in what a page says would be collected."""
+    return set(re.findall(r"^  (\w+): .* \[", shown.partition("What would be collected with consent")[2], re.MULTILINE))
+
+
 class Site:
     """A shuffler, and where an example keeps its state."""
 
-    def __init__(self, address: str, transport: MemoryTransport, state: Path) -> None:
+    def __init__(self, address: str, transport: MemoryTransport, state: Path, toml: str) -> None:
         self.transport, self.state = transport, state
+        shipped = state.with_name("metrics.toml")
+        shipped.write_text(toml)
         self.environment = {
             **{name: text for name, text in os.environ.items() if not name.startswith(("HUBBUB", "DISPLAY"))},
             "PHOTOS_SHUFFLER": address,
             "PHOTOS_STATE": str(state),
             "PHOTOS_TELEMETRY": "yes",
+            "PHOTOS_CODEBOOK": str(shipped),
         }
 
     def run(self, *command: str, **more: str) -> str:
@@ -84,9 +95,10 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    transport = MemoryTransport.serving(Codebook.from_toml(in_a_quiet_period(AT_ONCE)))
+    toml = in_a_quiet_period(AT_ONCE)
+    transport = MemoryTransport.serving(Codebook.from_toml(toml))
     with served(transport) as address:
-        yield Site(address, transport, tmp_path / "state")
+        yield Site(address, transport, tmp_path / "state", toml)
 
 
 @contextmanager
@@ -120,6 +132,7 @@ def test_fastapi(site: Site) -> None:
         site.wait_for("startup_ms", "theme", "dark_mode")
         assert "theme: epsilon 2 charged, 1 report made" in asking.get("/privacy").text
         assert asking.delete("/privacy").json() == {"off": True}
+        assert asked(asking.get("/privacy").text) == QUESTIONS
         asking.put("/theme/light")
         assert "Values on this device, to be randomized: 0" in asking.get("/privacy").text
     assert len(site.transport.reports) == 3
@@ -142,6 +155,7 @@ def test_django_under_a_preloading_gunicorn(site: Site, workers: int) -> None:
 def test_a_command_that_runs_for_a_moment(site: Site) -> None:
     command = "examples/command_line.py"
     assert site.run(command, "convert") == "converted\n"
+    assert asked(site.run(command, "telemetry", "show")) == QUESTIONS
     assert site.transport.requests == [], "nobody has agreed yet"
 
     assert site.run(command, "telemetry", "on") == "telemetry is on\n"
@@ -160,7 +174,9 @@ def test_a_command_that_runs_for_a_moment(site: Site) -> None:
 
 
 def test_a_desktop_app_without_a_display(site: Site) -> None:
-    assert "Reports that wait to be sent: 0" in site.run("examples/desktop.py")
+    shown = site.run("examples/desktop.py")
+    assert "Reports that wait to be sent: 0" in shown
+    assert asked(shown) == QUESTIONS
     assert site.transport.requests == [], "nobody has agreed yet"
     site.state.mkdir(exist_ok=True)
     (site.state / "settings.json").write_text(json.dumps({"telemetry": True}))
@@ -171,6 +187,19 @@ def test_a_desktop_app_without_a_display(site: Site) -> None:
     assert {"startup_ms", "theme", "dark_mode"} <= site.arrived()
     inspected = json.loads(site.run("-m", "hubbub_client", "inspect", str(site.state / "telemetry"), "--json"))
     assert inspected["ledger"]["spent"] == 4
+
+
+def test_servers_show_what_would_be_collected_before_anyone_agrees(site: Site) -> None:
+    port = reserved_port()
+    command = ["uvicorn", "--log-level", "warning", "--port", str(port), "examples.fastapi_app:app"]
+    with running(command, site.environment | {"PHOTOS_TELEMETRY": ""}, port) as asking:
+        assert asked(asking.get("/privacy").text) == QUESTIONS
+    code = "from examples.django_site import wsgi, urls; print(urls.privacy(None).content.decode())"
+    assert asked(site.run("-c", code, PHOTOS_TELEMETRY="")) == QUESTIONS
+    assert site.transport.requests == []
+    assert not site.state.exists()
+    folder = ["inspect", str(site.state), "--codebook", "examples/metrics.toml"]
+    assert asked(site.run("-m", "hubbub_client", *folder)) == QUESTIONS
 
 
 def test_environment_switches_win_in_every_example(site: Site) -> None:

@@ -8,10 +8,12 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import indent
 
 import click
 
 from hubbub.codebook import Codebook
+from hubbub.sdk_snippet import sdk_snippet
 from hubbub_cli.services.default_min_crowd import usual_floor
 from hubbub_cli.services.environment import passed_on
 from hubbub_cli.services.processes import Services
@@ -107,7 +109,7 @@ def welcome(codebook: Codebook, services: Services, now: float) -> str:
     first = datetime.fromtimestamp(period.closes_at(collection.grace), UTC)
     doubt = services.clock_warning()
     later = "" if doubt is None else _NOT_YET.format(doubt=doubt)
-    records = "\n".join(f"    client.record({m.name!r}, {m.values.example()!r})" for m in codebook.metrics if m.enabled)
+    snippet = indent(sdk_snippet(codebook, services.shuffler, services.anchor), "    ")
     floor = "" if services.floor == usual_floor() else f" --floor {services.floor}"
     return f"""
 devices report to   {services.shuffler}
@@ -116,12 +118,7 @@ analysts ask at     {services.aggregator}     (try: hubbub query --address {serv
 trust anchor        {services.anchor}
 codebook            {codebook.id.hex()}     (an app may pin it)
 
-    from hubbub_client import Client
-
-    client = Client({services.shuffler!r}, trust={services.anchor!r},
-                    consent=True, state_dir="my-app-state")
-{records}
-    client.flush(timeout=5)
+{snippet}
 
 First numbers: the period that began {period.label}
 closes {first:%Y-%m-%d %H:%M:%S} UTC. A metric is released if enough devices have

@@ -105,7 +105,7 @@ class Codebooks:
                 self.counts.tell_developer("bundle:CannotReach", why)
             return Refreshed(current, retry_after=error.retry_after)
         except BundleError as error:
-            self._say_refused(error)
+            self._say_refused(error, self.address)
             self._refused = True
             return Refreshed(None)
         self._outdated = self.fetch_failed = self._refused = False
@@ -136,7 +136,7 @@ class Codebooks:
         try:
             bundle = self.cache.cached()
         except BundleError as error:
-            self._say_refused(error)
+            self._say_refused(error, "state_dir")
             return None
         return None if bundle is None else self._use_bundle(bundle)
 
@@ -159,6 +159,6 @@ class Codebooks:
                 )
         return codebooks
 
-    def _say_refused(self, error: BundleError) -> None:
+    def _say_refused(self, error: BundleError, origin: str) -> None:
         self.counts.add(Kind.BUNDLE, type(error).__name__)
-        self.counts.warn_once(why_bundle_refused(error, self.address, self.cache.anchors))
+        self.counts.warn_once(why_bundle_refused(error, origin, self.cache.anchors))

@@ -59,12 +59,12 @@ def _over_budget(codebook: Codebook, limits: Limits) -> str:
 _RULES = {"not_pinned": _not_pinned, "short_period": _short_period, "over_budget": _over_budget}
 
 
-def why_bundle_refused(error: BundleError, address: str, anchors: tuple[str, ...]) -> str:
-    """Why a bundle that was served, or kept, is not used."""
-    return f"nothing is sent ({type(error).__name__}): {_bundle_refused(error, address, anchors)}"
+def why_bundle_refused(error: BundleError, origin: str, anchors: tuple[str, ...]) -> str:
+    """Why a bundle is not used. `origin` is the address that served it, or state_dir."""
+    return f"nothing is sent ({type(error).__name__}): {_bundle_refused(error, origin, anchors)}"
 
 
-def _bundle_refused(error: BundleError, address: str, anchors: tuple[str, ...]) -> str:
+def _bundle_refused(error: BundleError, origin: str, anchors: tuple[str, ...]) -> str:
     match error:
         case UntrustedBundle():
             trusted = f"trust= names {' and '.join(anchors)}" if anchors else "state_dir trusts the first signer it met"
@@ -73,23 +73,23 @@ def _bundle_refused(error: BundleError, address: str, anchors: tuple[str, ...]) 
                 if anchors
                 else "if the server was set up anew, use a new state_dir"
             )
-            return f"the codebook of {address} is signed by another key, while {trusted}: {remedy}"
+            return f"the codebook of {origin} is signed by another key, while {trusted}: {remedy}"
         case BadSignature() | MalformedBundle():
             return (
-                f"what {address} serves is not a bundle with a valid signature: check the address, "
+                f"what {origin} holds is not a bundle with a valid signature: check the address, "
                 "and what is between this machine and the shuffler"
             )
         case ExpiredBundle():
             return (
-                f"the bundle of {address} has expired: check this machine's clock, then the "
+                f"the bundle of {origin} has expired: check this machine's clock, then the "
                 "shuffler's and the aggregator's"
             )
         case RolledBackBundle():
             return (
-                f"{address} serves an older bundle than state_dir has seen, or another one of "
+                f"{origin} holds an older bundle than state_dir has seen, or another one of "
                 "the same number: if the server was set up anew, use a new state_dir"
             )
-    return f"the bundle of {address} is refused"
+    return f"the bundle of {origin} is refused"
 
 
 def why_no_bundle(error: CannotReach, address: str, *, has_bundle: bool) -> str:

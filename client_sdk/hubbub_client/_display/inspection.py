@@ -16,10 +16,10 @@ from hubbub.errors import HubbubError
 from hubbub_client._budget.account_statement import Account, read_account
 from hubbub_client._budget.device_limits import NO_LIMITS
 from hubbub_client._codebooks.bundle_fetch_and_cache import signer_of
-from hubbub_client._codebooks.in_force import CodebooksInForce
+from hubbub_client._codebooks.in_force import CodebooksInForce, packaged
 from hubbub_client._codebooks.period_codebook_pins import read_pins
 from hubbub_client._consent.opt_out_file import OptOut
-from hubbub_client._display.preview import Preview, read_preview
+from hubbub_client._display.preview import Preview, collected, read_preview
 from hubbub_client._integrity.quarantine import damaged_path
 from hubbub_client._state.database import FILE_NAME
 from hubbub_client._state.schema import VERSION
@@ -61,22 +61,36 @@ class Inspection:
         return "\n".join([*lines, str(self.preview), str(self.account)])
 
 
-def inspect(directory: Path, now: float) -> Inspection:
-    """Inspect a state directory. Raises CannotInspect if that is not possible."""
-    if not directory.is_dir():
+def inspect(directory: Path, now: float, codebook: Path | None = None) -> Inspection:
+    """Inspect a state directory. Raises CannotInspect if that is not possible.
+
+    `codebook` is the file that the app ships. Its questions are shown if the directory holds no codebook: before there
+    is consent, nothing is written there.
+    """
+    shipped = None
+    try:
+        if codebook is not None:
+            shipped = CodebooksInForce.before_any_bundle(packaged(codebook), NO_LIMITS)
+    except (HubbubError, OSError) as error:
+        raise CannotInspect(f"the codebook cannot be read: {error}") from error
+    asked = collected(shipped)
+    if not directory.is_dir() and shipped is None:
         raise CannotInspect(f"{directory} is not a directory: pass the app's state directory")
     path = directory / FILE_NAME
     disabled, damaged = OptOut(directory).given(), damaged_path(path).exists()
     if not path.exists():
-        if not disabled and not damaged:
-            raise CannotInspect(f"{directory} holds no state of this SDK ({FILE_NAME}): nothing was ever kept there")
-        return Inspection(str(directory), disabled, damaged, Preview(None, (), (), ()), Account((), 0.0, 0.0))
+        if not disabled and not damaged and shipped is None:
+            raise CannotInspect(
+                f"{directory} holds no state of this SDK ({FILE_NAME}): nothing was ever kept there; "
+                "pass --codebook with the file that the app ships, to see what would be collected"
+            )
+        return Inspection(str(directory), disabled, damaged, Preview(False, (), (), asked), Account((), 0.0, 0.0))
     with _reading(path) as connection:
         return Inspection(
             str(directory),
             disabled,
             damaged,
-            read_preview(connection, _kept_codebooks(connection)),
+            read_preview(connection, _kept_codebooks(connection) or shipped, taking_part=False if disabled else None),
             read_account(connection, now),
         )
 

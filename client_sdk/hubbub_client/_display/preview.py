@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hubbub_client._codebooks.in_force import CodebooksInForce
     from hubbub_client._state.database import State
 
-__all__ = ["CollectedMetric", "PendingValue", "Preview", "QueuedReport", "preview_of", "read_preview"]
+__all__ = ["CollectedMetric", "PendingValue", "Preview", "QueuedReport", "collected", "preview_of", "read_preview"]
 
 _GONE = "a metric that is no longer in the codebook"
 
@@ -139,7 +139,7 @@ def preview_of(state: State, codebooks: CodebooksInForce | None, *, taking_part:
     if state.exists():
         with suppress(NoDurableState), state.reading() as connection:
             return read_preview(connection, codebooks, taking_part=taking_part)
-    return Preview(taking_part, (), (), _collected(codebooks), _refusal(codebooks))
+    return Preview(taking_part, (), (), collected(codebooks), _refusal(codebooks))
 
 
 def read_preview(
@@ -157,7 +157,7 @@ def read_preview(
         f" WHERE {SOUND['reductions']} ORDER BY period, metric"
     )
     pending = tuple(_pending(names.get(row[0]), *row[1:]) for row in reductions.fetchall())
-    return Preview(taking_part, queued, pending, _collected(codebooks), _refusal(codebooks))
+    return Preview(taking_part, queued, pending, collected(codebooks), _refusal(codebooks))
 
 
 def _queued(metric: Metric | None, period: int, payload: bytes, send_at: float, sealed: int) -> QueuedReport:
@@ -194,17 +194,15 @@ def _refusal(codebooks: CodebooksInForce | None) -> str | None:
 
 def _pending_in_words(pending: PendingValue) -> str:
     value, unit = pending.value, pending.unit and f" {pending.unit}"
-    if value is None:
-        shown = "?"
-    else:
-        shown = repr(value) if isinstance(value, bool | str) else f"{plain(value)}{unit}"
+    shown = repr(value) if isinstance(value, bool | str) else "?" if value is None else f"{plain(value)}{unit}"
     return (
         f"{pending.metric}, {pending.period}: {pending.reduce} of {pending.recorded} is {shown}, "
         f"randomized from {pending.randomized_at}"
     )
 
 
-def _collected(codebooks: CodebooksInForce | None) -> tuple[CollectedMetric, ...]:
+def collected(codebooks: CodebooksInForce | None) -> tuple[CollectedMetric, ...]:
+    """The questions of the newest codebook."""
     if codebooks is None or not codebooks.pages:
         return ()
     newest = codebooks.pages[-1].codebook

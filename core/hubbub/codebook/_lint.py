@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hubbub.errors import Finding, InvalidParameter, InvalidValue
 from hubbub.metric_types._exact_numbers import decimal_text
 from hubbub.period import DAY
+from hubbub.usual_device_limits import USUAL_MAX_EPSILON
 
 if TYPE_CHECKING:
     from hubbub.codebook._codebook import Codebook
@@ -21,8 +22,6 @@ __all__ = ["lint"]
 MUCH = Fraction(8)
 """Above this epsilon a report nearly is the value: with two values it is right 2,981 times in 2,982."""
 LARGEST_DELTA = Fraction(1, 10**6)
-USUAL_DAY = Fraction(8)
-"""The most that a device spends in a day, unless its app says otherwise (`Client(max_epsilon=...)`)."""
 
 
 def lint(
@@ -45,13 +44,13 @@ def lint(
             )
         )
     periods = max(1, DAY // codebook.collection.calendar.seconds)
-    if (daily := codebook.spent * periods) > USUAL_DAY:
+    if (daily := codebook.spent * periods) > USUAL_MAX_EPSILON:
         found.append(
             Finding(
                 file,
                 "collection.device_epsilon",
                 f"a device would have to spend {decimal_text(daily)} a day, but it refuses more than "
-                f"{decimal_text(USUAL_DAY)} unless its app raises max_epsilon",
+                f"{decimal_text(USUAL_MAX_EPSILON)} unless its app raises max_epsilon",
                 "lower the metrics' epsilon, take a longer period, or agree on max_epsilon with the app",
             )
         )

@@ -10,8 +10,8 @@ from datetime import date
 import pytest
 
 from hubbub.codebook import Codebook, Diff, diff, lint
-from hubbub.codebook._lint import USUAL_DAY
 from hubbub.errors import Finding
+from hubbub.usual_device_limits import USUAL_MAX_EPSILON
 from hubbub_client import Client
 from tests.support.paths import ROOT
 
@@ -216,4 +216,4 @@ def test_more_than_a_device_spends_in_a_day_is_warned_of() -> None:
 
 def test_the_day_that_the_lint_knows_is_the_one_that_a_client_keeps() -> None:
     default = inspect.signature(Client).parameters["max_epsilon"].default
-    assert default == USUAL_DAY
+    assert default == USUAL_MAX_EPSILON

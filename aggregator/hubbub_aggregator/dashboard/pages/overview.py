@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from markupsafe import Markup
 
 from hubbub.period import Calendar
+from hubbub.sdk_snippet import sdk_snippet
 from hubbub.shortening import shortened_all
 from hubbub_aggregator.dashboard import formatting
 from hubbub_aggregator.dashboard.api_client import Problem, metric_path
@@ -30,7 +30,7 @@ from hubbub_aggregator.dashboard.sparkline import sparkline
 from hubbub_aggregator.models.series import Series
 
 if TYPE_CHECKING:
-    from hubbub.codebook import Codebook, Metric
+    from hubbub.codebook import Codebook
     from hubbub_aggregator.models.metrics import MetricList, NamedMetric
     from hubbub_aggregator.models.privacy import PeriodPrivacy
     from hubbub_aggregator.models.series import Point
@@ -92,9 +92,8 @@ class Steps:
     """What a newcomer does next."""
 
     shuffler: str | None
-    anchor: str
-    calls: list[tuple[str, str, str]]
-    """Metric, the value as Python, and what it means."""
+    snippet: str
+    """An app for this codebook, in Python."""
     period: str
     closes: str
     length: str
@@ -109,6 +108,7 @@ class Overview:
     single_operator: bool
 
 
+_NO_ADDRESS = "https://your-shuffler.example"
 _UNFINISHED = -1
 """In place of the number of accepted batches: it matches none, so that the card is drawn again."""
 
@@ -190,8 +190,7 @@ def first_steps(codebook: Codebook, status: FullStatus, listing: MetricList) -> 
     period = collection.calendar.at(seconds_of(status))
     return Steps(
         shuffler=status.shuffler_address,
-        anchor=status.trust_anchor,
-        calls=[(m.name, _example(m), m.description) for m in codebook.metrics if m.enabled],
+        snippet=sdk_snippet(codebook, status.shuffler_address or _NO_ADDRESS, status.trust_anchor),
         period=period.label,
         closes=formatting.moment(period.closes_at(collection.grace)),
         length=formatting.a_period(listing.period),
@@ -201,14 +200,6 @@ def first_steps(codebook: Codebook, status: FullStatus, listing: MetricList) -> 
             if metric.in_force and (newest := metric.versions[-1]).enabled and newest.min_batch is not None
         ],
     )
-
-
-def _example(metric: Metric) -> str:
-    """A value of the metric, as Python."""
-    value = metric.values.example()
-    if isinstance(value, float):
-        return f"{value:g}"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
 def _card(metric: NamedMetric, drawn: Drawn | None, calendar: Calendar, now: float, *, is_pending: bool) -> Card:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from hubbub_client._consent.consent_and_withdrawal import withdraw
 from hubbub_client._consent.opt_out_file import OptOut
 from hubbub_client._display.inspection import CannotInspect, inspect
+from hubbub_client._process.clock_and_entropy import wall
 from hubbub_client._state.errors import NoDurableState
 
 _DESCRIPTION = """\
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         match chosen.command:
             case "inspect":
-                found = inspect(directory, time.time(), chosen.codebook)
+                found = inspect(directory, wall(), chosen.codebook)
                 text = json.dumps(found.document(), indent=2, ensure_ascii=False) if chosen.json else str(found)
                 sys.stdout.write(f"{text}\n")
             case "disable":
@@ -68,7 +68,7 @@ def _disable(directory: Path) -> str:
     if not OptOut(directory).give():
         raise CannotInspect(f"{directory} cannot be written to: nothing was changed")
     try:
-        withdraw(directory, time.time())
+        withdraw(directory, wall())
     except NoDurableState as error:
         raise CannotInspect(
             f"switched off, but what is kept could not be deleted ({error}): the app does so when it next runs"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from math import isfinite
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from hubbub.errors import HubbubError
 from hubbub_client._counters import Counts, Kind
 from hubbub_client._process.at_exit import close_at_exit
+from hubbub_client._process.clock_and_entropy import monotonic, wall
 from hubbub_client._process.fork import Forkable
 from hubbub_client._process.preload_modules import imported
 from hubbub_client._sending.worker import Worker
@@ -69,7 +69,7 @@ class Client(Forkable):
         background: bool = True,
         ca_file: Path | str | None = None,
         proxy: str | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = wall,
         rng: Randomness | None = None,
         coins: Coins | None = None,
         transport: Transport | None = None,
@@ -163,12 +163,12 @@ class Client(Forkable):
         if self._closed:
             return
         self._closing = True
-        deadline = time.monotonic() + max(timeout, 0.0)
+        deadline = monotonic() + max(timeout, 0.0)
         if self._state.exists():
             finish = self._runner.settle if self._worker is None else self._runner.finish
             finish(max(timeout, 0.0))
         if self._worker is not None:
-            self._worker.stop(max(deadline - time.monotonic(), 0.0))
+            self._worker.stop(max(deadline - monotonic(), 0.0))
         self._closed = True
         self._gate.close()
         if waiting := len(self._intake.queue):
@@ -178,7 +178,7 @@ class Client(Forkable):
             )
             self._intake.queue.clear()
         with self._counts.guarding():
-            self._state.close(max(deadline - time.monotonic(), 0.0))
+            self._state.close(max(deadline - monotonic(), 0.0))
 
     def disable(self) -> bool:
         """Switch off for good: nothing is kept or sent from now on, and what was kept is deleted, except the ledger.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,11 +19,13 @@ from hubbub_service_common.http.listeners import Listener, listening
 from hubbub_service_common.http.server import Server, serve_together
 from hubbub_service_common.http.tokens import Tokens
 from hubbub_service_common.process.atomic_files import state_directory
+from hubbub_service_common.process.clock_and_entropy import entropy, monotonic, wall
 from hubbub_service_common.process.file_reload import Renewal
 from hubbub_service_common.process.logs import configure, ends_in_format
 from hubbub_service_common.storage.wait_for_storage import open_when_reachable
 from hubbub_shuffler.app import create_app
 from hubbub_shuffler.batching.batch_worker import Batcher
+from hubbub_shuffler.batching.permute import Entropy
 from hubbub_shuffler.bundle.relay import Bundles
 from hubbub_shuffler.forwarding.aggregator_client import Upstream
 from hubbub_shuffler.forwarding.forward_attempt import Forwarder
@@ -119,7 +120,7 @@ async def _serve_with(
     renewals: Sequence[Renewal],
 ) -> None:
     public, timeout = listeners[0], settings.shutdown_timeout
-    lag, certificate = Lag(time.time), public.certificate
+    lag, certificate = Lag(wall), public.certificate
     clock = TrustedClock(
         peer="the aggregator's",
         says="no bucket is closed for its time, no period begins and no batch is too late",
@@ -156,14 +157,15 @@ def build(
     clock: TrustedClock,
     limits: Limits | None = None,
     watched: AsyncStorage | None = None,
+    entropy: Entropy = entropy,
 ) -> Shuffler:
     """The parts that these settings describe. `watched`: the storage as the batcher uses it, if its work is observed
-    (`Lag.watch`)."""
+    (`Lag.watch`). `entropy`: a test's own."""
     token = settings.forward_token
     upstream = Upstream(
         client, address=settings.aggregator, token=token.get_secret_value() if token else None, clock=clock
     )
-    bundles = _bundles(settings, storage, upstream, clock)
+    bundles = _bundles(settings, storage, upstream, clock, entropy)
     ingest = Ingest(
         storage,
         bundles,
@@ -177,16 +179,16 @@ def build(
         limits=limits,
     )
     app = create_app(ingest=ingest, bundles=bundles, storage=storage, limits=limits)
-    return Shuffler(app, ingest, bundles, _batcher(settings, watched or storage, bundles, upstream, clock))
+    return Shuffler(app, ingest, bundles, _batcher(settings, watched or storage, bundles, upstream, clock, entropy))
 
 
-def open_reports(settings: Settings, clock: Callable[[], float] = time.time) -> AsyncStorage:
-    """The storage where reports wait; InvalidParameter if it can't be used."""
+def open_reports(settings: Settings, clock: Callable[[], float] = wall, entropy: Entropy = entropy) -> AsyncStorage:
+    """The storage where reports wait; InvalidParameter if it can't be used. `entropy`: a test's own."""
     try:
         return open_storage(
             settings.storage.get_secret_value() if settings.storage else settings.state_dir / REPORTS,
             clock=clock,
-            entropy=os.urandom,
+            entropy=entropy,
             forget_after=settings.forget_after,
             replicas=settings.storage_replicas,
             quota=settings.storage_quota,
@@ -195,7 +197,9 @@ def open_reports(settings: Settings, clock: Callable[[], float] = time.time) -> 
         raise InvalidParameter(f"the shuffler can't start: its storage can't be used: {error}") from error
 
 
-def _bundles(settings: Settings, storage: AsyncStorage, upstream: Upstream, clock: TrustedClock) -> Bundles:
+def _bundles(
+    settings: Settings, storage: AsyncStorage, upstream: Upstream, clock: TrustedClock, entropy: Entropy
+) -> Bundles:
     return Bundles(
         upstream,
         storage,
@@ -206,20 +210,25 @@ def _bundles(settings: Settings, storage: AsyncStorage, upstream: Upstream, cloc
         skew=settings.skew,
         every=settings.bundle_refresh,
         codebooks=settings.codebooks,
-        entropy=os.urandom,
+        entropy=entropy,
         clock_is_right=settings.clock_is_right,
     )
 
 
 def _batcher(
-    settings: Settings, storage: AsyncStorage, bundles: Bundles, upstream: Upstream, clock: TrustedClock
+    settings: Settings,
+    storage: AsyncStorage,
+    bundles: Bundles,
+    upstream: Upstream,
+    clock: TrustedClock,
+    entropy: Entropy,
 ) -> Batcher:
     return Batcher(
         storage,
         bundles,
         Forwarder(upstream),
         clock=clock,
-        entropy=os.urandom,
+        entropy=entropy,
         floor=settings.min_batch_floor,
         max_batch=settings.max_batch,
         lease=settings.lease,
@@ -236,8 +245,8 @@ def _limits(settings: Settings) -> Limits | None:
         rate=settings.rate,
         burst=settings.burst,
         hops=settings.proxy_hops,
-        key=os.urandom(KEY_BYTES),
-        clock=time.monotonic,
+        key=entropy(KEY_BYTES),
+        clock=monotonic,
     )
 
 

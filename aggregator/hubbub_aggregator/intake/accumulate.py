@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -24,6 +23,7 @@ from hubbub_aggregator.intake.deduplicate import Duplicates, distinct, masks
 from hubbub_aggregator.intake.open_reports import Opened, Pool, open_slice, slices, tally_parts, tally_payloads
 from hubbub_aggregator.publication.codebook_versions import Codebooks, Governed
 from hubbub_aggregator.storage import Accepted, Batch, Storage, StorageError
+from hubbub_service_common.process.clock_and_entropy import token
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,7 +76,7 @@ class Accumulator:
     storage_failed: Callable[[], None] = lambda: None
     """Called each time the storage keeps a batch from being settled."""
     progress: Progress = field(default_factory=Progress)
-    _holder: str = field(default_factory=lambda: secrets.token_hex(8))
+    _holder: str = field(default_factory=lambda: token(8))
     _busy: set[bytes] = field(default_factory=set)
     _read: dict[bytes, Governed] = field(default_factory=dict)
     """Batches that this process has begun to open and has not settled."""

@@ -8,9 +8,7 @@ the storage. docs/design/deduplication.md compares the ways to do this.
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hubbub.wire import NONCE_BYTES
 from hubbub_aggregator.intake.nonce_filter import NonceFilter, hashes
 from hubbub_aggregator.storage import Storage, StorageError
+from hubbub_service_common.process.clock_and_entropy import entropy, monotonic
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +36,7 @@ _PAIR_BITS, _RUN_BITS = 16, 24
 """Bits per nonce in the filter of a pair, when it is full, and in the filters of its batches."""
 _RUN_WORDS = 4
 """Words in a block of the filters of batches. A nonce that none of them rules out must be looked up in the storage."""
-_SECRETS = [int.from_bytes(os.urandom(8)) | 1 for _ in range(2)]
+_SECRETS = [int.from_bytes(entropy(8)) | 1 for _ in range(2)]
 _SMALLEST = 2**16
 """Nonces that the smallest filter has room for."""
 _GROWTH = 4
@@ -260,7 +259,7 @@ class Duplicates:
     def trim(self) -> None:
         """Drop the pairs that were not asked about for a while: their nonces may have been erased since."""
         with self._lock:
-            now = time.monotonic()
+            now = monotonic()
             for key in [key for key, pair in self._pairs.items() if now - pair.used > _IDLE]:
                 del self._pairs[key]
 
@@ -316,5 +315,5 @@ class Duplicates:
     def _keep(self, metric: bytes, period: int, pair: _Pair) -> None:
         """Keep this pair as the most recently used; others are dropped if there is no room for all."""
         self._make_room(pair.size)
-        pair.used = time.monotonic()
+        pair.used = monotonic()
         self._pairs[metric, period] = pair

@@ -9,9 +9,10 @@ an outsider cannot choose nonces that collide.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hubbub_service_common.process.clock_and_entropy import entropy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +27,7 @@ _SET = {1: 5, 4: 2}
 _WORD = 64
 _PIECE = 2**14
 """Nonces that are processed at once. Intermediate results then stay in the cache of a core."""
-_SECRETS = [int.from_bytes(os.urandom(8)) | 1 for _ in range(5)]
+_SECRETS = [int.from_bytes(entropy(8)) | 1 for _ in range(5)]
 
 
 def hashes(nonces: NDArray[Any]) -> Hashes:

@@ -7,7 +7,6 @@ acknowledged, so that any of them can finish it.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from errno import ENOSPC
@@ -16,6 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO
 
 from hubbub_service_common.process.atomic_files import create, sync
+from hubbub_service_common.process.clock_and_entropy import token
 from hubbub_service_common.storage.free_space import disk_of, headroom
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Spool:
     @contextmanager
     def upload(self, size: int) -> Iterator[Upload]:
         """Take one body of this size, which counts as arriving from here on. It is removed at the end unless kept."""
-        path = self.path(secrets.token_hex(16))
+        path = self.path(token(16))
         self._incoming.add(path.name)
         try:
             with create(path) as file:
@@ -132,7 +132,7 @@ class Spool:
         pieces = None if self._shared is None else self._shared.read(name)
         if pieces is None:
             return False
-        part = path.with_name(f"{name}.{secrets.token_hex(4)}")
+        part = path.with_name(f"{name}.{token(4)}")
         self._incoming |= {part.name, name}
         try:
             with create(part) as file:

@@ -12,11 +12,11 @@ things could use up the ids: short periods, clocks that were wrong, and restores
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hubbub.errors import InvalidParameter
+from hubbub_service_common.process.clock_and_entropy import below
 
 if TYPE_CHECKING:
     from hubbub_aggregator.storage import StoredKey
@@ -60,7 +60,7 @@ def drawn_for_a_restore() -> int:
     Two restores of one copy do not know of each other. The id is random, so that no interval between the two makes both
     start alike.
     """
-    return REGULAR + secrets.randbelow(IDS - REGULAR)
+    return REGULAR + below(IDS - REGULAR)
 
 
 def free_id(keys: Sequence[StoredKey], restored: int | None = None) -> int:

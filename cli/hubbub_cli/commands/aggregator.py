@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from hubbub.errors import InvalidParameter
 from hubbub.period import duration_text
 from hubbub_cli.services.aggregator_state import STATE, settings_beside
 from hubbub_cli.services.settings_help import write_settings
+from hubbub_service_common.process.clock_and_entropy import wall
 
 __all__ = ["aggregator"]
 
@@ -114,7 +114,7 @@ def restore(file: Path, state_dir: Path, bundle: Path | None) -> None:
     max_age = _embedded(state_dir).bundle_max_age
     with only_one(state_directory(state_dir)):
         relayed = None if bundle is None else bundle.read_bytes()
-        done = bring_back(file, state_dir, DATABASE, time.time(), relayed, max_age=max_age)
+        done = bring_back(file, state_dir, DATABASE, wall(), relayed, max_age=max_age)
     noun = "sealing key was" if done.revoked == 1 else "sealing keys were"
     click.echo(f"{file} is in {state_dir}; {done.revoked} {noun} revoked", err=True)
     if done.pause is not None:

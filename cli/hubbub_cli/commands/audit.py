@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import click
 from hubbub.codebook import Codebook
 from hubbub.mechanisms import registered
 from hubbub_cli.terminal.table import table
+from hubbub_service_common.process.clock_and_entropy import wall
 
 if TYPE_CHECKING:
     from hubbub_audit.findings import Attack, Finding
@@ -95,9 +95,9 @@ def audit(
 
     plan = Plan(names, epsilons, trials, None if codebook is None else Codebook.load(codebook).to_bytes())
     what = f"codebook {codebook.name}" if codebook else ", ".join(names) or "all mechanisms"
-    started = time.time()
+    started = wall()
     found = _watched(plan, jobs)
-    run = Run(started, time.time() - started, trials, what)
+    run = Run(started, wall() - started, trials, what)
     if out is not None:
         out.write_text(html(found, run), encoding="utf-8")
     if as_json:

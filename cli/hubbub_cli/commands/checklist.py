@@ -21,6 +21,7 @@ from hubbub_cli.compile_codebook import compiled
 from hubbub_cli.terminal import output_file
 from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table
+from hubbub_service_common.process.clock_and_entropy import wall
 
 if TYPE_CHECKING:
     from hubbub.codebook import Codebook
@@ -128,7 +129,7 @@ def _interviewed(loaded: Codebook, codebook: str, out: Path, worked: _Worked, *,
 
 
 def _today() -> date:
-    return datetime.now(UTC).date()
+    return datetime.fromtimestamp(wall(), UTC).date()
 
 
 def _by_metric(made: Figures) -> str:

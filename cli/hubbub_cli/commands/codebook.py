@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from hubbub_cli.compile_codebook import compiled, write_compiled
 from hubbub_cli.services.aggregator_state import STATE, beside, warn_of_clock
 from hubbub_cli.terminal.output_file import refuse_if_nowhere
 from hubbub_cli.terminal.table import table
+from hubbub_service_common.process.clock_and_entropy import wall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,11 @@ def check(file: str, devices: int | None, as_json: bool) -> None:
     """
     checked = _compiled(file, as_json=as_json)
     warnings = lint(
-        checked, today=datetime.now(UTC).date(), file=file, devices=devices, min_batch_of=partial(_min_batch, checked)
+        checked,
+        today=datetime.fromtimestamp(wall(), UTC).date(),
+        file=file,
+        devices=devices,
+        min_batch_of=partial(_min_batch, checked),
     )
     if as_json:
         _print_json({"ok": True, "codebook": checked.compiled(), "warnings": [asdict(w) for w in warnings]})
@@ -182,7 +186,7 @@ def publish(file: str, state_dir: Path, start: str | None, as_json: bool) -> Non
     with beside(state_dir) as state:
         before = state.codebooks.newest
         calendar = state.codebooks.collection.calendar
-        warn_of_clock(state.storage, now := time.time())
+        warn_of_clock(state.storage, now := wall())
         version = state.codebooks.publish(written, now, None if start is None else calendar.boundary(start))
         ahead = duration_text(CACHE_LIFETIMES * cache_lifetime(state.storage, state.max_age))
         period = calendar.period(version.first_period)
@@ -226,7 +230,7 @@ def on(name: str, state_dir: Path, as_json: bool) -> None:
 
 def _switch(name: str, state_dir: Path, *, off: bool, as_json: bool) -> None:
     with beside(state_dir) as state:
-        changed, all_off = state.codebooks.switch(name, off=off), sorted(state.codebooks.off(time.time()))
+        changed, all_off = state.codebooks.switch(name, off=off), sorted(state.codebooks.off(wall()))
     if as_json:
         _print_json({"ok": True, "changed": changed, "switched_off": all_off})
         return

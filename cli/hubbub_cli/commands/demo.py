@@ -6,7 +6,6 @@ import json
 import math
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from hubbub_cli.api_client import ask
 from hubbub_cli.commands.up import stop_on_sigterm
 from hubbub_cli.services.processes import Services, held_ports
 from hubbub_cli.terminal import estimate_bars, estimates
+from hubbub_service_common.process.clock_and_entropy import monotonic, sleep, wall
 
 if TYPE_CHECKING:
     from hubbub.codebook import Metric
@@ -76,10 +76,10 @@ def _sealed_a_second() -> float:
     from hubbub.wire import ReportHeader
 
     sealer, header, count = Sealer(public_key_of(new_private_key())), ReportHeader(bytes(16), 0, 0), 500
-    began = time.monotonic()
+    began = monotonic()
     for _ in range(count):
         sealer.seal(header, bytes(24))
-    return count / (time.monotonic() - began)
+    return count / (monotonic() - began)
 
 
 def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json: bool) -> None:
@@ -125,7 +125,7 @@ def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json:
 def _periods(codebook: Codebook) -> list[Period]:
     """The current period and those before it, oldest first."""
     calendar = codebook.collection.calendar
-    now = calendar.index_at(time.time())
+    now = calendar.index_at(wall())
     return [calendar.period(index) for index in range(now - PERIODS + 1, now + 1)]
 
 
@@ -165,19 +165,19 @@ def _report(services: Services, codebook: Codebook, crowds: Crowds, periods: lis
 def _wait(services: Services, codebook: Codebook, periods: list[Period]) -> None:
     """Wait until the last period is closed, forwarded, opened and published."""
     closes = periods[-1].closes_at(codebook.collection.grace)
-    waiting = max(1, math.ceil(closes - time.time()))
+    waiting = max(1, math.ceil(closes - wall()))
     with click.progressbar(length=waiting, label="waiting for the last period to close", file=sys.stderr) as shown:
-        while (left := closes - time.time()) > 0:
-            time.sleep(min(1.0, left))
+        while (left := closes - wall()) > 0:
+            sleep(min(1.0, left))
             shown.update(1)
     _say("closed: batches are shuffled, forwarded, opened and published ...")
     buckets = len(periods) * sum(metric.enabled for metric in codebook.metrics)
-    until = time.time() + SETTLING
-    while time.time() < until:
+    until = wall() + SETTLING
+    while wall() < until:
         status = ask(services.aggregator, "/v1/status")
         if status["batches"]["accepted"] + status["batches"]["refused"] + status["discards"] >= buckets:
             return
-        time.sleep(0.5)
+        sleep(0.5)
     raise click.ClickException(f"some batches had not arrived {SETTLING:.0f} seconds after the last period closed")
 
 

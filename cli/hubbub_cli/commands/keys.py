@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import click
 from hubbub_cli.services.aggregator_state import STATE, beside, settings_beside, warn_of_clock
 from hubbub_cli.terminal.output_file import write
 from hubbub_cli.terminal.table import table
+from hubbub_service_common.process.clock_and_entropy import wall
 
 if TYPE_CHECKING:
     from hubbub_aggregator.publication.keys import KeyRing
@@ -95,7 +95,7 @@ def list_command(state_dir: Path, as_json: bool) -> None:
                 "last_period": label(key.last_period).label,
                 "lost": [label(period).label for period in ring.unsealed(key)] if key.state == "revoked" else [],
             }
-            for key in ring.published(time.time())
+            for key in ring.published(wall())
         ]
     if as_json:
         click.echo(json.dumps({"trust_anchor": anchor, "keys": rows}, indent=2))
@@ -115,7 +115,7 @@ def rotate(state_dir: Path, as_json: bool) -> None:
     A running aggregator publishes it at once.
     """
     with _ring(state_dir) as (ring, _):
-        warn_of_clock(ring.storage, now := time.time())
+        warn_of_clock(ring.storage, now := wall())
         key = ring.rotate(now)
         click.echo(json.dumps(_periods(ring, key)) if as_json else _sentence(ring, key))
 
@@ -132,7 +132,7 @@ def revoke(key_id: int, state_dir: Path, as_json: bool) -> None:
     would split their crowd. A new key seals the rest of its periods.
     """
     with _ring(state_dir) as (ring, _):
-        warn_of_clock(ring.storage, now := time.time())
+        warn_of_clock(ring.storage, now := wall())
         done = ring.revoke(key_id, now)
         label = ring.collection.calendar.period
         lost = [label(period).label for period in done.lost]

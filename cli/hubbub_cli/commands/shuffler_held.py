@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 
 from hubbub.period import Calendar
 from hubbub_cli.services.shuffler_storage import STATE_DIR, shuffler_storage
+from hubbub_service_common.process.clock_and_entropy import sleep
 
 if TYPE_CHECKING:
     from hubbub_shuffler.storage import HeldBatch, Storage
@@ -90,7 +90,7 @@ def discard(state_dir: Path | None, ids: Sequence[str], yes: bool) -> None:
         for _ in range(_LOOKS):
             if storage.forget() is not None:
                 break  # otherwise files are being rewritten; a shuffler that runs, or starts next, continues with that
-            time.sleep(_PAUSE)
+            sleep(_PAUSE)
     click.echo(f"{done} discarded", err=True)
     if done < len(batches):
         raise click.exceptions.Exit(1)

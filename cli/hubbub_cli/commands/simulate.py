@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,6 +16,7 @@ from hubbub.codebook import Codebook
 from hubbub.errors import InvalidParameter
 from hubbub_cli import plot_option
 from hubbub_cli.terminal import estimate_bars
+from hubbub_service_common.process.clock_and_entropy import below
 
 if TYPE_CHECKING:
     import numpy as np
@@ -107,7 +107,7 @@ def simulate(
     if not metrics:
         raise InvalidParameter(f"{book}: no metric is enabled, so there is nothing to simulate")
     if seed is None:
-        seed = secrets.randbits(32)
+        seed = below(2**32)
         _say(f"--seed {seed} repeats this run")
     data = read(table, metrics)
     crowd = Crowd([Column.of(metric, data.values[metric.name]) for metric in metrics])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import indent
@@ -17,6 +16,7 @@ from hubbub.sdk_snippet import sdk_snippet
 from hubbub_cli.services.default_min_crowd import usual_floor
 from hubbub_cli.services.environment import passed_on
 from hubbub_cli.services.processes import Services
+from hubbub_service_common.process.clock_and_entropy import wall
 
 _NO_CODEBOOK = """there is no {path}. Write one, for example:
 
@@ -93,7 +93,7 @@ def up(codebook: Path, state_dir: Path, shuffler_port: int, aggregator_port: int
     ) as services:
         how = "compiled into" if services.was_compiled else "as it was when it was compiled into"
         click.echo(f"{codebook} is {how} {services.served}", err=True)
-        click.echo(welcome(services.frozen, services, time.time()))
+        click.echo(welcome(services.frozen, services, wall()))
         services.watch()
 
 

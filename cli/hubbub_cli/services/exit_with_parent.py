@@ -6,7 +6,8 @@ import os
 import signal
 import sys
 import threading
-import time
+
+from hubbub_service_common.process.clock_and_entropy import sleep
 
 LOOK_AGAIN = 0.5
 
@@ -14,7 +15,7 @@ LOOK_AGAIN = 0.5
 def watch(parent: int) -> None:
     """End this process once its parent is gone: an orphan gets another parent."""
     while os.getppid() == parent:
-        time.sleep(LOOK_AGAIN)
+        sleep(LOOK_AGAIN)
     os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
-import secrets
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -21,6 +19,7 @@ import click
 
 from hubbub_cli.api_client import opener
 from hubbub_service_common.process import atomic_files
+from hubbub_service_common.process.clock_and_entropy import monotonic, sleep, token
 
 STARTING = 60.0
 """Seconds until a service must answer; the first start computes batch sizes."""
@@ -124,7 +123,7 @@ class Services:
             for name, process in self._running.items():
                 if process.poll() is not None:
                     raise click.ClickException(f"the {name} stopped with exit code {process.returncode}")
-            time.sleep(0.5)
+            sleep(0.5)
 
     def process_id(self, name: Name) -> int:
         """Process id of one service, of its current or last run."""
@@ -157,8 +156,8 @@ class Services:
         self._wait_until_ready(name, f"http://127.0.0.1:{self._ports[name]}/readyz")
 
     def _wait_until_ready(self, name: str, address: str) -> None:
-        until = time.monotonic() + STARTING
-        while time.monotonic() < until:
+        until = monotonic() + STARTING
+        while monotonic() < until:
             if self._running[name].poll() is not None:
                 raise click.ClickException(f"the {name} did not start; see what it printed above{self._log_hint()}")
             try:
@@ -166,7 +165,7 @@ class Services:
                     if self._running[name].poll() is None:
                         return
             except (urllib.error.URLError, OSError):
-                time.sleep(0.1)
+                sleep(0.1)
         raise click.ClickException(f"the {name} was not ready after {STARTING:.0f} seconds{self._log_hint()}")
 
     def clock_warning(self) -> str | None:
@@ -214,5 +213,5 @@ def _refuse_taken(name: str, port: int) -> None:
 def _token(path: Path) -> str:
     """The token between the two services, made once and readable only by its owner."""
     if not path.exists():
-        atomic_files.write(path, secrets.token_hex(32).encode(), replace=False)
+        atomic_files.write(path, token(32).encode(), replace=False)
     return path.read_text().strip()

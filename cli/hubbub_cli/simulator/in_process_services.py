@@ -8,7 +8,6 @@ Since the clock is simulated, a period ends as soon as all devices have reported
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -23,6 +22,7 @@ from hubbub_aggregator.settings import Settings as AggregatorSettings
 from hubbub_cli.compile_codebook import compiled, write_compiled
 from hubbub_client.testing import Fleet
 from hubbub_service_common.clock.trusted_clock import TrustedClock
+from hubbub_service_common.process.clock_and_entropy import wall
 from hubbub_shuffler.in_process import in_process
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Pipeline:
     """Both services on embedded storage under `home`, inside a `with` block. Each `period` call is a new period."""
 
     def __init__(self, home: Path, codebook: Path) -> None:
-        self._now = time.time()
+        self._now = wall()
         self._runner, self._open = asyncio.Runner(), AsyncExitStack()
         self._home, self._codebook = home, codebook
         self._service: Aggregator

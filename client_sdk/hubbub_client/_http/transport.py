@@ -8,7 +8,6 @@ from __future__ import annotations
 import http.client
 import os
 import ssl
-import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
@@ -19,6 +18,7 @@ from hubbub.loopback_host import is_loopback_host
 from hubbub_client._http.connection import Connection, Endpoint, TimeLimit, authority, tls_context
 from hubbub_client._http.dns import Lookup, system_lookup
 from hubbub_client._http.proxy import Proxy, proxy_from, proxy_of
+from hubbub_client._process.clock_and_entropy import monotonic
 
 __all__ = ["Answer", "CannotReach", "HttpTransport", "NoConsent", "Transport", "check_address", "is_loopback"]
 
@@ -114,7 +114,7 @@ class HttpTransport:
         *,
         timeout: float = 10.0,
         deadline: float | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = monotonic,
         ca_file: str | os.PathLike[str] | None = None,
         proxy: str | None = None,
         environ: Mapping[str, str] | None = None,

@@ -7,7 +7,6 @@ next opening can tell.
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -37,6 +36,7 @@ from hubbub_client._integrity.witness import (
     tidy,
     write_witness,
 )
+from hubbub_client._process.clock_and_entropy import is_system_clock
 from hubbub_client._state.errors import WitnessBehind
 from hubbub_client._state.sqlite import identity, transaction
 
@@ -48,7 +48,7 @@ class IntegrityCheck:
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self._path, self._clock = path, clock
-        self._by_system_clock = clock is time.time
+        self._by_system_clock = is_system_clock(clock)
         self._witness: Witness | None = None
         """What the witness said when it was last read or written."""
         self._most_seen: Witness | None = None

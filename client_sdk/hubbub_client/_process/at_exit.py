@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import atexit
-import time
 from functools import cache
 from typing import Protocol
 from weakref import WeakSet
+
+from hubbub_client._process.clock_and_entropy import monotonic
 
 __all__ = ["SECONDS_AT_EXIT", "close_at_exit"]
 
@@ -32,6 +33,6 @@ def _register() -> None:
 
 
 def _close_all() -> None:
-    deadline = time.monotonic() + SECONDS_AT_EXIT
+    deadline = monotonic() + SECONDS_AT_EXIT
     for client in tuple(_open):
-        client.close(max(deadline - time.monotonic(), 0.0))
+        client.close(max(deadline - monotonic(), 0.0))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from hubbub.randomness import Randomness
+from hubbub_client._process.clock_and_entropy import monotonic, sleep
 
 __all__ = ["Pace"]
 
@@ -15,8 +15,8 @@ __all__ = ["Pace"]
 class Pace:
     """Exponential backoff with jitter. Tests pass in their own `monotonic` and `sleep`."""
 
-    monotonic: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = monotonic
+    sleep: Callable[[float], None] = sleep
     first: float = 0.5
     longest: float = 60.0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hubbub_client._http.consenting_transport import ConsentingTransport
+from hubbub_client._process.clock_and_entropy import monotonic
 from hubbub_client._process.fork import is_child
 from hubbub_client._process.preload_modules import load
 
@@ -82,10 +82,10 @@ class CycleRunner:
 
     def finish(self, timeout: float) -> None:
         """The last cycle, within `timeout` seconds: randomize the values that are due, and send the reports."""
-        deadline = time.monotonic() + timeout
+        deadline = monotonic() + timeout
         fallback = partial(self._last_cycle, timeout - _TRY_SECONDS) if self.route.is_bounded else None
         if not in_time(partial(self._last_cycle, timeout), timeout, fallback):
-            self.settle(max(deadline - time.monotonic(), 0.0))
+            self.settle(max(deadline - monotonic(), 0.0))
 
     def settle(self, timeout: float) -> None:
         """Randomize the values that are due, within `timeout` seconds. Sends nothing."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Callable
 from math import inf
+
+from hubbub_client._process.clock_and_entropy import monotonic
 
 __all__ = ["Worker"]
 
@@ -80,7 +81,7 @@ class Worker:
             self._thread = None
 
     def _plan(self, within: float) -> None:
-        due = time.monotonic() + max(within, 0.0)
+        due = monotonic() + max(within, 0.0)
         if due < self._due:
             self._due = due
             self._changed.notify()
@@ -100,7 +101,7 @@ class Worker:
         """Wait for the next cycle. False: the thread is to end."""
         with self._changed:
             while not self._stopping:
-                left = self._due - time.monotonic()
+                left = self._due - monotonic()
                 if left <= 0:
                     self._due = inf
                     return True

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 import sqlite3
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+from hubbub_client._process.clock_and_entropy import token
 
 __all__ = ["Look", "Moment", "read", "this_run", "write"]
 
@@ -49,7 +50,7 @@ def this_run() -> str:
     """A name for this run. It is not the system's own id of the boot, which other files may hold, too."""
     with suppress(OSError):
         return hashlib.sha256(b"hubbub run " + _BOOT.read_bytes()).hexdigest()[:16]
-    return secrets.token_hex(8)  # a forked child shares it, as it shares the clock
+    return token(8)  # a forked child shares it, as it shares the clock
 
 
 @dataclass(frozen=True, slots=True)

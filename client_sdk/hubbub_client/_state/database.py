@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from hubbub_client._counters import Counts, Kind
 from hubbub_client._integrity.forgotten_spends import IntegrityCheck
 from hubbub_client._integrity.quarantine import Emptied, is_damage
 from hubbub_client._integrity.witness import read_witness
+from hubbub_client._process.clock_and_entropy import monotonic, wall
 from hubbub_client._process.fork import Forkable
 from hubbub_client._state.error_messages import BUSY, reason_of
 from hubbub_client._state.errors import FORK_EARLIER, Busy, NoDurableState
@@ -64,9 +64,7 @@ class _Link:
 class State(Forkable):
     """One file for many threads and processes. `clock` tells when a damaged file ended."""
 
-    def __init__(
-        self, directory: Path | str, clock: Callable[[], float] = time.time, counts: Counts | None = None
-    ) -> None:
+    def __init__(self, directory: Path | str, clock: Callable[[], float] = wall, counts: Counts | None = None) -> None:
         self._path = Path(directory) / FILE_NAME
         self._counts = counts or Counts()
         self._integrity = IntegrityCheck(self._path, clock)
@@ -204,9 +202,9 @@ class State(Forkable):
         A thread that is still in a transaction after `within` seconds keeps its connection.
         """
         self._closed = True
-        deadline = time.monotonic() + within
+        deadline = monotonic() + within
         for link in (self._quick, self._durable):
-            if not link.lock.acquire(timeout=max(deadline - time.monotonic(), _NOTE_SECONDS)):
+            if not link.lock.acquire(timeout=max(deadline - monotonic(), _NOTE_SECONDS)):
                 continue
             try:
                 if link.durable and link.connection is not None:

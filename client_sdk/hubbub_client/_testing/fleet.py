@@ -6,7 +6,6 @@ client's own: the same randomizer, generator, sealing and reading of answers.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -26,6 +25,7 @@ from hubbub.wire import ReportHeader
 from hubbub_client._codebooks.bundle_fetch_and_cache import fetch_bundle, signer_of, trust_anchors
 from hubbub_client._codebooks.in_force import CodebooksInForce
 from hubbub_client._http.transport import CannotReach, HttpTransport, Transport
+from hubbub_client._process.clock_and_entropy import wall
 from hubbub_client._randomizing.draw import draw, in_share
 from hubbub_client._sending.backoff import Pace
 from hubbub_client._sending.seal_and_send import seal
@@ -86,7 +86,7 @@ class Fleet:
         bundle: bytes | None = None,
         trust: str | Sequence[str] | None = None,
         rng: Randomness | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = wall,
         pace: Pace | None = None,
         per_request: int = 1_000,
         attempts: int = 14,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from hubbub.trust_anchor import anchor_of
 from hubbub.wire import Plaintext, decode_report, decode_upload
 from hubbub_client._codebooks.bundle_fetch_and_cache import BUNDLE_PATH
 from hubbub_client._http.transport import Answer, CannotReach
+from hubbub_client._process.clock_and_entropy import wall
 from hubbub_client._sending.upload import REPORTS_PATH
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class MemoryTransport:
     _aggregator: _Aggregator | None = field(default=None, repr=False)
 
     @classmethod
-    def serving(cls, codebook: Codebook | Path | str, clock: Callable[[], float] = time.time) -> MemoryTransport:
+    def serving(cls, codebook: Codebook | Path | str, clock: Callable[[], float] = wall) -> MemoryTransport:
         """A shuffler that serves this codebook: a path to metrics.toml, its text, or a `Codebook`."""
         aggregator = _Aggregator(codebook_of(codebook), clock)
         return cls(aggregator.bundle, _aggregator=aggregator)

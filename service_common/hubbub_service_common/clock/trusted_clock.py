@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from threading import RLock
 from typing import NamedTuple
+
+from hubbub_service_common.process.clock_and_entropy import monotonic, wall
 
 __all__ = ["LONGEST_WAIT", "TOLERANCE", "Run", "TrustedClock"]
 
@@ -77,8 +78,8 @@ class TrustedClock:
 
     def __init__(
         self,
-        wall: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = wall,
+        monotonic: Callable[[], float] = monotonic,
         *,
         peer: str | None = None,
         says: str = "",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -14,6 +13,7 @@ from hubbub_service_common.http.connection_limits import ConnectionLimits
 from hubbub_service_common.http.cross_origin import CrossOrigin
 from hubbub_service_common.http.server import listen, server_config
 from hubbub_service_common.http.tokens import Tokens
+from hubbub_service_common.process.clock_and_entropy import monotonic
 from hubbub_service_common.process.open_files import connections_within_limit
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def listening(
             max_body=max_body,
             max_connections=most,
             max_per_address=per_address,
-            clock=time.monotonic,
+            clock=monotonic,
             log=log,
             cross_origin=pages,
         )

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hubbub.refusals import PROBLEM_TYPE, REFUSALS, Refused
+from hubbub_service_common.process.clock_and_entropy import wall
 from hubbub_service_common.process.logs import where
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class ProblemDocument:
 
         `besides`: headers that depend on the request.
         """
-        lines = [f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}", f"date: {formatdate(usegmt=True)}"]
+        lines = [f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}", f"date: {formatdate(wall(), usegmt=True)}"]
         lines += [f"{name}: {value}" for name, value in self._headers(close=True)]
         lines += [f"{name.decode()}: {value.decode()}" for name, value in besides]
         return "\r\n".join([*lines, "", ""]).encode() + self.body

@@ -5,14 +5,13 @@ from __future__ import annotations
 import glob
 import os
 import re
-import secrets
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
 from hubbub.errors import InvalidParameter
+from hubbub_service_common.process.clock_and_entropy import token, wall
 
 __all__ = ["Service", "create", "new_file", "state_directory", "sync", "write"]
 
@@ -63,7 +62,7 @@ def new_file(path: Path, *, replace: bool = False, mode: int | None = 0o600) -> 
     are part files that a killed process left here more than a day ago.
     """
     _remove_stale(path)
-    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+    part = path.with_name(f"{path.name}.{token(8)}.part")
     create(part, mode).close()
     try:
         yield part
@@ -85,7 +84,7 @@ def _remove_stale(path: Path) -> None:
     """
     for left in path.parent.glob(f"{glob.escape(path.name)}.*.part*"):
         with suppress(OSError):  # another process has removed it, or it is not ours
-            if _PART.match(left.name[len(path.name) :]) and time.time() - left.stat().st_mtime > _STALE:
+            if _PART.match(left.name[len(path.name) :]) and wall() - left.stat().st_mtime > _STALE:
                 left.unlink()
 
 

@@ -8,8 +8,6 @@ redis-py's own cluster client.
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
@@ -18,6 +16,7 @@ from typing import Any
 from redis import exceptions
 
 from hubbub_service_common.process.backoff import backoff
+from hubbub_service_common.process.clock_and_entropy import entropy, monotonic, sleep
 from hubbub_service_common.redis.address import Address, Node
 from hubbub_service_common.redis.calls_and_scripts import Call, Part
 from hubbub_service_common.redis.confirmation import confirm, questions
@@ -87,7 +86,7 @@ class RedisClient:
         """
         answers: list[Any] = [None] * len(calls)
         todo = [_Item(at, call) for at, call in enumerate(calls)]
-        hops, pauses, until = 0, 0, time.monotonic() + self._patience
+        hops, pauses, until = 0, 0, monotonic() + self._patience
         while todo:
             said = self._round(todo, answers, write, careful=not again)
             todo = [item for item in todo if not item.done]
@@ -103,10 +102,10 @@ class RedisClient:
                 if hops > _HOPS:
                     waiting = [StorageAway("Redis redirects us from node to node without end")]
             if waiting:
-                pause = backoff(pauses, first=_SHORTEST, longest=_LONGEST, entropy=os.urandom)
-                if time.monotonic() + pause > until:
+                pause = backoff(pauses, first=_SHORTEST, longest=_LONGEST, entropy=entropy)
+                if monotonic() + pause > until:
                     raise waiting[0]
-                time.sleep(pause)
+                sleep(pause)
                 pauses += 1
             elif said.unsent and hops > 1:
                 raise said.unsent[0]

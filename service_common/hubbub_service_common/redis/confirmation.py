@@ -7,11 +7,11 @@ failover could still lose it. So we compare the server's replication offset with
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from redis import exceptions
 
+from hubbub_service_common.process.clock_and_entropy import monotonic
 from hubbub_service_common.redis.calls_and_scripts import Part
 from hubbub_service_common.redis.error_codes import REFUSALS, describe
 from hubbub_service_common.storage.kinds_and_errors import StorageAway, StorageError
@@ -33,7 +33,7 @@ def confirm(connection: Any, replicas: int, milliseconds: int) -> StorageError |
 
     Errors of the connection are redis-py's.
     """
-    until = time.monotonic() + milliseconds / 1_000
+    until = monotonic() + milliseconds / 1_000
     answers = [_read(connection) for _ in range(3)]
     goal: int | None = None
     while True:
@@ -44,7 +44,7 @@ def confirm(connection: Any, replicas: int, milliseconds: int) -> StorageError |
         have = _have(answers[-1], goal)
         if have >= replicas:
             return None
-        if answers[-2] < replicas or time.monotonic() > until:
+        if answers[-2] < replicas or monotonic() > until:
             return StorageAway(f"{have} of {replicas} replicas have it")
         connection.send_packed_command(connection.pack_commands([_MORE, _INFO]))
         answers = [_read(connection) for _ in range(2)]

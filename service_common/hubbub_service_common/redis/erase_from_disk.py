@@ -7,11 +7,10 @@ the deletion and has ended, on every primary and on every connected replica that
 from __future__ import annotations
 
 import logging
-import os
-import time
 from collections.abc import Callable
 
 from hubbub_service_common.process.backoff import backoff
+from hubbub_service_common.process.clock_and_entropy import entropy, monotonic
 from hubbub_service_common.redis.address import Node
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.storage.kinds_and_errors import StorageError
@@ -30,8 +29,8 @@ class FileRewrites:
         client: RedisClient,
         log: logging.Logger,
         what: str,
-        monotonic: Callable[[], float] = time.monotonic,
-        entropy: Callable[[int], bytes] = os.urandom,
+        monotonic: Callable[[], float] = monotonic,
+        entropy: Callable[[int], bytes] = entropy,
     ) -> None:
         self._client, self._log, self._what = client, log, what
         self._monotonic, self._entropy = monotonic, entropy

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -25,6 +24,7 @@ from hubbub_service_common.http.fastapi_app import create_api
 from hubbub_service_common.http.health import Health, add_health
 from hubbub_service_common.http.problem_documents import ProblemHandlers, send_problem
 from hubbub_service_common.process.backoff import backoff
+from hubbub_service_common.process.clock_and_entropy import entropy
 from hubbub_service_common.storage.kinds_and_errors import StorageAway, StorageError, StorageStuck
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class _Attempts:
     async def run(self) -> None:
         number = 0
         while not self.over:
-            await asyncio.sleep(backoff(number, first=0.2, longest=_LONGEST, entropy=os.urandom))
+            await asyncio.sleep(backoff(number, first=0.2, longest=_LONGEST, entropy=entropy))
             number += 1
             self.over = await self._once()
 

@@ -20,7 +20,7 @@ __all__ = ["PLACE_BYTES", "SEED_BYTES", "Entropy", "number_of_parts", "places", 
 
 T = TypeVar("T")
 Entropy: TypeAlias = Callable[[int], bytes]
-"""Returns this many bytes from the operating system's generator: `os.urandom`."""
+"""Returns this many bytes from the operating system's generator: `clock_and_entropy.entropy`."""
 
 SEED_BYTES = 32
 PLACE_BYTES = 16

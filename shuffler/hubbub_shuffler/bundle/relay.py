@@ -14,9 +14,7 @@ from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from os import urandom
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING
 
 import httpx2
@@ -37,6 +35,7 @@ from hubbub_service_common.clock.trusted_clock import LONGEST_WAIT, TrustedClock
 from hubbub_service_common.http.entity_tags import tag_of_bytes
 from hubbub_service_common.process import atomic_files
 from hubbub_service_common.process.backoff import backoff
+from hubbub_service_common.process.clock_and_entropy import entropy, monotonic
 from hubbub_shuffler.batching.permute import Entropy
 from hubbub_shuffler.bundle.begun_periods import Said
 from hubbub_shuffler.bundle.hold_begun_periods import HeldPeriods
@@ -98,7 +97,7 @@ class Bundles:
         skew: float,
         every: float | None = None,
         codebooks: Collection[str] = (),
-        entropy: Entropy = urandom,
+        entropy: Entropy = entropy,
         clock_is_right: bool = False,
     ) -> None:
         self._upstream, self._every = upstream, every

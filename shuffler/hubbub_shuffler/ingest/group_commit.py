@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from time import monotonic
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from hubbub_service_common.process.clock_and_entropy import monotonic
 from hubbub_service_common.process.fault_episodes import Episode
 from hubbub_service_common.process.logs import where
 from hubbub_shuffler.ingest.high_water_mark import HighWater

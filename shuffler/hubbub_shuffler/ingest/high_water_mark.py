@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from time import monotonic
 from typing import TYPE_CHECKING
 
+from hubbub_service_common.process.clock_and_entropy import monotonic
 from hubbub_service_common.process.fault_episodes import Episode
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ The same for every backend.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from typing import Protocol
 
+from hubbub_service_common.process.clock_and_entropy import monotonic
 from hubbub_service_common.storage.kinds_and_errors import StorageAway
 from hubbub_shuffler.storage.protocol import Bucket, BucketDamaged, Damage, Repairs, StorageError
 
@@ -60,7 +60,7 @@ class Repair:
                 named = error.bucket if isinstance(error, BucketDamaged) else None
                 with self._lock:
                     for bucket in (set(buckets) if named is None else {named}) - self._hopeless:
-                        self._suspects.setdefault(bucket, time.monotonic() + self._after)
+                        self._suspects.setdefault(bucket, monotonic() + self._after)
             raise
 
     def salvage(self) -> None:
@@ -69,7 +69,7 @@ class Repair:
 
         A bucket that can't be mended now is logged, and holds up no other.
         """
-        now = time.monotonic()
+        now = monotonic()
         with self._lock:
             due = [bucket for bucket, at in self._suspects.items() if now >= at]
             hopeless = list(self._hopeless)
@@ -99,7 +99,7 @@ class Repair:
 
     def _put_off(self, bucket: Bucket, error: StorageError) -> None:
         with self._lock:
-            self._suspects[bucket] = time.monotonic() + min(self._after, _AGAIN)
+            self._suspects[bucket] = monotonic() + min(self._after, _AGAIN)
             said, self._put_offs[bucket] = self._put_offs.get(bucket), type(error)
         if said is not type(error):
             _LOG.error("DAMAGED: a bucket can't be mended now, and is tried again: %s", error)

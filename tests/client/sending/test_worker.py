@@ -10,7 +10,6 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 
 import pytest
 
@@ -211,7 +210,7 @@ def test_a_wake_after_a_stop_is_obeyed_and_what_was_planned_before_is_not(
     worker.wake(within=600)
     assert worker.stop(SOON)
     with monkeypatch.context() as patch:
-        patch.setattr(module, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 601))  # it would be due
+        patch.setattr(module, "monotonic", lambda: time.monotonic() + 601)  # it would be due
         worker.wake(within=3600)
         assert not work.happens_within(0.2)
         worker.wake()

@@ -8,7 +8,6 @@ that list notes what the pair says. Blobs are written before the verdict, with a
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -17,6 +16,7 @@ from hubbub.wire import BatchHeader
 from hubbub_aggregator.storage.protocol import Accepted, Batch, Outcome, State
 from hubbub_aggregator.storage.redis import nonces as redis_nonces
 from hubbub_aggregator.storage.redis.key_names import Keys, Member
+from hubbub_service_common.process.clock_and_entropy import entropy
 from hubbub_service_common.redis.calls_and_scripts import Part, Script, command, script_text
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.storage.kinds_and_errors import StorageError
@@ -68,7 +68,7 @@ class RedisBatches:
         return kept
 
     def _place(self, id: bytes, content: bytes) -> bytes:  # noqa: A002  it is an id
-        placed: bytes = self._client.one(self._lua["place"]((self._keys.place(id),), content, os.urandom(_TOKEN)))
+        placed: bytes = self._client.one(self._lua["place"]((self._keys.place(id),), content, entropy(_TOKEN)))
         return placed
 
     def batch(self, id: bytes) -> Batch | None:  # noqa: A002  it is an id
@@ -129,7 +129,7 @@ class RedisBatches:
         batch = self.batch(id)
         if batch is None or batch.state != "pending":
             return "settled"  # a verdict is never changed
-        names, token = self._keys.pair(batch.header.metric, batch.header.period), os.urandom(_TOKEN)
+        names, token = self._keys.pair(batch.header.metric, batch.header.period), entropy(_TOKEN)
         counts, nonces = names.counts(token), names.nonces(token)
         record = accepted.record.encode()
         settled = Batch(id, batch.header, batch.digest, "accepted", None, None, accepted.valid, accepted.invalid)
@@ -169,7 +169,7 @@ class RedisBatches:
         pair = self._keys.pair(batch.header.metric, batch.header.period)
         settled = Batch(id, batch.header, batch.digest, "refused", None, reason, valid, invalid)
         # the entry has the record too: a process that finds the verdict without its note can make the note
-        entry = _encode(settled, record=record, call=os.urandom(_TOKEN))
+        entry = _encode(settled, record=record, call=entropy(_TOKEN))
         said = self._client.one(self._lua["refuse"]((pair.batches,), id, entry))
         self._note_entered(batch)
         return bool(said == b"refused")

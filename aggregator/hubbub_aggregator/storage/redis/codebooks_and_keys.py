@@ -7,11 +7,11 @@ key: this Redis, or a copy of it, is not enough to open a report.
 from __future__ import annotations
 
 import json
-import os
 
 from hubbub_aggregator.storage.protocol import KeyTaken, SignedBundle, StorageError, StoredCodebook, StoredKey
 from hubbub_aggregator.storage.redis.batches import lua
 from hubbub_aggregator.storage.redis.key_names import Keys
+from hubbub_service_common.process.clock_and_entropy import entropy
 from hubbub_service_common.redis.calls_and_scripts import command
 from hubbub_service_common.redis.client import RedisClient
 
@@ -112,7 +112,7 @@ class RedisRegistry:
     def _encrypt(self, private: bytes, public: bytes) -> str:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        nonce = os.urandom(_NONCE)
+        nonce = entropy(_NONCE)
         return (nonce + AESGCM(self._secret).encrypt(nonce, private, public)).hex()
 
     def _decrypt(self, text: str, public: bytes) -> bytes:

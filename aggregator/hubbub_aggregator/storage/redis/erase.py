@@ -9,12 +9,12 @@ holds a trace any more.
 from __future__ import annotations
 
 import logging
-import os
 from typing import NamedTuple
 
 from hubbub_aggregator.storage.redis.batches import lua
 from hubbub_aggregator.storage.redis.key_names import Keys
 from hubbub_aggregator.storage.redis.releases import RedisReleases
+from hubbub_service_common.process.clock_and_entropy import entropy
 from hubbub_service_common.redis.calls_and_scripts import command
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.redis.erase_from_disk import FileRewrites
@@ -53,7 +53,7 @@ class Eraser:
         self._erase_keys, self._lease, self._put, self._set = (
             lua(name) for name in ("erase_keys", "lease", "put", "set")
         )
-        self._holder = os.urandom(16).hex()
+        self._holder = entropy(16).hex()
         self._rewrites = FileRewrites(client, _LOG, "erased keys, nonces or reports")
         self._covered = _Marks(*_UNMARKED)
         """The marks that the current rewrites cover."""

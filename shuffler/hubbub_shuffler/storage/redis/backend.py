@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from hubbub_service_common.process.clock_and_entropy import wall
 from hubbub_service_common.redis.calls_and_scripts import Call, Part, Script, command
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.redis.durability import Durability, Stakes
@@ -72,7 +72,7 @@ class RedisStorage:
         url: str,
         *,
         entropy: Entropy,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = wall,
         lease_clock: Callable[[], float] | None = None,
         forget_after: float = 30 * 86_400,
         replicas: int = 0,

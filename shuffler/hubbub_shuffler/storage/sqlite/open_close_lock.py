@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from hubbub_service_common.process.clock_and_entropy import monotonic, sleep
 
 __all__ = ["Users"]
 
@@ -41,14 +42,14 @@ class Users:
 
 
 def _wait_for(gate: int) -> None:
-    until = time.monotonic() + _PATIENCE
+    until = monotonic() + _PATIENCE
     while True:
         try:
             fcntl.flock(gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > until:
+            if monotonic() > until:
                 return
-            time.sleep(_PAUSE)
+            sleep(_PAUSE)
         except OSError:
             return
         else:

@@ -26,7 +26,7 @@ _WIDTH = 76
 
 def sdk_snippet(codebook: Codebook, address: str, trust: str) -> str:
     """An app that records an example of each metric that is enabled, and prints what will be sent."""
-    records = [line for metric in codebook.metrics if metric.enabled for line in _record(metric)]
+    records = [line for metric in codebook.in_file_order if metric.enabled for line in _record(metric)]
     lines = [
         "from hubbub_client import Client",
         "",

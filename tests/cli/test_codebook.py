@@ -262,6 +262,6 @@ def test_nothing_that_an_author_writes_is_markup_in_a_notice(tmp_path: Path) -> 
 def test_a_notice_is_json_on_demand_and_a_faulty_codebook_makes_none(faulty: Path) -> None:
     document = json.loads(run("notice", EXAMPLE, "--json").stdout)
 
-    assert [metric["name"] for metric in document["metrics"]] == ["dark_mode", "startup_ms", "theme"]
+    assert [metric["name"] for metric in document["metrics"]] == ["dark_mode", "theme", "startup_ms"]
     assert run("notice", faulty).exit_code == 1
     assert run("notice", faulty).stdout == ""

@@ -69,13 +69,16 @@ def ledger(
     *,
     newest: int,
     single_operator: bool,
+    order: Sequence[str] = (),
 ) -> LedgerAnswer:
-    """The whole ledger. `newest`: how many of the newest periods are listed one by one."""
+    """The whole ledger. `newest`: how many of the newest periods are listed one by one. `order`: names of the metrics,
+    as they are to be listed."""
     refused = [one for one in releases if not one.record["released"]]
     pairs = _rounded(smallest([one for one in releases if one.record["valid"] != 0]))  # None: not known
     periods = sorted({pair.release.period for pair in pairs})
     label = {pair.release.period: pair.release.label for pair in pairs}
-    names = sorted({pair.name for pair in pairs})
+    kept = {pair.name for pair in pairs}
+    names = [*(name for name in order if name in kept), *sorted(kept.difference(order))]
     # evenly spaced, the newest among them
     moments = sorted({periods[-1 - round(k * (len(periods) - 1) / (_MOMENTS - 1))] for k in range(_MOMENTS) if periods})
     return LedgerAnswer(

@@ -93,7 +93,7 @@ def privacy(
     found = every_record(service.storage)
     if not {release.metric for release in found} <= _by_id(service).keys():
         service.codebooks.refresh()  # another process has published a codebook, and released batches by it
-    known = noted(found, _by_id(service))
+    known, order = noted(found, _by_id(service)), list(service.codebooks.named())
     collection = service.codebooks.collection
     build = partial(
         ledger,
@@ -102,8 +102,9 @@ def privacy(
         known,
         newest=periods,
         single_operator=service.single_operator,
+        order=order,
     )
-    basis: list[object] = [[one.record["id"] for one in known], periods, service.single_operator]
+    basis: list[object] = [[one.record["id"] for one in known], periods, service.single_operator, order]
     return reply(request, format, basis, build, name="privacy")
 
 

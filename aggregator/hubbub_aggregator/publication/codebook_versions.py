@@ -209,7 +209,10 @@ class Codebooks:
         return max(bounds.horizon(c.grace, c.forward_horizon) for c in self.ruling(period))
 
     def named(self) -> dict[str, list[Metric]]:
-        """Every metric by name, each id once, as it was last written; the id in force now comes last."""
+        """Every metric by name, each id once, as it was last written; the id in force now comes last.
+
+        The newest codebook's metrics come first, as its file lists them, then those of earlier ones by name.
+        """
         latest: dict[bytes, Metric] = {}
         for version in self._versions:
             for metric in version.codebook.metrics:
@@ -218,7 +221,8 @@ class Codebooks:
         names: dict[str, list[Metric]] = {}
         for metric in latest.values():
             names.setdefault(metric.name, []).append(metric)
-        return dict(sorted(names.items()))
+        listed = [metric.name for metric in self.newest.in_file_order]
+        return {name: names[name] for name in (*listed, *sorted(names.keys() - set(listed)))}
 
     def bundled(self, now: float) -> list[BundledCodebook]:
         """The versions that devices and shufflers still need: each until the last period it ruled is over."""

@@ -43,7 +43,7 @@ def _head(found: Review, file: str) -> Iterator[str]:
     yield ""
     yield f"- codebook: `{found.codebook.id.hex()}`, in {plain(file)}"
     yield f"- period: {collection.calendar}, and reports are taken for {duration_text(collection.grace)} after its end"
-    names = [plain(metric.name) for metric in found.codebook.metrics if metric.enabled]
+    names = [plain(metric.name) for metric in found.codebook.in_file_order if metric.enabled]
     yield f"- metrics: {', '.join(names) or 'none'}"
     yield f"- made with: hubbub {hubbub.__version__}, `hubbub checklist`"
     yield ""

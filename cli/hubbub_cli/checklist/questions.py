@@ -126,7 +126,7 @@ def _operators(answers: Mapping[str, Answer]) -> Section:
 
 def _metrics(codebook: Codebook) -> Section:
     questions: list[Question] = []
-    for metric in codebook.metrics:
+    for metric in codebook.in_file_order:
         if not metric.enabled:
             continue
         about = f"metric {metric.id.hex()[:16]}"

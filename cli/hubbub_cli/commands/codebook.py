@@ -70,14 +70,14 @@ def check(file: str, devices: int | None, as_json: bool) -> None:
             [
                 [
                     metric.name if metric.enabled else f"{metric.name} (off)",
-                    metric.type,
+                    f"{metric.type}, in {unit}" if (unit := metric.values.shape.unit) else metric.type,
                     metric.mechanism.name,
                     decimal_text(metric.epsilon),
                     str(metric.mechanism.report_bytes),
                     f"{metric.min_batch:,}",
                     metric.id.hex()[:8],
                 ]
-                for metric in checked.metrics
+                for metric in checked.in_file_order
             ],
         )
     )
@@ -122,7 +122,7 @@ def compile_command(file: str, out: Path, as_json: bool) -> None:
         _print_json({"ok": True, "file": str(out), "id": frozen.id.hex(), **changed})
         return
     click.echo(f"{out}: codebook {frozen.id.hex()}")
-    for metric in frozen.metrics:
+    for metric in frozen.in_file_order:
         click.echo(f"  {metric.name}: {metric.mechanism.name}, released from {metric.min_batch:,} reports on", err=True)
     if found is not None:
         click.echo(f"what it held before differs:\n{found.render()}" if found else "as it was before", err=True)

@@ -101,7 +101,7 @@ def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json:
         crowds = _crowds(loaded, devices, periods, flights=loaded.collection.name == "flights-demo")
         _report(services, loaded, crowds, periods)
         _wait(services, loaded, periods)
-        found = {m: _answer(services, m, crowds, periods) for m in loaded.metrics if m.enabled}
+        found = {m: _answer(services, m, crowds, periods) for m in loaded.in_file_order if m.enabled}
         answers = {metric: answer for metric, answer in found.items() if answer}
         for metric in found.keys() - answers.keys():
             _say(f"{metric.name} was discarded: too few devices reported; `hubbub plan` says how many are enough")

@@ -103,7 +103,7 @@ def simulate(
     from hubbub_cli.simulator.csv_data import read
 
     codebook = Codebook.load(book)
-    metrics = [metric for metric in codebook.metrics if metric.enabled]
+    metrics = [metric for metric in codebook.in_file_order if metric.enabled]
     if not metrics:
         raise InvalidParameter(f"{book}: no metric is enabled, so there is nothing to simulate")
     if seed is None:

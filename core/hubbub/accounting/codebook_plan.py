@@ -70,7 +70,7 @@ def plan(codebook: Codebook, devices: int, periods: int = 1, *, floor: int = 0) 
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise InvalidParameter(f"{what} must be a whole number of at least 1, got {number!r}")
     planned = tuple(
-        _plan_metric(codebook, metric, devices, periods, floor) for metric in codebook.metrics if metric.enabled
+        _plan_metric(codebook, metric, devices, periods, floor) for metric in codebook.in_file_order if metric.enabled
     )
     delta = codebook.collection.release_delta
     released = [(p.metric.mechanism, p.guarantee.reports) for p in planned if p.released and p.guarantee]

@@ -55,4 +55,4 @@ def with_batch_sizes(
         sized.append(replace(metric, min_batch=max(needed, metric.min_batch or 0)))
     if found:
         raise CodebookError(found)
-    return replace(codebook, metrics=tuple(sized))
+    return replace(codebook, metrics=tuple(sized), notes_order=True)

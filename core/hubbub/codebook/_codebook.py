@@ -25,6 +25,8 @@ FORMAT = "hubbub-codebook 1"
 _COMPILED = "compiled codebook"
 _DEEPEST = DEEPEST_NESTING - 3
 """Levels of a codebook: a bundle has three around it."""
+_ORDER = "order"
+"""The member of the collection's `notes` that holds the names of the metrics as metrics.toml lists them."""
 _DERIVED = ("id", "name", "report_bytes", "share_threshold")
 
 
@@ -36,6 +38,10 @@ class Codebook:
     metrics: tuple[Metric, ...]
     refused: Mapping[str, CodebookError] = field(default_factory=dict, compare=False)
     """The metrics of a received codebook that cannot be used here, by name, with the reason."""
+    order: tuple[str, ...] = field(default=(), compare=False)
+    """Names of the metrics as metrics.toml lists them, for display. Devices ignore it. Empty: by name."""
+    notes_order: bool = field(default=False, compare=False)
+    """Whether the compiled form says the order, under the collection's `notes`. Where it is by name, it is left out."""
     id: bytes = field(init=False)
     """Sixteen bytes of a hash of everything. Any edit changes it, even of a description."""
     _received: dict[str, Json] | None = field(init=False, default=None, repr=False, compare=False)
@@ -63,7 +69,9 @@ class Codebook:
             document = tomllib.loads(text, parse_float=Decimal)
         except (ValueError, ArithmeticError, RecursionError) as error:
             raise _error(file, f"is not TOML: {error}", "correct the syntax there") from error
-        return cls(*read(document, file, resolve))
+        collection, metrics = read(document, file, resolve)
+        in_order = tuple(metric.name for metric in metrics)
+        return cls(collection, tuple(sorted(metrics, key=lambda metric: metric.name)), order=in_order)
 
     @classmethod
     def from_compiled(cls, compiled: bytes | Mapping[str, Json]) -> Self:
@@ -84,7 +92,7 @@ class Codebook:
             is_whole = document["id"] == _id(content).hex()
             metrics = _by_name(document["metrics"])
             head = _without_notes(content)
-            written = _without_notes(document["collection"])
+            written, order = _without_notes(document["collection"]), _noted_order(document["collection"])
             tables = {"collection": _collection_table(dict(written))}
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
             raise _tampered(f"is not a compiled codebook: {type(error).__name__}: {error}") from error
@@ -104,7 +112,7 @@ class Codebook:
             except CodebookError as error:
                 refused[name] = error
         check_budget(collection, kept, _COMPILED)
-        codebook = cls(collection, tuple(kept), refused)
+        codebook = cls(collection, tuple(kept), refused, order, notes_order=bool(order))
         object.__setattr__(codebook, "_received", content)
         object.__setattr__(codebook, "id", _id(content))
         return codebook
@@ -125,6 +133,12 @@ class Codebook:
         raise InvalidParameter(f"no metric is named {name!r}: {did_you_mean(name, names) or 'see the codebook'}")
 
     @property
+    def in_file_order(self) -> tuple[Metric, ...]:
+        """The metrics as metrics.toml lists them, for display. Devices work in the order of the names."""
+        place = {name: number for number, name in reversed(list(enumerate(self.order)))}
+        return tuple(sorted(self.metrics, key=lambda metric: (place.get(metric.name, len(place)), metric.name)))
+
+    @property
     def spent(self) -> Fraction:
         """What the enabled metrics spend per device and period."""
         return total_epsilon(self.metrics)
@@ -142,9 +156,11 @@ class Codebook:
     def _content(self) -> dict[str, Json]:
         if self._received is not None:
             return self._received
+        names = [metric.name for metric in self.in_file_order]
+        notes: dict[str, Json] = {"notes": {_ORDER: list(names)}} if self.notes_order and names != sorted(names) else {}
         return {
             "format": FORMAT,
-            "collection": self.collection.document(),
+            "collection": {**self.collection.document(), **notes},
             "metrics": [metric.document() for metric in self.metrics],
         }
 
@@ -171,6 +187,13 @@ def _without_notes(document: Mapping[str, Json]) -> dict[str, Json]:
     if not isinstance(document.get("notes", {}), dict):
         raise ValueError("notes: expected an object")
     return {name: value for name, value in document.items() if name != "notes"}
+
+
+def _noted_order(collection: Mapping[str, Json]) -> tuple[str, ...]:
+    """The order in the collection's `notes`, or nothing if there is none that can be used: it is only for display."""
+    notes = collection.get("notes")
+    order = notes.get(_ORDER) if isinstance(notes, dict) else None
+    return tuple(name for name in order if isinstance(name, str)) if isinstance(order, list) else ()
 
 
 def _by_name(metrics: list[dict[str, Json]]) -> dict[str, dict[str, Json]]:

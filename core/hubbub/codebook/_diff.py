@@ -116,6 +116,7 @@ class Diff:
 _CONSEQUENCE = {
     "name": "  (changes every id)",
     "period": "  (changes every id)",
+    "order": "  (how the metrics are listed)",
     "release": "  (changes how many reports a release needs)",
     "honest_fraction": "  (changes how many reports a release needs)",
 }
@@ -125,13 +126,23 @@ def diff(old: Codebook, new: Codebook) -> Diff:
     """What it means to go from the old codebook to the new one."""
     before = {metric.name: metric for metric in old.metrics}
     after = {metric.name: metric for metric in new.metrics}
-    compared = (_compare(name, before.get(name), after.get(name)) for name in sorted(before | after))
+    names = [metric.name for metric in (*new.in_file_order, *old.in_file_order)]
+    compared = (_compare(name, before.get(name), after.get(name)) for name in dict.fromkeys(names))
+    changed = _changes(_readable(old.collection.document()), _readable(new.collection.document()))
     return Diff(
-        collection=tuple(_changes(_readable(old.collection.document()), _readable(new.collection.document()))),
+        collection=(*changed, *_reordered(old, new)),
         metrics=tuple(metric for metric in compared if metric is not None),
         spent=(old.spent, new.spent),
         limit=(old.collection.device_epsilon, new.collection.device_epsilon),
     )
+
+
+def _reordered(old: Codebook, new: Codebook) -> Iterator[Change]:
+    """Whether the metrics of both are listed in another order: it is part of the codebook's id."""
+    names = [[metric.name for metric in codebook.in_file_order] for codebook in (old, new)]
+    before, after = ([name for name in own if name in names[0] and name in names[1]] for own in names)
+    if before != after:
+        yield Change("order", list(before), list(after))
 
 
 def _compare(name: str, old: Metric | None, new: Metric | None) -> MetricDiff | None:

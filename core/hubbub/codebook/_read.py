@@ -42,7 +42,7 @@ DEFAULT_FORWARD_HORIZON = duration_seconds("7d")
 
 
 def read(document: Mapping[str, object], file: str, build: Build) -> tuple[Collection, tuple[Metric, ...]]:
-    """The codebook in a parsed file, or CodebookError with every finding."""
+    """The codebook in a parsed file, its metrics as listed there, or CodebookError with every finding."""
     findings = Findings(file)
     for name in document:
         if name not in ("collection", "metrics"):
@@ -60,7 +60,7 @@ def read(document: Mapping[str, object], file: str, build: Build) -> tuple[Colle
         _check_budget(collection, metrics, findings)
     if findings.found or collection is None:
         raise CodebookError(findings.found)
-    return collection, tuple(sorted(metrics, key=lambda metric: metric.name))
+    return collection, tuple(metrics)
 
 
 def read_collection(document: Mapping[str, object], file: str) -> Collection:

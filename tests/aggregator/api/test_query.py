@@ -458,3 +458,16 @@ def test_importing_the_app_loads_neither_accounting_nor_slow_libraries() -> None
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(json.loads(run.stdout))
     assert not {"scipy", "scipy.stats", "dp_accounting", "hubbub.accounting", "altair", "numpy"} & loaded
+
+
+def test_metrics_come_in_the_order_in_which_the_codebook_lists_them(tmp_path: Path, pool: Pool) -> None:
+    site = Site.open(tmp_path, pool)
+    listed = [metric["name"] for metric in site.json("/v1/metrics")["metrics"]]
+    assert listed == [metric.name for metric in site.service.codebooks.newest.in_file_order]
+    assert listed != sorted(listed)
+    site.settle(site.batch("theme", ["light"] * 600))
+    site.settle(site.batch("dark_mode", [True] * 200))
+    assert [entry["name"] for entry in site.json("/v1/privacy")["per_metric"]] == [
+        name for name in listed if name in {"theme", "dark_mode"}
+    ]
+    site.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from contextlib import suppress
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -15,6 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub.accounting.min_batch_sizes import with_batch_sizes
+from hubbub.canonical import digest
 from hubbub.codebook import COLLECTION, RELEASE, Codebook, Metric, metric_keys
 from hubbub.errors import CodebookError, Finding, InvalidParameter, InvalidValue
 from hubbub.mechanisms import Categories, mechanism, registered
@@ -128,6 +131,45 @@ def test_an_open_min_batch_can_be_filled_in_and_changes_no_metric_id() -> None:
 
     assert [m.min_batch for m in filled.metrics] == [7, 500]
     assert [m.id for m in filled.metrics] == [m.id for m in read.metrics]
+
+
+def in_this_order(*names: str) -> Codebook:
+    """Two metrics as they would be served, listed in this order."""
+    text = COLLECTION_TOML + "".join(f'[metrics.{name}]\ntype = "boolean"\nepsilon = 1\n' for name in names)
+    return with_batch_sizes(Codebook.from_toml(text), "my.toml", lambda *_: 10)
+
+
+def test_metrics_are_shown_in_the_order_of_the_file_and_compiled_by_name() -> None:
+    served = in_this_order("zeta", "alpha", "mid")
+    again = Codebook.from_compiled(served.to_bytes())
+
+    for known in (served, again):
+        assert [metric.name for metric in known.in_file_order] == ["zeta", "alpha", "mid"]
+        assert [metric.name for metric in known.metrics] == ["alpha", "mid", "zeta"]
+    assert again.to_bytes() == served.to_bytes()
+    fewer: Any = replace(again, metrics=again.metrics[1:]).compiled()["collection"]
+    assert fewer["notes"] == {"order": ["zeta", "mid"]}
+
+
+def test_an_order_by_name_is_left_out() -> None:
+    served = in_this_order("alpha", "zeta").compiled()
+    assert b"notes" not in in_this_order("alpha", "zeta").to_bytes()
+    assert [metric.name for metric in Codebook.from_compiled(served).in_file_order] == ["alpha", "zeta"]
+
+
+@pytest.mark.parametrize(
+    "order", [None, 7, "zeta", {}, [], [7, None], ["gone", "zeta"], ["zeta", "zeta", "alpha"], ["zeta"]]
+)
+def test_whatever_a_codebook_says_of_its_order_it_is_read(order: Any) -> None:
+    document: dict[str, Any] = dict(in_this_order("alpha", "zeta").compiled())
+    del document["id"]
+    document["collection"] = {**document["collection"], "notes": {"order": order}}
+    document["id"] = digest("hubbub-01 codebook", document)[:16].hex()
+    found = Codebook.from_compiled(document)
+
+    is_asked = isinstance(order, list) and "zeta" in order
+    assert [metric.name for metric in found.in_file_order] == (["zeta", "alpha"] if is_asked else ["alpha", "zeta"])
+    assert found.compiled() == document
 
 
 def test_an_unknown_metric_is_refused_with_the_nearest_name() -> None:

@@ -9,6 +9,7 @@ from datetime import date
 
 import pytest
 
+from hubbub.accounting.min_batch_sizes import with_batch_sizes
 from hubbub.codebook import Codebook, Diff, diff, lint
 from hubbub.errors import Finding
 from hubbub.usual_device_limits import USUAL_MAX_EPSILON
@@ -17,6 +18,21 @@ from tests.support.paths import ROOT
 
 EXAMPLE = (ROOT / "examples" / "metrics.toml").read_text(encoding="utf-8")
 TODAY = date(2027, 1, 1)
+_TWO = """
+[collection]
+name = "photo-app"
+period = "1d"
+device_epsilon = 4
+release = {{ epsilon = 0.5, delta = 1e-8 }}
+
+[metrics.{}]
+type = "boolean"
+epsilon = 1
+
+[metrics.{}]
+type = "boolean"
+epsilon = 1
+"""
 
 
 def warnings(text: str, *, today: date = TODAY, devices: int | None = None) -> dict[str, Finding]:
@@ -147,8 +163,24 @@ def test_equal_codebooks_differ_in_nothing() -> None:
 def test_an_added_and_a_removed_metric_are_told_apart() -> None:
     found = changed(("[metrics.dark_mode]", "[metrics.night_mode]"))
 
-    assert [(m.name, m.effect) for m in found.metrics] == [("dark_mode", "removed"), ("night_mode", "added")]
-    assert (found.metrics[0].new_id, found.metrics[1].old_id) == (None, None)
+    assert [(m.name, m.effect) for m in found.metrics] == [("night_mode", "added"), ("dark_mode", "removed")]
+    assert (found.metrics[0].old_id, found.metrics[1].new_id) == (None, None)
+
+
+def test_another_order_changes_no_metric_but_the_codebook_and_is_shown() -> None:
+    first, second = (
+        with_batch_sizes(Codebook.from_toml(_TWO.format(*names)), "m.toml", lambda *_: 10) for names in ("ba", "ab")
+    )
+    found = diff(first, second)
+
+    assert first.id != second.id
+    assert [metric.id for metric in first.metrics] == [metric.id for metric in second.metrics]
+    assert found.metrics == ()
+    assert "order" in found.render()
+    assert [(change.field, change.old, change.new) for change in found.collection] == [
+        ("order", ["b", "a"], ["a", "b"])
+    ]
+    assert not diff(second, second)
 
 
 def test_a_changed_meaning_is_a_new_segment_of_history() -> None:

@@ -59,8 +59,8 @@ def of_codebook(codebook: Codebook) -> CollectedPage:
     length = duration_text(codebook.collection.calendar.seconds)
     return CollectedPage(
         collection=codebook.collection.name,
-        metrics=[_collected(metric, length) for metric in codebook.metrics if metric.enabled],
-        off=[metric.name for metric in codebook.metrics if not metric.enabled],
+        metrics=[_collected(metric, length) for metric in codebook.in_file_order if metric.enabled],
+        off=[metric.name for metric in codebook.in_file_order if not metric.enabled],
         length=formatting.length(length),
         often=formatting.every(length),
         within=formatting.within(length),

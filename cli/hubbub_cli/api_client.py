@@ -85,8 +85,11 @@ def _refusal(status: int, body: bytes, token: str | None) -> Refusal:
 
 
 def refusal(title: str, detail: str, name: str, token: str | None) -> Refusal:
-    """A problem of the API as one line; if the token is at fault, with what to do."""
-    text = f"{title} {detail}"
+    """A problem of the API in one line; if the token is at fault, with what to do.
+
+    The detail alone says it. The title is for a problem whose detail only adds a number or a name.
+    """
+    text = detail or title
     if name == "unauthorized":
         text += "; the one in HUBBUB_TOKEN is not valid" if token else "; set HUBBUB_TOKEN"
     return Refusal(text, name)

@@ -51,16 +51,23 @@ def _run() -> None:
 
     from hubbub.errors import HubbubError
     from hubbub_cli.all_commands import hubbub
+    from hubbub_cli.terminal.wrapped_text import say
 
     try:
         hubbub(standalone_mode=False)
+    except click.UsageError as error:
+        if error.ctx is not None:
+            click.echo(f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help' for help.\n", err=True)
+        say(f"Error: {error.format_message()}")
+        sys.exit(error.exit_code)
     except click.ClickException as error:
-        error.show()
+        say(f"Error: {error.format_message()}")
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit("stopped")
     except HubbubError as error:
-        sys.exit(f"Error: {error}")
+        say(f"Error: {error}")
+        sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away, as `| head` does: not an error of this command
         sys.exit(1)

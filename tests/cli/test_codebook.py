@@ -55,10 +55,9 @@ def test_check_names_file_key_problem_and_fix_of_every_error_and_ends_with_1(fau
 
     assert result.exit_code == 1
     assert result.stdout == ""
-    assert (
-        f"error: {faulty}: metrics.theme.epsilom: there is no such key\n  fix: did you mean 'epsilon'?" in result.stderr
-    )
-    assert f"error: {faulty}: collection.period:" in result.stderr
+    said = " ".join(result.stderr.split())
+    assert f"error: {faulty}: metrics.theme.epsilom: there is no such key fix: did you mean 'epsilon'?" in said
+    assert f"error: {faulty}: collection.period:" in said
 
 
 def test_check_prints_json_alone_to_stdout() -> None:
@@ -157,7 +156,7 @@ def test_a_release_target_out_of_reach_is_an_error_of_its_metric(tmp_path: Path)
     result = run("check", hopeless)
 
     assert result.exit_code == 1
-    assert f"error: {hopeless}: metrics.dark_mode: no batch of up to" in result.stderr
+    assert f"error: {hopeless}: metrics.dark_mode: no batch of up to" in " ".join(result.stderr.split())
 
 
 def test_only_an_edit_compiles_a_codebook_again(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from hubbub.period import duration_text
 from hubbub_cli.compile_codebook import compiled, write_compiled
 from hubbub_cli.services.aggregator_state import STATE, beside, warn_of_clock
 from hubbub_cli.terminal.output_file import refuse_if_nowhere
-from hubbub_cli.terminal.table import table
+from hubbub_cli.terminal.table import table_or_records
+from hubbub_cli.terminal.wrapped_text import say, wrapped
 from hubbub_service_common.process.clock_and_entropy import wall
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to stdo
 
 @click.group()
 def codebook() -> None:
-    """Check metrics.toml, freeze it, see what a change means, and publish it."""
+    """Check a metrics.toml, compare it, freeze it and publish it."""
 
 
 @codebook.command()
@@ -65,27 +66,24 @@ def check(file: str, devices: int | None, as_json: bool) -> None:
         return
     collection = checked.collection
     click.echo(
-        table(
-            ["metric", "type", "mechanism", "epsilon", "bytes", "min batch", "id"],
+        table_or_records(
             [
-                [
-                    metric.name if metric.enabled else f"{metric.name} (off)",
-                    f"{metric.type}, in {unit}" if (unit := metric.values.shape.unit) else metric.type,
-                    metric.mechanism.name,
-                    decimal_text(metric.epsilon),
-                    str(metric.mechanism.report_bytes),
-                    f"{metric.min_batch:,}",
-                    metric.id.hex()[:8],
-                ]
+                {
+                    "metric": metric.name if metric.enabled else f"{metric.name} (off)",
+                    "type": f"{metric.type}, in {unit}" if (unit := metric.values.shape.unit) else metric.type,
+                    "mechanism": metric.mechanism.name,
+                    "epsilon": decimal_text(metric.epsilon),
+                    "bytes": metric.mechanism.report_bytes,
+                    "min batch": f"{metric.min_batch:,}",
+                    "id": metric.id.hex()[:8],
+                }
                 for metric in checked.in_file_order
             ],
         )
     )
-    click.echo(
-        f"\n{collection.name}: a device spends epsilon {decimal_text(checked.spent)} "
-        f"of {decimal_text(collection.device_epsilon)} in a period of {collection.calendar}"
-        f"\ncodebook {checked.id.hex()}"
-    )
+    spent = f"epsilon {decimal_text(checked.spent)} of {decimal_text(collection.device_epsilon)}"
+    click.echo(wrapped(f"\n{collection.name}: a device spends {spent} in a period of {collection.calendar}"))
+    click.echo(f"codebook {checked.id.hex()}")
     _say("warning", warnings)
 
 
@@ -123,9 +121,9 @@ def compile_command(file: str, out: Path, as_json: bool) -> None:
         return
     click.echo(f"{out}: codebook {frozen.id.hex()}")
     for metric in frozen.in_file_order:
-        click.echo(f"  {metric.name}: {metric.mechanism.name}, released from {metric.min_batch:,} reports on", err=True)
+        say(f"{metric.name}: {metric.mechanism.name}, released from {metric.min_batch:,} reports on", first="  ")
     if found is not None:
-        click.echo(f"what it held before differs:\n{found.render()}" if found else "as it was before", err=True)
+        say(f"what it held before differs:\n{found.render()}" if found else "as it was before")
 
 
 @codebook.command()
@@ -158,7 +156,7 @@ def diff_command(old: str, new: str, as_json: bool) -> None:
     if as_json:
         _print_json({"ok": True, **found.document()})
     else:
-        click.echo(found.render())
+        click.echo(wrapped(found.render(), rest="  "))
 
 
 @codebook.command()
@@ -182,7 +180,7 @@ def publish(file: str, state_dir: Path, start: str | None, as_json: bool) -> Non
 
     written = _compiled(file, as_json=as_json)
     if not as_json and not is_compiled(read_file(file)):
-        click.echo(f"{file} is compiled: codebook {written.id.hex()}", err=True)
+        say(f"{file} is compiled: codebook {written.id.hex()}")
     with beside(state_dir) as state:
         before = state.codebooks.newest
         calendar = state.codebooks.collection.calendar
@@ -198,12 +196,10 @@ def publish(file: str, state_dir: Path, start: str | None, as_json: bool) -> Non
         return
     click.echo(f"codebook {version.codebook.id.hex()} is in force from the period {label} on")
     click.echo(f"it begins {begins}")
-    click.echo(
-        f"an edit takes effect at least two cache lifetimes ({ahead}) later, when every device knows it", err=True
-    )
+    say(f"an edit takes effect at least two cache lifetimes ({ahead}) later, when every device knows it")
     if off:
-        click.echo(f"switched off at once: {', '.join(off)}")
-    click.echo(diff(before, version.codebook).render(), err=True)
+        click.echo(wrapped(f"switched off at once: {', '.join(off)}"))
+    say(diff(before, version.codebook).render())
 
 
 @codebook.command()
@@ -239,7 +235,7 @@ def _switch(name: str, state_dir: Path, *, off: bool, as_json: bool) -> None:
     if changed:
         click.echo("an aggregator that runs signs it into its bundle within a second", err=True)
     if all_off:
-        click.echo(f"switched off: {', '.join(all_off)}", err=True)
+        say(f"switched off: {', '.join(all_off)}")
 
 
 def _min_batch(checked: Codebook, metric: Metric) -> int:
@@ -286,7 +282,8 @@ def _refuse(findings: Sequence[Finding], *, as_json: bool) -> NoReturn:
 def _say(severity: str, findings: Sequence[Finding]) -> None:
     for finding in findings:
         place = f"{finding.file}: {finding.key}" if finding.key else finding.file
-        click.echo(f"{severity}: {place}: {finding.problem}\n  fix: {finding.fix}", err=True)
+        say(f"{severity}: {place}: {finding.problem}", rest="  ")
+        say(finding.fix, first="  fix: ", rest="       ")
 
 
 def _print_json(document: object) -> None:

@@ -29,7 +29,8 @@ _ANYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S1
     show_default=True,
     help="Seconds to wait for an answer.",
 )
-def health(service: str | None, alive: bool, timeout: float) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
+def health(service: str | None, alive: bool, timeout: float, as_json: bool) -> None:
     """Say whether SERVICE is ready; exit code 0 if it is.
 
     Without a SERVICE, at least one has to run here, and each that runs has to be ready. Address and certificate come
@@ -43,6 +44,14 @@ def health(service: str | None, alive: bool, timeout: float) -> None:
     if not running:
         asked = " or ".join(f"{name} at {address_of(name, os.environ)}" for name in found)
         raise click.ClickException(f"no answer from {asked}")
+    if as_json:
+        said = {
+            name: {"ok": not trouble, **({"detail": trouble} if trouble else {})} for name, trouble in running.items()
+        }
+        click.echo(json.dumps({"ok": not any(running.values()), "services": said}, indent=2))
+        if any(running.values()):
+            raise click.exceptions.Exit(1)
+        return
     for name, trouble in running.items():
         if not trouble:
             click.echo(f"{name}: {'alive' if alive else 'ready'}")

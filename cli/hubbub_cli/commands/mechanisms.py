@@ -10,6 +10,7 @@ import click
 
 from hubbub.mechanisms import Mechanism, registered
 from hubbub_cli.terminal.table import table
+from hubbub_cli.terminal.wrapped_text import say
 
 
 @click.command()
@@ -20,7 +21,7 @@ def mechanisms(epsilon: float, size: int, as_json: bool) -> None:
     """List the mechanisms with variance, report size and use.
 
     Variance is the number of reports times the exact variance: averaged over the values of a uniform population for
-    frequencies, the worst case on [-1, 1] for means. "stderr at 10k" is the standard error with 10,000 reports.
+    frequencies, the worst case on [-1, 1] for means. "error" is the standard error with 10,000 reports.
     """
     found = [_describe(name, cls, epsilon, size) for name, cls in registered().items()]
     found.sort(key=lambda row: (row["kind"], row["variance"] is None, row["variance"] or 0))
@@ -29,7 +30,7 @@ def mechanisms(epsilon: float, size: int, as_json: bool) -> None:
         return
     click.echo(
         table(
-            ["mechanism", "estimates", "variance", "report bytes", "stderr at 10k", "use it for"],
+            ["mechanism", "estimates", "variance", "bytes", "error", "use it for"],
             [
                 [
                     row["name"],
@@ -41,10 +42,12 @@ def mechanisms(epsilon: float, size: int, as_json: bool) -> None:
                 ]
                 for row in found
             ],
+            wrap=True,
         )
     )
-    click.echo(
-        f"\nepsilon {epsilon:g}; frequencies over {size} values, means on [-1, 1]. A dash: not applicable.", err=True
+    say(
+        f"\nepsilon {epsilon:g}; frequencies over {size} values, means on [-1, 1]; error: standard error of 10,000 "
+        "reports. A dash: not applicable."
     )
 
 

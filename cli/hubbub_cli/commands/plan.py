@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hubbub.codebook import Codebook
+from hubbub.codebook import Codebook, is_compiled, read_file
 from hubbub.errors import InvalidParameter
 from hubbub_cli import plot_option
 from hubbub_cli.services.default_min_crowd import usual_floor
+from hubbub_cli.terminal import estimate_bars
 from hubbub_cli.terminal.round_up import above
-from hubbub_cli.terminal.table import table
+from hubbub_cli.terminal.table import table_or_records
+from hubbub_cli.terminal.wrapped_text import wrapped
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hubbub.accounting.codebook_plan import MetricPlan, Plan
 
 POINTS = 13
@@ -34,25 +38,28 @@ POINTS = 13
     type=click.IntRange(min=2),
     help="Fewest reports that the shuffler forwards together. Unset: the default of its min_batch_floor, 100.",
 )
+@click.option("--why", is_flag=True, help="Also say why each metric has its mechanism, and what speaks against others.")
 @plot_option.option("Draw error and epsilon against devices")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
-def plan(codebook: str, devices: int, periods: int, floor: int | None, plot: str | None, as_json: bool) -> None:
+def plan(
+    codebook: str, devices: int, periods: int, floor: int | None, why: bool, plot: str | None, as_json: bool
+) -> None:
     """Work out batch sizes, errors and guarantees of CODEBOOK.
 
     Also says what to change. Nothing is collected and no data is read: everything follows from the codebook and the
-    number of devices.
+    number of devices. CODEBOOK is a metrics.toml or a compiled codebook.
     """
     picture = plot_option.target(plot)
     from hubbub.accounting import codebook_plan as planning
 
-    loaded = Codebook.load(codebook)
+    loaded, is_frozen = Codebook.load(codebook), is_compiled(read_file(codebook))
     click.echo("working out batch sizes and guarantees ...", err=True)
     floor = usual_floor() if floor is None else floor
-    made = planning.plan(loaded, devices, periods, floor=floor)
+    made = planning.plan(loaded, devices, periods, floor=floor, is_frozen=is_frozen)
     if as_json:
         click.echo(json.dumps(_document(made), indent=2))
     else:
-        click.echo(_render(made))
+        estimate_bars.echo(_render(made, why=why))
     if picture:
         _draw(loaded, devices, floor, picture)
         click.echo(f"drew {plot}", err=True)
@@ -89,41 +96,54 @@ def _metric_document(one: MetricPlan) -> dict[str, Any]:
     }
 
 
-def _render(made: Plan) -> str:
-    rows = [
-        [
-            one.metric.name,
-            one.metric.mechanism.name,
-            str(one.metric.mechanism.report_bytes),
-            f"{one.reports:,}",
-            "-" if one.min_batch is None else f"{one.min_batch:,}",
-            "yes" if one.released else "no",
-            f"{one.stderr:.3g}",
-            f"{one.interval:.3g}",
-            above(one.guarantee.epsilon) if one.guarantee else "-",
-            above(one.composed.epsilon) if one.composed else "-",
-            above(float(one.metric.epsilon), 6),
-        ]
-        for one in made.metrics
+def _render(made: Plan, *, why: bool) -> str:
+    lines = [table_or_records([_row(one, made.periods) for one in made.metrics]), "", *map(wrapped, _legend(made))]
+    advice = [
+        wrapped(f"{one.metric.name}: {line}", first="! ", rest="  ") for one in made.metrics for line in one.advice
     ]
-    header = ["metric", "mechanism", "bytes", "reports", "min batch", "released", "stderr", "95% width"]
-    header += ["eps", f"eps x{made.periods}", "eps0"]
-    lines = [table(header, rows), ""]
-    delta = f"delta {float(made.codebook.collection.release_delta):g}"
-    if made.device_period and made.device_total:
-        lines.append(
-            f"a device in all released metrics: eps {above(made.device_period.epsilon)} per period, "
-            f"{above(made.device_total.epsilon)} after {made.periods} ({delta}); if shuffler and aggregator collude: "
-            f"eps {above(made.device_period.local_epsilon, 6)} per period, "
-            f"{above(made.device_total.local_epsilon, 6)} after all"
-        )
-    lines.append(
-        f"eps is at {delta}, for {float(made.codebook.collection.honest_fraction):.0%} honest reports: "
-        "an assumption that nothing enforces"
-    )
-    lines += [f"! {line}" for one in made.metrics for line in one.advice]
-    lines += ["", *(f"{one.metric.name}: {one.why}" for one in made.metrics)]
+    lines += ["", *advice] if advice else []
+    if why:
+        lines += [f"\n{wrapped(f'{one.metric.name}: {one.why}', rest='  ')}" for one in made.metrics]
     return "\n".join(lines)
+
+
+def _row(one: MetricPlan, periods: int) -> dict[str, object]:
+    composed = {f"eps x{periods}": above(one.composed.epsilon) if one.composed else "-"}
+    return {
+        "metric": one.metric.name,
+        "reports": f"{one.reports:,}",
+        "needed": "-" if one.min_batch is None else f"{one.min_batch:,}",
+        "released": "yes" if one.released else "no",
+        "95% error": _error(one),
+        "eps": above(one.guarantee.epsilon) if one.guarantee else "-",
+        **(composed if periods > 1 else {}),
+        "eps0": above(float(one.metric.epsilon), 6),
+    }
+
+
+def _error(one: MetricPlan) -> str:
+    """Half of a 95 % interval: points of a share, or a number in its unit."""
+    if not math.isfinite(one.interval):
+        return "-"
+    half, shape = one.interval / 2, one.metric.values.shape
+    number = f"{100 * half:.2g}%" if shape.measure == "share" else f"{half:.3g}{shape.unit and ' ' + shape.unit}"
+    return f"{'±' if estimate_bars.signs() is estimate_bars.BLOCKS else '+-'}{number}"
+
+
+def _legend(made: Plan) -> Iterator[str]:
+    collection = made.codebook.collection
+    yield (
+        f"eps: what a release reveals of a device while shuffler and aggregator do not collude, at delta "
+        f"{float(collection.release_delta):g}, for {float(collection.honest_fraction):.0%} honest reports: an "
+        "assumption that nothing enforces. eps0: if they collude."
+    )
+    if (one := made.device_period) is None or (total := made.device_total) is None:
+        return
+    each, colluding = f"eps {above(one.epsilon)}", f"eps {above(one.local_epsilon, 6)}"
+    if made.periods > 1:
+        each += f" per period, {above(total.epsilon)} after {made.periods}"
+        colluding += f" per period, {above(total.local_epsilon, 6)} after {made.periods}"
+    yield f"a device in all released metrics: {each}; if they collude: {colluding}"
 
 
 def _draw(codebook: Codebook, devices: int, floor: int, path: Path) -> None:

@@ -12,13 +12,20 @@ import click
 from hubbub.mechanisms import Bounds, Categories, mechanism, registered
 from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table
+from hubbub_cli.terminal.wrapped_text import say
 
 if TYPE_CHECKING:
     from hubbub.accounting import Randomizer
 
 
 @click.command()
-@click.option("--mechanism", "name", type=click.Choice(sorted(registered())), help="One of `hubbub mechanisms`.")
+@click.option(
+    "--mechanism",
+    "name",
+    type=click.Choice(sorted(registered())),
+    metavar="NAME",
+    help="One of `hubbub mechanisms`.",
+)
 @click.option("--any", "bare", is_flag=True, help="Any randomizer of this local epsilon, instead of a mechanism.")
 @click.option("--epsilon", required=True, help="Local epsilon of one report.")
 @click.option("--size", type=int, help="Number of values (krr, matrix).")
@@ -87,8 +94,10 @@ def privacy(
     rows.append(["if they collude", above(found.local_epsilon * times, 6), "0", "1", "local"])
     click.echo(table(["for", "epsilon", "delta", "honest reports", "method"], rows))
     if not found.amplified:
-        click.echo("\nShuffling adds nothing at this size: use more reports, or a smaller local epsilon.")
-    click.echo("\nAssumes that:\n" + "\n".join(f"- {line}" for line in found.assumptions or ["nothing"]), err=True)
+        click.echo("\nShuffling adds nothing at this size.\nUse more reports, or a smaller local epsilon.")
+    say("\nAssumes that:")
+    for line in found.assumptions or ["nothing"]:
+        say(line, first="- ", rest="  ")
 
 
 def _build(

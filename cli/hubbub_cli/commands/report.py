@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import click
@@ -26,7 +27,8 @@ _PATIENCE = 900.0
     help="Where to write it; an existing file is replaced.",
 )
 @click.option("--metric", "only", multiple=True, help="Show only this metric in full; may be given several times.")
-def report(address: str, token: str | None, out: Path, only: tuple[str, ...]) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout: the file and its size.")
+def report(address: str, token: str | None, out: Path, only: tuple[str, ...], as_json: bool) -> None:
     """Write what the dashboard shows as one HTML file.
 
     \b
@@ -49,7 +51,10 @@ def report(address: str, token: str | None, out: Path, only: tuple[str, ...]) ->
     except Problem as problem:
         raise refusal(problem.title, problem.detail, problem.name, token) from problem
     output_file.write(out, html)
-    click.echo(f"{out}  ({len(html.encode()) / 1000:,.0f} kB; open it in any browser)")
+    if as_json:
+        click.echo(json.dumps({"file": str(out), "bytes": len(html.encode())}, indent=2))
+    else:
+        click.echo(f"{out}  ({len(html.encode()) / 1000:,.0f} kB; open it in any browser)")
 
 
 def _say(what: str) -> None:

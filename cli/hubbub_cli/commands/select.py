@@ -12,6 +12,7 @@ from hubbub.mechanisms import REPORT_BYTES
 from hubbub.mechanisms import select as choice_for
 from hubbub.metric_types import metric_type, names
 from hubbub_cli.terminal.table import table
+from hubbub_cli.terminal.wrapped_text import say
 
 if TYPE_CHECKING:
     from hubbub.mechanisms import Candidate, Choice, Domain
@@ -40,10 +41,9 @@ def select(kind: str, size: int | None, epsilon: str, report_bytes: int, as_json
     if as_json:
         click.echo(json.dumps(_document(made), indent=2))
         return
-    click.echo(
-        table(["", "mechanism", "variance", "of optimum", "bytes", ""], [_row(one, made) for one in made.candidates])
-    )
-    click.echo(f"\n{made.why}", err=True)
+    header = ["", "mechanism", "variance", "of optimum", "bytes", ""]
+    click.echo(table(header, [_row(one, made) for one in made.candidates], wrap=True))
+    say(f"\n{made.why}")
 
 
 def _domain(kind: str, size: int | None) -> Domain:

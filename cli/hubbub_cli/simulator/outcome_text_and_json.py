@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +13,7 @@ import numpy as np
 from hubbub.shown import clipped
 from hubbub_cli.terminal import estimate_bars
 from hubbub_cli.terminal.round_up import above
+from hubbub_cli.terminal.wrapped_text import wrapped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,12 +108,12 @@ class Outcome:
     def _lines(self) -> Iterator[str]:
         metric, scores = self.metric, self.scores
         about = f": {metric.description}" if metric.description else ""
-        yield _wrapped(metric.name + about).replace(metric.name, click.style(metric.name, bold=True), 1)
+        yield wrapped(metric.name + about).replace(metric.name, click.style(metric.name, bold=True), 1)
         cut = f", cut into {self.verdict.parts} batches" if self.verdict.parts > 1 else ""
         unit = f", in {metric.values.shape.unit}" if metric.values.shape.unit else ""
         yield f"{metric.type} by {metric.mechanism.name}: {self.first.reports:,} reports{cut}{unit}"
         if not self.verdict.released:
-            yield from map(_wrapped, self._unreleased())
+            yield from map(wrapped, self._unreleased())
         chosen = self.shown(FEW if len(self.first.truth) <= FEW or self.is_curve else scores.top)
         names = [metric.label_of(index) for index in chosen]
         yield estimate_bars.estimates(self.rows(chosen), names, share=self.share, truth=True)
@@ -121,7 +121,7 @@ class Outcome:
             which = "places between them" if self.is_curve else "values that are truly rarer"
             yield f"and {left:,} {which}; --json lists all"
         yield ""
-        yield _wrapped(
+        yield wrapped(
             f"error: {self._number(scores.rms)} in root mean square, {self._number(scores.largest)} at most; "
             f"the estimates themselves state {self._number(scores.stated)}"
         )
@@ -157,7 +157,3 @@ class Outcome:
 def _finite(numbers: NDArray[np.float64]) -> list[float | None]:
     """The numbers, with None for those that JSON cannot express."""
     return [number if math.isfinite(number) else None for number in numbers.tolist()]
-
-
-def _wrapped(text: str) -> str:
-    return fill(text, estimate_bars.columns())

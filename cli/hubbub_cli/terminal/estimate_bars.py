@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +17,8 @@ from hubbub.result_shapes import cell_label
 from hubbub.shortening import shortened, shortened_all
 from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table
+from hubbub_cli.terminal.wrapped_text import columns
 
-COLUMNS = 80
 _NARROWEST, _WIDEST = 10, 40
 _LONGEST_NAME = 24
 LONGEST_PART = 14
@@ -53,11 +52,6 @@ def signs(encoding: str | None = None) -> Signs:
     except (UnicodeEncodeError, LookupError):
         return PLAIN
     return BLOCKS
-
-
-def columns() -> int:
-    """Width of a line: that of the terminal, or eighty columns for a pipe."""
-    return max(COLUMNS, shutil.get_terminal_size((COLUMNS, 24)).columns) if sys.stdout.isatty() else COLUMNS
 
 
 def echo(text: str) -> None:

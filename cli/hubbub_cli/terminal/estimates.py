@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from textwrap import fill
 from typing import Any
 
 import click
@@ -11,6 +10,7 @@ import click
 from hubbub_cli.terminal import estimate_bars
 from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table
+from hubbub_cli.terminal.wrapped_text import wrapped
 
 __all__ = ["ROWS", "comparison", "course", "estimate", "interval", "listing"]
 
@@ -186,9 +186,9 @@ def comparison(answer: Any) -> str:
         *([f"in {answer['unit']}"] if answer["unit"] else []),
         *left_out,
         "",
-        _wrapped(f"p: how often noise alone would do this. Correction: {answer['correction']}"),
+        wrapped(f"p: how often noise alone would do this. Correction: {answer['correction']}"),
         *interval(answer["interval"]),
-        _wrapped(f"about {answer['estimand']}"),
+        wrapped(f"about {answer['estimand']}"),
         *_cost(answer["privacy"], answer["manipulation"], answer, what="a difference"),
     ]
     return "\n".join(lines)
@@ -207,14 +207,14 @@ def _p_value(p: float) -> str:
 
 def _title(metric: str, rest: str) -> str:
     # wrapped before it is styled, since the codes for bold letters take no room
-    return _wrapped(f"{metric}, {rest}").replace(metric, click.style(metric, bold=True), 1)
+    return wrapped(f"{metric}, {rest}").replace(metric, click.style(metric, bold=True), 1)
 
 
 def interval(found: Any) -> Iterator[str]:
     """How the limits were made, and how many of them hold at once."""
-    yield _wrapped(f"{100 * found['confidence']:.10g}% intervals{_joint(found)}: {found['kind']}")
+    yield wrapped(f"{100 * found['confidence']:.10g}% intervals{_joint(found)}: {found['kind']}")
     if found.get("selection"):
-        yield _wrapped(found["selection"])
+        yield wrapped(found["selection"])
 
 
 def _joint(found: Any) -> str:
@@ -239,11 +239,7 @@ def _cost(privacy: Any, manipulation: Any, shown: Any, *, what: str) -> Iterator
     unit = f" {shown['unit']}" if shown["unit"] else ""
     yield f"if one report in a thousand is made up, {what} can be off by {shift}{unit}"
     if privacy.get("note"):
-        yield _wrapped(privacy["note"])
-
-
-def _wrapped(text: str) -> str:
-    return fill(text, estimate_bars.columns())
+        yield wrapped(privacy["note"])
 
 
 def empty(metrics: Sequence[Any]) -> str:

@@ -6,7 +6,7 @@ Everything here follows from the codebook and a number of devices. No data is us
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -61,16 +61,19 @@ class Plan:
     """The loss over all metrics in all periods."""
 
 
-def plan(codebook: Codebook, devices: int, periods: int = 1, *, floor: int = 0) -> Plan:
+def plan(codebook: Codebook, devices: int, periods: int = 1, *, floor: int = 0, is_frozen: bool = False) -> Plan:
     """Plan every enabled metric of the codebook, for a number of devices in each of a number of periods.
 
-    `floor` is the fewest reports that the shuffler forwards together, whatever the codebook says.
+    `floor` is the fewest reports that the shuffler forwards together, whatever the codebook says. `is_frozen`: the
+    codebook was read in its compiled form, so advice is about the metrics.toml that it is compiled from.
     """
     for what, number in (("devices", devices), ("periods", periods)):
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise InvalidParameter(f"{what} must be a whole number of at least 1, got {number!r}")
     planned = tuple(
-        _plan_metric(codebook, metric, devices, periods, floor) for metric in codebook.in_file_order if metric.enabled
+        _plan_metric(codebook, metric, devices, periods, floor, is_frozen=is_frozen)
+        for metric in codebook.in_file_order
+        if metric.enabled
     )
     delta = codebook.collection.release_delta
     released = [(p.metric.mechanism, p.guarantee.reports) for p in planned if p.released and p.guarantee]
@@ -92,7 +95,9 @@ def min_batch(metric: Metric, codebook: Codebook) -> int:
     return max(needed, metric.min_batch or 0)
 
 
-def _plan_metric(codebook: Codebook, metric: Metric, devices: int, periods: int, floor: int) -> MetricPlan:
+def _plan_metric(
+    codebook: Codebook, metric: Metric, devices: int, periods: int, floor: int, *, is_frozen: bool
+) -> MetricPlan:
     collection, mechanism = codebook.collection, metric.mechanism
     reports = int(devices * metric.share)
     delta = collection.release_delta
@@ -112,22 +117,20 @@ def _plan_metric(codebook: Codebook, metric: Metric, devices: int, periods: int,
         composed=compose([(mechanism, honest, periods)], delta) if honest else None,
         stderr=stderr,
         interval=2 * NormalDist().inv_cdf((1 + _USUAL_CONFIDENCE) / 2) * stderr,
-        advice=tuple(_advice(codebook, metric, reports, needed, stderr, floor)),
+        advice=tuple(_advice(codebook, metric, reports, needed, stderr, floor, is_frozen=is_frozen)),
         why=explain(mechanism),
     )
 
 
 def _advice(
-    codebook: Codebook, metric: Metric, reports: int, needed: int | None, stderr: float, floor: int
+    codebook: Codebook, metric: Metric, reports: int, needed: int | None, stderr: float, floor: int, *, is_frozen: bool
 ) -> list[str]:
     """What to change when the target or a useful error cannot be met."""
     found = []
     if needed is None or reports < needed:
         wants = f"needs {needed:,} reports a period" if needed else "has no batch size that meets the release target"
-        found.append(f"{metric.name} {wants}; {reports:,} are expected, so every period would be discarded")
-        smaller = None if reports < floor else _largest_epsilon_that_fits(codebook, metric, reports)
-        if smaller is not None:
-            found.append(f"with epsilon = {smaller:g} instead of {float(metric.epsilon):g} it would be released")
+        found.append(f"{wants}; {reports:,} are expected, so every period would be discarded")
+        found += _smaller_batch(codebook, metric, reports, floor, is_frozen=is_frozen)
         longer = "a longer period lets more devices report in each"
         if reports < floor:
             found.append(f"{longer}; the shuffler forwards no fewer than {floor:,} reports (min_batch_floor)")
@@ -139,9 +142,33 @@ def _advice(
             )
     if stderr / metric.values.span > _LARGE_ERROR:
         more = f", {metric.values.remedy}" if metric.values.remedy else ""
+        unit = metric.values.shape.unit and f" {metric.values.shape.unit}"
         found.append(
-            f"expect a standard error of {stderr:.2g}: more devices, a longer period{more} or a larger epsilon help"
+            f"expect a standard error of {stderr:.2g}{unit}: more devices, a longer period{more} or a larger epsilon help"
         )
+    return found
+
+
+def _smaller_batch(codebook: Codebook, metric: Metric, reports: int, floor: int, *, is_frozen: bool) -> list[str]:
+    """How the expected reports could be enough. The `min_batch` of a compiled codebook is worked out anew, unless it is
+    above what the target needs: then a person wrote it, and it holds whatever the epsilon is."""
+    if reports < floor:
+        return []
+    try:
+        computed: int | None = min_batch(replace(metric, min_batch=None), codebook)
+    except InvalidParameter:
+        computed = None
+    again = " and compile it again" if is_frozen else ""
+    found, also = [], ""
+    if computed is not None and max(computed, reports) < (written := metric.min_batch or 0):
+        target = f"its min_batch of {written:,} is above the {max(computed, floor):,} that the release target needs"
+        found.append(f"{target}: lower it in metrics.toml{again}")
+        also = f" and min_batch of at most {reports:,}"
+    if computed is None or reports < computed:
+        smaller = _largest_epsilon_that_fits(codebook, metric, reports)
+        if smaller is not None:
+            said = f"with epsilon = {smaller:g} instead of {float(metric.epsilon):g}{also} it would be released"
+            found.append(said + (": edit metrics.toml and compile it again" if is_frozen else ""))
     return found
 
 

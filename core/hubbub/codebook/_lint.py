@@ -54,7 +54,7 @@ def lint(
                 "lower the metrics' epsilon, take a longer period, or agree on max_epsilon with the app",
             )
         )
-    for metric in codebook.metrics:
+    for metric in codebook.in_file_order:
         path = f"metrics.{metric.name}"
         warnings = [*_people(metric, today), *_privacy(metric), *_reach(metric, devices, min_batch_of)]
         found += [Finding(file, f"{path}.{key}", problem, fix) for key, problem, fix in warnings]

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from hubbub.accounting import AnyRandomizer, compose, guarantee, min_reports
 from hubbub.accounting.codebook_plan import min_batch, plan
+from hubbub.accounting.min_batch_sizes import with_batch_sizes
 from hubbub.codebook import Codebook
 from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import Categories, KaryRandomizedResponse
@@ -54,13 +55,36 @@ def test_a_target_out_of_reach_comes_with_what_to_change(codebook: Codebook) -> 
     theme = next(one for one in plan(codebook, devices=500).metrics if one.metric.name == "theme")
     assert not theme.released
     advice = " ".join(theme.advice)
-    assert f"needs {theme.min_batch:,} reports" in advice
+    assert advice.startswith(f"needs {theme.min_batch:,} reports")
     assert "longer period" in advice
     smaller = float(advice.split("with epsilon = ")[1].split()[0])
     easier = KaryRandomizedResponse.calibrate(smaller, Categories(4))
     assert guarantee(easier, 450, 1e-8).epsilon <= 0.5
     harder = KaryRandomizedResponse.calibrate(round(smaller + 0.01, 2), Categories(4))
     assert guarantee(harder, 450, 1e-8).epsilon > 0.5
+
+
+def test_advice_is_about_the_file_that_a_compiled_codebook_comes_from(codebook: Codebook) -> None:
+    """Its `min_batch` was worked out for the old epsilon: another epsilon gets another one."""
+    frozen = with_batch_sizes(codebook)
+    (now,) = [one for one in plan(frozen, devices=500, is_frozen=True).metrics if one.metric.name == "theme"]
+    (before,) = [one for one in plan(codebook, devices=500).metrics if one.metric.name == "theme"]
+    assert now.min_batch == before.min_batch
+    assert "min_batch of" not in " ".join(now.advice)
+    assert [line.partition(": edit metrics.toml and compile it again")[0] for line in now.advice] == list(before.advice)
+    assert any(line.endswith("compile it again") for line in now.advice)
+
+
+def test_a_min_batch_that_a_person_wrote_is_named_as_what_holds_a_release_back() -> None:
+    text = EXAMPLE.read_text().replace('type = "boolean"', 'type = "boolean"\nmin_batch = 5000')
+    for read, again in ((Codebook.from_toml(text), ""), (with_batch_sizes(Codebook.from_toml(text)), " and compile")):
+        (dark_mode,) = [
+            one for one in plan(read, 2000, is_frozen=bool(again)).metrics if one.metric.name == "dark_mode"
+        ]
+        said = " ".join(dark_mode.advice)
+        assert "its min_batch of 5,000 is above the 158 that the release target needs" in said
+        assert f"lower it in metrics.toml{again}" in said
+        assert "with epsilon" not in said, "a smaller epsilon would change nothing"
 
 
 @pytest.mark.parametrize(("devices", "periods"), [(0, 1), (1, 0), (True, 1), (2.5, 1)])
@@ -83,7 +107,14 @@ def test_the_plan_command_prints_rows_and_json() -> None:
         )
     assert answer["device_total"]["epsilon"] > answer["device_period"]["epsilon"]
     shown = run("plan", str(EXAMPLE), "--devices", "2000")
-    assert "an assumption that nothing enforces" in shown
+    assert "an assumption that nothing enforces" in " ".join(shown.split())
+    assert "eps x1" not in shown
+    assert "The rule:" not in shown
+    assert shown.splitlines()[1].startswith("dark_mode"), "in the order of the file"
+    assert "theme: krr: n x variance" in run("plan", str(EXAMPLE), "--devices", "2000", "--why")
+    assert "eps x30" in run("plan", str(EXAMPLE), "--devices", "2000", "--periods", "30")
+    few = run("plan", str(EXAMPLE), "--devices", "500")
+    assert "\n! theme: needs 874 reports a period" in few
 
 
 @pytest.mark.full  # seven seconds; every day test_simulate.py draws with the same engine

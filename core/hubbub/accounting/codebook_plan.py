@@ -143,9 +143,8 @@ def _advice(
     if stderr / metric.values.span > _LARGE_ERROR:
         more = f", {metric.values.remedy}" if metric.values.remedy else ""
         unit = metric.values.shape.unit and f" {metric.values.shape.unit}"
-        found.append(
-            f"expect a standard error of {stderr:.2g}{unit}: more devices, a longer period{more} or a larger epsilon help"
-        )
+        cure = f"more devices, a longer period{more} or a larger epsilon help"
+        found.append(f"expect a standard error of {stderr:.2g}{unit}: {cure}")
     return found
 
 

@@ -15,7 +15,7 @@ setup: .venv/.ready  ## make .venv from requirements.lock
 	@touch $@
 
 demo: setup  ## a metric over real data, end to end in the terminal
-	$(RUN)hubbub demo
+	@$(RUN)hubbub demo || test $$? -eq 130 # Ctrl-C is how a demo ends
 
 check: setup  ## ruff, mypy strict, import contracts
 	$(RUN)ruff check .

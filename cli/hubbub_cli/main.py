@@ -27,6 +27,10 @@ LIBRARIES = (
 """Import names of what `hubbub[server]` installs. An app with the SDK alone may have some of them."""
 
 
+_INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it: 128 and the number of SIGINT."""
+
+
 def version() -> str:
     """What `hubbub --version` prints: enough to repeat a run, and nothing about the machine."""
     return f"hubbub {core.__version__}, Python {platform.python_version()}"
@@ -64,7 +68,8 @@ def _run() -> None:
         say(f"Error: {error.format_message()}")
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        sys.exit("stopped")
+        say("stopped")
+        sys.exit(_INTERRUPTED)
     except HubbubError as error:
         say(f"Error: {error}")
         sys.exit(1)

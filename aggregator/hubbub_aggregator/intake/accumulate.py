@@ -192,7 +192,8 @@ class Accumulator:
             self._read.pop(batch.id, None)
             if outcome == "accepted":
                 self._count("accepted", valid, invalid)
-                _LOG.info("batch %s accepted: %d of %d reports", batch.id.hex(), valid, header.count)
+                about = await asyncio.to_thread(self._about, batch)
+                _LOG.info("%s: %d of %d reports accepted", about, valid, header.count, extra=_named(batch))
                 learn = self.duplicates.add
                 await asyncio.to_thread(learn, header.metric, header.period, version, batch.id, hashed)
             return
@@ -223,7 +224,16 @@ class Accumulator:
         self._read.pop(batch.id, None)
         if refused:  # if not, another process settled it while this one stood still, and has counted it
             self._count(reason, valid or 0, invalid or {})
-            _LOG.info("batch %s refused: %s", batch.id.hex(), reason)
+            about = await asyncio.to_thread(self._about, batch)
+            _LOG.info(
+                "%s: refused with its %s reports: %s", about, f"{batch.header.count:,}", reason, extra=_named(batch)
+            )
+
+    def _about(self, batch: Batch) -> str:
+        """The metric and the period of a batch, for the log."""
+        governed = self.codebooks.governing(batch.header.metric, batch.header.period)
+        label = self.codebooks.collection.calendar.period(batch.header.period).label
+        return f"{governed.metric.name if governed else 'a metric of no codebook'}, period {label}"
 
     def _count(self, verdict: str, valid: int, invalid: Mapping[str, int]) -> None:
         self.progress.batches[verdict] += 1
@@ -245,3 +255,8 @@ def _invalid(opened: Sequence[Opened], valid: int) -> dict[str, int]:
     if found > valid:
         invalid["duplicate"] = found - valid
     return dict(sorted(invalid.items()))
+
+
+def _named(batch: Batch) -> dict[str, str]:
+    """The id of a batch, as the log takes it."""
+    return {"batch": batch.id.hex()}

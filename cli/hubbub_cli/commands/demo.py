@@ -16,8 +16,10 @@ from hubbub.codebook import Codebook
 from hubbub_cli import demo_data
 from hubbub_cli.api_client import ask
 from hubbub_cli.commands.up import stop_on_sigterm
+from hubbub_cli.services.own_command import own_command
 from hubbub_cli.services.processes import Services, held_ports
 from hubbub_cli.terminal import estimate_bars, estimates
+from hubbub_cli.terminal.wrapped_text import wrapped
 from hubbub_service_common.process.clock_and_entropy import monotonic, sleep, wall
 
 if TYPE_CHECKING:
@@ -97,6 +99,8 @@ def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json:
             log=log,
         ) as services,
     ):
+        _say(f"dashboard           {services.aggregator}/     (numbers from the first close on)")
+        _say(f"in a terminal       {own_command()} query --address {services.aggregator}\n")
         periods = _periods(loaded)
         crowds = _crowds(loaded, devices, periods, flights=loaded.collection.name == "flights-demo")
         _report(services, loaded, crowds, periods)
@@ -104,7 +108,7 @@ def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json:
         found = {m: _answer(services, m, crowds, periods) for m in loaded.in_file_order if m.enabled}
         answers = {metric: answer for metric, answer in found.items() if answer}
         for metric in found.keys() - answers.keys():
-            _say(f"{metric.name} was discarded: too few devices reported; `hubbub plan` says how many are enough")
+            _say(_discarded(services, metric, devices))
         if as_json:
             click.echo(json.dumps({"metrics": {m.name: answer for m, answer in answers.items()}}, indent=2))
         else:
@@ -116,10 +120,25 @@ def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json:
             )
         if not once:
             _say(
-                f"\nStill serving. Dashboard: {services.aggregator}/\n"
-                f"In the terminal: hubbub query --address {services.aggregator}    (Ctrl-C ends it)"
+                f"\nStill serving, until Ctrl-C.\n"
+                f"dashboard           {services.aggregator}/\n"
+                f"in a terminal       {own_command()} query --address {services.aggregator}"
             )
-            services.watch()
+            try:
+                services.watch()
+            except KeyboardInterrupt:
+                _say("\nstopped")  # as asked: exit code 0
+
+
+def _discarded(services: Services, metric: Metric, devices: int) -> str:
+    """That nothing was released, and how many devices were missing."""
+    reports = int(devices * metric.share)
+    needed = max(services.frozen.metric(metric.name).min_batch or 0, services.floor)
+    return wrapped(
+        f"{metric.name} was DISCARDED: {reports:,} reports are expected of {devices:,} devices, and a release needs "
+        f"{needed:,}, so {max(0, needed - reports):,} are missing; try --devices {math.ceil(needed / metric.share):,}",
+        rest="  ",
+    )
 
 
 def _periods(codebook: Codebook) -> list[Period]:
@@ -166,19 +185,31 @@ def _wait(services: Services, codebook: Codebook, periods: list[Period]) -> None
     """Wait until the last period is closed, forwarded, opened and published."""
     closes = periods[-1].closes_at(codebook.collection.grace)
     waiting = max(1, math.ceil(closes - wall()))
-    with click.progressbar(length=waiting, label="waiting for the last period to close", file=sys.stderr) as shown:
+    buckets = len(periods) * sum(metric.enabled for metric in codebook.metrics)
+    with click.progressbar(
+        length=waiting,
+        label="periods close one by one",
+        item_show_func=lambda done: f"{done or 0} of {buckets} batches arrived",
+        show_eta=False,
+        width=20,
+        file=sys.stderr,
+    ) as shown:
         while (left := closes - wall()) > 0:
             sleep(min(1.0, left))
-            shown.update(1)
-    _say("closed: batches are shuffled, forwarded, opened and published ...")
-    buckets = len(periods) * sum(metric.enabled for metric in codebook.metrics)
+            shown.update(1, _arrived(services))
+    _say("all are closed: the last batches are shuffled, forwarded, opened, published ...")
     until = wall() + SETTLING
     while wall() < until:
-        status = ask(services.aggregator, "/v1/status")
-        if status["batches"]["accepted"] + status["batches"]["refused"] + status["discards"] >= buckets:
+        if _arrived(services) >= buckets:
             return
         sleep(0.5)
     raise click.ClickException(f"some batches had not arrived {SETTLING:.0f} seconds after the last period closed")
+
+
+def _arrived(services: Services) -> int:
+    """Batches that have their verdict, and crowds that were discarded."""
+    status = ask(services.aggregator, "/v1/status")
+    return int(status["batches"]["accepted"] + status["batches"]["refused"] + status["discards"])
 
 
 def _answer(services: Services, metric: Metric, crowds: Crowds, periods: list[Period]) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import indent
 
@@ -14,8 +14,11 @@ import click
 from hubbub.codebook import Codebook
 from hubbub.sdk_snippet import sdk_snippet
 from hubbub_cli.services.default_min_crowd import usual_floor
-from hubbub_cli.services.environment import passed_on
+from hubbub_cli.services.environment import PassedOn, passed_on
+from hubbub_cli.services.own_command import own_command
 from hubbub_cli.services.processes import Services
+from hubbub_cli.services.relayed_log import RelayedLog
+from hubbub_cli.terminal.wrapped_text import say, wrapped
 from hubbub_service_common.process.clock_and_entropy import wall
 
 _NO_CODEBOOK = """there is no {path}. Write one, for example:
@@ -78,23 +81,41 @@ def up(codebook: Path, state_dir: Path, shuffler_port: int, aggregator_port: int
     if not codebook.exists():
         raise click.ClickException(_NO_CODEBOOK.format(path=codebook))
     stop_on_sigterm()
-    click.echo(f"starting; {codebook} is compiled after each edit, which takes a few seconds ...", err=True)
     confirmed = {"CLOCK_IS_RIGHT": "true"} if clock_is_right else {}
     given = {name: passed_on(name, os.environ) for name in ("shuffler", "aggregator")}
-    if ignored := [variable for one in given.values() for variable in one.ignored]:
-        click.echo(f"warning: no effect here, since `hubbub up` decides these: {', '.join(ignored)}", err=True)
-    with Services(
+    log, settings = _log(given)
+    services = Services(
         state_dir.absolute(),
         codebook.absolute(),
         shuffler_port=shuffler_port,
         aggregator_port=aggregator_port,
-        aggregator_settings=given["aggregator"].settings | confirmed,
-        shuffler_settings=given["shuffler"].settings | confirmed,
-    ) as services:
-        how = "compiled into" if services.was_compiled else "as it was when it was compiled into"
-        click.echo(f"{codebook} is {how} {services.served}", err=True)
-        click.echo(welcome(services.frozen, services, wall()))
-        services.watch()
+        aggregator_settings=settings["aggregator"] | confirmed,
+        shuffler_settings=settings["shuffler"] | confirmed,
+        relayed=log,
+    )
+    services.refuse_if_taken()
+    if ignored := [variable for one in given.values() for variable in one.ignored]:
+        say(f"warning: no effect here, since `hubbub up` decides these: {', '.join(ignored)}")
+    say(f"dashboard at {services.aggregator}/ in a moment")
+    say(f"starting; {codebook} is compiled after each edit, about a second for each metric ...")
+    try:
+        with services:
+            how = "compiled into" if services.was_compiled else "as it was when it was compiled into"
+            say(f"{codebook} is {how} {services.served}")
+            click.echo(welcome(services.frozen, services, wall()))
+            if log is not None:
+                log.show(only_trouble=True)
+            services.watch()
+    except KeyboardInterrupt:
+        say("\nstopped")  # as asked: exit code 0
+
+
+def _log(given: Mapping[str, PassedOn]) -> tuple[RelayedLog | None, dict[str, dict[str, str]]]:
+    """How the services' log is printed, and their settings: as lines for people, or as the environment asks for it."""
+    settings = {name: dict(one.settings) for name, one in given.items()}
+    if any("LOG_FORMAT" in one for one in settings.values()):
+        return None, settings
+    return RelayedLog(), {name: {**one, "LOG_FORMAT": "json"} for name, one in settings.items()}
 
 
 def stop_on_sigterm() -> None:
@@ -104,27 +125,33 @@ def stop_on_sigterm() -> None:
 
 def welcome(codebook: Codebook, services: Services, now: float) -> str:
     """What a user who has just started it needs to know next."""
+    from hubbub_aggregator.dashboard.formatting import date, moment
+
     collection = codebook.collection
     period = collection.calendar.at(now)
-    first = datetime.fromtimestamp(period.closes_at(collection.grace), UTC)
     doubt = services.clock_warning()
-    later = "" if doubt is None else _NOT_YET.format(doubt=doubt)
+    later = "" if doubt is None else "\n".join(map(wrapped, _NOT_YET.format(doubt=doubt).split("\n")))
     snippet = indent(sdk_snippet(codebook, services.shuffler, services.anchor), "    ")
-    floor = "" if services.floor == usual_floor() else f" --floor {services.floor}"
+    command, floor = own_command(), "" if services.floor == usual_floor() else f" --floor {services.floor}"
+    hint = wrapped(
+        f"closes {moment(period.closes_at(collection.grace))}. A metric is released if enough devices have reported it "
+        f"by then: `{command} plan {services.codebook.name} --devices N{floor}` says how many are enough, never fewer "
+        f"than the {services.floor:,} that this shuffler waits for. Below, each batch is named as it arrives, and each "
+        "crowd that was too small (times in UTC)."
+    )
     return f"""
 devices report to   {services.shuffler}
-dashboard           {services.aggregator}/     (open it in a browser)
-analysts ask at     {services.aggregator}     (try: hubbub query --address {services.aggregator})
+dashboard           {services.aggregator}/
+analysts ask at     {services.aggregator}
 trust anchor        {services.anchor}
 codebook            {codebook.id.hex()}     (an app may pin it)
 
+in a terminal       {command} query --address {services.aggregator}
+
 {snippet}
 
-First numbers: the period that began {period.label}
-closes {first:%Y-%m-%d %H:%M:%S} UTC. A metric is released if enough devices have
-reported it by then. `hubbub plan {services.codebook.name} --devices N{floor}`
-says how many are enough: never fewer than
-the {services.floor:,} that this shuffler waits for.
+First numbers: the period that began {date(period.label)}
+{hint}
 {later}
 One operator runs both services here, so the promise is each device's local
 epsilon. The shuffle guarantee holds only if different parties run the two.

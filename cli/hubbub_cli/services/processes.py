@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import socket
@@ -18,6 +19,7 @@ from typing import IO, Literal, Self, TypeAlias
 import click
 
 from hubbub_cli.api_client import opener
+from hubbub_cli.services.relayed_log import RelayedLog
 from hubbub_service_common.process import atomic_files
 from hubbub_service_common.process.clock_and_entropy import monotonic, sleep, token
 
@@ -59,10 +61,11 @@ class Services:
         aggregator_settings: Mapping[str, str] | None = None,
         shuffler_settings: Mapping[str, str] | None = None,
         log: IO[str] | None = None,
+        relayed: RelayedLog | None = None,
     ) -> None:
         """`codebook`: a metrics.toml, which is compiled first, or a compiled one. `log` receives the services' output;
-        None leaves it on stderr. Settings in the environment are not used."""
-        self.state_dir, self.codebook, self._log = state_dir, codebook, log
+        None leaves it on stderr, or gives it to `relayed`. Settings in the environment are not used."""
+        self.state_dir, self.codebook, self._log, self._relayed = state_dir, codebook, log, relayed
         self.served = state_dir / "codebook.json"
         self.was_compiled = False
         self.shuffler = f"http://127.0.0.1:{shuffler_port}"
@@ -81,15 +84,21 @@ class Services:
         given = self._extra["shuffler"].get("MIN_BATCH_FLOOR", "")
         return int(given) if given.isdecimal() and int(given) > 1 else usual_floor()  # the shuffler refuses others
 
+    def refuse_if_taken(self) -> None:
+        """End the command if another process has a port or the state directory, before anything is made or printed.
+
+        Another process on a port could be mistaken for our service.
+        """
+        for name, port in self._ports.items():
+            _refuse_taken(name, port)
+        _refuse_shared(self.state_dir)
+
     def __enter__(self) -> Self:
         from hubbub.trust_anchor import anchor_of
         from hubbub_aggregator.publication.keys import load_identity
         from hubbub_cli.compile_codebook import freeze
 
-        for name, port in self._ports.items():
-            _refuse_taken(
-                name, port
-            )  # before anything is made: another process there could be mistaken for our service
+        self.refuse_if_taken()
         self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.frozen, self.was_compiled = freeze(self.codebook, self.served)
         self.anchor = anchor_of(load_identity(self.state_dir / "aggregator"))
@@ -150,9 +159,11 @@ class Services:
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=self._log,
-            stderr=self._log,
+            stderr=subprocess.PIPE if self._relayed is not None else self._log,
             text=True,
         )
+        if self._relayed is not None and (stream := self._running[name].stderr) is not None:
+            self._relayed.read(stream)
         self._wait_until_ready(name, f"http://127.0.0.1:{self._ports[name]}/readyz")
 
     def _wait_until_ready(self, name: str, address: str) -> None:
@@ -192,6 +203,24 @@ class Services:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        if self._relayed is not None:
+            self._relayed.show()
+            self._relayed.finish()
+
+
+def _refuse_shared(state_dir: Path) -> None:
+    """Refuse a state directory in which another process runs the services."""
+    lock = state_dir / "aggregator" / "lock"
+    if not lock.exists():
+        return
+    with lock.open() as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise click.ClickException(
+                f"another `hubbub up` works in {state_dir}: stop it, or choose another directory with --state-dir. "
+                "Nothing was started"
+            ) from None
 
 
 def _refuse_taken(name: str, port: int) -> None:

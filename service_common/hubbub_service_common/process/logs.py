@@ -27,7 +27,7 @@ _ExcInfo: TypeAlias = "tuple[type[BaseException], BaseException, TracebackType |
 def configure(kind: LogFormat, service: str, stream: TextIO | None = None) -> None:
     """Send this process's log to one stream, in one format. Called once. `service` is the name of its logger."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_Json() if kind == "json" else _Text("%(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(_Json() if kind == "json" else _Text())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
@@ -58,6 +58,13 @@ def where(error: BaseException) -> str:
 
 
 class _Text(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(levelname)s %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's own name
+        """The line. The id of a batch, given as `extra={"batch": id}`, ends it."""
+        return super().formatMessage(record) + (f" (batch {record.batch})" if hasattr(record, "batch") else "")
+
     def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802  logging's own name
         return where(ei[1]) if ei[1] is not None else ""
 
@@ -70,6 +77,8 @@ class _Json(_Text):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        if hasattr(record, "batch"):
+            line["batch"] = record.batch
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line)

@@ -141,7 +141,8 @@ class Batcher:
             ranking = await rank(self._storage.read(closed.bucket), closed.terms.size, seed)
         except BucketGone:
             return  # another worker decided, and has finished with it
-        parts = number_of_parts(ranking.distinct, self._minimum(closed, bundle), self._max_batch)
+        minimum = self._minimum(closed, bundle)
+        parts = number_of_parts(ranking.distinct, minimum, self._max_batch)
         discard = unwanted or parts == 0
         plan = Plan(
             ids=tuple(self._entropy(ID_BYTES) for _ in range(1 if discard else parts)),
@@ -150,8 +151,11 @@ class Batcher:
             duplicates=ranking.duplicates,
             discard=discard,
         )
-        if await self._storage.plan(closed.bucket, plan) and not unwanted:
-            await self._compare(closed, ranking.distinct)
+        if await self._storage.plan(closed.bucket, plan):
+            if discard:
+                _say_discarded(closed, bundle, ranking.distinct, None if unwanted else minimum)
+            if not unwanted:
+                await self._compare(closed, ranking.distinct)
 
     async def _compare(self, closed: Closed, reports: int) -> None:
         """Log a warning if a crowd has halved. Nothing is held back for it; finding out why is up to the operator."""
@@ -278,6 +282,23 @@ class Batcher:
         if not batch.sent:
             return self._poll
         return backoff(batch.attempts, first=self._poll, longest=self._longest_backoff, entropy=self._entropy)
+
+
+def _say_discarded(closed: Closed, bundle: Bundle | None, reports: int, minimum: int | None) -> None:
+    """Log why the reports of a bucket are deleted. No minimum: none of them may leave, however many they are."""
+    index = closed.bucket.period
+    label = bundle.body.codebooks[0].calendar.period(index).label if bundle and bundle.body.codebooks else str(index)
+    about = f"{closed.terms.name}, period {label}"
+    if minimum is None:
+        _LOG.warning("%s: discarded, as the metric is switched off or its key was revoked", about)
+        return
+    _LOG.warning(
+        "%s: DISCARDED with %d reports: a release needs %d, so %d are missing",
+        about,
+        reports,
+        minimum,
+        minimum - reports,
+    )
 
 
 def _switched_off(bundle: Bundle) -> set[bytes]:

@@ -24,18 +24,20 @@ from packaging.metadata import Metadata
 from scripts.sbom import FILE as SBOM
 
 ROOT = Path(__file__).parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+NAME: str = PYPROJECT["project"]["name"]
+"""The distribution's name at a package index."""
+FILE_NAME = re.sub(r"[-_.]+", "_", NAME).lower()
+"""The same as the names of wheels and source distributions have it (PEP 625, PEP 491)."""
 PACKAGES = {
     folder.name: folder
-    for folder in map(
-        ROOT.joinpath,
-        tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"],
-    )
+    for folder in map(ROOT.joinpath, PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
 }
 """Import name to folder."""
 SUFFIXES = {".py", ".typed", ".json", ".html", ".css", ".js", ".svg", ".lua", ".j2", ".toml", ".gz", ".md"}
 """Files that belong in a package: code, and the data that it reads."""
 DIST_INFO = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
-BUILT = re.compile(r"hubbub-.+\.(whl|tar\.gz|cdx\.json)|SHA256SUMS|\.gitignore")
+BUILT = re.compile(rf"{FILE_NAME}-.+\.(whl|tar\.gz|cdx\.json)|SHA256SUMS|\.gitignore")
 """Names of the files that are built into dist/."""
 MOST_BYTES = 1_500_000
 """Largest wheel: every device downloads it."""
@@ -96,6 +98,8 @@ def metadata_faults(raw: bytes) -> list[str]:
     except ExceptionGroup as errors:
         return [str(error) for error in errors.exceptions]
     faults = []
+    if said.name != NAME:
+        faults.append(f"its name is {said.name}, the tree's {NAME}")
     if str(said.version) != version():
         faults.append(f"its version is {said.version}, the tree's {version()}")
     if said.license_expression != "Apache-2.0" or said.license_files != ["LICENSE"]:
@@ -175,7 +179,7 @@ def main() -> None:
     faults = [f"{wheel.name}: {fault}" for fault in wheel_faults(wheel)]
     faults += [f"{sdist.name}: {fault}" for fault in sdist_faults(sdist, tracked())]
     faults += [] if twice else ["the wheel from the source distribution is not the wheel from the tree"]
-    sbom = asked.out / f"hubbub-{version()}.cdx.json"
+    sbom = asked.out / f"{FILE_NAME}-{version()}.cdx.json"
     shutil.copyfile(SBOM, sbom)
     faults += release_faults() if asked.release else []
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in (sbom, sdist, wheel)]
@@ -185,7 +189,7 @@ def main() -> None:
         print(f"! {fault}", file=sys.stderr)
     if faults:
         sys.exit(f"{len(faults)} thing(s) to mend")
-    print(f"hubbub {version()} is {'ready to be released' if asked.release else 'built'}: {asked.out}")
+    print(f"{NAME} {version()} is {'ready to be released' if asked.release else 'built'}: {asked.out}")
 
 
 if __name__ == "__main__":

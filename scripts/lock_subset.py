@@ -52,7 +52,7 @@ def needed(lock: Mapping[str, str], wanted: Collection[str]) -> list[str]:
 def _via(entry: str) -> set[str]:
     """Packages that require this one. Hubbub itself is left out, since the lock does not say for which extra."""
     comments = re.findall(r"^ +#(?: +via)? +(\S.*)$", entry, re.MULTILINE)
-    return {normal(who) for who in comments if who != "via" and not who.startswith("hubbub ")}
+    return {normal(who) for who in comments if who != "via" and not who.endswith("(pyproject.toml)")}
 
 
 def of_extra(extra: str | None, project: Mapping[str, Any]) -> set[str]:

@@ -1,6 +1,6 @@
 """Bill of materials, sbom.cdx.json: the packages of an installation, as CycloneDX 1.6. `make sbom` renews it.
 
-It is made from requirements.lock. The SDK's packages have the scope `required`, those that `hubbub[server]` adds
+It is made from requirements.lock. The SDK's packages have the scope `required`, those that the extra `server` adds
 `optional`; packages for developers only are left out. A universal lock may hold two versions of a package for two
 Pythons: both are listed, each with its marker. The file has no time, no serial number and no address in it, so that the
 same lock gives the same bytes.
@@ -106,7 +106,7 @@ def document(lock_text: str, pyproject: dict[str, Any], version: str) -> dict[st
     """The bill of materials."""
     project = pyproject["project"]
     sdk, used = names(lock_text, project)
-    root = f"pkg:pypi/hubbub@{version}"
+    root = f"pkg:pypi/{project['name']}@{version}"
     parts = [one for one in sorted(read_lock(lock_text), key=lambda one: one.name) if one.name in used]
 
     def needs(name: str) -> list[str]:
@@ -123,7 +123,7 @@ def document(lock_text: str, pyproject: dict[str, Any], version: str) -> dict[st
             "component": {
                 "type": "application",
                 "bom-ref": root,
-                "name": "hubbub",
+                "name": project["name"],
                 "version": version,
                 "description": project["description"],
                 "licenses": [{"license": {"id": project["license"]}}],

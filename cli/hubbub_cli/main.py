@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 
 import hubbub as core
@@ -24,7 +25,7 @@ LIBRARIES = (
     "uvicorn",
     "vl_convert",
 )
-"""Import names of what `hubbub[server]` installs. An app with the SDK alone may have some of them."""
+"""Import names of what the extra `server` installs. An app with the SDK alone may have some of them."""
 
 
 _INTERRUPTED = 130
@@ -36,6 +37,12 @@ def version() -> str:
     return f"hubbub {core.__version__}, Python {platform.python_version()}"
 
 
+def distribution() -> str:
+    """The name that installed this command, as a package index has it. pyproject.toml is the only place that says it."""
+    owners = [entry.dist for entry in entry_points(group="console_scripts", name="hubbub")]
+    return next((owner.name for owner in owners if owner), "hubbub")
+
+
 def main() -> None:
     """Run the command; a caller's mistake ends in one line on stderr, never in a traceback."""
     missing = [name for name in LIBRARIES if find_spec(name) is None]
@@ -43,7 +50,7 @@ def main() -> None:
         print(version())  # noqa: T201  no click, no click.echo
     elif missing:
         sys.exit(
-            f"The hubbub command needs the server parts (no {missing[0]} here): pip install 'hubbub[server]'. "
+            f"The hubbub command needs the server parts (no {missing[0]} here): pip install '{distribution()}[server]'. "
             "The SDK works without."
         )
     else:

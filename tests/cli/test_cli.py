@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 import hubbub
 from hubbub.mechanisms import registered
 from hubbub_cli.all_commands import hubbub as command
-from hubbub_cli.main import LIBRARIES
+from hubbub_cli.main import LIBRARIES, distribution
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -38,7 +38,7 @@ def test_version_and_help() -> None:
 
 def test_the_command_looks_for_every_library_of_the_server_extra() -> None:
     """Those that come on some platforms only are no condition."""
-    asked = [Requirement(text) for text in requires("hubbub") or []]
+    asked = [Requirement(text) for text in requires(distribution()) or []]
     server = {need.name for need in asked if str(need.marker) == 'extra == "server"'}
     known = packages_distributions()
     assert {canonicalize_name(known[name][0]) for name in LIBRARIES} == server

@@ -7,6 +7,7 @@ from importlib import metadata
 import pytest
 from packaging.requirements import Requirement
 
+from scripts.dist import NAME
 from scripts.lock_subset import ROOT, entries, main, needed, normal
 
 LOCK = entries((ROOT / "requirements.lock").read_text())
@@ -25,7 +26,7 @@ def closure(name: str, extras: set[str], seen: set[str]) -> set[str]:
 
 
 def test_all_that_the_services_need_is_in_it() -> None:
-    assert closure("hubbub", {"", "server"}, set()) <= set(SERVER)
+    assert closure(NAME, {"", "server"}, set()) <= set(SERVER)
 
 
 def test_it_is_word_for_word_a_part_of_the_lock() -> None:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import pytest
 
-from scripts.dist import ROOT, build
+from scripts.dist import NAME, ROOT, build
 from tests.support.patience import PATIENCE
 
 UV = str(Path(sys.executable).with_name("uv"))
@@ -87,7 +87,7 @@ class Environment:
         listed = subprocess.run(
             [UV, "pip", "freeze", "--quiet", "--python", self.python], capture_output=True, text=True, check=True
         ).stdout
-        pins = (line.partition("==") for line in listed.splitlines() if not line.startswith("hubbub "))
+        pins = (line.partition("==") for line in listed.splitlines() if not line.startswith(f"{NAME} "))
         return {name: version for name, _, version in pins}
 
 

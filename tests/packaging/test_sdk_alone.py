@@ -16,6 +16,7 @@ import hubbub
 from hubbub.bundle import SealingKey
 from hubbub.codebook import Codebook
 from hubbub.sealing import new_private_key, public_key_of
+from scripts.dist import NAME
 from scripts.sbom import FILE, LOCK, read_lock
 from tests.packaging.conftest import Built, Environment, Make
 from tests.packaging.pythons import find, here, named
@@ -98,7 +99,7 @@ def the_command_says_what_is_missing(device: Environment) -> None:
         refused = device.run(device.hubbub, command, code=1)
         assert refused.stdout == ""
         assert refused.stderr.count("\n") == 1
-        assert "pip install 'hubbub[server]'" in refused.stderr
+        assert f"pip install '{NAME}[server]'" in refused.stderr
 
 
 @pytest.mark.full

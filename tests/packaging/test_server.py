@@ -1,4 +1,4 @@
-"""`pip install 'hubbub[server]'` from the wheel: both services, the dashboard and the commands, with no tree around."""
+"""The wheel with the extra `server`: both services, the dashboard and the commands, with no tree around."""
 
 from __future__ import annotations
 

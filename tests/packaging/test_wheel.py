@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.dist import PACKAGES, ROOT, build, clear, metadata_faults, sdist_faults, tracked, wheel_faults
+from scripts.dist import FILE_NAME, PACKAGES, ROOT, build, clear, metadata_faults, sdist_faults, tracked, wheel_faults
 from tests.packaging.conftest import Built
 
 NEEDED = [
@@ -100,7 +100,7 @@ def test_only_what_was_built_before_is_removed(tmp_path: Path) -> None:
     out = tmp_path / "dist"
     clear(out)
     out.mkdir()
-    for name in ("hubbub-0.1.0-py3-none-any.whl", "hubbub-0.1.0.tar.gz", "SHA256SUMS", ".gitignore"):
+    for name in (f"{FILE_NAME}-0.1.0-py3-none-any.whl", f"{FILE_NAME}-0.1.0.tar.gz", "SHA256SUMS", ".gitignore"):
         (out / name).touch()
     (out / "thesis.txt").touch()
     with pytest.raises(SystemExit, match=r"such as thesis\.txt"):

@@ -38,7 +38,7 @@ def version() -> str:
 
 
 def distribution() -> str:
-    """The name that installed this command, as a package index has it. pyproject.toml is the only place that says it."""
+    """The name under which this command was installed. Only pyproject.toml says it."""
     owners = [entry.dist for entry in entry_points(group="console_scripts", name="hubbub")]
     return next((owner.name for owner in owners if owner), "hubbub")
 
@@ -50,8 +50,8 @@ def main() -> None:
         print(version())  # noqa: T201  no click, no click.echo
     elif missing:
         sys.exit(
-            f"The hubbub command needs the server parts (no {missing[0]} here): pip install '{distribution()}[server]'. "
-            "The SDK works without."
+            f"The hubbub command needs the server parts (no {missing[0]} here): "
+            f"pip install '{distribution()}[server]'. The SDK works without."
         )
     else:
         _run()

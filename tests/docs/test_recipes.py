@@ -19,10 +19,10 @@ from click.testing import CliRunner
 from hubbub.codebook import Codebook, lint
 from hubbub_cli.all_commands import hubbub
 from hubbub_client.testing import Device
+from tests.aggregator.served import served_by_http
 from tests.browser.crowd import Crowd
 from tests.browser.sites import TODAY, start
 from tests.docs.blocks import ROOT, Block, blocks, commands
-from tests.docs.served import served_by_http
 
 PAGE = ROOT / "docs" / "how-to" / "recipes.md"
 BLOCKS = blocks(PAGE)

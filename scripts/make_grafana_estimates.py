@@ -16,8 +16,8 @@ __all__ = ["PATH", "main"]
 
 PATH = Path(__file__).parent.parent / "deploy" / "grafana" / "estimates.json"
 _SOURCE = {"type": "yesoreyeram-infinity-datasource", "uid": "${datasource}"}
-_VALUE, _LOW, _HIGH = "estimate", "low", "high"
-"""Columns of the numbers that are drawn."""
+_VALUE, _LOW, _HIGH = "shown", "shown_low", "shown_high"
+"""Columns of the numbers that are drawn: for people, so clipped together to what is possible."""
 _MOST = 12
 """Most values that are drawn as lines, the largest ones."""
 

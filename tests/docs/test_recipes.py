@@ -19,15 +19,15 @@ from click.testing import CliRunner
 from hubbub.codebook import Codebook, lint
 from hubbub_cli.all_commands import hubbub
 from hubbub_client.testing import Device
+from scripts import make_recipe_plans
+from scripts.make_recipe_plans import COLLECTION, PAGE
 from tests.aggregator.served import served_by_http
 from tests.browser.crowd import Crowd
 from tests.browser.sites import TODAY, start
-from tests.docs.blocks import ROOT, Block, blocks, commands
+from tests.docs.blocks import Block, blocks, commands
 
-PAGE = ROOT / "docs" / "how-to" / "recipes.md"
 BLOCKS = blocks(PAGE)
 TOML = "\n".join(block.text for block in BLOCKS if block.language == "toml")
-COLLECTION = (ROOT / "examples" / "metrics.toml").read_text().partition("[metrics.")[0]
 TOGETHER = COLLECTION.replace("device_epsilon = 4.0", "device_epsilon = 40.0") + TOML
 BOOK = Codebook.from_toml(TOGETHER)
 NAMES = {metric.name for metric in BOOK.metrics}
@@ -55,25 +55,13 @@ def test_a_block_fits_the_example_and_the_linter_says_only_what_the_page_says(bl
 # -- the plans
 
 
-def table(text: str) -> dict[str, dict[str, str]]:
-    """A table of the terminal: its rows by their first cell, each with its cells by column."""
-    head, *rows = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines() if line.strip()]
-    return {row[0]: dict(zip(head, row, strict=True)) for row in rows if len(row) == len(head)}
-
-
-@pytest.mark.parametrize("devices", [10_000, 20_000])
-def test_the_plans_on_the_page_are_what_plan_prints(devices: int, tmp_path: Path) -> None:
-    shown = {name: row for block in of("text") for name, row in table(block.text).items()}
-    assert shown.keys() == NAMES
-    here = {name: row for name, row in shown.items() if row["reports"] == f"{devices:,}"}
-    assert here
-    asked = [block.text for block in of("toml") if any(f"[metrics.{name}]" in block.text for name in here)]
-    (tmp_path / "metrics.toml").write_text(COLLECTION.replace("= 4.0", "= 40.0") + "".join(asked))
-    ran = CliRunner().invoke(hubbub, ["plan", str(tmp_path / "metrics.toml"), "--devices", str(devices)])
-    assert ran.exit_code == 0, ran.output
-    printed = table(ran.stdout.partition("\n\n")[0])
-    for name, row in here.items():
-        assert {column: printed[name][column] for column in row} == row
+def test_the_plans_on_the_page_are_what_plan_prints() -> None:
+    written = PAGE.read_text(encoding="utf-8")
+    assert make_recipe_plans.main() == written, "python -m scripts.make_recipe_plans"
+    planned = {name for block in of("text") for name in re.findall(r"^[a-z]\w+", block.text, re.MULTILINE)} - {"metric"}
+    assert planned == NAMES, "each has a row"
+    stale = re.sub(r"^(survey_2027_01 +)\S+", r"\g<1>9", written, flags=re.MULTILINE)
+    assert make_recipe_plans.renewed(stale) == written != stale
 
 
 def test_each_plan_is_asked_for_as_many_devices_as_it_shows() -> None:

@@ -118,6 +118,7 @@ def a_value(one: Mechanism[Any], part: float) -> Any:
     """A value of the domain, at this part of it."""
     if isinstance(one.domain, Categories):
         return int(part * (one.domain.size - 1))
+    assert isinstance(one.domain, Bounds)
     return one.domain.lower + Fraction(part) * one.domain.width
 
 

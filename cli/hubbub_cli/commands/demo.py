@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -186,14 +186,17 @@ def _wait(services: Services, codebook: Codebook, periods: list[Period]) -> None
     closes = periods[-1].closes_at(codebook.collection.grace)
     waiting = max(1, math.ceil(closes - wall()))
     buckets = len(periods) * sum(metric.enabled for metric in codebook.metrics)
-    with click.progressbar(
+    steps: Iterable[int] | None = None
+    bar = click.progressbar(
+        steps,
         length=waiting,
         label="periods close one by one",
         item_show_func=lambda done: f"{done or 0} of {buckets} batches arrived",
         show_eta=False,
         width=20,
         file=sys.stderr,
-    ) as shown:
+    )
+    with bar as shown:
         while (left := closes - wall()) > 0:
             sleep(min(1.0, left))
             shown.update(1, _arrived(services))

@@ -278,10 +278,16 @@ def test_the_codebook_of_the_page_is_the_beginning_of_the_one_in_the_example() -
     assert Codebook.from_toml(shown[1]).metric("dark_mode").type == "boolean"
 
 
-def test_the_tests_on_the_page_pass(tmp_path: Path) -> None:
-    for name in ("conftest.py", "test_app.py"):
-        (tmp_path / name).write_text(BLOCKS[name])
-    (tmp_path / "metrics.toml").write_text(TOML)
+TRIAL = re.search(r"```python\n# conftest.py of a trial\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("trial", [False, True], ids=["a day", "ten seconds"])
+def test_the_tests_on_the_page_pass(tmp_path: Path, trial: bool) -> None:
+    assert TRIAL is not None
+    (tmp_path / "conftest.py").write_text(TRIAL[1] if trial else BLOCKS["conftest.py"])
+    (tmp_path / "test_app.py").write_text(BLOCKS["test_app.py"])
+    short = TOML.replace('period = "1d"', 'period = "10s"').replace('grace = "1d"', 'grace = "20s"')
+    (tmp_path / "metrics.toml").write_text(short if trial else TOML)
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path), "--rootdir", str(tmp_path)],
         cwd=tmp_path,

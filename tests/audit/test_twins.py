@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,9 @@ from hubbub.randomness import Randomness
 from hubbub.simulation.randomness import InsecureRandomness
 from hubbub_audit.replay_history import KeyedCoins, lived
 from hubbub_audit.twin_devices_attack import RULE, difference
-from hubbub_audit.twin_events import STORIES, History, random_history
+from hubbub_audit.twin_events import STORIES, History, Record, random_history
 from hubbub_client import Client, Outcome
+from hubbub_client._development_notices import forget_notices
 from hubbub_client.testing import MemoryTransport
 from tests.support.patience import wait_for
 
@@ -34,6 +36,20 @@ def test_the_documented_rule_is_the_one_that_is_attacked() -> None:
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_what_once_told_twins_apart_tells_nothing(story: History) -> None:
     assert difference(story) is None
+
+
+@pytest.mark.everyday(2)
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_notices_for_developers_tell_twins_apart_on_stderr_only(
+    story: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each twin that records also misspells a metric, which is named there."""
+    monkeypatch.setattr("hubbub_client._http.transport.is_loopback", lambda _address: True)
+    events = [(event, replace(event, metric="crashd") if isinstance(event, Record) else None) for event in story.events]
+    mistaken = replace(story, events=tuple(one for both in events for one in both if one is not None))
+    forget_notices()
+    assert difference(mistaken) is None
+    assert "hubbub: no metric is named 'crashd'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 
 from hubbub.errors import InvalidParameter, InvalidValue, UntrustedBundle
+from hubbub.period import Calendar
 from hubbub.trust_anchor import anchor_of
-from hubbub.wire import Plaintext
+from hubbub.wire import Plaintext, decode_report
 from hubbub_client.testing import Fleet, MemoryTransport
 from tests.client.world import (
     START,
@@ -153,6 +155,46 @@ def test_what_cannot_be_reported_is_an_error_here() -> None:
         devices.report("theme", [3], PERIOD)
     with pytest.raises(InvalidParameter):
         devices.report("theme", ["dark"], PERIOD + 1)
+
+
+def test_a_mistake_about_the_metric_and_one_about_the_period_differ_and_name_dates() -> None:
+    devices = fleet(MemoryTransport(signed()))
+    assert devices.period_of().label == "2026-12-13"
+    with pytest.raises(InvalidParameter, match=r"begins 2026-12-13 has no metric named 'thme': did you mean 'theme'"):
+        devices.report("thme", ["dark"])
+    with pytest.raises(InvalidParameter, match=r"no metric named 'xyz': it has startup_ms, theme"):
+        devices.report("xyz", ["dark"])
+    with pytest.raises(InvalidParameter, match=r"is 10s long, and those of the codebook in force are 1d.*2026-12-13"):
+        devices.report("theme", ["dark"], Calendar.parse("10s").at(START))
+    with pytest.raises(InvalidParameter, match=r"begins 2026-12-14 has not begun.*the current one began 2026-12-13"):
+        devices.report("theme", ["dark"], PERIOD + 1)
+    only_today = fleet(MemoryTransport(signed(keys=[sealing_key(1, first=PERIOD, last=PERIOD)])))
+    with pytest.raises(InvalidParameter, match=r"no key for the period that begins 2026-12-12"):
+        only_today.report("theme", ["dark"], PERIOD - 1)
+    with pytest.raises(InvalidParameter, match=r"no codebook is in force in the period that begins 2026-12-12"):
+        fleet(MemoryTransport(signed(first_periods=[PERIOD]))).report("theme", ["dark"], PERIOD - 1)
+
+
+def test_a_fleet_knows_its_periods() -> None:
+    transport = MemoryTransport(signed())
+    devices = fleet(transport)
+    moments = (None, START + 5, "2026-12-13", "2026-12-13T23:59:59+00:00", datetime(2026, 12, 13, 7, tzinfo=UTC))
+    assert {devices.period_of(moment).index for moment in moments} == {PERIOD}
+    assert devices.period_of("2026-12-14T00:30:00+01:00").index == PERIOD
+    assert devices.report("theme", ["dark"]).acknowledged == 1
+    assert devices.report("theme", ["dark"], devices.period_of("2026-12-12")).acknowledged == 1
+    assert [decode_report(report)[0].period for report in transport.reports] == [PERIOD, PERIOD - 1]
+    with pytest.raises(InvalidParameter, match="is not a date"):
+        devices.period_of("yesterday")
+
+
+def test_why_reports_are_undelivered_is_said() -> None:
+    transport = MemoryTransport(signed())
+    devices = fleet(transport, attempts=2)
+    transport.script.extend([no_network, problem("period-in-future")])
+    delivered = devices.report("theme", ["dark"] * 5)
+    assert (delivered.undelivered, delivered.because) == (5, {"period-in-future": 5})
+    assert devices.report("theme", ["dark"]).because == {}
 
 
 def test_a_fleet_believes_only_its_anchor() -> None:

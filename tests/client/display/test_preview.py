@@ -14,11 +14,13 @@ import pytest
 from hubbub.codebook import Metric
 from hubbub.errors import CodebookError
 from hubbub.mechanisms import registered
+from hubbub.trust_anchor import anchor_of
 from hubbub_client import Outcome
 from hubbub_client.__main__ import main
 from hubbub_client._display.preview import PendingValue, _pending
 from hubbub_client._display.report_in_words import deniability, input_in_words, probability, report_in_words
 from tests.client.world import DAY, START, TOML, World, codebook, opened, signed
+from tests.support.codebooks import STRANGER
 
 DESCRIBED = TOML.replace("[metrics.theme]", '[metrics.theme]\ndescription = "Which theme is on"')
 
@@ -319,3 +321,77 @@ def test_a_value_of_another_period_length_is_shown_as_one_that_will_be_deleted()
     pending = _pending(weekly, 500_000, '{"count": 1, "value": "dark"}', START)
 
     assert (pending.recorded, pending.randomized_at) == (1, "never: it will be deleted")
+
+
+def test_before_consent_the_preview_lists_what_would_be_collected(world: World, tmp_path: Path) -> None:
+    (tmp_path / "metrics.toml").write_text(DESCRIBED)
+    client = world.client(consent=False, codebook=tmp_path / "metrics.toml")
+    preview = client.preview()
+    assert (preview.taking_part, [metric.name for metric in preview.metrics]) == (False, ["startup_ms", "theme"])
+    assert "What would be collected with consent; nothing is collected now: 2" in str(preview)
+    assert "Which theme is on" in str(preview)
+    assert not world.directory.exists()
+    assert world.transport.requests == []
+
+
+def test_before_consent_without_a_codebook_the_preview_says_that_it_knows_none(world: World) -> None:
+    assert "What is collected: nothing, as there is no consent" in str(world.client(consent=False).preview())
+
+
+def test_switched_off_the_preview_still_lists_the_questions(world: World) -> None:
+    world.transport.bundle = signed(DESCRIBED)
+    client = world.ready()
+    assert client.disable()
+    later = world.client()
+    for preview in (client.preview(), later.preview()):
+        assert [metric.name for metric in preview.metrics] == ["startup_ms", "theme"]
+        assert "What would be collected with consent" in str(preview)
+    assert later.record("theme", "dark") is Outcome.DISABLED
+    stranger = world.client(trust=anchor_of(STRANGER))
+    assert stranger.preview().metrics == ()  # a bundle that this app does not trust says nothing
+
+
+def test_a_codebook_that_is_not_used_is_not_shown_as_collected(world: World) -> None:
+    preview = world.ready(min_period="1w").preview()
+    assert preview.refusal == preview.document()["refusal"] == "short_period"
+    assert "What the codebook asks; nothing of it is collected (short_period): 2" in str(preview)
+
+
+def test_numbers_are_shown_as_people_write_them(world: World) -> None:
+    world.transport.bundle = signed(TOML.replace("[metrics.startup_ms]", '[metrics.startup_ms]\nunit = "ms"'))
+    client = world.ready()
+    for value in (60, 70, 80.12345678, 71, 65.5, 74, 71.70135):
+        client.record("startup_ms", value)
+    client.record("theme", "dark")
+    shown = str(client.preview())
+    assert "mean of 7 is 70.3321 ms, randomized" in shown
+    assert "first of 1 is 'dark', randomized" in shown
+
+
+def test_the_ledger_is_in_words(world: World) -> None:
+    client = world.ready(lifetime_epsilon=4)
+    client.record("theme", "dark")
+    world.time.now += DAY
+    client.flush(0, now=True)
+    lines = [line.strip() for line in str(client.ledger()).splitlines()]
+    assert "theme: epsilon 2 charged, 1 report made" in lines
+    assert any(line.endswith("reported, epsilon 2") for line in lines)
+    assert any(line.endswith("not reported, as a limit was reached") for line in lines)
+    assert any(line.endswith("no reports made") for line in lines)
+    assert "report(s)" not in str(client.ledger())
+
+
+def test_inspect_shows_what_would_be_collected_before_anything_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "metrics.toml").write_text(DESCRIBED)
+    assert main(["inspect", str(tmp_path)]) == 1
+    assert "pass --codebook" in capsys.readouterr().err
+    for directory in (tmp_path, tmp_path / "not-made-yet"):
+        assert main(["inspect", str(directory), "--codebook", str(tmp_path / "metrics.toml")]) == 0
+        text = capsys.readouterr().out
+        assert "What would be collected with consent" in text
+        assert "Which theme is on" in text
+    assert main(["inspect", str(tmp_path), "--codebook", str(tmp_path / "none.toml")]) == 1
+    assert "cannot be read" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [tmp_path / "metrics.toml"]

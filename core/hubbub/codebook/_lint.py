@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from datetime import date
 from fractions import Fraction
@@ -21,6 +22,14 @@ __all__ = ["lint"]
 
 MUCH = Fraction(8)
 """Above this epsilon a report nearly is the value: with two values it is right 2,981 times in 2,982."""
+_DONE = r"(?:\w+ed|begun|done|lost|made|run|seen|sent|shown|taken|won|written)"
+_COUNTED = re.compile(
+    rf"\bhow (?:often|many times)\b|\b(?:number|count) of (?:times\b|(?:\w+ ){{1,3}}{_DONE}\b)"
+    r"|\b(?:number|count) of .*\b(?:per|an?|each|every) (?:hour|day|week|month|period)\b",
+    re.IGNORECASE,
+)
+"""Events that add up, such as "number of levels finished"; not a state, such as "number of open tabs"."""
+_NEWEST = re.compile(r"\b(last|latest|newest|most recent)\b(?! (?:\d|hour|day|week|month|period))", re.IGNORECASE)
 LARGEST_DELTA = Fraction(1, 10**6)
 
 
@@ -80,12 +89,32 @@ def _people(metric: Metric, today: date) -> Iterator[tuple[str, str, str]]:
 def _privacy(metric: Metric) -> Iterator[tuple[str, str, str]]:
     """Taking part should reveal nothing, and a report little."""
     yield from metric.values.lint()
+    yield from _reducer(metric)
     yield from _silence(metric)
     if metric.epsilon > MUCH:
         yield (
             "epsilon",
             f"at {decimal_text(metric.epsilon)} a report nearly is the value, if shuffler and aggregator collude",
             f"use {decimal_text(MUCH)} or less; 0.5 to 4 is usual",
+        )
+
+
+def _reducer(metric: Metric) -> Iterator[tuple[str, str, str]]:
+    """A reducer that does not do what the description says. Only one that was left to the default is questioned."""
+    if metric.reduce != metric.values.reducers[0]:
+        return
+    if "sum" in metric.values.reducers and _COUNTED.search(metric.description):
+        yield (
+            "reduce",
+            f"the description speaks of a number of events, but {metric.reduce} takes the {metric.reduce} of what is "
+            "recorded in a period",
+            'add reduce = "sum", with bounds that cap what one device adds; or change the description',
+        )
+    elif "last" in metric.values.reducers and _NEWEST.search(metric.description):
+        yield (
+            "reduce",
+            f"the description speaks of the last one, but {metric.reduce} is reported of several in a period",
+            'add reduce = "last"',
         )
 
 

@@ -37,6 +37,8 @@ Build: TypeAlias = Callable[[object, Fraction, Domain, int | None], Mechanism[An
 """(the `mechanism` key or None, epsilon, domain, longest report) -> the mechanism."""
 
 LARGEST_BATCH = 1_000_000
+_COUNTS = frozenset({"count", "counter", "sum", "total", "integer", "int", "number"})
+"""What other products call the type of a number of events."""
 DEFAULT_HONEST = Fraction(9, 10)
 DEFAULT_FORWARD_HORIZON = duration_seconds("7d")
 
@@ -200,6 +202,9 @@ def _type(value: object) -> str:
     if value in LATER:
         fix = f"use one of {', '.join(names())}, or wait for a later version"
         raise InvalidParameter(f"metrics of type {value} are not supported yet", fix)
+    if isinstance(value, str) and value.lower() in _COUNTS:
+        fix = 'write type = "mean", reduce = "sum", bounds = [0, MOST] and missing = 0: MOST caps what one device adds'
+        raise InvalidParameter(f"{value!r} is not a type: a count is the mean of what each device counted", fix)
     return one_of(names())(value)
 
 

@@ -630,3 +630,12 @@ def test_whatever_is_wrong_with_a_type_only_those_there_are_are_named(wrong: str
     named = words(f"{found.problem.partition(' is not one of ')[2]} {found.fix}")
     assert not named & set(LATER)
     assert named & {"boolean", "category", "mean"}
+
+
+@pytest.mark.parametrize("kind", ["count", "counter", "Integer"])
+def test_a_count_is_told_how_it_is_written(kind: str) -> None:
+    found = metric_findings(f'type = "{kind}"\nepsilon = 1\nbounds = [0, 5]')["type"]
+    assert not words(f"{found.problem} {found.fix}") & set(LATER)
+    written = found.fix.removeprefix("write ").partition(":")[0].replace(" and ", ", ").replace("MOST", "20")
+    made = metric(re.sub(r", (?=\w+ =)", "\n", written) + "\nepsilon = 1")
+    assert (made.type, made.reduce, made.missing) == ("mean", "sum", 0), "what the fix says can be written"

@@ -249,3 +249,41 @@ def test_more_than_a_device_spends_in_a_day_is_warned_of() -> None:
 def test_the_day_that_the_lint_knows_is_the_one_that_a_client_keeps() -> None:
     default = inspect.signature(Client).parameters["max_epsilon"].default
     assert default == USUAL_MAX_EPSILON
+
+
+LEVELS = """
+[collection]
+name = "game"
+period = "1d"
+device_epsilon = 4
+release = { epsilon = 0.5, delta = 1e-8 }
+
+[metrics.levels]
+type = "mean"
+bounds = [0, 30]
+epsilon = 1
+description = "%s"
+"""
+
+
+@pytest.mark.parametrize(
+    ("description", "reduce"),
+    [
+        ("Number of levels finished", "sum"),
+        ("How often the app was opened", "sum"),
+        ("number of crashes per day", "sum"),
+        ("Count of games won", "sum"),
+        ("Difficulty of the last game", "last"),
+        ("Size of the newest save", "last"),
+        ("Number of open tabs", None),
+        ("Number of installed fonts", None),
+        ("Time to load a level", None),
+        ("Minutes played in the last 7 days", None),
+    ],
+)
+def test_a_reducer_that_the_description_contradicts_is_questioned(description: str, reduce: str | None) -> None:
+    found = warnings(LEVELS % description).get("metrics.levels.reduce")
+    assert (found.fix.split('"')[1] if found else None) == reduce
+    if reduce:
+        text = LEVELS % description + f'reduce = "{reduce}"'
+        assert "metrics.levels.reduce" not in warnings(text), "the fix ends the warning"

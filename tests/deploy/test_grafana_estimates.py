@@ -165,7 +165,7 @@ def test_without_the_token_the_aggregator_refuses(aggregator: str) -> None:
 
 def test_the_lists_of_metrics_and_values_are_filled(aggregator: str) -> None:
     metrics = ask(aggregator, VARIABLES["metric"]["query"]["infinityQuery"])
-    assert [row["metric"] for row in metrics] == ["dark_mode", "startup_ms", "theme"]
+    assert [row["metric"] for row in metrics] == ["dark_mode", "theme", "startup_ms"]
     values = ask(aggregator, VARIABLES["value"]["query"]["infinityQuery"], metric="theme")
     assert [row["value"] for row in values] == ["light", "dark", 'it\'s "quoted", or not']
     assert [row["value"] for row in ask(aggregator, VARIABLES["value"]["query"]["infinityQuery"], metric="startup_ms")]

@@ -6,6 +6,7 @@ Python blocks are run by tests/docs/test_pages.py. Every block of commands is ru
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -16,6 +17,7 @@ from pathlib import Path
 import click
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from hubbub.codebook import Codebook
 from hubbub_cli.all_commands import hubbub as command
@@ -169,5 +171,14 @@ def test_the_beginning_of_the_tutorial_works(tmp_path: Path) -> None:
             typing.follow(block)
             ran += 1
     assert ran == 3
-    table = typing.said[-1][typing.said[-1].index("metric      mechanism") :].splitlines()[:3]
+    table = typing.said[-1][typing.said[-1].index("metric      reports") :].splitlines()[:3]
     assert "\n".join(table) in TUTORIAL.read_text(encoding="utf-8")  # the page shows what is printed
+
+
+def test_the_tutorial_shows_the_warning_of_its_codebook(tmp_path: Path) -> None:
+    shown = [block.text for block in blocks(TUTORIAL) if block.language == "text" and "warning: " in block.text]
+    codebook = next(block for block in blocks(TUTORIAL) if block.file == "metrics.toml")
+    (tmp_path / codebook.file).write_text(codebook.text)
+    with contextlib.chdir(tmp_path):
+        ran = CliRunner().invoke(command, ["codebook", "check", codebook.file])
+    assert [ran.stderr] == shown, "all of it, once"

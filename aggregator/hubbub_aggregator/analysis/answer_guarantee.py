@@ -25,7 +25,7 @@ ASSUMPTIONS = [
 ]
 ONE_OPERATOR = (
     "epsilon and delta hold only if different parties run the shuffler and the aggregator; "
-    "here one party runs both, and what it promises is if_collusion"
+    "here one party runs both, so only the figures for collusion (if_collusion) are promised"
 )
 _MOST_SIZES = 8
 """Most different batch sizes in one answer. Each costs a loss distribution, up to a second: too long for a year."""

@@ -52,8 +52,8 @@ def test_a_new_release_changes_numbers_and_nothing_else(visitor: Visitor, releas
     page.clock.fast_forward("10:00")
     changed = "(before) => document.querySelector('article[data-metric=metric_00]').innerText !== before"
     page.wait_for_function(changed, arg=before)
-    (there,) = re.findall(r"(\d+) reports", plain(before))
-    assert f"{int(there) + 7_001} reports" in plain(card.inner_text())
+    (there,) = re.findall(r"([\d,]+) reports", plain(before))
+    assert f"{int(there.replace(',', '')) + 7_001:,} reports" in plain(card.inner_text())
     assert page.evaluate(place) == stood
     assert page.locator("article.card").count() == 4
 

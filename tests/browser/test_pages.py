@@ -102,7 +102,7 @@ def test_every_metric_has_a_card_with_its_numbers(kept: Visitor) -> None:
     card = page.locator("article.card[data-metric=dark_mode]")
     text = plain(card.inner_text())
     assert re.search(r"\b5[3-9](\.\d+)?%", text), text  # the simulated share ends near 57 %
-    assert "6000 reports" in text
+    assert "6,000 reports" in text
     assert card.locator("figure.chart").count() == 1
     assert card.get_by_role("link").first.get_attribute("href") == "/metric/dark_mode"
 

@@ -272,7 +272,7 @@ def test_with_a_wrong_pin_nothing_is_collected_and_the_reason_is_said(
     with shuffler(tmp_path, aggregator, WRONG) as pinned:
         wait_for(lambda: f"codebook {served} is not pinned here: review it, then add its id" in pinned.log.read_text())
         assert not is_ready(pinned.address)
-        with pytest.raises(Refusal, match="No verified bundle"):
+        with pytest.raises(Refusal, match="the shuffler has no valid bundle yet"):
             ask(pinned.address, "/v1/bundle")
     (tmp_path / "shuffler.log").unlink()
     with shuffler(tmp_path, aggregator, served) as pinned, caplog.at_level(logging.WARNING, "hubbub_client"):

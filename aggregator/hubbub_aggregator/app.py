@@ -13,6 +13,7 @@ from hubbub.refusals import Refused
 from hubbub_aggregator.analysis.precompute_guarantees import warming
 from hubbub_aggregator.api import batches, bundle, operations, query, releases_and_ledger
 from hubbub_aggregator.api.openapi import DocumentedAPI
+from hubbub_aggregator.api.request_dependencies import OWN_QUESTION
 from hubbub_aggregator.dashboard import routes as dashboard
 from hubbub_aggregator.storage import StorageError
 from hubbub_service_common.http.fastapi_app import create_api
@@ -38,7 +39,7 @@ def create_app(service: Aggregator) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with service.running(), warming(service):
+        async with service.running(), warming(service, pages.draw_ahead):
             yield
 
     def count(refused: Refused) -> None:
@@ -63,5 +64,5 @@ def create_app(service: Aggregator) -> FastAPI:
     for part in (batches, bundle, operations, query, releases_and_ledger):
         app.include_router(part.router)
     add_health(app, operations.health_of(service), tags=["operators"])
-    dashboard.attach(app)
+    pages = dashboard.attach(app, OWN_QUESTION)
     return app

@@ -19,7 +19,7 @@ _PATIENCE = 60_000
 """Milliseconds for anything that a browser does."""
 _LONG = 200
 """Seconds for what the server works out behind a page: a year of guarantees, perhaps on a busy machine."""
-_UNFINISHED = "[role=status].empty, .card:has(.headline):not(:has(figure.chart)), .card:has-text('Being computed')"
+_UNFINISHED = "[data-soon], .card:has(.headline):not(:has(figure.chart))"
 
 
 @dataclass

@@ -30,6 +30,8 @@ from hubbub_aggregator.models.comparison import Comparison, DifferenceModel, Sho
 from hubbub_aggregator.models.estimated_values import IntervalKind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -44,6 +46,7 @@ ESTIMAND = (
     "every report, so that it is independent between disjoint ranges. That the crowds differ is what is tested; "
     "whether devices changed, or other devices reported, cannot be told apart"
 )
+SELECTED = "the largest changes; intervals and adjusted p-values allow for that"
 _LEVELS = (0.012533, 1.0, 2.0, 3.0, 4.5, 6.0, 7.0)
 """Where limits are computed to find the p-value, in standard deviations. Between them, limits are nearly linear."""
 _MEANING = ("epsilon", "mechanism", "report_bytes")
@@ -58,7 +61,7 @@ class Difference:
     stderr: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-    p_values: NDArray[np.float64]
+    p_values: NDArray[np.float64] | None
     kind: str
 
 
@@ -73,7 +76,12 @@ class Estimator(Protocol):
 
 
 def difference(
-    a: tuple[Estimator, Tally], b: tuple[Estimator, Tally], confidence: float, together: int = 1
+    a: tuple[Estimator, Tally],
+    b: tuple[Estimator, Tally],
+    confidence: float,
+    together: int = 1,
+    *,
+    p_values: bool = True,
 ) -> Difference:
     """How b differs from a; limits hold for `together` values at once (Bonferroni), p-values for each alone."""
     import numpy as np
@@ -81,12 +89,14 @@ def difference(
     first, second = a[0].estimate(a[1]), b[0].estimate(b[1])
     change = second.values - first.values
     low, high, kind = _limits(a, b, 1 - (1 - confidence) / together)
+    stderr = np.sqrt(first.stderr**2 + second.stderr**2)
+    if not p_values:
+        return Difference(change, stderr, low, high, None, kind)
     asked = _deviations((1 - confidence) / together)
     found = {asked: (low, high)} if _LEVELS[0] < asked < _LEVELS[-1] else {}
     found |= {level: _limits(a, b, math.erf(level / math.sqrt(2)))[:2] for level in _LEVELS}
     towards = np.array([np.where(change > 0, found[level][0], -found[level][1]) for level in sorted(found)])
-    p_values = _p_values(towards, np.array(sorted(found)))
-    return Difference(change, np.sqrt(first.stderr**2 + second.stderr**2), low, high, p_values, kind)
+    return Difference(change, stderr, low, high, _p_values(towards, np.array(sorted(found))), kind)
 
 
 def _deviations(miss: float) -> float:
@@ -150,7 +160,16 @@ class Range:
 
 
 def comparison(
-    a: Range, b: Range, *, confidence: float, simultaneous: bool, top: int | None, single_operator: bool
+    a: Range,
+    b: Range,
+    *,
+    confidence: float,
+    simultaneous: bool,
+    top: int | None,
+    single_operator: bool,
+    headline: bool = False,
+    composed: bool = True,
+    p_values: bool = True,
 ) -> Comparison:
     """The answer for two ranges whose values mean the same."""
     import numpy as np
@@ -163,7 +182,14 @@ def comparison(
         (metric, b.crowd.tally),
         confidence,
         together if simultaneous else 1,
+        p_values=p_values,
     )
+    chosen: Sequence[int] = range(size)
+    if headline:
+        leading = metric.values.shape.leading
+        chosen = largest(metric.estimate(b.crowd.tally).values, 1) if leading is None else [leading]
+    elif top is not None:
+        chosen = largest(np.abs(found.values), top)
     return Comparison(
         **shaped(metric),
         metric=metric.name,
@@ -177,12 +203,12 @@ def comparison(
             confidence=confidence,
             simultaneous=simultaneous,
             together=together if simultaneous else 1,
-            selection=None if top is None else "the largest changes; intervals and adjusted p-values allow for that",
+            selection=SELECTED if top is not None else None,
         ),
         correction=_correction(together, simultaneous=simultaneous),
         value_count=size,
-        values=_rows(a, b, found, range(size) if top is None else largest(np.abs(found.values), top), together),
-        privacy=privacy([*a.crowd.releases, *b.crowd.releases], single_operator=single_operator),
+        values=_rows(a, b, found, chosen, together),
+        privacy=privacy([*a.crowd.releases, *b.crowd.releases], single_operator=single_operator) if composed else None,
         manipulation=manipulation(old, metric),
     )
 
@@ -207,7 +233,8 @@ def _rows(a: Range, b: Range, found: Difference, chosen: Any, together: int) -> 
     people = clipped(found.values, found.low, found.high, (least - most, most - least), shown_after - shown_before)
     before, after = raw_before.tolist(), raw_after.tolist()
     change, errors = found.values.tolist(), found.stderr.tolist()
-    low, high, p = found.low.tolist(), found.high.tolist(), found.p_values.tolist()
+    low, high = found.low.tolist(), found.high.tolist()
+    p: list[float] | None = None if found.p_values is None else found.p_values.tolist()
     return [
         DifferenceModel(
             value=value_of(index),
@@ -225,8 +252,8 @@ def _rows(a: Range, b: Range, found: Difference, chosen: Any, together: int) -> 
                 low=float(people.low[index]),
                 high=float(people.high[index]),
             ),
-            p_value=p[index],
-            adjusted_p_value=min(1.0, p[index] * together),
+            p_value=None if p is None else p[index],
+            adjusted_p_value=None if p is None else min(1.0, p[index] * together),
         )
         for index in chosen
     ]

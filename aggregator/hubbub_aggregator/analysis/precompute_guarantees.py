@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -28,11 +28,15 @@ _PAUSE = 5.0
 """Seconds between checks for new releases."""
 
 
+async def _nothing() -> None:
+    """What is called after a release, unless something else is given."""
+
+
 @asynccontextmanager
-async def warming(service: Aggregator) -> AsyncIterator[None]:
-    """Compose in the background, at the start and after each release, until the block ends."""
+async def warming(service: Aggregator, then: Callable[[], Awaitable[None]] = _nothing) -> AsyncIterator[None]:
+    """Compose in the background, at the start and after each release, until the block ends. `then` is called too."""
     ending = threading.Event()
-    task = asyncio.create_task(_keep_warm(service, ending))
+    task = asyncio.create_task(_keep_warm(service, ending, then))
     try:
         yield
     finally:
@@ -41,12 +45,14 @@ async def warming(service: Aggregator) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _keep_warm(service: Aggregator, ending: threading.Event) -> None:
+async def _keep_warm(service: Aggregator, ending: threading.Event, then: Callable[[], Awaitable[None]]) -> None:
     known: dict[bytes, tuple[int, int, int]] = {}
     while True:
         try:
             spans = await asyncio.to_thread(service.storage.spans)
             changed = {metric for metric, span in spans.items() if span != known.get(metric)}
+            if changed:
+                await then()  # first, because people look at the newest numbers, and few at their composition
             await asyncio.to_thread(warm, service, changed, ending)
             known = spans
         except Exception as error:  # noqa: BLE001  the next caller composes it, or is told what is wrong

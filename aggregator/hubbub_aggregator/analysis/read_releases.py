@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from hubbub.mechanisms import Tally
     from hubbub_aggregator.storage import Release, Storage
 
-__all__ = ["Crowd", "by_period", "every_record", "over", "records"]
+__all__ = ["Crowd", "by_period", "every_record", "over", "records", "stream"]
 
 _AT_ONCE = 4 * 2**20
 """Bytes of tallies that are read at once; a single one may be larger."""
 _MOST_AT_ONCE = 500
 _RECORDS_AT_ONCE = 50
+_OF_ONE_PERIOD = 3
 _LAST_ID = b"\xff" * 16
 
 
@@ -47,15 +48,15 @@ def over(storage: Storage, metric: Metric, periods: range, only: Container[bytes
 
     `only` leaves out releases that came after these ids were read.
     """
-    return _summed(metric, (one for one in _stream(storage, metric, periods) if only is None or one.id in only))
+    return _summed(metric, (one for one in stream(storage, metric, periods) if only is None or one.id in only))
 
 
 def by_period(
     storage: Storage, metric: Metric, periods: range, only: Container[bytes] | None = None
 ) -> Iterator[Crowd]:
     """The same, one period after the other."""
-    stream = (one for one in _stream(storage, metric, periods) if only is None or one.id in only)
-    for _, releases in groupby(stream, key=lambda release: release.period):
+    found = (one for one in stream(storage, metric, periods) if only is None or one.id in only)
+    for _, releases in groupby(found, key=lambda release: release.period):
         if (crowd := _summed(metric, releases)) is not None:
             yield crowd
 
@@ -97,9 +98,20 @@ def _summed(metric: Metric, releases: Iterator[Release]) -> Crowd | None:
     return None if tally is None else Crowd(metric, tally, known)
 
 
-def _stream(storage: Storage, metric: Metric, periods: range) -> Iterator[Release]:
-    """Releases in order, by keyset pages: at most one page is in memory, and no release comes twice."""
+def stream(storage: Storage, metric: Metric, periods: range) -> Iterator[Release]:
+    """Releases in order, by keyset pages: at most one page is in memory, and no release comes twice.
+
+    Of a range with a step, only the periods in it are read.
+    """
+    if periods.step > 1:
+        for period in periods:
+            yield from _read(storage, metric, range(period, period + 1), _OF_ONE_PERIOD)
+        return
     size = max(1, min(_MOST_AT_ONCE, _AT_ONCE // (16 + 8 * metric.mechanism.cells)))
+    yield from _read(storage, metric, periods, size)
+
+
+def _read(storage: Storage, metric: Metric, periods: range, size: int) -> Iterator[Release]:
     place = (periods.start - 1, _LAST_ID) if periods.start else None
     while page := storage.page(metric.id, place, size):
         for release in page:

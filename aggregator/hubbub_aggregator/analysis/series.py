@@ -17,7 +17,7 @@ from hubbub_aggregator.analysis.estimate import (
     shaped,
     shown,
 )
-from hubbub_aggregator.analysis.read_releases import Crowd, by_period, over
+from hubbub_aggregator.analysis.read_releases import Crowd, by_period, over, stream
 from hubbub_aggregator.models.series import Point, Series, SeriesSegment, State
 
 if TYPE_CHECKING:
@@ -37,20 +37,26 @@ class Course:
     storage: Storage
     metrics: Sequence[Metric]
     periods: range
+    looked_at: range
+    """All of these periods, or every nth of them."""
     complete: frozenset[int]
     """Periods for which nothing more can come."""
     ids: frozenset[bytes]
     states: dict[int, State]
 
     @classmethod
-    def read(cls, storage: Storage, metrics: Sequence[Metric], periods: range, complete: set[int]) -> Course:
+    def read(
+        cls, storage: Storage, metrics: Sequence[Metric], periods: range, complete: set[int], every: int = 1
+    ) -> Course:
+        """`every`: only each nth period, counted back from the newest."""
+        looked_at = periods[(len(periods) - 1) % every :: every]
         ids: set[bytes] = set()
         released: set[int] = set()
         discarded: set[int] = set()
         for metric in metrics:
-            for crowd in by_period(storage, metric, periods):
-                released.update(crowd.span)
-                ids.update(map(bytes.fromhex, crowd.ids))
+            for release in stream(storage, metric, looked_at):
+                released.add(release.period)
+                ids.add(release.id)
             discarded.update(storage.discarded(metric.id, periods[0], periods[-1]))
         named = {metric.id for metric in metrics}
         deleted = {release.period for release in storage.expired() if release.metric in named}
@@ -68,14 +74,15 @@ class Course:
             storage,
             metrics,
             periods,
+            looked_at,
             frozenset(complete),
             frozenset(ids),
-            {period: state(period) for period in periods},
+            {period: state(period) for period in looked_at},
         )
 
     def crowds(self, metric: Metric) -> Iterator[Crowd]:
         """Period by period; only one is in memory at a time."""
-        return by_period(self.storage, metric, self.periods, self.ids)
+        return by_period(self.storage, metric, self.looked_at, self.ids)
 
 
 def series(course: Course, query: Query, *, single_operator: bool, composed: bool = True) -> Series:
@@ -102,7 +109,7 @@ def series(course: Course, query: Query, *, single_operator: bool, composed: boo
         metric=course.metrics[0].name,
         population=query.population,
         periods=period_range(course.metrics[0], course.periods, len({one.period for one in released})),
-        complete=course.complete.issuperset(course.periods),
+        complete=course.complete.issuperset(course.states),
         postprocess=query.postprocess,
         segments=segments,
         points=[point for _, point in sorted(points, key=lambda one: one[0])],
@@ -121,13 +128,13 @@ def _chosen(course: Course, metric: Metric, query: Query) -> Sequence[int]:
         return [leading]
     if query.top is None or query.top >= size:
         return range(size)
-    whole = over(course.storage, metric, course.periods, course.ids)
+    whole = over(course.storage, metric, course.looked_at, course.ids)
     return [] if whole is None else largest(metric.estimate(whole.tally).values, query.top)
 
 
 def _refuse_too_many(course: Course, chosen: dict[bytes, Sequence[int]]) -> None:
     size = max(map(len, chosen.values()))
-    if size * len(course.periods) > _MOST_VALUES:
+    if size * len(course.looked_at) > _MOST_VALUES:
         raise InvalidParameter(
             f"top: {len(course.periods)} periods of {size} values are more than the {_MOST_VALUES} that one answer "
             f"holds: ask for top={max(1, _MOST_VALUES // len(course.periods))} or fewer, or for fewer periods"

@@ -188,6 +188,10 @@ def series(
         bool,
         Query(description="Whether to answer with the guarantee of all points together; each has its own anyway."),
     ] = True,
+    every: Annotated[
+        int,
+        Query(ge=1, le=1_000, description="Only every nth period, counted back from the newest: for a small chart."),
+    ] = 1,
     format: Format = None,  # noqa: A002  as callers write it
 ) -> Response:
     """One estimate for each period, with the gaps: open, discarded or not released. Unset: the newest 400 periods.
@@ -199,7 +203,7 @@ def series(
     asked = Asked.of(confidence, postprocess, population, simultaneous, top, headline=headline)
     periods = queried_periods.recent(service, since, until)
     complete = completeness.complete_periods(service, {metric.id for metric in versions}, periods)
-    course = courses.Course.read(service.storage, versions, periods, complete)
+    course = courses.Course.read(service.storage, versions, periods, complete, every)
     basis: list[object] = [
         astuple(asked),
         [metric.id.hex() for metric in versions],
@@ -208,6 +212,7 @@ def series(
         sorted(course.complete),
         service.single_operator,
         composed,
+        every,
         _remarks(versions),
     ]
     build = partial(courses.series, course, asked, single_operator=service.single_operator, composed=composed)
@@ -226,14 +231,28 @@ def compare(
     confidence: _Confidence = 0.95,
     simultaneous: _Simultaneous = True,
     top: _Top = None,
+    headline: Annotated[
+        bool, Query(description="Only the headline value: the one that the shape names, or the largest in range b.")
+    ] = False,
+    composed: Annotated[
+        bool, Query(description="Whether to answer with the guarantee of both ranges together.")
+    ] = True,
+    p_values: Annotated[
+        bool,
+        Query(description="Whether to answer with p-values. Without them, a comparison takes an eighth of the time."),
+    ] = True,
     format: Format = None,  # noqa: A002  as callers write it
 ) -> Response:
     """How range b differs from range a, value by value: difference, interval and p-value.
 
     The ranges may not overlap, and each must lie within one id of the metric. `top` lists the largest changes.
     """
-    if top is not None and not simultaneous:
-        raise Refused("invalid-query", "simultaneous: `top` chooses values by their change; leave one of the two out")
+    if (top is not None or headline) and not simultaneous:
+        raise Refused(
+            "invalid-query", "simultaneous: `top` and `headline` choose values by what was seen; leave one of them out"
+        )
+    if top is not None and headline:
+        raise Refused("invalid-query", "headline: one value, so there is no `top`; leave one of the two out")
     versions = queried_periods.versions(service, name)
     calendar = service.codebooks.collection.calendar
     a, b = calendar.range(a_from, a_to), calendar.range(b_from, b_to)
@@ -241,7 +260,7 @@ def compare(
     before, after = (_one_id(service, name, versions, periods, side) for side, periods in (("a", a), ("b", b)))
     comparing.refuse_different_questions(before.crowd.metric, after.crowd.metric)
     basis = [
-        [confidence, simultaneous, top, service.single_operator],
+        [confidence, simultaneous, top, headline, composed, p_values, service.single_operator],
         [[side.crowd.ids, side.periods.start, side.periods.stop, side.is_complete] for side in (before, after)],
         _remarks(versions),
     ]
@@ -252,6 +271,9 @@ def compare(
         confidence=confidence,
         simultaneous=simultaneous,
         top=top,
+        headline=headline,
+        composed=composed,
+        p_values=p_values,
         single_operator=service.single_operator,
     )
     return reply(request, format, basis, build, name=f"{name}-compare")

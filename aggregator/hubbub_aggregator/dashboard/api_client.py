@@ -23,7 +23,7 @@ __all__ = ["Api", "Kept", "Problem", "Question", "Reply", "Send", "in_process", 
 
 Found = TypeVar("Found")
 Message = dict[str, Any]
-_MOST_KEPT = 512
+_MOST_KEPT = 2_048
 _MOST_BYTES = 8 * 2**20
 """Most bytes of kept answers, as they came. Once read, they take several times as much memory."""
 
@@ -162,8 +162,11 @@ def _read_bundle(raw: bytes) -> Codebook:
     return replace(codebook, metrics=tuple(metrics)) if off else codebook
 
 
-def in_process(app: Callable[..., Awaitable[None]]) -> Send:
-    """Ask an ASGI application directly: the same routes, checks and bytes as over the network."""
+def in_process(app: Callable[..., Awaitable[None]], also: Mapping[str, object] | None = None) -> Send:
+    """Ask an ASGI application directly: the same routes, checks and bytes as over the network.
+
+    `also` are members of the scope by which the application knows its own questions.
+    """
 
     async def send(question: Question) -> Reply:
         status, headers, body = 500, {}, bytearray()
@@ -179,7 +182,7 @@ def in_process(app: Callable[..., Awaitable[None]]) -> Send:
             elif message["type"] == "http.response.body":
                 body.extend(message.get("body", b""))
 
-        await app(_scope(question), receive, collect)
+        await app({**_scope(question), **(also or {})}, receive, collect)
         return Reply(status, headers, bytes(body))
 
     return send

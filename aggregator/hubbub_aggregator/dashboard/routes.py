@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import hashlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial, wraps
 from typing import Any, TypeAlias
 
@@ -15,9 +15,10 @@ from fastapi import APIRouter, Request, Response
 from hubbub.errors import InvalidParameter
 from hubbub_aggregator.dashboard.api_client import Api, Kept, Problem, in_process
 from hubbub_aggregator.dashboard.chart_style import Spec
+from hubbub_aggregator.dashboard.pages.cards import Cards
 from hubbub_aggregator.dashboard.pages.metric import compare_spec, estimate_spec, metric_page, series_spec
 from hubbub_aggregator.dashboard.pages.operations import operations_page
-from hubbub_aggregator.dashboard.pages.overview import Cards, overview
+from hubbub_aggregator.dashboard.pages.overview import Finder, overview
 from hubbub_aggregator.dashboard.pages.page_context import Site
 from hubbub_aggregator.dashboard.pages.privacy import (
     ask_ledger,
@@ -59,9 +60,16 @@ _COUNT = re.compile("[0-9]{1,3}")
 class Dashboard:
     """What pages share between requests: answers, drawings and cards, each of bounded size."""
 
-    def __init__(self, app: Callable[..., Awaitable[None]], *, is_patient: bool = False) -> None:
-        """`is_patient`: wait for every number, however long it takes."""
+    def __init__(
+        self,
+        app: Callable[..., Awaitable[None]],
+        own_question: Mapping[str, object] | None = None,
+        *,
+        is_patient: bool = False,
+    ) -> None:
+        """`is_patient`: wait for every number, however long it takes. `own_question`: see `in_process`."""
         self._send = in_process(app)
+        self._own_send = in_process(app, own_question or {})
         self._kept, self._drawer = Kept(), Drawer()
         self._patience = None if is_patient else _PATIENCE
         self.cards = Cards(None) if is_patient else Cards()
@@ -69,6 +77,14 @@ class Dashboard:
 
     def site(self, request: Request) -> Site:
         return Site(Api(self._send, self._kept, request.headers.get("authorization")), self._drawer)
+
+    def own_site(self) -> Site:
+        """What the process asks for itself, without a caller: it needs no token."""
+        return Site(Api(self._own_send, self._kept), self._drawer)
+
+    async def draw_ahead(self) -> None:
+        """Draw the cards of the overview after a release, before anyone looks at them."""
+        await overview(self.own_site(), self.cards)
 
     async def ledger(self, site: Site) -> LedgerAnswer | None:
         """The ledger; None while it is still being computed. All callers share one computation, which goes on."""
@@ -81,10 +97,11 @@ class Dashboard:
             return None
 
 
-def attach(app: Any) -> None:
+def attach(app: Any, own_question: Mapping[str, object] | None = None) -> Dashboard:
     """Serve the dashboard from an app that has the public API."""
-    app.state.dashboard = Dashboard(app)
+    app.state.dashboard = Dashboard(app, own_question)
     app.include_router(router)
+    return _dashboard_of(app)
 
 
 router = APIRouter(include_in_schema=False)
@@ -111,9 +128,13 @@ def page(name: str) -> Callable[[Handler], Handler]:
     return wrap
 
 
-def _dashboard(request: Request) -> Dashboard:
-    found: Dashboard = request.app.state.dashboard
+def _dashboard_of(app: Any) -> Dashboard:
+    found: Dashboard = app.state.dashboard
     return found
+
+
+def _dashboard(request: Request) -> Dashboard:
+    return _dashboard_of(request.app)
 
 
 def missing(request: Request) -> Response | None:
@@ -167,7 +188,7 @@ def _respond(
 async def show_overview(request: Request) -> Response:
     dashboard = _dashboard(request)
     site = dashboard.site(request)
-    found = await overview(site, dashboard.cards)
+    found = await overview(site, dashboard.cards, Finder.of(request.query_params))
     return await _page(request, site, "overview.html", "overview", view=found)
 
 

@@ -8,9 +8,10 @@ import hashlib
 from collections.abc import Callable, Collection
 
 from hubbub_aggregator.dashboard.api_client import Api, Kept, Problem, Send
+from hubbub_aggregator.dashboard.pages.cards import Cards
 from hubbub_aggregator.dashboard.pages.metric import metric_page
 from hubbub_aggregator.dashboard.pages.operations import operations_page
-from hubbub_aggregator.dashboard.pages.overview import Cards, overview
+from hubbub_aggregator.dashboard.pages.overview import overview
 from hubbub_aggregator.dashboard.pages.page_context import Links, Site
 from hubbub_aggregator.dashboard.pages.privacy import ask_ledger, privacy_page
 from hubbub_aggregator.dashboard.pages.url_parameters import Asked

@@ -36,11 +36,13 @@ class DifferenceModel(ResponseModel):
     low: float | None = Field(description="Raw lower limit of the difference, not clipped.")
     high: float | None = Field(description="Raw upper limit of the difference, not clipped.")
     shown: ShownDifference
-    p_value: float = Field(
+    p_value: float | None = Field(
         description="For the hypothesis of no change, for this value alone: the smallest 1 - confidence at which the "
-        "interval excludes zero. Not below 2.6e-12."
+        "interval excludes zero. Not below 2.6e-12. Null if the request left p-values out."
     )
-    adjusted_p_value: float = Field(description="For all values together: p_value times their number (Bonferroni).")
+    adjusted_p_value: float | None = Field(
+        description="For all values together: p_value times their number (Bonferroni)."
+    )
 
 
 class Side(ResponseModel):
@@ -66,5 +68,5 @@ class Comparison(Shaped):
     correction: str = Field(description="How intervals and p-values account for looking at several values.")
     value_count: int
     values: list[DifferenceModel]
-    privacy: Privacy
+    privacy: Privacy | None = Field(description="Of both ranges together. Null if the request left it out.")
     manipulation: Manipulation

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hubbub_aggregator.dashboard import vega_render, vega_specs
+from hubbub_aggregator.dashboard.pages.cards import every_nth
 from hubbub_aggregator.dashboard.palette import DARK, themed
 from hubbub_aggregator.dashboard.sparkline import sparkline
 from hubbub_aggregator.dashboard.vega_render import Drawer
@@ -74,21 +75,15 @@ def test_a_file_in_the_dark_has_no_light_colour(drawer: Drawer) -> None:
 
 def test_a_sparkline_draws_its_band_and_shows_gaps() -> None:
     dots = [(0.4, 0.3, 0.5, "a"), (0.5, 0.4, 0.6, "a"), None, (0.5, 0.4, 0.6, "a"), (0.6, 0.5, 0.7, "b")]
-    svg = sparkline(dots, 'a "name" <b>')
+    svg = sparkline(dots, 'a "name" <b>', ("0 <", "1"))
     assert svg.count("spark-band") == 1
-    assert svg.count("spark-whisker") == 2
+    assert svg.count("spark-whisker") == svg.count("spark-dot") == 2
+    assert re.findall(r"<text[^>]*>([^<]*)</text>", svg) == ["1", "0 &lt;"]
     assert 'aria-label="a &quot;name&quot; &lt;b&gt;"' in svg
 
 
-def test_a_year_is_thinned_and_keeps_its_newest_day() -> None:
-    dots = [(number / 400, 0.0, 1.0, "a") for number in range(365)]
-    svg = sparkline(dots, "a year")
-    line = re.search(r'spark-line" points="([^"]*)"', svg)
-    assert line is not None
-    assert 60 <= len(line[1].split()) <= 90
-    end = re.search(r'cx="(\d+)"', svg)
-    assert end is not None
-    assert int(end[1]) == 276
+def test_a_year_is_thinned_by_whole_weeks() -> None:
+    assert [every_nth(periods) for periods in (2, 60, 61, 365, 420, 421, 9999)] == [1, 1, 7, 7, 7, 28, 91]
 
 
 def test_starting_the_app_loads_no_chart_engine() -> None:

@@ -1,4 +1,4 @@
-"""Answers that the API leaves parts out of, so that a page of many metrics costs little: the parts that stay are the same."""
+"""Answers that the API leaves parts out of, for pages of many metrics. The parts that stay are the same."""
 
 from __future__ import annotations
 

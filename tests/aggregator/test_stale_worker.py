@@ -48,7 +48,9 @@ def settle(site: Site, batch: Batch) -> None:
 
 def told(site: Site, caplog: pytest.LogCaptureFixture) -> tuple[dict[str, int], int, list[str]]:
     """What the operator sees of verdicts: counted by the process, refused by the storage, in the log."""
-    lines = [record.getMessage() for record in caplog.records if hasattr(record, "batch") or "batch " in record.getMessage()]
+    lines = [
+        record.getMessage() for record in caplog.records if hasattr(record, "batch") or "batch " in record.getMessage()
+    ]
     given = {verdict: number for verdict, number in site.service.accumulator.progress.batches.items() if number}
     return given, site.json("/v1/status")["batches"]["refused"], lines
 

@@ -23,6 +23,7 @@ from hubbub_cli.all_commands import hubbub
 from hubbub_cli.terminal import estimate_bars
 from hubbub_cli.terminal.estimate_bars import BLOCKS, PLAIN
 from tests.aggregator.world import CODEBOOK, DAY, START, Site
+from tests.support.unwrapped import unwrapped
 
 ANALYST = "a-token-of-an-analyst"
 LONG = ["a name that is much too long for a narrow terminal", "ünïcode", *(f"value {index}" for index in range(28))]
@@ -150,7 +151,7 @@ def test_a_mistake_is_told_what_to_do(served: str, arguments: list[str], said: s
     failed = query(served, *arguments)
     assert failed.exit_code != 0
     assert failed.stdout == ""
-    assert said in " ".join(failed.stderr.split())
+    assert said in unwrapped(failed.stderr)
 
 
 def test_a_wrong_or_missing_token_is_told_apart_and_never_shown(served: str) -> None:

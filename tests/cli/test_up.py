@@ -26,6 +26,7 @@ from tests.browser.sites import TODAY
 from tests.browser.sites import start as start_aggregator
 from tests.support.compiled import compiled
 from tests.support.ports import reserved_port
+from tests.support.unwrapped import unwrapped
 
 
 def start(folder: Path, **ports: int) -> Result:
@@ -64,7 +65,7 @@ def test_settings_reach_the_services_and_what_does_not_is_named(
 
     monkeypatch.setattr("hubbub_cli.commands.up.Services", Never)
     done = start(tmp_path)
-    assert "decides these: HUBBUB_SHUFFLER_PORT, HUBBUB_AGGREGATOR_SHUFFLER_TOKEN_FILE" in done.output
+    assert "decides these: HUBBUB_SHUFFLER_PORT, HUBBUB_AGGREGATOR_SHUFFLER_TOKEN_FILE" in unwrapped(done.output)
     assert started == [{"shuffler": {"LOG_FORMAT": "json"}, "aggregator": {"BUNDLE_MAX_AGE": "60"}}]
 
 

@@ -34,7 +34,7 @@ def toml(period: str, *metrics: str, epsilon: str = "1.0") -> str:
 
 CASES = {
     "minutes": toml("10m", BOOLEAN, MEAN, CATEGORY),
-    "a short period that spends much": toml("1m", BOOLEAN, epsilon="12"),
+    "a short period that spends much": toml("1m", BOOLEAN, epsilon="6"),
     "hours": toml("1h", BOOLEAN, MEAN, CATEGORY),
     "days": toml("1d", BOOLEAN, MEAN, CATEGORY),
     "weeks": toml("1w", MEAN),

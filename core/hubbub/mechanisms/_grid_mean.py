@@ -146,8 +146,13 @@ class GridMean(SymbolMechanism):
             common = math.gcd(*column)
             shape = tuple(weight // common for weight in column)
             classes[shape] = classes.get(shape, 0) + common
-        masses = tuple(Fraction(common * min(shape), total) for shape, common in classes.items())
-        ratios = tuple(tuple(Fraction(shape[i], min(shape)) for shape in classes) for i in range(last + 1))
+        least = {shape: min(shape) for shape in classes}
+        masses = tuple(Fraction(common * least[shape], total) for shape, common in classes.items())
+        # few weights occur in a column, and equal ratios are one object, which the accountant rounds once
+        kinds = [{weight: Fraction(weight, least[shape]) for weight in set(shape)} for shape in classes]
+        ratios = tuple(
+            tuple(kind[shape[i]] for shape, kind in zip(classes, kinds, strict=True)) for i in range(last + 1)
+        )
         pairs = tuple((a, b) for a in range(last + 1) for b in range(a + 1, last + 1) if a + b <= last)
         return Amplification(Table(masses, ratios, pairs))
 

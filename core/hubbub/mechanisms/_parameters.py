@@ -54,3 +54,13 @@ def integer(name: str, key: str, value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     raise InvalidParameter(f"{name}: {key} must be a whole number, got {value!r}")
+
+
+def chosen(cls: type[Mechanism[Any]], name: str, value: object, least: int, most: int) -> int:
+    """An option that is a whole number in a range, or InvalidParameter that names both."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidParameter(
+            f"{cls.name}: {name} must be a whole number from {least} to {most}, got {value!r}",
+            "correct it, or leave it out",
+        )
+    return value

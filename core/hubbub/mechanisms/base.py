@@ -77,6 +77,15 @@ class Mechanism(ABC, Generic[Report]):
         """The mechanism with the most accurate integers that keep epsilon over the domain."""
 
     @classmethod
+    def variants(cls, domain: Domain) -> Sequence[Mapping[str, Any]]:  # noqa: ARG003  most leave nothing open
+        """Options of `calibrate` that fix what epsilon leaves open, such as the size of a subset.
+
+        By default `calibrate` chooses what is best at its epsilon. After shuffling something else may be best, so a
+        choice for a release target tries every variant.
+        """
+        return ({},)
+
+    @classmethod
     @abstractmethod
     def from_parameters(cls, epsilon: object, domain: Domain, parameters: Mapping[str, Any]) -> Self:
         """Rebuild from `parameters` and check the privacy claim again: a device trusts no codebook."""

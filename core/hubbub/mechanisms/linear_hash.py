@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 from hubbub.errors import InvalidParameter
 from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below
 from hubbub.mechanisms._local_hashing import error_with, keep_for
-from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
+from hubbub.mechanisms._parameters import categories_of, chosen, integers, refuse_unfit
 from hubbub.mechanisms._parity_hash import ParityHash
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms.base import Json
@@ -45,14 +45,22 @@ class LinearHash(ParityHash):
         self._check()
 
     @classmethod
-    def calibrate(cls, epsilon: object, domain: Domain, **options: Any) -> Self:
+    def calibrate(cls, epsilon: object, domain: Domain, *, bits: int | None = None, **options: Any) -> Self:
+        """`bits` defaults to the number that has the least error at this epsilon."""
         refuse_unfit(cls, domain, options)
         size = categories_of(cls, domain).size
         exact = exact_epsilon(epsilon)
         odds = exp_below(exact)
         most = min(MOST_BITS, (size - 1).bit_length())
-        bits = min(range(1, most + 1), key=lambda t: error_with(odds, 1 << t, size))
-        return cls(exact, size, bits, keep_for(odds, 1 << bits))
+        if bits is None:
+            bits = min(range(1, most + 1), key=lambda t: error_with(odds, 1 << t, size))
+        return cls(exact, size, bits := chosen(cls, "bits", bits, 1, most), keep_for(odds, 1 << bits))
+
+    @classmethod
+    def variants(cls, domain: Domain) -> list[Mapping[str, Any]]:
+        """Every number of buckets."""
+        most = min(MOST_BITS, (categories_of(cls, domain).size - 1).bit_length())
+        return [{"bits": bits} for bits in range(1, most + 1)]
 
     @classmethod
     def from_parameters(cls, epsilon: object, domain: Domain, parameters: Mapping[str, Any]) -> Self:

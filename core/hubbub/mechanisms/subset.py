@@ -24,7 +24,7 @@ from hubbub.errors import InvalidParameter, MalformedTally
 from hubbub.mechanisms._bit_reports import PackedMechanism, bits_of, field, with_spare_bytes
 from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below, log_above, threshold
 from hubbub.mechanisms._frequency_oracle import PureOracle, at, one_of_many, variance
-from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
+from hubbub.mechanisms._parameters import categories_of, chosen, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import index, whole_numbers
 from hubbub.mechanisms.amplification_data import Amplification, Atom, Pair
@@ -71,11 +71,14 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         return isinstance(domain, Categories)
 
     @classmethod
-    def calibrate(cls, epsilon: object, domain: Domain, **options: Any) -> Self:
+    def calibrate(cls, epsilon: object, domain: Domain, *, count: int | None = None, **options: Any) -> Self:
+        """`count` defaults to the size of set that has the least error at this epsilon."""
         refuse_unfit(cls, domain, options)
         size = categories_of(cls, domain).size
         exact = exact_epsilon(epsilon)
         odds = exp_below(exact)
+        if count is not None:
+            return cls._made(exact, size, chosen(cls, "count", count, 1, size - 1), odds)
 
         def error(count: int) -> float:
             p = count * float(odds) / (count * float(odds) + size - count)
@@ -84,7 +87,20 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         # the error has one minimum, near d / (z + 1)
         middle = int(size / (odds + 1))
         count = min((k for k in range(middle - 1, middle + 3) if 0 < k < size), key=error, default=1)
-        return cls(exact, size, count, threshold(count * odds / (count * odds + size - count)))
+        return cls._made(exact, size, count, odds)
+
+    @classmethod
+    def _made(cls, epsilon: Fraction, size: int, count: int, odds: Fraction) -> Self:
+        return cls(epsilon, size, count, threshold(count * odds / (count * odds + size - count)))
+
+    @classmethod
+    def variants(cls, domain: Domain) -> list[Mapping[str, Any]]:
+        """Sets from one value, which is `krr`, up to half of all, in steps of about a quarter."""
+        half = categories_of(cls, domain).size // 2
+        counts, count = [1], 1
+        while (count := max(count + 1, count * 5 // 4)) < half:
+            counts.append(count)
+        return [{"count": count} for count in sorted({*counts, max(half, 1)})]
 
     @classmethod
     def from_parameters(cls, epsilon: object, domain: Domain, parameters: Mapping[str, Any]) -> Self:
@@ -96,7 +112,7 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         exact, pairs = exact_epsilon(epsilon), []
         odds = exp_below(exact)
         for size, count in ((4, 2), (5, 1)):  # a bit for each value, and a list
-            pairs.append(cls(exact, size, count, threshold(count * odds / (count * odds + size - count))))
+            pairs.append(cls._made(exact, size, count, odds))
         return pairs
 
     def parameters(self) -> dict[str, Json]:
@@ -163,8 +179,8 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         return comb(self.size, self.count)
 
     def _numbers(self) -> Iterable[int]:
-        for chosen in combinations(range(self.size), self.count):
-            yield self.number(self._report(sum(1 << place for place in chosen)))
+        for places in combinations(range(self.size), self.count):
+            yield self.number(self._report(sum(1 << place for place in places)))
 
     def in_words(self) -> str:
         if self.count == 1:

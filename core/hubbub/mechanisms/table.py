@@ -24,7 +24,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
 from hubbub.errors import InvalidParameter
-from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below
+from hubbub.mechanisms._exact_arithmetic import decimal_text, exact_epsilon, exp_below
 from hubbub.mechanisms._grid_mean import FINEST_GRID, LARGEST_TOTAL, MOST_SYMBOLS, GridMean
 from hubbub.mechanisms._grid_rounding import clamped
 from hubbub.mechanisms._parameters import bounds_of, integer, refuse_unfit
@@ -96,14 +96,23 @@ class TableMean(GridMean):
             raise InvalidParameter("table: the moments must rise by the same from each grid point to the next")
 
     @classmethod
-    def calibrate(cls, epsilon: object, domain: Domain, *, points: int | None = None, **options: Any) -> Self:
-        """The shipped table nearest to epsilon. With `points`, the nearest with at most that many grid points."""
+    def calibrate(
+        cls, epsilon: object, domain: Domain, *, points: int | None = None, design: object = None, **options: Any
+    ) -> Self:
+        """The shipped table nearest to epsilon. With `points`, the nearest with at most that many grid points; with
+        `design`, the nearest to that epsilon instead, so that the table need not be the best one before shuffling."""
         refuse_unfit(cls, domain, options)
         exact = exact_epsilon(epsilon)
+        nearest_to = exact if design is None else exact_epsilon(design)
         if points is not None and (isinstance(points, bool) or not isinstance(points, int) or points < 3):
             problem = f"table: points must be a whole number of at least 3, got {points!r}"
             raise InvalidParameter(problem, "correct it, or leave it out")
-        return cls._made(exact, bounds_of(cls, domain), _nearest(exact, points))
+        return cls._made(exact, bounds_of(cls, domain), _nearest(nearest_to, points))
+
+    @classmethod
+    def variants(cls, domain: Domain) -> list[Mapping[str, Any]]:  # noqa: ARG003  the tables are for any bounds
+        """The shipped tables of more than three points, named by their epsilon."""
+        return [{"design": decimal_text(design.epsilon)} for design in designs() if design.steps > 2]
 
     @classmethod
     def _made(cls, epsilon: Fraction, bounds: Bounds, design: Design) -> Self:

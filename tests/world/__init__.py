@@ -1,1 +1,1 @@
-"""The whole world in one process: devices, shufflers, aggregators and storages under one seed. See tests/world/README.md."""
+"""Simulation of the whole system: devices, services and storages in one process, under one seed."""

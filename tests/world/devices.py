@@ -99,7 +99,7 @@ class Life:
             background=False,
             clock=self.machine.wall,
             rng=InsecureRandomness(process.rng.getrandbits(64)),
-            coins=coins,  # type: ignore[arg-type]  # it takes any purpose
+            coins=coins,
             pace=Pace(monotonic=self.machine.monotonic, sleep=self._sleep),
             transport=self,
         )

@@ -1,7 +1,8 @@
-"""Event loop under a seed: virtual time, the order of ready steps drawn, and processes that die or stand still between two.
+"""Event loop under a seed, with virtual time: the seed decides the order of ready steps.
 
-Everything that runs belongs to a process, which its context names. A thread pool is a step like any other, taken when its
-turn comes. Nothing here waits: when nothing is ready, time goes on to the next timer.
+Everything that runs belongs to a process, which its context names. A process dies or stops between two of its steps.
+Work for a thread pool is a step like any other, taken when its turn comes. Nothing here waits: when nothing is ready,
+time goes on to the next timer.
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ from asyncio import events
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from tests.world.process import Process
 
 __all__ = ["PROCESS", "Idle", "WorldLoop", "acting"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 PROCESS: ContextVar[Process | None] = ContextVar("PROCESS", default=None)
 """The process that runs now; None for the world itself."""
@@ -55,17 +61,26 @@ class WorldLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self.now
 
-    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._waiting.append(handle)
         return handle
 
-    call_soon_threadsafe = call_soon
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
 
-    def call_later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:
+    def call_later(
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
         return self.call_at(self.now + delay, callback, *args, context=context)
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         self._number += 1
         heapq.heappush(self._timers, (when, self._number, handle))
@@ -74,9 +89,9 @@ class WorldLoop(asyncio.BaseEventLoop):
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         pass
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # noqa: ARG002
+    def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:  # noqa: ARG002  there is one executor
         """The work is a step of its own: others may come before it, and after it."""
-        done = self.create_future()
+        done: asyncio.Future[T] = self.create_future()
         context = copy_context()
 
         def work() -> None:

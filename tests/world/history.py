@@ -1,4 +1,4 @@
-"""One history: a world under a seed, in which the operations of a script happen one after another, judged after each."""
+"""One history: the operations of a script happen in a world, one after another, and the oracle judges each step."""
 
 from __future__ import annotations
 
@@ -124,9 +124,7 @@ class History:
             directory = home / f"s{number}"
             directory.mkdir()
             file = None if on_redis is not None else (home / "s0" if world.shared else directory) / "reports.sqlite"
-            self.shufflers.append(
-                ShufflerSite(number, self.loop, world.seed, directory, file, on_redis, self._forward)
-            )
+            self.shufflers.append(ShufflerSite(number, self.loop, world.seed, directory, file, on_redis, self._forward))
         for site in (*self.aggregators, *self.shufflers):
             if not site.start():
                 raise Wrong("died", f"{site.name} does not start")
@@ -385,8 +383,11 @@ class History:
             if content is None or key is None or key.id != content.header.key:
                 continue
             plaintext = Plaintext(content.header.period, content.nonce, content.payload).encode()
-            for _ in range(max(1, min(given.times, 5))):
-                again.append(encode_report(content.header, Sealer(key.public_key).seal(content.header, plaintext)))
+            sealer = Sealer(key.public_key)
+            again += [
+                encode_report(content.header, sealer.seal(content.header, plaintext))
+                for _ in range(max(1, min(given.times, 5)))
+            ]
         if again:
             self.sent.append(("reseal", encode_upload(again)))
             self._deliver_up(site, _posted(encode_upload(again)), self.faults["up"])
@@ -637,8 +638,9 @@ class History:
         self.drain(self.aggregators[given.aggregator % len(self.aggregators)])
 
     def _together(self, _: op.Together) -> None:
+        jobs: list[tuple[Process | None, Callable[[], Coroutine[Any, Any, Any]]]]
         jobs = [(site.able, site.parts.batcher.tick) for site in self.shufflers if site.able]
-        jobs += [(site.able, site.service.accumulator.drain) for site in self.aggregators if site.able]  # type: ignore[list-item]
+        jobs += [(site.able, site.service.accumulator.drain) for site in self.aggregators if site.able]
         self.drive([(process, self.begin(process, work)) for process, work in jobs if process is not None])
 
     # operators
@@ -670,9 +672,7 @@ class History:
         self._command(given, lambda site: site.service.codebooks.switch(given.metric, off=bool(given.off)))
 
     def _publish(self, given: op.Publish) -> None:
-        self._command(
-            given, lambda site: site.service.codebooks.publish(book(given.edit), self._now(site), None)
-        )
+        self._command(given, lambda site: site.service.codebooks.publish(book(given.edit), self._now(site), None))
 
     def _backup(self, given: op.Backup) -> None:
         site = self.aggregators[given.aggregator % len(self.aggregators)]
@@ -693,9 +693,7 @@ class History:
         relayed = max((each for each in bodies if each), key=lambda each: each.bundle.body.sequence, default=None)
         with acting(None):
             file, _ = self.backups[site.number]
-            restore(
-                file, site.directory, DATABASE, self._now(site), relayed.raw if relayed else None, max_age=600
-            )
+            restore(file, site.directory, DATABASE, self._now(site), relayed.raw if relayed else None, max_age=600)
         if site.start():
             keys = site.service.storage.sealing_keys()
             self.oracle.revoked |= {key.id for key in keys if key.revoked}
@@ -868,7 +866,7 @@ class History:
 
     def _reckon(self, storage: Any) -> None:
         batches = {id_: batch for id_ in self.oracle.forwarded if (batch := storage.batch(id_)) is not None}
-        self.oracle.settle(storage, batches, self._over)
+        self.oracle.settle(batches, self._over)
         self.oracle.ledger(storage)
 
     def _over(self, period: int) -> bool:

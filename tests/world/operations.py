@@ -7,9 +7,9 @@ A script is text. Its first line says what the world is made of, every other lin
     net hop=forward kind=lose-answer count=1
     tick shuffler=0
 
-A line starts with the operation's name; its fields follow as `field=value`, those with their usual value may be left out.
-Empty lines and those that start with # are ignored. Numbers of parties are taken modulo how many there are, so that every
-line makes sense in every world: that lets hypothesis and people shorten scripts freely.
+A line starts with the operation's name. Its fields follow as `field=value`; those with their default may be left out.
+Empty lines and comments (#) are ignored. Numbers of parties are taken modulo how many there are, so every line makes
+sense in every world, and Hypothesis and people can shorten scripts freely.
 
 `REAL` says which operations a world of real processes can carry out as well.
 """
@@ -140,7 +140,7 @@ class CopyDevice:
 
 @dataclass(frozen=True, slots=True)
 class PutBackDevice:
-    """The device's directory is replaced by the backup, if there is one. `witness`: with the file that is outside of it."""
+    """The device's directory is replaced by its backup, if there is one. `witness`: the witness file as well."""
 
     name: ClassVar[str] = "put-back"
     device: int = 0
@@ -364,7 +364,7 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The storage of a party fails at one call, after so many others. `done`: what was asked for is done all the same."""
+    """The storage of a party fails at one call, after `calls` others. `done`: the call took effect all the same."""
 
     name: ClassVar[str] = "fail"
     party: str = "s0"
@@ -420,10 +420,12 @@ Operation: TypeAlias = (
 )
 OPERATIONS: dict[str, Any] = {each.name: each for each in get_args(Operation)}
 """Every operation by its name."""
-REAL = frozenset({"pass", "clock", "crowd", "replay", "reseal", "junk", "net", "crash", "start", "pause", "resume"})
-"""What a world of real processes can do as well: kill, pause, clocks by libfaketime, a proxy, devices of its own. Ticks,
-drains and housekeeping happen there by themselves, so those lines mean nothing. A crash or pause after some steps is one
-after some hundredths of a second."""
+REAL = frozenset(["pass", "clock", "crowd", "replay", "reseal", "junk", "net", "crash", "start", "pause", "resume"])
+"""What real processes can do as well: by kill, pause, libfaketime, a proxy and devices of the harness.
+
+Ticks, drains and housekeeping happen there by themselves, so those lines mean nothing. A crash or pause after some
+steps is one after some hundredths of a second.
+"""
 
 
 @dataclass(frozen=True, slots=True)

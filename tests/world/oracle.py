@@ -1,6 +1,6 @@
-"""Oracle of a world: everything that was sealed, sent, acknowledged and counted, held against each other after each step.
+"""Oracle of a world: what was sealed, sent, acknowledged and counted must agree, after each step.
 
-docs/reference/reliability.md says in words what counts as a failure. A failure is raised as `Wrong`, and names one of `KINDS`.
+A failure is raised as `Wrong`, and names one of `KINDS`. docs/reference/reliability.md describes them.
 """
 
 from __future__ import annotations
@@ -190,7 +190,9 @@ class Oracle:
                 raise Wrong("phantom", f"{where}: a nonce that nobody sealed for it")
             self.counted[pair][nonce] = release.id
         if record["valid"] != len(nonces):
-            raise Wrong("estimate", f"{where}: {record['valid']} reports are said to be valid, {len(nonces)} are counted")
+            raise Wrong(
+                "estimate", f"{where}: {record['valid']} reports are said to be valid, {len(nonces)} are counted"
+            )
         if len(nonces) < self.least[release.metric]:
             raise Wrong("undersized", f"{where}: {len(nonces)} of at least {self.least[release.metric]}")
         self._recompute(release, set(nonces), where)
@@ -209,7 +211,7 @@ class Oracle:
 
     # -- what must hold in the end
 
-    def settle(self, storage: Storage, aggregator_batches: dict[bytes, Batch], over: Callable[[int], bool]) -> None:
+    def settle(self, aggregator_batches: dict[bytes, Batch], over: Callable[[int], bool]) -> None:
         """Every acknowledged report is counted, or in a discard or refusal that is recorded."""
         discards = {
             (batch.header.metric, batch.header.period, batch.header.key)

@@ -1,4 +1,4 @@
-"""Processes of a world and the machines they run on: each machine has a clock that can be set, each process can die or stop."""
+"""Processes of a world and their machines: each machine has a clock that can be set, each process can die or stop."""
 
 from __future__ import annotations
 

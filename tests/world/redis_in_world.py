@@ -1,8 +1,8 @@
-"""Redis of a world: a real server, whose scripts run as they are but for its clock, which is the world's.
+"""Redis of a world: a real server, whose scripts go by the world's clock.
 
-A script asks for the time, and gives a key an expiry, by way of the clock of the server. So that a history depends on its
-seed alone, TIME and expiries are rewritten in the text of each script: the time is read from a list that the world keeps,
-and keys expire when the world says so. Nothing else differs from what the product sends.
+Scripts read the server's clock and let keys expire by it. A history must depend on its seed alone: so TIME and expiries
+are rewritten in the text of each script. The time is read from a list that the world keeps, and keys expire when the
+world says so. Nothing else differs from what the product sends.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _rewritten(text: bytes) -> tuple[str, bytes]:
     new = re.sub(rb"redis\.call\('PERSIST', (KEYS\[\d\])\)", rb"redis.call('ZREM', 'world:expiry', \1)", new)
     new = re.sub(rb"redis\.call\('PTTL', (KEYS\[\d\])\)", rb"world_ttl(\1)", new)
     if b"world_" in new:
-        header, rest = (new.split(b"\n", 1) if new.startswith(b"#!") else (b"", new))
+        header, rest = new.split(b"\n", 1) if new.startswith(b"#!") else (b"", new)
         new = header + (b"\n" if header else b"") + _BEFORE + rest
     assert b"'PX'" not in new
     assert b"'EX'" not in new

@@ -1,7 +1,7 @@
-"""Seams of the product, as a world fills them: clocks, entropy, connections, sealing and pools of the process that runs.
+"""Seams of the product, filled by a world: clocks, entropy, connections, sealing and pools of the running process.
 
-Only modules that stand for the operating system are replaced, and what would wait for a thread or a worker process. All of
-it ends with the block.
+Only modules that stand for the operating system are replaced, and what would wait for a thread or a worker process.
+All of it ends with the block.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Connection(sqlite3.Connection):
                 raise Killed
             self._of.connections.append(self)
 
-    def execute(self, sql: str, *given: Any) -> sqlite3.Cursor:  # type: ignore[override]
+    def execute(self, sql: str, *given: Any) -> sqlite3.Cursor:
         process = self._of
         if process is None:
             return super().execute(sql, *given)
@@ -155,10 +155,11 @@ def seams(loop: WorldLoop, seed: int, sealed: Sealed, redis: WorldRedis | None) 
         return await asyncio.get_running_loop().run_in_executor(None, function, *given)
 
     time = SimpleNamespace(time=wall, monotonic=monotonic, sleep=sleep)
-    connect = sqlite3.connect
+    connect: Any = sqlite3.connect
 
     def connected(*given: Any, **named: Any) -> sqlite3.Connection:
-        return connect(*given, **{"factory": Connection, **named})
+        made: sqlite3.Connection = connect(*given, **{"factory": Connection, **named})
+        return made
 
     with ExitStack() as stack:
 

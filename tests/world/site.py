@@ -127,7 +127,9 @@ class ShufflerSite(_Site):
                 self._redis.url, clock=clock, entropy=entropy, lease_clock=self._redis.now, salvage_after=10.0
             )
         self.storage = AsyncStorage(storage)
-        client = httpx2.AsyncClient(transport=Forwards(lambda request: self._send(self.number, request)), trust_env=False)
+        client = httpx2.AsyncClient(
+            transport=Forwards(lambda request: self._send(self.number, request)), trust_env=False
+        )
         trusted = TrustedClock(process.machine.wall, process.machine.monotonic, peer="the aggregator's", says="...")
         self.parts = build_shuffler(settings, self.storage, client, clock=trusted, entropy=entropy)
 
@@ -139,7 +141,14 @@ class AggregatorSite(_Site):
     """An aggregator: its state directory, with its database unless it is on Redis."""
 
     def __init__(
-        self, number: int, loop: WorldLoop, seed: int, home: Path, codebook: Path, redis: WorldRedis | None, pool: InlinePool
+        self,
+        number: int,
+        loop: WorldLoop,
+        seed: int,
+        home: Path,
+        codebook: Path,
+        redis: WorldRedis | None,
+        pool: InlinePool,
     ) -> None:
         super().__init__(f"a{number}", loop, seed)
         self.number, self.directory, self.codebook, self._redis, self._pool = number, home, codebook, redis, pool

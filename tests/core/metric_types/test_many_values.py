@@ -252,8 +252,11 @@ def test_a_comparison_of_a_curve_is_a_curve_of_all_its_places(long: Visited) -> 
 
 def test_names_on_a_card_can_be_told_apart(long: Visited) -> None:
     card = long.get("/").text.partition('/metric/minutes"')[2].partition("</article>")[0]
-    names = re.findall(r'<dt[^>]*><bdi class="name">([^<]*)</bdi>', card)[:3]
-    assert names == ["Departme…hings 29", "Departme…hings 28", "Departme…hings 27"]
+    first, *others = re.findall(r'<span class="(?:of|label)"[^>]*><bdi class="name">([^<]*)</bdi>', card)
+    assert first == DEPARTMENTS[-1]
+    newest = estimates(long, "minutes", f"from={DAYS[2]}&top=3")
+    assert others == [f"Departme…hings {label[-2:]}" for label in newest if label != first]
+    assert len(others) == 2
 
 
 # -- comparisons ----------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ COLLECTION = (ROOT / "examples" / "metrics.toml").read_text().partition("[metric
 """What the page tells its reader to put each recipe under."""
 _RECIPE = re.compile(
     r"```toml\n(?P<metrics>[^`]*)```.*?hubbub plan metrics\.toml --devices (?P<devices>\d+)\n```\n\n"
-    r"```text\n(?P<table>[^`]*)```",
+    r"```text\n(?P<printed>[^`]*)```",
     re.DOTALL,
 )
 
@@ -32,7 +32,7 @@ _RECIPE = re.compile(
 def renewed(page: str) -> str:
     """The page with the tables that are printed now."""
     return _RECIPE.sub(
-        lambda found: found[0].replace(f"```text\n{found['table']}```", f"```text\n{_plan(found)}```"), page
+        lambda found: found[0].replace(f"```text\n{found['printed']}```", f"```text\n{_plan(found)}```"), page
     )
 
 

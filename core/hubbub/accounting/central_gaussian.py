@@ -13,8 +13,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hubbub.mechanisms import Categories
-
 if TYPE_CHECKING:
     from hubbub.mechanisms import Domain
 
@@ -23,16 +21,12 @@ __all__ = ["central_gaussian", "central_laplace"]
 
 def central_gaussian(domain: Domain, devices: int, epsilon: float, delta: float) -> float:
     """Standard error of one share, or of the mean over the width of its bounds, of a sum with Gaussian noise."""
-    return _sensitivity(domain) * _deviation(epsilon, delta) / devices
+    return domain.sensitivity * _deviation(epsilon, delta) / devices
 
 
 def central_laplace(domain: Domain, devices: int, epsilon: float) -> float:
     """The same with Laplace noise, which needs no δ. Replacement changes two shares, so each has scale 2/ε."""
-    return (2 if _sensitivity(domain) > 1 else 1) * math.sqrt(2) / epsilon / devices
-
-
-def _sensitivity(domain: Domain) -> float:
-    return math.sqrt(2) if isinstance(domain, Categories) and domain.size > 2 else 1.0
+    return (2 if domain.sensitivity > 1 else 1) * math.sqrt(2) / epsilon / devices
 
 
 def _deviation(epsilon: float, delta: float) -> float:

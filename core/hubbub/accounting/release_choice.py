@@ -91,7 +91,7 @@ class ReleaseChoice:
     def _beside_bounds(self) -> str:
         said = f"{self.error / self.central:.2f} of the central Gaussian mechanism's"
         if self.least:
-            known = "possible" if isinstance(self.mechanism.domain, Categories) else "known"
+            known = "possible" if self.mechanism.domain.is_optimum_proven else "known"
             said += f" and {self.error / self.least:.2f} of the least {known} at its local epsilon"
         return said
 

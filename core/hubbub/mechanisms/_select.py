@@ -71,7 +71,7 @@ class Choice:
     def _beside_the_optimum(self) -> str:
         if self.optimum is None:
             return ""
-        least = "least possible" if isinstance(self.mechanism.domain, Categories) else "least known"
+        least = "least possible" if self.mechanism.domain.is_optimum_proven else "least known"
         return f" ({self.variance / self.optimum:.2f} of the {least})"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,6 +46,19 @@ class Domain(ABC):
     def span(self) -> float:
         """The distance between the limits. Errors are compared with it."""
         return self.limits[1] - self.limits[0]
+
+    @property
+    def sensitivity(self) -> float:
+        """By how much one device's other value moves the sum of all values, as a Euclidean distance, in spans.
+
+        A list of values is counted value by value: one count loses a device and another gains it.
+        """
+        return math.sqrt(2)
+
+    @property
+    def is_optimum_proven(self) -> bool:
+        """Whether the optimum of `_least_variance` is a lower bound, and not only the best that is known."""
+        return False
 
     @property
     @abstractmethod
@@ -96,6 +110,15 @@ class Categories(Domain):
     @property
     def limits(self) -> tuple[float, float]:
         return 0.0, 1.0
+
+    @property
+    def sensitivity(self) -> float:
+        """Of two values, one count says both."""
+        return math.sqrt(2) if self.size > 2 else 1.0
+
+    @property
+    def is_optimum_proven(self) -> bool:
+        return True
 
     @property
     def unit_of_variance(self) -> float:
@@ -164,6 +187,10 @@ class Bounds(Domain):
     @property
     def span(self) -> float:
         return float(self.width)
+
+    @property
+    def sensitivity(self) -> float:
+        return 1.0
 
     @property
     def unit_of_variance(self) -> float:

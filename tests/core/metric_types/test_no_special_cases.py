@@ -75,6 +75,7 @@ ALLOWED = {
         {"BinaryRandomizedResponse", "DiscreteLaplaceMean", "KaryRandomizedResponse", "SymmetricUnaryEncoding"},
         "bugs are planted in mechanisms that exist",
     ),
+    "scripts/make_grafana_estimates.py": Permission({"table"}, "a kind of panel in Grafana, and a format of its data"),
     "scripts/make_looseness_table.py": Permission(
         {"hadamard", "hybrid", "krr", "laplace", "linear-hash", "olh", "oue", "piecewise", "subset", "sue", "table"},
         "the rows of a table in the documentation",

@@ -180,7 +180,7 @@ def test_the_audit_attacks_them_in_the_terminal(book: str) -> None:
 
 
 def test_the_planner_plans_for_them(book: str) -> None:
-    planned = command("plan", book, "--devices", "5000")
+    planned = command("plan", book, "--devices", "5000", "--why")
     assert all(name in planned for name in ("shrug", *METRICS))
     for one in ("pair", "ladder", "by_group"):
         assert "shrug" in command("select", "--type", one, "--size", "8", "--epsilon", "1")

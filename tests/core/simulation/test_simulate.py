@@ -43,7 +43,7 @@ enabled = false
 """
 ROWS = ["true,light,3", "false,dark,4.5", ",odd,", "false,light,99"] * 250
 METRIC_KEYS = ["type", "mechanism", "reports", "privacy", "values", "coverage"]
-VALUE_KEYS = ["value", "truth", "estimate", "stderr", "low", "high"]
+VALUE_KEYS = ["value", "truth", "estimate", "stderr", "low", "high", "shown"]
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_text_shows_truth_error_coverage_and_both_guarantees(files: list[str]) -
     result = simulate(*files, "--seed", "1", "--repeat", "20")
     for line in (
         "category by krr: 1,000 reports",
-        "95 % intervals: ",
+        "95 % intervals, each value by itself: ",
         "of 80 in 20 repeats hold the truth",
         "recall of the 2 largest: ",
         "if shuffler and aggregator collude: eps 2",

@@ -59,7 +59,7 @@ faults: setup libfaketime  ## kill, stop and cut off both services under load an
 	$(RUN)python -m tests.faults all
 
 lock: setup  ## renew requirements.lock from pyproject.toml, and the other libraries' lock
-	$(RUN)uv pip compile pyproject.toml --extra server --extra dev --upgrade --generate-hashes --universal --no-emit-index-url --no-emit-package httpx2-jsfetch --no-header --quiet --output-file requirements.lock
+	$(RUN)uv pip compile pyproject.toml --extra server --extra query --extra dev --upgrade --generate-hashes --universal --no-emit-index-url --no-emit-package httpx2-jsfetch --no-header --quiet --output-file requirements.lock
 	$(RUN)uv pip compile benchmarks/mechanisms/peers.in --python-version 3.11 --generate-hashes --upgrade --no-emit-index-url --no-header --quiet --output-file benchmarks/mechanisms/peers.lock
 	$(MAKE) sbom
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from fastapi import FastAPI
 
 from hubbub_aggregator.api import examples
+from hubbub_aggregator.api.arrow_tables import ARROW_TYPE
 from hubbub_service_common.http.health import READY
 from hubbub_service_common.http.problem_documents import problem_answers
 
@@ -46,16 +47,17 @@ class Documented:
     """A whole answer."""
     asked: Mapping[str, Any] = field(default_factory=dict)
     """Examples of its parameters."""
-    csv: bool = False
+    table: bool = False
+    """Whether it is also answered as CSV and as Arrow."""
     tagged: bool = False
     """Whether there is an ETag, and a 304 for a caller that has it."""
     text: str | None = None
     """Media type of an answer that is not JSON."""
 
 
-def _query(example: Any, *refuses: str, csv: bool = True, asked: Mapping[str, Any] | None = None) -> Documented:
+def _query(example: Any, *refuses: str, table: bool = True, asked: Mapping[str, Any] | None = None) -> Documented:
     names = ("unauthorized", "invalid-query", "overloaded", *refuses)
-    return Documented("analyst", names, example, asked or {}, csv=csv, tagged=True)
+    return Documented("analyst", names, example, asked or {}, table=table, tagged=True)
 
 
 _RANGE = {"name": "dark_mode", "from": "2027-01-15", "to": "2027-01-16"}
@@ -99,7 +101,7 @@ DOCUMENTED: dict[tuple[str, str], Documented] = {
     ("get", "/v1/metrics/{name}/compare"): _query(examples.COMPARISON, "not-found", "nothing-released", asked=_SIDES),
     ("get", "/v1/releases"): _query(examples.RELEASES, "not-found", asked={"metric": "dark_mode", "limit": 100}),
     ("get", "/v1/releases/{release_id}"): _query(
-        examples.RELEASE, "not-found", csv=False, asked={"release_id": examples.RELEASE["id"]}
+        examples.RELEASE, "not-found", table=False, asked={"release_id": examples.RELEASE["id"]}
     ),
     ("get", "/v1/privacy"): _query(examples.LEDGER, asked={"periods": 30}),
 }
@@ -134,8 +136,11 @@ def _describe(operation: dict[str, Any], known: Documented) -> None:
     elif known.example is not None:
         for status in sorted({"200", "202"} & set(answers)):
             answers[status]["content"]["application/json"]["example"] = known.example
-    if known.csv:
+    if known.table:
         good["content"]["text/csv"] = {"schema": {"type": "string", "description": "One row per value; RFC 4180."}}
+        good["content"][ARROW_TYPE] = {
+            "schema": {"type": "string", "format": "binary", "description": "The same rows as an Arrow IPC stream."}
+        }
     if known.tagged:
         good["headers"] = _HEADERS
         answers["304"] = {"description": "Nothing has changed since the answer with this ETag."}

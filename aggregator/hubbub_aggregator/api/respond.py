@@ -1,4 +1,4 @@
-"""Responses as JSON or CSV, with an ETag: a caller that has the newest answer gets an empty 304."""
+"""Responses as JSON, CSV or Arrow, with an ETag: a caller that has the newest answer gets an empty 304."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from fastapi import Query, Response
 
+from hubbub_aggregator.api.arrow_tables import ARROW_TYPE, to_arrow
 from hubbub_aggregator.api.csv_tables import CSV_TYPE, to_csv
 from hubbub_service_common.http.entity_tags import is_known, tag_of_basis
 
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Format", "form", "reply"]
 
-Form: TypeAlias = Literal["json", "csv"]
+Form: TypeAlias = Literal["json", "csv", "arrow"]
 Format = Annotated[
     Form | None,
-    Query(description="`csv` or `json`; unset: what the Accept header prefers, JSON if it has no preference."),
+    Query(description="`json`, `csv` or `arrow`; unset: what Accept prefers, JSON if it has no preference."),
 ]
 REVALIDATE = "private, no-cache"
 """The caller may keep the answer, and must check each time that it is current. The tag makes that cheap."""
@@ -44,17 +45,30 @@ def reply(
     answer = build()
     if next_page is not None and (following := next_page(answer)) is not None:
         headers["Link"] = f'<{following}>; rel="next"'
-    if made == "csv":
-        headers["Content-Disposition"] = f'inline; filename="{name}.csv"'
-        return Response(to_csv(answer), media_type=CSV_TYPE, headers=headers)
-    return Response(answer.model_dump_json(by_alias=True), media_type="application/json", headers=headers)
+    if made == "json":
+        return Response(answer.model_dump_json(by_alias=True), media_type="application/json", headers=headers)
+    written, media_type, ending = _TABLES[made]
+    headers["Content-Disposition"] = f'inline; filename="{name}.{ending}"'
+    return Response(written(answer), media_type=media_type, headers=headers)
+
+
+_TABLES: dict[Form, tuple[Callable[[ResponseModel], bytes], str, str]] = {
+    "csv": (to_csv, CSV_TYPE, "csv"),
+    "arrow": (to_arrow, ARROW_TYPE, "arrows"),
+}
+"""How each form of a table is written, its media type, and the ending of its file's name."""
+_MEDIA: dict[Form, tuple[str, str]] = {
+    "json": ("application", "json"),
+    "csv": ("text", "csv"),
+    "arrow": ("application", "vnd.apache.arrow.stream"),
+}
 
 
 def form(chosen: Form | None, accept: str | None) -> Form:
-    """CSV if it is asked for, or preferred to JSON. A caller that accepts neither gets JSON."""
+    """What is asked for, or else what the Accept header prefers. A caller that prefers none of them gets JSON."""
     if chosen is not None:
         return chosen
-    return "csv" if _quality(accept or "", "text", "csv") > _quality(accept or "", "application", "json") else "json"
+    return max(_MEDIA, key=lambda made: _quality(accept or "", *_MEDIA[made]))  # the first of equals
 
 
 def _quality(accept: str, kind: str, subtype: str) -> float:

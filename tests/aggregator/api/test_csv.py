@@ -7,6 +7,7 @@ import io
 import json
 import string
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -20,7 +21,8 @@ from hubbub_aggregator.models.estimate import Estimate
 from tests.aggregator.world import CODEBOOK, DAY, START, Site
 
 ODD = ["=1+1", "+49", "-5", "@cmd", "'quoted", 'a "b", c', "plain", "ünïcode ＝"]
-GUARANTEE = ["epsilon", "delta", "method", "honest_reports", "collusion_epsilon", "unit"]
+GUARANTEE = ["epsilon", "delta", "honest_reports", "collusion_epsilon", "confidence", "together"]
+PROSE = {"interval", "correction", "estimand", "method", "unit", "note"}
 TWO_DAYS = "a_from=2027-01-15&a_to=2027-01-16&b_from=2027-01-16&b_to=2027-01-17"
 TABLES = {
     "estimate": "/v1/metrics/odd/estimate",
@@ -87,6 +89,19 @@ def test_every_row_carries_the_composed_guarantee_and_what_fakes_could_do(odd: S
         assert float(row["per_thousand_fakes"]) > 0
 
 
+@pytest.mark.parametrize("kind", TABLES)
+def test_numbers_come_before_prose_which_is_written_once(odd: Site, kind: str) -> None:
+    rows = table(odd, TABLES[kind])
+    names = list(rows[0])
+    assert set(names[-(len(PROSE & set(names))) :]) <= PROSE
+    assert names.index("shown") < names.index("stderr") < names.index("type")
+    for name in PROSE & set(names):
+        found = [row[name] for row in rows if row[name]]
+        assert all(row[name] for row in rows[:1]) or not found
+        assert all(one != other for one, other in pairwise(found))
+    assert len(rows) > len([row for row in rows if row["unit"]]) == 1
+
+
 def test_a_series_has_a_row_for_every_value_and_one_for_every_gap(odd: Site) -> None:
     odd.clock.now = START + 3 * DAY
     rows = table(odd, f"{TABLES['series']}?top=3")
@@ -100,7 +115,7 @@ def test_a_comparison_has_difference_and_p_value(odd: Site) -> None:
     for row, value in zip(table(odd, TABLES["compare"]), answer["values"], strict=True):
         for name in ("a", "b", "difference", "stderr", "low", "high", "p_value", "adjusted_p_value"):
             assert number(row[name]) == value[name]
-        assert row["correction"].startswith("Bonferroni")
+    assert table(odd, TABLES["compare"])[0]["correction"].startswith("Bonferroni")
 
 
 def test_releases_metrics_and_ledger_are_tables_too(odd: Site) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 
 from hubbub.number_format import amount, by_chance, change, count, interval, probability, raised, share, value
 from hubbub.period import duration_seconds
@@ -59,8 +60,16 @@ def odds(number: float) -> str:
 
 
 def out_of_hundred(chance: float) -> str:
-    """The most of a hundred cases, as a whole number rounded up: 52.03 % is "53 out of 100"."""
-    return f"{min(100, math.ceil(100 * chance - 1e-9))} out of 100"
+    """The most of a hundred cases, rounded up: 52.03 % is "53 out of 100".
+
+    From 99 on it has as many digits as tell it from certainty, up to four.
+    """
+    exact = 100 * Fraction(chance)
+    for digits in range(5):
+        shown = Fraction(math.ceil(exact * 10**digits), 10**digits)
+        if shown < 100:
+            return f"{float(shown):.{digits}f} out of 100"
+    return "100 out of 100"
 
 
 def delta(number: float) -> str:

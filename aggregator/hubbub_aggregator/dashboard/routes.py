@@ -27,6 +27,7 @@ from hubbub_aggregator.dashboard.pages.privacy import (
     posterior_spec,
     privacy_page,
 )
+from hubbub_aggregator.dashboard.pages.privacy_guesses import trade_off_svg
 from hubbub_aggregator.dashboard.pages.url_parameters import Asked
 from hubbub_aggregator.dashboard.pages.what_is_collected import collected_page
 from hubbub_aggregator.dashboard.palette import Theme, themed
@@ -239,9 +240,17 @@ async def show_chart(request: Request, kind: str, name: str, form: str) -> Respo
         "posterior": lambda: posterior_spec(site, name),
         "ledger": lambda: ledger_spec(site),
     }
-    if kind not in made or form not in ("svg", "png") or theme not in ("light", "dark") or not _COUNT.fullmatch(part):
+    if (
+        kind not in (*made, "tradeoff")
+        or form not in ("svg", "png")
+        or theme not in ("light", "dark")
+        or not _COUNT.fullmatch(part)
+    ):
         raise Problem(404, "not-found", "There is no such chart.", "The pages link to all charts.")
-    svg = await site.drawer.run(site.drawer.svg, await made[kind]())
+    if kind == "tradeoff":
+        svg = await trade_off_svg(site, name)
+    else:
+        svg = await site.drawer.run(site.drawer.svg, await made[kind]())
     saved = {"Content-Disposition": f'inline; filename="{_tame(name)}-{kind}.{form}"'}
     chosen: Theme = "dark" if theme == "dark" else "light"
     if form == "png":

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hubbub.mechanisms import Bounds, Categories, mechanism, registered
 from hubbub_aggregator.dashboard import formatting
 from hubbub_aggregator.dashboard.mechanism_wording import paragraph, rebuilt
-from hubbub_aggregator.dashboard.pages.privacy import believed
 from hubbub_aggregator.models.mechanism import MechanismModel
 
 _THIN = "\N{NARROW NO-BREAK SPACE}"
@@ -146,13 +145,6 @@ def test_a_mean_is_rebuilt_from_its_bounds() -> None:
     assert rebuilt(model, None, (0.1, 3.0)) == built
 
 
-@given(st.floats(0.001, 0.999), st.floats(0, 10))
-def test_belief_grows_by_no_more_than_the_odds_allow(before: float, epsilon: float) -> None:
-    after = believed(before, epsilon)
-    assert before - 1e-12 <= after < 1
-    assert after / (1 - after) == pytest.approx(before / (1 - before) * math.exp(epsilon), rel=1e-6)
-
-
 @pytest.mark.parametrize(
     ("number", "shown"),
     [
@@ -217,13 +209,3 @@ def test_periods_are_said_in_grammatical_words() -> None:
     said = [formatting.a_period(text) for text in ("1d", "1h", "10s", "8h", "2w")]
     assert said == ["a day", "an hour", "a 10-second period", "an 8-hour period", "a 2-week period"]
     assert [formatting.every(text) for text in ("1d", "10s")] == ["once a day", "once in 10 seconds"]
-
-
-def test_a_chance_out_of_a_hundred_is_rounded_up() -> None:
-    assert [formatting.out_of_hundred(chance) for chance in (0.5, 0.5201, 0.0001, 0.9999, 1.0)] == [
-        "50 out of 100",
-        "53 out of 100",
-        "1 out of 100",
-        "100 out of 100",
-        "100 out of 100",
-    ]

@@ -1,4 +1,7 @@
-"""The operations page: whether batches arrive, what was refused and why, how old keys are, and what to change."""
+"""The operations page: is it running, what is late, what was deleted or refused and why, and what to do about it.
+
+Only what a person has to act on is an alarm. An app that nobody uses, and questions that people mistype, are not.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from hubbub_aggregator.dashboard import formatting
 from hubbub_aggregator.dashboard.pages.page_context import Site, seconds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from hubbub.codebook import Codebook
-    from hubbub_aggregator.operations.status import FullStatus
+    from hubbub_aggregator.operations.status import DiscardedBucket, FullStatus
 
 __all__ = ["INVALID", "OperationsPage", "operations_page"]
 
@@ -34,89 +37,116 @@ UNWANTED = {
 """Why the shuffler deletes a bucket of any size."""
 
 
+_TO_DO = {
+    "batch-too-small": "Collect from more devices, over longer periods, or with a larger release target: `hubbub plan` "
+    "says how many devices are enough.",
+    "batch-too-late": "Nothing: the batch is lost. If this aggregator was down for that long, make `forward_horizon` "
+    "longer.",
+    "batch-conflict": "Look for a shuffler whose state was copied or restored from a backup.",
+    "malformed-batch": "Look for something between the two services that cuts bodies.",
+}
+"""What to do about a refused batch, in short; docs/reference/problems.md has all of it."""
+
+_QUESTIONS = frozenset({"invalid-query", "method-not-allowed", "not-found", "nothing-released", "unauthorized"})
+_OWN_FAULTS = frozenset({"internal-error", "no-bundle", "not-ready", "overloaded", "storage-full"})
+_KEYS_SHOWN = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     name: str
     count: int
     meaning: str
+    to_do: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is going on. If it is bad, a person has to do something."""
+
+    title: str
+    words: str
+    to_do: str = ""
+    is_bad: bool = False
 
 
 class Key(NamedTuple):
     id: int
-    periods: str
+    first: str
+    last: str
     state: str
     age: str
 
 
 class Discard(NamedTuple):
-    """A crowd that was too small."""
+    """Crowds of one metric that were deleted for one reason."""
 
     metric: str
-    period: str
-    least: int | None
-
-
-class Unwanted(NamedTuple):
-    """A crowd of any size that was deleted for another reason."""
-
-    metric: str
-    period: str
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Lag:
-    """How far the newest release lags behind what could have been released."""
-
-    words: str
-    is_behind: bool
+    periods: int
+    newest: str
+    least: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class OperationsPage:
     status: FullStatus
-    lag: Lag
+    now: float
+    findings: list[Finding]
+    """What is bad comes first."""
+    due: str
+    """When the period closes whose numbers come next."""
     refused_batches: list[Reason]
     invalid_reports: list[Reason]
-    refused_requests: list[Reason]
+    questions: list[Reason]
+    """Refused requests that someone mistyped, or asked too early or without a token."""
+    other_requests: list[Reason]
     keys: list[Key]
+    """The newest."""
+    older_keys: list[Key]
     discards: list[Discard]
-    unwanted: list[Unwanted]
+    unwanted: list[Discard]
     why_unwanted: list[Reason]
     storage: str
     last_batch: str
     length: str
+
+    @property
+    def alarms(self) -> int:
+        return sum(finding.is_bad for finding in self.findings)
 
 
 async def operations_page(site: Site) -> OperationsPage:
     status, codebook, listing = await site.status(), await site.codebook(), await site.listing()
     least = {metric.name: metric.versions[-1].min_batch for metric in listing.metrics}
     unwanted = [one for one in status.discarded if one.reason in UNWANTED]
+    requests = _reasons(status.refused_requests)
+    now = seconds_of(status)
+    calendar = codebook.collection.calendar
+    newest_closed = calendar.index_at(max(0.0, now - codebook.collection.grace)) - 1
+    newest = (
+        newest_closed if status.last_release is None else max(newest_closed, calendar.boundary(status.last_release))
+    )
+    following = calendar.period(newest + 1)
+    keys = [
+        Key(key.id, key.first_period, key.last_period, key.state, _age(key.age_seconds))
+        for key in sorted(status.keys, key=lambda one: (one.age_seconds, -one.id))
+    ]
     return OperationsPage(
         status=status,
-        lag=_lag(status, codebook),
+        now=now,
+        findings=sorted(_findings(status, codebook, newest_closed), key=lambda finding: not finding.is_bad),
+        due=formatting.moment(following.closes_at(codebook.collection.grace), now),
         refused_batches=_reasons(status.refused_batches),
         invalid_reports=[
             Reason(name, number, INVALID.get(name, "")) for name, number in status.invalid_reports.items()
         ],
-        refused_requests=_reasons(status.refused_requests),
-        keys=[
-            Key(
-                key.id,
-                key.first_period if key.first_period == key.last_period else f"{key.first_period} to {key.last_period}",
-                key.state,
-                f"began {formatting.ago(key.age_seconds)}"
-                if key.age_seconds >= 0
-                else f"begins in {formatting.ago(-key.age_seconds).removesuffix(' ago')}",
-            )
-            for key in status.keys
-        ],
-        discards=[
-            Discard(one.metric, one.period, least.get(one.metric))
-            for one in status.discarded
-            if one.reason not in UNWANTED
-        ],
-        unwanted=[Unwanted(one.metric, one.period, one.reason) for one in unwanted],
+        questions=[one for one in requests if one.name in _QUESTIONS],
+        other_requests=[one for one in requests if one.name not in _QUESTIONS],
+        keys=keys[:_KEYS_SHOWN],
+        older_keys=keys[_KEYS_SHOWN:],
+        discards=_grouped((one for one in status.discarded if one.reason not in UNWANTED), least),
+        unwanted=_grouped(unwanted, least),
         why_unwanted=[
             Reason(name, number, UNWANTED[name])
             for name, number in sorted(Counter(one.reason for one in unwanted).items())
@@ -127,29 +157,102 @@ async def operations_page(site: Site) -> OperationsPage:
     )
 
 
-def _lag(status: FullStatus, codebook: Codebook) -> Lag:
-    collection = codebook.collection
-    calendar, now = collection.calendar, seconds_of(status)
-    newest = calendar.index_at(max(0.0, now - collection.grace)) - 1
-    label = calendar.period(max(0, newest)).label
-    if status.last_release is None:
-        return Lag(f"Nothing has been released yet. The newest period that has closed is {label}.", False)
-    if any(warning.name == "clock" for warning in status.warnings):
-        return Lag(
-            f"Unknown while this clock is in doubt: by this clock, {label} is the newest period that has closed. "
-            f"{status.last_release} is the newest that is released.",
-            True,
+def _findings(status: FullStatus, codebook: Codebook, newest_closed: int) -> list[Finding]:
+    found = [
+        Finding(f"Warning: {warning.name}", formatting.sentence(warning.detail) + ".", is_bad=True)
+        for warning in status.warnings
+    ]
+    if not any(key.state == "active" for key in status.keys):
+        found.append(
+            Finding("No sealing key is in use", "Devices can't seal reports.", "The log says why.", is_bad=True)
         )
-    behind = newest - calendar.boundary(status.last_release)
+    if status.storage_errors:
+        times = "once" if status.storage_errors == 1 else f"{formatting.count(status.storage_errors)} times"
+        found.append(
+            Finding(
+                "The storage failed",
+                f"It failed {times} since this process started. No batch is lost: the shuffler sends it again.",
+                "The log names the cause: often a full disk, or a Redis that can't be reached.",
+                is_bad=True,
+            )
+        )
+    failed = sum(number for name, number in status.refused_requests.items() if name in _OWN_FAULTS)
+    if failed:
+        found.append(
+            Finding(
+                "Requests that this service could not answer",
+                f"{formatting.count(failed)} since this process started.",
+                "The table of refused requests below says why; the log says more.",
+            )
+        )
+    if pending := status.batches["pending"]:
+        words = "1 batch waits" if pending == 1 else f"{formatting.count(pending)} batches wait"
+        found.append(Finding(f"{words} to be opened", "Reload in a minute: the number should fall."))
+    return [*found, _late(status, codebook, newest_closed)]
+
+
+def _late(status: FullStatus, codebook: Codebook, newest_closed: int) -> Finding:
+    """Whether numbers are missing that could be there. The aggregator can't tell a quiet app from a broken path."""
+    calendar, last = codebook.collection.calendar, status.last_release
+    closed = formatting.date(calendar.period(max(0, newest_closed)).label)
+    if last is None:
+        return Finding(
+            "No number yet",
+            f"Nothing has been released. The newest period that has closed is {closed}.",
+            "The overview says what a first number needs.",
+        )
+    newest = formatting.date(last)
+    if any(warning.name == "clock" for warning in status.warnings):
+        return Finding(
+            "Whether numbers are late is unknown",
+            f"This clock is in doubt. By it, {closed} is the newest period that has closed; {newest} is the newest "
+            "that is released.",
+        )
+    behind = newest_closed - calendar.boundary(last)
     if behind <= 0:
-        return Lag(f"Up to date: {status.last_release} is released, and no later period has closed.", False)
-    noun = "period has" if behind == 1 else "periods have"
-    return Lag(
-        f"{behind} {noun} closed since the newest release, {status.last_release}: batches may be on their way, or "
-        "crowds were too small.",
-        behind > 1,
+        return Finding("Numbers are up to date", f"{newest} is released, and no later period has closed.")
+    periods = "One period has" if behind == 1 else f"{formatting.count(behind)} periods have"
+    since = f"{periods} closed since {newest}, the newest with a number."
+    small = sorted({one.metric for one in status.discarded if calendar.boundary(one.period) > calendar.boundary(last)})
+    if small:
+        return Finding(
+            "The crowd was too small",
+            f"{since} Reports came, but too few of {_listed(small)}, so the shuffler deleted them.",
+            "See below what makes a smaller crowd enough.",
+        )
+    if behind == 1:
+        return Finding("The next numbers are on their way", f"{since} Batches may be in transit.")
+    return Finding(
+        "Nothing has arrived for a while",
+        f"{since} No batch and no notice came for them.",
+        "If nobody used the app, that is all. If it was in use, check that the shuffler runs and gets through: its "
+        "/readyz says so.",
     )
 
 
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:3])} and {len(names) - 3} more metrics"
+
+
+def _age(seconds: int) -> str:
+    if seconds >= 0:
+        return f"began {formatting.ago(seconds)}"
+    return f"begins in {formatting.ago(-seconds).removesuffix(' ago')}"
+
+
+def _grouped(found: Iterable[DiscardedBucket], least: Mapping[str, int | None]) -> list[Discard]:
+    """By metric and reason; what was deleted last comes first."""
+    periods: dict[tuple[str, str], list[str]] = {}
+    for one in found:  # the newest first
+        periods.setdefault((one.metric, one.reason), []).append(one.period)
+    return [
+        Discard(metric, reason, len(labels), labels[0], least.get(metric))
+        for (metric, reason), labels in periods.items()
+    ]
+
+
 def _reasons(found: Mapping[str, int]) -> list[Reason]:
-    return [Reason(name, number, REFUSALS[name].title if name in REFUSALS else "") for name, number in found.items()]
+    return [
+        Reason(name, number, REFUSALS[name].title if name in REFUSALS else "", _TO_DO.get(name, ""))
+        for name, number in found.items()
+    ]

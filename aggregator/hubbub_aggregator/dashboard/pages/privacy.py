@@ -1,4 +1,4 @@
-"""The privacy page: what was released, what it cost together, and the most that someone could learn."""
+"""The privacy page: the most that someone could learn, then what was released and what it cost together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 from hubbub.period import Calendar
 from hubbub_aggregator.dashboard import formatting, privacy_charts
 from hubbub_aggregator.dashboard.api_client import Problem
+from hubbub_aggregator.dashboard.guarantee_pictures import Pair
 from hubbub_aggregator.dashboard.mechanism_wording import of_version
+from hubbub_aggregator.dashboard.pages.privacy_guesses import (
+    Guesses,
+    guesses,
+    newest_pairs,
+    trade_off_figure,
+    whole_history,
+)
+from hubbub_aggregator.dashboard.what_can_be_learned import at_most, believed
 from hubbub_aggregator.models.ledger import LedgerAnswer
 from hubbub_aggregator.models.release import ReleaseList
 
@@ -51,6 +60,7 @@ class Chosen:
     """One metric, looked at closely."""
 
     metric: NamedMetric
+    guesses: Guesses
     releases: list[ReleaseModel]
     newest: ReleaseModel
     epsilons: Figure | None
@@ -68,6 +78,13 @@ class PrivacyPage:
     """The ledger is being computed, and will be here soon."""
     course: Figure | None
     chosen: Chosen | None
+    each: list[Guesses]
+    """Every metric that was released in the newest period; what gives away most comes first."""
+    period: str | None
+    """The newest one with a release."""
+    trade_off: Figure | None
+    history: Guesses | None
+    """Everything that a device has ever reported."""
     single_operator: bool
     device_epsilon: str
     honest_fraction: str
@@ -80,8 +97,10 @@ async def privacy_page(
     """`ledger` asks for the ledger, or gives None if composing it takes longer than a reader wants to wait."""
     listing, status, codebook = await site.listing(), await site.status(), await site.codebook()
     chosen_metric(listing, metric)  # refuses an unknown name before anything is computed
-    known = await ledger(site)
-    chosen = await _chosen(site, listing, metric, float(codebook.collection.release_epsilon))
+    pairs = [] if status.last_release is None else await newest_pairs(site, status.last_release)
+    metric = metric or next((pair.name for pair in pairs if chosen_metric(listing, pair.name)), None)
+    known, target = await ledger(site), float(codebook.collection.release_epsilon)
+    chosen = await _chosen(site, listing, metric, target)
     course = None
     if known is not None and known.over_time:
         spec = _course(known)
@@ -93,6 +112,10 @@ async def privacy_page(
         is_working=known is None and any(map(_has_releases, listing.metrics)),
         course=course,
         chosen=chosen,
+        each=[guesses(pair) for pair in pairs],
+        period=status.last_release,
+        trade_off=trade_off_figure(site, pairs, chosen.metric.name, target) if pairs and chosen else None,
+        history=None if known is None or known.total is None else whole_history(known.total),
         single_operator=status.single_operator,
         device_epsilon=formatting.epsilon(float(codebook.collection.device_epsilon)),
         honest_fraction=formatting.share(float(codebook.collection.honest_fraction), 0),
@@ -185,6 +208,7 @@ def _looked_at(site: Site, metric: NamedMetric, releases: list[ReleaseModel], ta
     )
     return Chosen(
         metric=metric,
+        guesses=guesses(Pair(metric.name, newest.local_epsilon, newest.epsilon, newest.delta)),
         releases=releases,
         newest=newest,
         epsilons=epsilons,
@@ -255,14 +279,6 @@ def certified(mechanism: Mechanism[Any], reports: int, delta: float) -> float:
     return guarantee(mechanism, reports, delta).epsilon
 
 
-def believed(before: float, epsilon: float) -> float:
-    """The most that someone may believe after seeing an epsilon-private output: odds grow by at most e^epsilon.
-
-    (Kasiviswanathan and Smith, "On the 'Semantics' of Differential Privacy", J. Privacy and Confidentiality 6, 2014.)
-    """
-    return before / (before + (1 - before) * math.exp(-epsilon))
-
-
 def _posterior(newest: ReleaseModel) -> Spec:
     labels = ["if they collude", "honest shuffler"]
     rows = []
@@ -285,8 +301,5 @@ def _posterior(newest: ReleaseModel) -> Spec:
 
 
 def _belief(before: float, newest: ReleaseModel) -> Belief:
-    def at_most(epsilon: float) -> str:
-        # rounded up: a guarantee is never shown better than it is
-        return formatting.share(math.ceil(1000 * believed(before, epsilon) - 1e-9) / 1000)
-
-    return Belief(formatting.share(before, 0), at_most(newest.epsilon), at_most(newest.local_epsilon))
+    honest, colluding = (at_most(believed(before, epsilon)) for epsilon in (newest.epsilon, newest.local_epsilon))
+    return Belief(formatting.share(before, 0), honest, colluding)

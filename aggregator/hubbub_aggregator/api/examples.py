@@ -231,6 +231,7 @@ RELEASE = {
     "honest_reports": 26998,
     "honest_reports_pessimistic": 26998,
     "honest_fraction": "0.9",
+    "share_credit": None,
     "part": None,
     "method": "exact",
     "reports": 30000,

@@ -201,6 +201,8 @@ def _of_releases(answer: ReleaseList) -> Iterator[Block]:
             "honest_fraction": release.honest_fraction,
             "bucket_reports": release.part.bucket_reports if release.part else None,
             "failure_probability": release.part.failure_probability if release.part else None,
+            "share_epsilon": release.share_credit.epsilon if release.share_credit else None,
+            "share_devices": release.share_credit.devices if release.share_credit else None,
             "mechanism": release.mechanism.name,
             "metric_id": release.metric_id,
             "id": release.id,
@@ -307,8 +309,8 @@ _EMPTY: dict[type[ResponseModel], Sequence[str]] = {
     ),
     ReleaseList: (
         *("metric", "period", "epsilon", "delta", "local_epsilon", "reports", "valid", "invalid", "honest_reports"),
-        *("honest_reports_pessimistic", "honest_fraction", "bucket_reports", "failure_probability", "mechanism"),
-        *("metric_id", "id", "software", "method", "unit", "adjacency"),
+        *("honest_reports_pessimistic", "honest_fraction", "bucket_reports", "failure_probability"),
+        *("share_epsilon", "share_devices", "mechanism", "metric_id", "id", "software", "method", "unit", "adjacency"),
     ),
     MetricList: (
         *("metric", "released_periods", "local_epsilon", "min_batch", "first", "last", "enabled", "metric_id"),
@@ -320,12 +322,13 @@ _KINDS: dict[Kind, tuple[str, ...]] = {
     "number": (
         *("place", *_NUMBERS, "confidence", "epsilon", "delta", "collusion_epsilon", "largest_period_epsilon"),
         *("period_epsilon", "period_delta", "per_thousand_fakes", "local_epsilon", "failure_probability"),
+        "share_epsilon",
         *("a", "b", "difference", "p_value", "adjusted_p_value", "shown_a", "shown_b"),
     ),
     "count": (
         *("reports", "a_reports", "b_reports", "released", "together", "honest_reports", "releases"),
         *("honest_reports_pessimistic", "bucket_reports", "valid", "invalid", "opened_and_refused"),
-        *("released_periods", "min_batch"),
+        *("released_periods", "min_batch", "share_devices"),
     ),
     "flag": ("simultaneous", "complete", "enabled"),
     "text": (

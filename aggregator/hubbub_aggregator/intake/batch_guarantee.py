@@ -16,7 +16,7 @@ from hubbub.codebook import decimal_text
 from hubbub_aggregator.publication.codebook_versions import Governed, required_batch
 
 if TYPE_CHECKING:
-    from hubbub.accounting import Guarantee
+    from hubbub.accounting import Guarantee, ShareCredit
     from hubbub.wire import BatchHeader
     from hubbub_aggregator.storage import Storage
 
@@ -38,12 +38,16 @@ class Promise:
     failure: Fraction | None
     """The share of `delta` for a part with fewer honest reports than `honest`; None for a whole bucket."""
     enough: bool
+    credit: ShareCredit | None
+    """What holds in addition for those who do not know which devices reported. It follows from the threshold, not from
+    this batch, and is for released batches only."""
 
 
 def promise_of(storage: Storage, governed: Governed, header: BatchHeader, valid: int) -> Promise:
     """The promise of `valid` distinct valid reports. Junk and copies in the batch do not improve it."""
     from hubbub.accounting import (
         FAILURE_SHARE,
+        credit_of,
         guarantee,
         honest_reports,
         honest_reports_in_part,
@@ -59,6 +63,8 @@ def promise_of(storage: Storage, governed: Governed, header: BatchHeader, valid:
     else:
         honest = honest_reports_in_part(valid, share, failure)
         least = _least_honest(storage, governed, delta - failure) if honest else 1
+    fewest = max(smallest, metric.min_batch or 0)
+    enough = honest >= least and valid >= fewest
     return Promise(
         valid=valid,
         honest=honest,
@@ -66,7 +72,8 @@ def promise_of(storage: Storage, governed: Governed, header: BatchHeader, valid:
         guarantee=guarantee(metric.mechanism, max(1, honest), delta - (failure or 0)),
         delta=delta,
         failure=failure,
-        enough=honest >= least and valid >= max(smallest, metric.min_batch or 0),
+        enough=enough,
+        credit=credit_of(metric, collection, fewest) if enough else None,
     )
 
 

@@ -13,6 +13,7 @@ import hubbub
 from hubbub.codebook import decimal_text
 
 if TYPE_CHECKING:
+    from hubbub.accounting import ShareCredit
     from hubbub_aggregator.intake.batch_guarantee import Promise
     from hubbub_aggregator.publication.codebook_versions import Governed
     from hubbub_aggregator.storage import Batch
@@ -37,6 +38,18 @@ def refusal_record(
     record = _record(batch, governed, promise, valid, invalid)
     nothing = {"epsilon": 0.0, "delta": 0.0, "method": "nothing new"} if valid == 0 else {}
     return _text(record | nothing | {"released": False, "reason": reason})
+
+
+def _credit(credit: ShareCredit | None) -> dict[str, Any] | None:
+    if credit is None:
+        return None
+    return {
+        "epsilon": credit.epsilon,
+        "delta": credit.delta,
+        "share": float(credit.share),
+        "fewest_honest_reports": credit.reports,
+        "devices": credit.devices,
+    }
 
 
 def _text(record: dict[str, Any]) -> str:
@@ -73,6 +86,7 @@ def _record(
         "honest_reports_pessimistic": promise.pessimistic,
         "honest_fraction": decimal_text(collection.honest_fraction),
         "part": part,
+        "share_credit": _credit(promise.credit),
         "method": found.method,
         "reports": batch.header.count,
         "valid": valid,

@@ -8,7 +8,7 @@ from hubbub_aggregator.models.base import ResponseModel
 from hubbub_aggregator.models.mechanism import MechanismModel
 from hubbub_aggregator.models.period_range import PeriodModel
 
-__all__ = ["PartModel", "ReleaseList", "ReleaseModel", "Scope"]
+__all__ = ["PartModel", "ReleaseList", "ReleaseModel", "Scope", "ShareCreditModel"]
 
 
 class Scope(ResponseModel):
@@ -26,6 +26,16 @@ class PartModel(ResponseModel):
     failure_probability: float = Field(
         description="The chance that the part holds fewer than `honest_reports` honest ones; contained in `delta`."
     )
+
+
+class ShareCreditModel(ResponseModel):
+    """What holds for anyone who does not know which devices reported, beside `epsilon`, which needs no such secret."""
+
+    epsilon: float = Field(description="Over the devices' private coins. It follows from `fewest_honest_reports`.")
+    delta: float = Field(description="That of the release; a tenth of it is the chance that fewer devices were there.")
+    share: float
+    fewest_honest_reports: int = Field(description="Below this, nothing is released, whatever the coins say.")
+    devices: int = Field(description="Honest devices that toss the coin, at least; otherwise delta has happened.")
 
 
 class ReleaseModel(ResponseModel):
@@ -55,6 +65,10 @@ class ReleaseModel(ResponseModel):
     honest_fraction: str | None = Field(
         default=None,
         description="Share of the distinct valid reports that the codebook assumed honest; nothing enforces it.",
+    )
+    share_credit: ShareCreditModel | None = Field(
+        default=None,
+        description="Null without a `share` and a `missing`, and in records from before it was kept.",
     )
     part: PartModel | None = Field(default=None, description="Null if the batch is a whole bucket.")
     method: str

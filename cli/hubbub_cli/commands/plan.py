@@ -23,6 +23,7 @@ from hubbub_cli.terminal.wrapped_text import wrapped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hubbub.accounting import ShareCredit
     from hubbub.accounting.codebook_plan import MetricPlan, Plan
 
 POINTS = 13
@@ -91,9 +92,16 @@ def _metric_document(one: MetricPlan) -> dict[str, Any]:
         "interval_width": one.interval if math.isfinite(one.interval) else None,
         "per_period": asdict(one.guarantee) if one.guarantee else None,
         "after_periods": asdict(one.composed) if one.composed else None,
+        "share_credit": _credit_document(one),
         "advice": list(one.advice),
         "why": one.why,
     }
+
+
+def _credit_document(one: MetricPlan) -> dict[str, Any] | None:
+    if one.credit is None:
+        return None
+    return {**asdict(one.credit), "share": float(one.credit.share), "failure": float(one.credit.failure)}
 
 
 def _render(made: Plan, *, why: bool) -> str:
@@ -102,6 +110,10 @@ def _render(made: Plan, *, why: bool) -> str:
         wrapped(f"{one.metric.name}: {line}", first="! ", rest="  ") for one in made.metrics for line in one.advice
     ]
     lines += ["", *advice] if advice else []
+    hidden = [
+        wrapped(f"{one.metric.name}: {_credit(one, one.credit)}", rest="  ") for one in made.metrics if one.credit
+    ]
+    lines += ["", *hidden] if hidden else []
     if why:
         lines += [f"\n{wrapped(f'{one.metric.name}: {one.why}', rest='  ')}" for one in made.metrics]
     return "\n".join(lines)
@@ -119,6 +131,17 @@ def _row(one: MetricPlan, periods: int) -> dict[str, object]:
         **(composed if periods > 1 else {}),
         "eps0": above(float(one.metric.epsilon), 6),
     }
+
+
+def _credit(one: MetricPlan, credit: ShareCredit) -> str:
+    """What the coin of `share` adds, beside the figure for the reports, which holds without any secret."""
+    each = one.guarantee
+    beside = f", beside eps {above(each.epsilon)} for {each.reports:,} honest reports" if each else ""
+    more = "; it follows from the smallest batch, so a larger min_batch makes it smaller"
+    return (
+        f"share {float(one.metric.share):g} also hides who reported: eps {above(credit.epsilon)} for anyone who "
+        f"does not know that{beside}" + (more if each and each.epsilon < credit.epsilon else "")
+    )
 
 
 def _error(one: MetricPlan) -> str:

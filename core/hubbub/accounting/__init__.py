@@ -5,6 +5,8 @@ delta_at(mechanism, reports, epsilon)                 # the other way round
 min_reports(mechanism, epsilon=0.5, delta=1e-8)       # the smallest batch that meets a target
 compose([(mechanism, reports, times), ...], delta)    # a device that takes part repeatedly
 Ledger()                                              # a device that took part in everything so far
+share_credit(mechanism, Fraction(1, 10), 5_000, 1e-8) # for those who do not know which devices reported
+PrivacyCurve(batches, devices=3)                      # δ at any ε, for a group; errors of every test
 
 Every number is an upper bound on the true one, under replacement of one device's value. docs/explanation/accounting.md
 proves it step by step. `reports` counts honest reports, including the protected one.
@@ -26,7 +28,9 @@ from hubbub.accounting.honest_reports import (
     honest_reports_in_part,
     pessimistic_honest_reports,
 )
+from hubbub.accounting.privacy_curve import PrivacyCurve
 from hubbub.accounting.release_ledger import Ledger, Release
+from hubbub.accounting.share_credit import SampledRandomizer, ShareCredit, credit_of, share_credit
 
 __all__ = [
     "FAILURE_SHARE",
@@ -35,10 +39,14 @@ __all__ = [
     "Composition",
     "Guarantee",
     "Ledger",
+    "PrivacyCurve",
     "Randomizer",
     "Release",
+    "SampledRandomizer",
+    "ShareCredit",
     "compose",
     "composed_delta",
+    "credit_of",
     "delta_at",
     "guarantee",
     "guarantee_curve",
@@ -46,4 +54,5 @@ __all__ = [
     "honest_reports_in_part",
     "min_reports",
     "pessimistic_honest_reports",
+    "share_credit",
 ]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from hubbub.accounting.compose import Composition, compose
 from hubbub.accounting.guarantee import Guarantee, guarantee, min_reports
 from hubbub.accounting.honest_reports import honest_reports
+from hubbub.accounting.share_credit import ShareCredit, credit_of
 from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import explain
 
@@ -39,6 +40,8 @@ class MetricPlan:
     """The guarantee per period, for the honest part of the reports. None if there would be no honest report."""
     composed: Composition | None
     """The guarantee after all planned periods."""
+    credit: ShareCredit | None
+    """What one release promises those who do not know which devices reported. None without `share` or `missing`."""
     stderr: float
     interval: float
     """Full width of a 95 % interval."""
@@ -115,6 +118,7 @@ def _plan_metric(
         released=released,
         guarantee=guarantee(mechanism, honest, delta) if honest else None,
         composed=compose([(mechanism, honest, periods)], delta) if honest else None,
+        credit=None if needed is None else credit_of(metric, collection, needed),
         stderr=stderr,
         interval=2 * NormalDist().inv_cdf((1 + _USUAL_CONFIDENCE) / 2) * stderr,
         advice=tuple(_advice(codebook, metric, reports, needed, stderr, floor, is_frozen=is_frozen)),

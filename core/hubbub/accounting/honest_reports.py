@@ -14,6 +14,8 @@ from hubbub.errors import InvalidParameter
 
 __all__ = [
     "FAILURE_SHARE",
+    "divergence_below",
+    "exact_log",
     "honest_reports",
     "honest_reports_in_part",
     "pessimistic_honest_reports",
@@ -59,26 +61,27 @@ def honest_reports_in_part(valid: int, honest_fraction: object, failure: Fractio
         raise InvalidParameter(f"failure must be a fraction above 0 and below 1, got {failure!r}")
     if _whole(valid, "valid") == 0 or fraction == 1:
         return valid
-    needed = _PRECISE.subtract(_MARGIN, _log(failure))
+    needed = _PRECISE.subtract(_MARGIN, exact_log(failure))
     low, high = -1, int(valid * fraction) + 1  # the divergence falls with k and is 0 at n h
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _divergence(middle, valid, fraction) >= needed else (low, middle)
+        low, high = (middle, high) if divergence_below(middle, valid, fraction) >= needed else (low, middle)
     return max(0, low)
 
 
-def _divergence(honest: int, valid: int, fraction: Fraction) -> Decimal:
+def divergence_below(honest: int, valid: int, fraction: Fraction) -> Decimal:
     """n KL(k/n || h), from below; 0 from n h on."""
     if honest >= valid * fraction:
         return Decimal(0)
     found = Decimal(0)
     for part, share in ((honest, fraction), (valid - honest, 1 - fraction)):
         if part:
-            found = _PRECISE.add(found, _PRECISE.multiply(part, _log(Fraction(part, valid) / share)))
+            found = _PRECISE.add(found, _PRECISE.multiply(part, exact_log(Fraction(part, valid) / share)))
     return _PRECISE.subtract(found, _MARGIN)
 
 
-def _log(number: Fraction) -> Decimal:
+def exact_log(number: Fraction) -> Decimal:
+    """ln to 60 digits."""
     return _PRECISE.ln(_PRECISE.divide(Decimal(number.numerator), Decimal(number.denominator)))
 
 

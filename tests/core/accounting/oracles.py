@@ -67,8 +67,8 @@ def worst_of_all_data_sets(rows: Sequence[Sequence[Fraction]], reports: int, eps
     for others in combinations_with_replacement(range(len(laws)), reports - 1):
         crowd = np.ones((1,) * outputs)
         for x in others:
-            crowd = _with_one_more(crowd, laws[x])
-        batches = [_with_one_more(crowd, law) for law in laws]
+            crowd = with_one_more(crowd, laws[x])
+        batches = [with_one_more(crowd, law) for law in laws]
         for first, second in permutations(batches, 2):
             for index, epsilon in enumerate(epsilons):
                 delta = float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
@@ -76,7 +76,15 @@ def worst_of_all_data_sets(rows: Sequence[Sequence[Fraction]], reports: int, eps
     return worst
 
 
-def _with_one_more(histogram: NDArray[np.float64], law: NDArray[np.float64]) -> NDArray[np.float64]:
+def shuffled(rows: Sequence[Sequence[Fraction]], values: Sequence[int]) -> NDArray[np.float64]:
+    """The law of the histogram of reports from devices that have these values."""
+    histogram = np.ones((1,) * len(rows[0]))
+    for x in values:
+        histogram = with_one_more(histogram, np.array([float(p) for p in rows[x]]))
+    return histogram
+
+
+def with_one_more(histogram: NDArray[np.float64], law: NDArray[np.float64]) -> NDArray[np.float64]:
     grown = np.zeros(tuple(length + 1 for length in histogram.shape))
     for y, probability in enumerate(law):
         place = tuple(slice(1, None) if axis == y else slice(0, -1) for axis in range(histogram.ndim))

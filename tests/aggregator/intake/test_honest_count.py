@@ -194,3 +194,26 @@ def test_what_may_have_been_read_before_it_failed_for_good_counts_as_if_a_device
     record = json.loads(kept.record)
     assert (record["reason"], record["valid"], record["epsilon"]) == ("batch-too-late", None, record["local_epsilon"])
     assert small.json("/v1/privacy")["total"]["epsilon"] == record["local_epsilon"]
+
+
+def test_a_release_by_a_private_coin_says_what_the_coin_hides(tmp_path: Path, pool: Pool) -> None:
+    hidden = dark_mode(1.0, min_batch=50) + "share = 0.1\nmissing = false\n"
+    text = photo_app(hidden, grace="1d", device_epsilon=2.0, epsilon=0.9, delta=1e-6, honest_fraction=0.9)
+    site = Site.open(tmp_path, pool, text)
+    try:
+        _, record = settled(site, 120)
+        fewest = site.service.codebooks.newest.metric("dark_mode").min_batch
+        assert fewest is not None
+        credit = record["share_credit"]
+        assert credit["fewest_honest_reports"] == fewest * 9 // 10
+        assert credit["epsilon"] < record["epsilon"]
+        assert credit["devices"] > 3 * fewest
+        assert credit["delta"] == record["delta"]
+        (listed,) = site.json("/v1/releases")["releases"]
+        assert listed["share_credit"] == credit
+        header, row = site.get("/v1/releases?format=csv").text.splitlines()
+        assert float(row.split(",")[header.split(",").index("share_epsilon")]) == credit["epsilon"]
+        _, refused = settled(site, fewest - 1, junk=5)
+        assert refused["share_credit"] is None
+    finally:
+        site.close()

@@ -1,5 +1,5 @@
 # Every target does its own set-up: a fresh clone needs only python >= 3.11, pip and make.
-.PHONY: setup demo browser libfaketime test test-full check docs bench bench-mechanisms screenshots load soak faults lock sbom dist release-check clean
+.PHONY: setup demo browser typescript libfaketime test test-full check docs bench bench-mechanisms screenshots load soak faults lock sbom dist release-check clean
 
 RUN := .venv/bin/
 
@@ -17,19 +17,23 @@ setup: .venv/.ready  ## make .venv from requirements.lock
 demo: setup  ## a metric over real data, end to end in the terminal
 	@$(RUN)hubbub demo || test $$? -eq 130 # Ctrl-C is how a demo ends
 
-check: setup  ## ruff, mypy strict, import contracts
+check: setup typescript  ## ruff, mypy and tsc strict, import contracts
 	$(RUN)ruff check .
 	$(RUN)ruff format --check .
 	$(RUN)mypy
 	$(RUN)lint-imports
+	@sh scripts/tsc.sh
 
 browser:  ## find or install a Chromium for the browser tests
 	@sh scripts/chromium.sh
 
+typescript: setup  ## install typescript and esbuild for the TypeScript SDK, from its lock
+	@sh scripts/typescript.sh
+
 libfaketime:  ## find or install libfaketime for the tests with wrong clocks
 	@sh scripts/libfaketime.sh
 
-test: setup browser  ## the checks and the tests, under four minutes on two cores
+test: setup browser typescript  ## the checks and the tests, under four minutes on two cores
 	@MAKE="$(MAKE)" sh scripts/test.sh
 
 test-full: check browser libfaketime  ## the checks and all tests, without a time limit

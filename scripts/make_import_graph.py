@@ -16,7 +16,7 @@ __all__ = ["PICTURE", "arrows", "draw", "imports"]
 
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs" / "images" / "imports.svg"
-WIDTH, MARGIN, GAP, LINE, PADDING = 940, 20, 34, 17, 12
+WIDTH, MARGIN, GAP, LINE, PADDING = 1100, 20, 34, 17, 12
 
 
 class Box(NamedTuple):
@@ -31,13 +31,14 @@ class Box(NamedTuple):
 
 
 BOXES = (
-    Box("cli", "hubbub_cli", 0, 20, 900, 5),
-    Box("audit", "hubbub_audit", 1, 20, 900, 5),
-    Box("client_sdk", "hubbub_client", 2, 20, 280, 2),
-    Box("shuffler", "hubbub_shuffler", 2, 320, 280, 2),
-    Box("aggregator", "hubbub_aggregator", 2, 620, 300, 2),
-    Box("service_common", "hubbub_service_common", 3, 320, 600, 4),
-    Box("core", "hubbub", 4, 20, 900, 5),
+    Box("cli", "hubbub_cli", 0, 20, 1060, 5),
+    Box("query_sdk", "hubbub_query", 1, 20, 225, 2),
+    Box("audit", "hubbub_audit", 1, 265, 815, 4),
+    Box("client_sdk", "hubbub_client", 2, 265, 285, 2),
+    Box("shuffler", "hubbub_shuffler", 2, 570, 230, 2),
+    Box("aggregator", "hubbub_aggregator", 2, 820, 260, 2),
+    Box("service_common", "hubbub_service_common", 3, 570, 510, 3),
+    Box("core", "hubbub", 4, 20, 1060, 5),
 )
 
 

@@ -10,7 +10,7 @@ from enum import Enum
 
 __all__ = ["python", "undocumented"]
 
-MODULES = ("hubbub_client", "hubbub_client.testing")
+MODULES = ("hubbub_client", "hubbub_client.testing", "hubbub_query")
 
 
 def python(module: str) -> str:
@@ -43,7 +43,10 @@ def _own_doc(value: object) -> str:
 
 def _methods(cls: type) -> Iterator[tuple[str, object]]:
     for name, found in vars(cls).items():
-        if not name.startswith("_") and (inspect.isfunction(found) or isinstance(found, (property, classmethod))):
+        known = any(name in vars(base) for base in cls.__mro__[1:]) and not found.__doc__  # described where it is from
+        if name.startswith("_") or known:
+            continue
+        if inspect.isfunction(found) or isinstance(found, (property, classmethod)):
             yield name, found
 
 

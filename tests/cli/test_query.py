@@ -5,14 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-import socket
-import threading
-import time
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
-import uvicorn
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +17,7 @@ from hubbub_aggregator.intake.open_reports import Pool
 from hubbub_cli.all_commands import hubbub
 from hubbub_cli.terminal import estimate_bars
 from hubbub_cli.terminal.estimate_bars import BLOCKS, PLAIN
+from tests.aggregator.served import served_by_http
 from tests.aggregator.world import CODEBOOK, DAY, START, Site
 from tests.support.unwrapped import unwrapped
 
@@ -46,23 +42,8 @@ def served(tmp_path_factory: pytest.TempPathFactory, pool: Pool) -> Iterator[str
     )
     site.start()
 
-    async def app(
-        scope: MutableMapping[str, Any],
-        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
-        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
-    ) -> None:
-        await site.app(scope, receive, send)
-
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        while not server.started:
-            time.sleep(0.02)
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        server.should_exit = True
-        thread.join(10)
+    with served_by_http(site.service) as address:
+        yield address
     site.close()
 
 
@@ -194,8 +175,8 @@ def test_blocks_are_for_terminals_that_have_them() -> None:
     )
 
 
-def test_nothing_released_says_what_to_do(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hubbub_cli.commands.query.ask", lambda _address, path, *_rest, **_more: site.json(path))
-    shown = CliRunner().invoke(hubbub, ["query"])
+def test_nothing_released_says_what_to_do(site: Site) -> None:
+    with served_by_http(site.service) as address:
+        shown = CliRunner().invoke(hubbub, ["query", "--address", address])
     assert "hubbub plan" in shown.stderr
     assert "theme" in shown.stdout

@@ -17,7 +17,7 @@ from tests.support.compiled import write_compiled
 from tests.support.patience import PATIENCE, wait_for
 
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
-PACKAGES = ("core", "client_sdk", "service_common", "shuffler", "aggregator", "audit", "cli")
+PACKAGES = ("core", "client_sdk", "query_sdk", "service_common", "shuffler", "aggregator", "audit", "cli")
 
 
 def test_the_linter_finds_nothing() -> None:

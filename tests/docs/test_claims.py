@@ -14,7 +14,10 @@ from tests.support.paths import ROOT
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 NO_MODULES = re.compile(r"hubbub\.(sqlite3|witness|disabled|recorded|device|client)\b")
 """Files of the SDK, and the fixture `hubbub` of its pytest plugin."""
-ROOMS = [ROOT / room for room in ("core", "client_sdk", "service_common", "shuffler", "aggregator", "audit", "cli")]
+ROOMS = [
+    ROOT / room
+    for room in ("core", "client_sdk", "query_sdk", "service_common", "shuffler", "aggregator", "audit", "cli")
+]
 
 
 @cache

@@ -43,7 +43,18 @@ def test_a_page_with_the_plain_name_is_noticed() -> None:
 
 def test_no_text_names_an_extra_of_the_plain_name() -> None:
     """As an error message or a docstring might."""
-    for folder in ("core", "client_sdk", "service_common", "shuffler", "aggregator", "audit", "cli", "scripts", "docs"):
+    for folder in (
+        "core",
+        "client_sdk",
+        "query_sdk",
+        "service_common",
+        "shuffler",
+        "aggregator",
+        "audit",
+        "cli",
+        "scripts",
+        "docs",
+    ):
         for path in (ROOT / folder).rglob("*"):
             if path.suffix in {".py", ".md", ".html", ".toml"}:
                 assert not re.search(r"(?<![\w-])hubbub\[", path.read_text(encoding="utf-8")), path

@@ -22,6 +22,10 @@ HEAVY = {
     "altair",
     "click",
     "dp_accounting",
+    "narwhals",
+    "pandas",
+    "polars",
+    "pyarrow",
 }
 
 _LINT = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
@@ -37,6 +41,7 @@ LIGHT = [
     "hubbub.postprocess",
     "hubbub.errors",
     "hubbub_client",
+    "hubbub_query",
 ]
 
 
@@ -54,7 +59,7 @@ def test_the_import_contracts_hold() -> None:
 
 
 @pytest.mark.parametrize("module", LIGHT)
-def test_what_a_device_imports_loads_neither_numpy_nor_any_server_library(module: str) -> None:
+def test_what_a_device_or_an_analyst_imports_loads_neither_numpy_nor_any_server_library(module: str) -> None:
     assert not {name.split(".")[0] for name in loaded_by(f"import {module}")} & HEAVY
 
 
@@ -92,7 +97,7 @@ def test_only_the_simulation_module_uses_a_seedable_generator() -> None:
     """No numpy.random and no `random` on any path that a device or a service takes."""
 
     root = ROOT
-    for package in ("core/hubbub", "client_sdk", "service_common", "shuffler", "aggregator"):
+    for package in ("core/hubbub", "client_sdk", "query_sdk", "service_common", "shuffler", "aggregator"):
         for path in (root / package).rglob("*.py"):
             if path.parts[-2:] == ("simulation", "randomness.py"):
                 continue

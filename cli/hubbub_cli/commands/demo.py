@@ -20,6 +20,8 @@ from hubbub_cli.services.own_command import own_command
 from hubbub_cli.services.processes import Services, held_ports
 from hubbub_cli.terminal import estimate_bars, estimates
 from hubbub_cli.terminal.wrapped_text import wrapped
+from hubbub_query import IntervalKind
+from hubbub_query.read_json import read
 from hubbub_service_common.process.clock_and_entropy import monotonic, sleep, wall
 
 if TYPE_CHECKING:
@@ -257,7 +259,7 @@ def _render(metric: Metric, answer: Mapping[str, Any]) -> str:
         f"{metric.name}: {metric.description or metric.type}{unit}",
         f"{answer['reports']:,} reports by {answer['mechanism']}; {estimate_bars.promise(answer['privacy'])}",
         estimate_bars.estimates(answer["values"], shape.labels, share=share, truth=True),
-        *estimates.interval(answer["interval"]),
+        *estimates.interval(read(IntervalKind, answer["interval"])),
     ]
     item = shape.leading or 0
     course = " → ".join(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import quote
 
 import click
 
-from hubbub_cli.api_client import Refusal, ask, fetch
+from hubbub_cli.api_client import Refusal, explained
 from hubbub_cli.terminal import estimate_bars, estimates
+from hubbub_query import Comparison, Estimate, MetricList, NothingReleased, Query, Series
+from hubbub_query.query import ADDRESS, path
+from hubbub_query.read_json import read
 
-ADDRESS = "http://127.0.0.1:8702"
 _LINES = 3
 """Most values that are shown over time."""
 
@@ -79,33 +80,49 @@ def query(
     printed in steps, a wide grid in several tables. --csv and --json print all values, unless --top is given.
     """
     _refuse_contradictions(metric, since, until, as_series, ranges, postprocess, as_csv, as_json)
-    path, asked, show = "/v1/metrics", {}, None
-    if metric is not None:
+    client = Query(address, token=token)
+    with explained(token):
+        if metric is None:
+            _list(client, as_csv=as_csv, as_json=as_json)
+            return
         kind = "compare" if ranges else "series" if as_series else "estimate"
-        show = {"compare": estimates.comparison, "series": estimates.course, "estimate": estimates.estimate}[kind]
-        path = f"/v1/metrics/{quote(metric, safe='')}/{kind}"
-        asked = {"confidence": str(confidence), "top": None if top is None else str(top)}
+        asked: dict[str, str | None] = {"confidence": str(confidence), "top": None if top is None else str(top)}
         asked |= _sides(ranges) if ranges else {"from": since, "to": until, "postprocess": postprocess}
         if top is None and not (as_csv or as_json):
-            asked |= _fitting(ask(address, "/v1/metrics", token=token), metric, kind)
+            asked |= _fitting(client.metrics(), metric, kind)
+        if as_csv:
+            click.echo(client.get(path(metric, kind), asked, accept="text/csv"), nl=False)
+            return
+        try:
+            answer = client.json(path(metric, kind), asked)
+        except NothingReleased as nothing:
+            hint = f"\nTry `hubbub query {metric} --series`: it shows the state of each period."
+            raise Refusal(str(nothing) + hint, nothing.name) from nothing
+        if as_json:
+            click.echo(json.dumps(answer, indent=2))
+        else:
+            estimate_bars.echo(_SHOWN[kind](answer))
+
+
+_SHOWN: dict[str, Callable[[Any], str]] = {
+    "estimate": lambda answer: estimates.estimate(read(Estimate, answer)),
+    "series": lambda answer: estimates.course(read(Series, answer)),
+    "compare": lambda answer: estimates.comparison(read(Comparison, answer)),
+}
+
+
+def _list(client: Query, *, as_csv: bool, as_json: bool) -> None:
     if as_csv:
-        click.echo(fetch(address, path, asked, token, "text/csv"), nl=False)
+        click.echo(client.get("/v1/metrics", accept="text/csv"), nl=False)
         return
-    try:
-        answer = ask(address, path, asked, token)
-    except Refusal as refusal:
-        if refusal.name != "nothing-released":
-            raise
-        hint = f"\nTry `hubbub query {metric} --series`: it shows the state of each period."
-        raise Refusal(refusal.message + hint, refusal.name) from refusal
+    answer = client.json("/v1/metrics")
+    listed = read(MetricList, answer)
     if as_json:
         click.echo(json.dumps(answer, indent=2))
-    elif show is not None:
-        estimate_bars.echo(show(answer))
-    else:
-        estimate_bars.echo(estimates.listing(answer))
-        if not any(version["released_periods"] for one in answer["metrics"] for version in one["versions"]):
-            click.echo(f"\n{estimates.empty(answer['metrics'])}", err=True)
+        return
+    estimate_bars.echo(estimates.listing(listed))
+    if not any(version.released_periods for one in listed.metrics for version in one.versions):
+        click.echo(f"\n{estimates.empty(listed.metrics)}", err=True)
 
 
 def _refuse_contradictions(
@@ -138,20 +155,20 @@ def _sides(ranges: tuple[str, str]) -> dict[str, str | None]:
     return found
 
 
-def _fitting(listed: Any, metric: str, kind: str) -> dict[str, str]:
+def _fitting(listed: MetricList, metric: str, kind: str) -> dict[str, str]:
     """Parameters that make the answer fit a screen.
 
     Curves, grids and groups are asked for whole, since gaps in them would mislead. There are two exceptions: in a
     series the leading value stands for all, and a comparison lists only the largest changes, except of a curve.
     """
-    versions = [version for one in listed["metrics"] if one["name"] == metric for version in one["versions"]]
+    versions = [version for one in listed.metrics if one.name == metric for version in one.versions]
     if kind == "series":
-        led = [one["value_count"] for one in versions if one["headline"]["label"] is not None]
-        rest = [one["value_count"] for one in versions if one["headline"]["label"] is None]
+        led = [one.value_count for one in versions if one.headline.label is not None]
+        rest = [one.value_count for one in versions if one.headline.label is None]
         return ({"headline": "true"} if max(led, default=0) > _LINES else {}) | _top(rest, _LINES)
-    if any(one["shape"] == "curve" or (one["axes"] and kind == "estimate") for one in versions):
+    if any(one.shape == "curve" or (one.axes and kind == "estimate") for one in versions):
         return {}
-    return _top([one["value_count"] for one in versions], estimates.ROWS)
+    return _top([one.value_count for one in versions], estimates.ROWS)
 
 
 def _top(sizes: Sequence[int], most: int) -> dict[str, str]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from hubbub_cli.api_client import exchange, refusal
-from hubbub_cli.commands.query import ADDRESS
 from hubbub_cli.terminal import output_file
+from hubbub_query.query import ADDRESS
 
 _PATIENCE = 900.0
 """Seconds to wait for an answer: the ledger of a year may have to be composed first, and a report is worth the wait."""

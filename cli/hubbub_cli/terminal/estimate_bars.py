@@ -18,6 +18,7 @@ from hubbub.shortening import shortened, shortened_all
 from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table
 from hubbub_cli.terminal.wrapped_text import columns
+from hubbub_query import Axis
 
 _NARROWEST, _WIDEST = 10, 40
 _LONGEST_NAME = 24
@@ -130,7 +131,7 @@ def estimates(
     return table([*head, ""], [[*row, draw(limit)] for row, limit in zip(rows, limits, strict=True)])
 
 
-def grid(values: Sequence[Mapping[str, Any]], down: Mapping[str, Any], across: Mapping[str, Any]) -> str:
+def grid(values: Sequence[Mapping[str, Any]], down: Axis, across: Axis) -> str:
     """Cells as a table, each estimate with half the width of its interval. Columns that do not fit get another table.
 
     Values are placed by label, since an answer may list the largest first.
@@ -138,11 +139,11 @@ def grid(values: Sequence[Mapping[str, Any]], down: Mapping[str, Any], across: M
     drawn, found = signs(), {cell["label"]: cell for cell in values}
     title = spelled(f"{along(down)} / {along(across)}", drawn)
     head = title if len(title) <= _LONGEST_NAME else ""
-    side = [head, *shorts(down["labels"], drawn)]
+    side = [head, *shorts(down.labels, drawn)]
     blocks: list[list[list[str]]] = []
     taken = columns()
-    for name, column in zip(shorts(across["labels"], drawn, LONGEST_PART), across["labels"], strict=True):
-        told = [name, *(_cell(found.get(cell_label(row, column)), drawn) for row in down["labels"])]
+    for name, column in zip(shorts(across.labels, drawn, LONGEST_PART), across.labels, strict=True):
+        told = [name, *(_cell(found.get(cell_label(row, column)), drawn) for row in down.labels)]
         wide = 2 + max(map(len, told))
         if taken + wide > columns():
             blocks.append([side])
@@ -166,20 +167,18 @@ def _cell(cell: Mapping[str, Any] | None, drawn: Signs) -> str:
     return f"{number(middle, share=True)} {'±' if drawn is BLOCKS else '+-'}{50 * (high - low):.1f}"
 
 
-def cells(down: Mapping[str, Any], across: Mapping[str, Any]) -> dict[str, str]:
+def cells(down: Axis, across: Axis) -> dict[str, str]:
     """The cells of a grid by label, each of the two names shortened by itself."""
     drawn = signs()
     cross = "×" if drawn is BLOCKS else "x"
-    rows, names = (
-        zip(axis["labels"], shorts(axis["labels"], drawn, LONGEST_PART), strict=True) for axis in (down, across)
-    )
+    rows, names = (zip(axis.labels, shorts(axis.labels, drawn, LONGEST_PART), strict=True) for axis in (down, across))
     return {cell_label(row, column): f"{r} {cross} {c}" for (row, r), (column, c) in product(rows, names)}
 
 
-def along(axis: Mapping[str, Any], most: int = _LONGEST_NAME) -> str:
+def along(axis: Axis, most: int = _LONGEST_NAME) -> str:
     """Name and unit of an axis."""
-    name = shortened(axis["name"], most, signs().cut)
-    return f"{name} ({axis['unit']})" if axis.get("unit") else str(name)
+    name = shortened(axis.name, most, signs().cut)
+    return f"{name} ({axis.unit})" if axis.unit else name
 
 
 def spread(count: int, most: int, keep: Iterable[int] = ()) -> list[int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import Any, TypeAlias
 
 import click
 
@@ -11,137 +12,160 @@ from hubbub_cli.terminal import estimate_bars
 from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table
 from hubbub_cli.terminal.wrapped_text import wrapped
+from hubbub_query import (
+    Comparison,
+    Difference,
+    Estimate,
+    IntervalKind,
+    Manipulation,
+    MetricList,
+    NamedMetric,
+    Point,
+    Privacy,
+    Segment,
+    Series,
+    Shaped,
+    Side,
+    Value,
+)
 
 __all__ = ["ROWS", "comparison", "course", "estimate", "interval", "listing"]
 
+_Row: TypeAlias = Mapping[str, Any]
 _FINE_P, _LEAST_P = 0.01, 1e-6
 """Below the first, a p-value has six decimals. Below the second, it is said to be below it."""
 ROWS = 20
 """Number of values that fit a screen."""
 
 
-def listing(answer: Any) -> str:
+def listing(answer: MetricList) -> str:
     """The metrics, with type, mechanism and releases."""
     rows = [
         [
-            metric["name"],
-            metric["versions"][-1]["type"],
-            metric["versions"][-1]["mechanism"]["name"],
-            str(metric["versions"][-1]["released_periods"]),
-            metric["versions"][-1]["last"] or "nothing yet",
+            metric.name,
+            metric.versions[-1].type,
+            metric.versions[-1].mechanism.name,
+            str(metric.versions[-1].released_periods),
+            metric.versions[-1].last or "nothing yet",
         ]
-        for metric in answer["metrics"]
+        for metric in answer.metrics
     ]
     return table(["metric", "type", "mechanism", "releases", "newest"], rows)
 
 
-def estimate(answer: Any) -> str:
+def estimate(answer: Estimate) -> str:
     """A section for each id of the metric: the estimates, from how many reports, at what cost."""
-    return "\n\n".join("\n".join(_segment(answer, segment)) for segment in answer["segments"])
+    return "\n\n".join("\n".join(_segment(answer, segment)) for segment in answer.segments)
 
 
-def _segment(answer: Any, segment: Any) -> Iterator[str]:
-    periods = segment["periods"]
-    more = "" if segment["complete"] else " (more may still come)"
+def _segment(answer: Estimate, segment: Segment) -> Iterator[str]:
+    periods = segment.periods
+    more = "" if segment.complete else " (more may still come)"
     yield _title(
-        answer["metric"],
-        f"{periods['from']} to {periods['to']}: {segment['reports']:,} reports by {segment['mechanism']['name']}{more}",
+        answer.metric,
+        f"{periods.start} to {periods.end}: {segment.reports:,} reports by {segment.mechanism.name}{more}",
     )
     yield from shaped(segment)
-    if (left := segment["value_count"] - len(segment["values"])) > 0:
+    if (left := segment.value_count - len(segment.values)) > 0:
         yield f"and {left:,} smaller ones"
     yield ""
-    yield from interval(segment["interval"])
-    yield from _postprocessed(segment["postprocess"])
-    yield from _cost(segment["privacy"], segment["manipulation"], segment, what="an estimate")
+    yield from interval(segment.interval)
+    yield from _postprocessed(segment.postprocess)
+    yield from _cost(segment.privacy, segment.manipulation, segment, what="an estimate")
 
 
-def shaped(segment: Any) -> Iterator[str]:
+def shaped(segment: Segment) -> Iterator[str]:
     """The values of a segment in the form of their shape, and a note on values left out."""
-    values = segment["values"]
-    if segment["shape"] == "grid" and len(values) == segment["value_count"]:
-        yield estimate_bars.grid(values, *segment["axes"])
+    values = segment.values
+    if segment.shape == "grid" and len(values) == segment.value_count:
+        yield estimate_bars.grid([_row(value) for value in values], *segment.axes)
         return
-    values, left_out = _in_order(segment)
-    names = _names(values, segment)
-    first, share = _heading(segment), segment["measure"] == "share"
-    yield estimate_bars.estimates(values, names, share=share, first=first, longest=estimate_bars.LONGEST_CELL)
-    if segment["unit"]:
-        yield f"in {segment['unit']}"
+    listed, left_out = _in_order(segment)
+    names = _names(listed, segment)
+    first, share = _heading(segment), segment.measure == "share"
+    rows = [_row(value) for value in listed]
+    yield estimate_bars.estimates(rows, names, share=share, first=first, longest=estimate_bars.LONGEST_CELL)
+    if segment.unit:
+        yield f"in {segment.unit}"
     yield from left_out
 
 
-def _in_order(shown: Any) -> tuple[list[Any], list[str]]:
+def _row(value: Value) -> _Row:
+    return {"label": value.label, "shown": asdict(value.shown)}
+
+
+def _in_order(shown: Segment | Comparison) -> tuple[Sequence[Any], list[str]]:
     """Values in the order of the list. A curve keeps its own order, and is thinned unless a selection was asked for."""
-    values = shown["values"]
-    if shown["shape"] != "curve":
+    values: Sequence[Any] = shown.values
+    if shown.shape != "curve":
         return values, []
-    place = {label: number for number, label in enumerate(shown["axes"][0]["labels"])}
-    values = sorted(values, key=lambda row: place[row["label"]])
-    if shown["interval"].get("selection") or len(values) <= ROWS:
+    place = {label: number for number, label in enumerate(shown.axes[0].labels)}
+    values = sorted(values, key=lambda row: place[row.label])
+    if shown.interval.selection or len(values) <= ROWS:
         return values, []
-    leads = [number for number, row in enumerate(values) if row["label"] == shown["headline"]["label"]]
+    leads = [number for number, row in enumerate(values) if row.label == shown.headline.label]
     kept = estimate_bars.spread(len(values), ROWS, leads)
     also = " and the leading one" if leads else ""
     said = f"{len(kept)} of {len(values):,} places, evenly spaced{also}; --csv has all"
     return [values[number] for number in kept], [said]
 
 
-def _names(values: Sequence[Any], shown: Any) -> list[str]:
+def _names(values: Sequence[Value | Difference], shown: Shaped) -> list[str]:
     """The names of the values. The two names of a grid cell are shortened separately."""
-    if shown["shape"] == "grid":
-        cells = estimate_bars.cells(*shown["axes"])
-        return [cells[row["label"]] for row in values]
-    return estimate_bars.shorts([row["label"] for row in values], estimate_bars.signs())
+    if shown.shape == "grid":
+        cells = estimate_bars.cells(*shown.axes)
+        return [cells[row.label] for row in values]
+    return estimate_bars.shorts([row.label for row in values], estimate_bars.signs())
 
 
-def _heading(shown: Any) -> str:
+def _heading(shown: Shaped) -> str:
     """The heading above the names of the values: the axes."""
     cross = " × " if estimate_bars.signs() is estimate_bars.BLOCKS else " x "
     short = [
-        estimate_bars.along(axis, estimate_bars.LONGEST_PART) if shown["axes"][1:] else estimate_bars.along(axis)
-        for axis in shown["axes"]
+        estimate_bars.along(axis, estimate_bars.LONGEST_PART) if shown.axes[1:] else estimate_bars.along(axis)
+        for axis in shown.axes
     ]
     return estimate_bars.spelled(cross.join(short) or "value", estimate_bars.signs())
 
 
-def course(answer: Any) -> str:
+def course(answer: Series) -> str:
     """One row per period, one block per value; only the leading value where there is one."""
-    found = [point for point in answer["points"] if point["values"]]
-    leading = {segment["headline"]["label"] for segment in answer["segments"]}
-    share = all(segment["measure"] == "share" for segment in answer["segments"])
-    periods = answer["periods"]
-    lines = [_title(answer["metric"], f"{periods['from']} to {periods['to']} by periods of {periods['length']}")]
-    labels = list(dict.fromkeys(row["label"] for point in found for row in point["values"]))
+    found = [point for point in answer.points if point.values]
+    leading = {segment.headline.label for segment in answer.segments}
+    share = all(segment.measure == "share" for segment in answer.segments)
+    periods = answer.periods
+    lines = [_title(answer.metric, f"{periods.start} to {periods.end} by periods of {periods.length}")]
+    labels = list(dict.fromkeys(row.label for point in found for row in point.values))
     if labels and None not in leading:
         labels = [label for label in labels if label in leading] or labels
-    titles = _titles(labels, answer["segments"][-1]) if labels else {}
+    titles = _titles(labels, answer.segments[-1]) if labels else {}
     for label in labels:
-        rows: list[Mapping[str, Any]] = [
-            next((row for row in point["values"] if row["label"] == label), {}) for point in answer["points"]
+        rows: list[_Row] = [
+            next((_row(value) for value in point.values if value.label == label), {}) for point in answer.points
         ]
-        names = [_period(point) for point in answer["points"]]
+        names = [_period(point) for point in answer.points]
         lines += [
             f"{titles[label]}:",
             estimate_bars.estimates(rows, names, share=share, first="period"),
             "",
         ]
     if not labels:
-        lines += [table(["period", "state"], [[p["period"], p["state"]] for p in answer["points"]]), ""]
-    states = {point["state"] for point in answer["points"]}
+        lines += [table(["period", "state"], [[p.period, p.state] for p in answer.points]), ""]
+    states = {point.state for point in answer.points}
     lines += [f"{state}: {meaning}" for state, meaning in _STATES.items() if state in states]
-    if found:
-        lines += [*interval(found[-1]["interval"]), *_postprocessed(answer["postprocess"])]
-        newest = answer["segments"][-1]
-        lines += _cost(answer["privacy"], newest["manipulation"], newest, what="an estimate")
+    if found and found[-1].interval:
+        lines += [*interval(found[-1].interval), *_postprocessed(answer.postprocess)]
+    if answer.privacy:
+        newest = answer.segments[-1]
+        lines += _cost(answer.privacy, newest.manipulation, newest, what="an estimate")
     return "\n".join(lines)
 
 
-def _titles(labels: Sequence[str], segment: Any) -> dict[str, str]:
+def _titles(labels: Sequence[str], segment: Shaped) -> dict[str, str]:
     """The line above the series of a value: its axes, its name, and the unit of its numbers."""
-    cells = estimate_bars.cells(*segment["axes"]) if segment["shape"] == "grid" else {}
-    unit = f", in {segment['unit']}" if segment["unit"] else ""
-    on = f"{_heading(segment)}, " if segment["axes"] else ""
+    cells = estimate_bars.cells(*segment.axes) if segment.shape == "grid" else {}
+    unit = f", in {segment.unit}" if segment.unit else ""
+    on = f"{_heading(segment)}, " if segment.axes else ""
     return {
         label: f"{on}{cells.get(label) or estimate_bars.short(label, estimate_bars.signs())}{unit}" for label in labels
     }
@@ -155,48 +179,48 @@ _STATES = {
 }
 
 
-def _period(point: Mapping[str, Any]) -> str:
-    return point["period"] if point["state"] == "released" else f"{point['period']} {point['state']}"
+def _period(point: Point) -> str:
+    return point.period if point.state == "released" else f"{point.period} {point.state}"
 
 
-def comparison(answer: Any) -> str:
+def comparison(answer: Comparison) -> str:
     """A row for each value: before, after, the difference, and how likely noise alone would cause it."""
-    share, a, b = answer["measure"] == "share", answer["a"], answer["b"]
+    share, a, b = answer.measure == "share", answer.a, answer.b
     drawn = estimate_bars.signs()
     values, left_out = _in_order(answer)
-    if (left := answer["value_count"] - len(answer["values"])) > 0:
+    if (left := answer.value_count - len(answer.values)) > 0:
         left_out.append(f"and {left:,} smaller changes")
     head = [_heading(answer), "a", "b", "b - a", "low", "high", "p"]
     rows = [
         [
             name,
-            *(estimate_bars.number(row["shown"][key], share=share) for key in ("a", "b", "value", "low", "high")),
-            _p_value(row["adjusted_p_value"]),
+            *(estimate_bars.number(getattr(row.shown, key), share=share) for key in ("a", "b", "value", "low", "high")),
+            _p_value(row.adjusted_p_value),
         ]
         for name, row in zip(_names(values, answer), values, strict=True)
     ]
-    limits: list[list[float]] = [[row["shown"][key] for key in ("low", "value", "high")] for row in values]
+    limits: list[list[float]] = [[getattr(row.shown, key) for key in ("low", "value", "high")] for row in values]
     width = estimate_bars.room(head, rows)
     ends = (min(0.0, *(limit[0] for limit in limits)), max(0.0, *(limit[2] for limit in limits)))
     drawings = [estimate_bars.whisker(low, middle, high, ends, width, drawn) for low, middle, high in limits]
     lines = [
-        click.style(answer["metric"], bold=True) + ": b against a",
+        click.style(answer.metric, bold=True) + ": b against a",
         *(_side(name, side) for name, side in (("a", a), ("b", b))),
         table([*head, ""], [[*row, line] for row, line in zip(rows, drawings, strict=True)]),
-        *([f"in {answer['unit']}"] if answer["unit"] else []),
+        *([f"in {answer.unit}"] if answer.unit else []),
         *left_out,
         "",
-        wrapped(f"p: how often noise alone would do this. Correction: {answer['correction']}"),
-        *interval(answer["interval"]),
-        wrapped(f"about {answer['estimand']}"),
-        *_cost(answer["privacy"], answer["manipulation"], answer, what="a difference"),
+        wrapped(f"p: how often noise alone would do this. Correction: {answer.correction}"),
+        *interval(answer.interval),
+        wrapped(f"about {answer.estimand}"),
+        *(_cost(answer.privacy, answer.manipulation, answer, what="a difference") if answer.privacy else ()),
     ]
     return "\n".join(lines)
 
 
-def _side(name: str, side: Any) -> str:
-    more = "" if side["complete"] else " (more may still come)"
-    return f"{name}: {side['periods']['from']} to {side['periods']['to']}, {side['reports']:,} reports{more}"
+def _side(name: str, side: Side) -> str:
+    more = "" if side.complete else " (more may still come)"
+    return f"{name}: {side.periods.start} to {side.periods.end}, {side.reports:,} reports{more}"
 
 
 def _p_value(p: float) -> str:
@@ -210,18 +234,18 @@ def _title(metric: str, rest: str) -> str:
     return wrapped(f"{metric}, {rest}").replace(metric, click.style(metric, bold=True), 1)
 
 
-def interval(found: Any) -> Iterator[str]:
+def interval(found: IntervalKind) -> Iterator[str]:
     """How the limits were made, and how many of them hold at once."""
-    yield wrapped(f"{100 * found['confidence']:.10g}% intervals{_joint(found)}: {found['kind']}")
-    if found.get("selection"):
-        yield wrapped(found["selection"])
+    yield wrapped(f"{100 * found.confidence:.10g}% intervals{_joint(found)}: {found.kind}")
+    if found.selection:
+        yield wrapped(found.selection)
 
 
-def _joint(found: Any) -> str:
+def _joint(found: IntervalKind) -> str:
     """Whether intervals hold for all values together. Nothing if there is one free value."""
-    if found["together"] > 1:
-        return f" for all {found['together']:,} values together"
-    return "" if found["simultaneous"] else ", each value by itself"
+    if found.together > 1:
+        return f" for all {found.together:,} values together"
+    return "" if found.simultaneous else ", each value by itself"
 
 
 def _postprocessed(method: str) -> Iterator[str]:
@@ -229,20 +253,20 @@ def _postprocessed(method: str) -> Iterator[str]:
         yield f"post-processed by {method}: biased, for display only; the intervals are those of the raw estimates"
 
 
-def _cost(privacy: Any, manipulation: Any, shown: Any, *, what: str) -> Iterator[str]:
+def _cost(privacy: Privacy, manipulation: Manipulation, shown: Shaped, *, what: str) -> Iterator[str]:
     """The two guarantees, whom they protect, and how far fake reports could shift the result."""
-    yield f"privacy: eps {above(privacy['epsilon'])} at delta {privacy['delta']:g} ({privacy['method']}),"
-    yield f"         for {privacy['unit']};"
-    yield f"         {privacy['honest_reports']:,} honest reports assumed, and a shuffler that does not collude"
-    yield f"if shuffler and aggregator collude: eps {privacy['if_collusion']['epsilon']:g}"
-    shift = estimate_bars.number(manipulation["per_thousand_fakes"], share=shown["measure"] == "share")
-    unit = f" {shown['unit']}" if shown["unit"] else ""
+    yield f"privacy: eps {above(privacy.epsilon)} at delta {privacy.delta:g} ({privacy.method}),"
+    yield f"         for {privacy.unit};"
+    yield f"         {privacy.honest_reports:,} honest reports assumed, and a shuffler that does not collude"
+    yield f"if shuffler and aggregator collude: eps {privacy.if_collusion.epsilon:g}"
+    shift = estimate_bars.number(manipulation.per_thousand_fakes, share=shown.measure == "share")
+    unit = f" {shown.unit}" if shown.unit else ""
     yield f"if one report in a thousand is made up, {what} can be off by {shift}{unit}"
-    if privacy.get("note"):
-        yield wrapped(privacy["note"])
+    if privacy.note:
+        yield wrapped(privacy.note)
 
 
-def empty(metrics: Sequence[Any]) -> str:
+def empty(metrics: Sequence[NamedMetric]) -> str:
     """What to do while there are no estimates."""
     if not metrics:
         return "no metric is collected: write one into metrics.toml, and check it with `hubbub codebook check`"

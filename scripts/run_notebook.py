@@ -24,11 +24,15 @@ def run(notebook: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     for number, cell in enumerate(cells, start=1):
         tree = ast.parse("".join(cell["source"]))
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        last = tree.body[-1] if tree.body else None
+        if isinstance(last, ast.Expr):
+            tree.body.pop()
         said = StringIO()
         with redirect_stdout(said):
             exec(compile(tree, f"cell {number}", "exec"), names)  # noqa: S102  a notebook of this tree
-            value = eval(compile(ast.Expression(last.value), f"cell {number}", "eval"), names) if last else None  # noqa: S307  likewise
+            value = None
+            if isinstance(last, ast.Expr):
+                value = eval(compile(ast.Expression(last.value), f"cell {number}", "eval"), names)  # noqa: S307  likewise
         outputs: list[dict[str, Any]] = []
         if said.getvalue():
             outputs.append({"output_type": "stream", "name": "stdout", "text": said.getvalue().splitlines(True)})

@@ -20,7 +20,7 @@ from hubbub_query.ledger import Ledger, LedgerEntry
 from hubbub_query.metrics import MetricList, MetricVersion, NamedMetric
 from hubbub_query.privacy import Collusion, Manipulation, PeriodPrivacy, Privacy
 from hubbub_query.query import Query
-from hubbub_query.releases import Part, Period, Release, ReleaseList, Scope
+from hubbub_query.releases import Part, Period, Release, ReleaseList, Scope, ShareCredit
 from hubbub_query.series import Point, Series, SeriesSegment
 from hubbub_query.values import Axis, Headline, IntervalKind, Mechanism, PeriodRange, Shaped, Shown, Value
 
@@ -60,6 +60,7 @@ __all__ = [
     "Series",
     "SeriesSegment",
     "Shaped",
+    "ShareCredit",
     "Shown",
     "ShownDifference",
     "Side",

@@ -34,7 +34,16 @@ TEXTS = (
 )
 COUNTS = (
     *("reports", "a_reports", "b_reports", "released", "together", "honest_reports", "honest_reports_pessimistic"),
-    *("bucket_reports", "valid", "invalid", "releases", "opened_and_refused", "released_periods", "min_batch"),
+    *(
+        "bucket_reports",
+        "valid",
+        "invalid",
+        "releases",
+        "opened_and_refused",
+        "released_periods",
+        "min_batch",
+        "share_devices",
+    ),
 )
 FLAGS = ("simultaneous", "complete", "enabled")
 TIME = "period"

@@ -9,7 +9,7 @@ from hubbub_query.columns import Columns, stacked
 from hubbub_query.frame import Tabular
 from hubbub_query.values import Mechanism
 
-__all__ = ["Part", "Period", "Release", "ReleaseList", "Scope"]
+__all__ = ["Part", "Period", "Release", "ReleaseList", "Scope", "ShareCredit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,17 @@ class Part:
 
     bucket_reports: int
     failure_probability: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareCredit:
+    """What holds for anyone who does not know which devices reported."""
+
+    epsilon: float
+    delta: float
+    share: float
+    fewest_honest_reports: int
+    devices: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +68,7 @@ class Release:
     honest_reports: int
     honest_reports_pessimistic: int | None = None
     honest_fraction: str | None = None
+    share_credit: ShareCredit | None = None
     part: Part | None = None
     method: str
     reports: int
@@ -90,6 +102,8 @@ class ReleaseList(Tabular):
                 "honest_fraction": one.honest_fraction,
                 "bucket_reports": one.part.bucket_reports if one.part else None,
                 "failure_probability": one.part.failure_probability if one.part else None,
+                "share_epsilon": one.share_credit.epsilon if one.share_credit else None,
+                "share_devices": one.share_credit.devices if one.share_credit else None,
                 "mechanism": one.mechanism.name,
                 "metric_id": one.metric_id,
                 "id": one.id,

@@ -41,7 +41,7 @@ def test_the_wheel_holds_the_packages_their_data_and_the_licence_and_nothing_els
     assert wheel_faults(built.wheel) == []
     names = set(zipfile.ZipFile(built.wheel).namelist())
     assert {*NEEDED, *(f"{package}/py.typed" for package in PACKAGES)} <= names
-    assert len(PACKAGES) == 7
+    assert len(PACKAGES) == 8
 
 
 @pytest.mark.parametrize("name", [NEEDED[0], "hubbub_client/py.typed", "hubbub_cli/main.py"])

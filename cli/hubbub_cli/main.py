@@ -16,6 +16,7 @@ LIBRARIES = (
     "httptools",
     "httpx2",
     "jinja2",
+    "nanoarrow",
     "numpy",
     "prometheus_client",
     "pydantic",

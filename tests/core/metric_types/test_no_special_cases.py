@@ -131,7 +131,7 @@ def parsed(path: Path) -> ast.Module:
 def sources() -> Iterator[Path]:
     for part in SEARCHED:
         for path in sorted((ROOT / part).rglob("*")):
-            if path.suffix in (".py", ".html", ".js"):
+            if path.suffix in (".py", ".html", ".js") and "node_modules" not in path.parts:
                 yield path
 
 

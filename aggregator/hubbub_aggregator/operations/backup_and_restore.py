@@ -182,25 +182,25 @@ def _replace_lost_keys(storage: Storage, now: float, max_age: int) -> Restored:
     lost = [key for key in storage.sealing_keys() if key.private_key is None and not key.revoked]
     for key in lost:
         storage.revoke_key(key.id)
-    _drop_old_keys(storage, codebooks, now)
     lifetime = cache_lifetime(storage, max_age)
-    KeyRing(storage, codebooks, lifetime).ensure(now, restored=True)
+    ring = KeyRing(storage, codebooks, lifetime)
+    _drop_useless_keys(ring, now)
+    ring.ensure(now, restored=True)
     pause = pause_at(now, codebooks.collection.calendar, storage.sealing_keys())
     return Restored(len(lost), pause, CACHE_LIFETIMES * lifetime)
 
 
-def _drop_old_keys(storage: Storage, codebooks: Codebooks, now: float) -> None:
-    """Drop revoked keys that no shuffler asks for: those past their horizon, and if too many are left, the oldest.
+def _drop_useless_keys(ring: KeyRing, now: float) -> None:
+    """Drop revoked keys past their horizon, and if too many are left, others that are revoked and useless.
 
     A backup does not age: without this, its keys would take up ids forever.
     """
-    revoked = [key for key in storage.sealing_keys() if key.revoked]
-    for key in revoked:
-        if codebooks.horizon(key.last_period) <= now:
-            storage.drop_key(key.id)
-    rest = sorted((key for key in storage.sealing_keys() if key.revoked), key=lambda key: key.last_period)
-    for key in rest[: max(0, len(storage.sealing_keys()) - _MOST_LISTED)]:
-        storage.drop_key(key.id)
+    for key in ring.storage.sealing_keys():
+        if key.revoked and ring.codebooks.horizon(key.last_period) <= now:
+            ring.storage.drop_key(key.id)
+    too_many = max(0, len(ring.storage.sealing_keys()) - _MOST_LISTED)
+    for key in [key for key in ring.useless(now, now) if key.revoked][:too_many]:
+        ring.storage.drop_key(key.id)
 
 
 def _refuse_another_identity(file: Path, kept: Path) -> None:

@@ -232,11 +232,20 @@ class KeyRing:
         wanted = 2 * SCARCE - free_ids(keys)
         if wanted <= SCARCE:
             return
-        coming, closed = self.collection.calendar.index_at(now) + self.ahead + self.span, self._oldest_open(past)
-        useless = [key for key in keys if key.revoked and key.last_period < closed]
-        useless += sorted((key for key in keys if key.first_period > coming), key=lambda key: -key.first_period)
-        for key in useless[:wanted]:
+        for key in self.useless(now, past)[:wanted]:
             self.storage.drop_key(key.id)
+
+    def useless(self, now: float, past: float) -> list[StoredKey]:
+        """Keys that may be dropped, in this order: revoked keys of closed periods, then keys too far ahead.
+
+        No other key may be: a shuffler takes no bundle that forgets the key of a begun period, and a device may have
+        sealed with a coming one, whose id must not mean two keys.
+        """
+        keys, closed = self.storage.sealing_keys(), self._oldest_open(past)
+        coming = self.collection.calendar.index_at(now) + self.ahead + self.span
+        over = [key for key in keys if key.revoked and key.last_period < closed]
+        far = [key for key in keys if key.first_period > coming]
+        return sorted(over, key=lambda key: key.last_period) + sorted(far, key=lambda key: -key.first_period)
 
     def _oldest_open(self, now: float) -> int:
         calendar = self.collection.calendar

@@ -17,7 +17,7 @@ from hubbub.bundle_body import Body
 from hubbub.codebook import Codebook
 from hubbub.errors import InvalidParameter
 from hubbub.trust_anchor import anchor_of
-from hubbub_aggregator.operations.backup_and_restore import backup, restore
+from hubbub_aggregator.operations.backup_and_restore import _MOST_LISTED, backup, restore
 from hubbub_aggregator.publication.bundles import Publisher
 from hubbub_aggregator.publication.codebook_versions import Codebooks
 from hubbub_aggregator.publication.key_id_allocation import AT_ONCE, IDS, LIVE, REGULAR, gaps
@@ -261,6 +261,24 @@ def test_a_shuffler_takes_what_is_published_after_a_restore(
         refuse_if_changed(held, body, one.now)
         held = body
         one.now += HOUR / 2
+
+
+@pytest.mark.everyday("False")
+@pytest.mark.parametrize("bundle", [False, True])
+def test_a_restore_of_many_keys_drops_none_of_an_open_period(tmp_path: Path, life: list[Life], bundle: bool) -> None:
+    """A shuffler takes no bundle that forgets the key of a begun period. Here most keys are of open periods, and those
+    of many rotations are too far ahead for any device to have used."""
+    one = Life(tmp_path, written("1h", "30d", "1h"))
+    life.append(one)
+    one.run(30 * DAY, steps=120)
+    while len(one.storage.sealing_keys()) < _MOST_LISTED + 8:
+        one.ring.rotate(one.now)
+    opened = one.codebook.collection.calendar.index_at(one.now - 30 * DAY)
+    needed = {key.id for key in one.tick().keys if key.last_period >= opened and key.state != "pending"}
+    assert len(needed) > 100
+    one.restored(one.copy(tmp_path / "copy", keys=False), bundle=bundle)
+    assert needed <= {key.id for key in one.tick().keys}
+    one.refuse_two_meanings()
 
 
 def test_a_longer_cache_lifetime_after_a_restore_is_taken(tmp_path: Path, life: list[Life]) -> None:

@@ -171,7 +171,8 @@ class TrustedClock:
 
     @property
     def worst_skew(self) -> float | None:
-        """The skew of the clock that was furthest away within the last hour. This is what operators see."""
+        """The skew of the clock that was furthest away, of those heard within the last hour and the one heard last,
+        which holds things up for a day. This is what operators see."""
         with self._lock:
             worst = self._furthest()
             return None if worst is None else self._skew(worst)

@@ -40,8 +40,8 @@ COMMON = {
     ),
     "clock_skew_seconds": Family(
         "gauge",
-        "How far this clock is ahead of the other service's, by its Date: the worst of the last hour. "
-        "Missing if no Date came for a day.",
+        "How far this clock is ahead of the other service's, by its Date: the worst of the last hour and of the last "
+        "Date, which counts for a day. Missing if no Date came for a day.",
     ),
 }
 """Metrics that both services expose."""

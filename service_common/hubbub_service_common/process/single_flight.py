@@ -24,9 +24,9 @@ class TookTooLong(StorageError):
 
 
 class OneQuestion(Generic[T]):
-    """One question of one kind. TookTooLong, a StorageError, if the answer takes too long."""
+    """One question of one kind. TookTooLong, a StorageError, if the answer takes too long; None waits for ever."""
 
-    def __init__(self, patience: float = PATIENCE) -> None:
+    def __init__(self, patience: float | None = PATIENCE) -> None:
         self._patience = patience
         self._open: asyncio.Task[T] | None = None
 

@@ -36,6 +36,7 @@ from hubbub_service_common.http.entity_tags import tag_of_bytes
 from hubbub_service_common.process import atomic_files
 from hubbub_service_common.process.backoff import backoff
 from hubbub_service_common.process.clock_and_entropy import entropy, monotonic
+from hubbub_service_common.process.single_flight import OneQuestion
 from hubbub_shuffler.batching.permute import Entropy
 from hubbub_shuffler.bundle.begun_periods import Said
 from hubbub_shuffler.bundle.hold_begun_periods import HeldPeriods
@@ -117,7 +118,7 @@ class Bundles:
         self.held = HeldPeriods(storage, skew)
         """Which periods are held to the current bundle."""
         self._one_at_a_time = asyncio.Lock()
-        self._holding: asyncio.Task[None] | None = None
+        self._holding: OneQuestion[None] = OneQuestion(patience=None)
         self._asked = False
         """Whether the aggregator has been asked since the start, with any result."""
         self._overtaken = False
@@ -162,10 +163,7 @@ class Bundles:
     async def hold(self) -> None:
         """Hold the periods that have begun to the current bundle, before their reports are taken. StorageError if that
         can't be done now. Concurrent callers share one request to the storage."""
-        if self._holding is None or self._holding.done():
-            self._holding = asyncio.ensure_future(self._hold())
-            self._holding.add_done_callback(_heard)
-        await asyncio.shield(self._holding)
+        await self._holding.answer(self._hold)
 
     async def _hold(self) -> None:
         if self._newest is not None and not self._asked:
@@ -327,12 +325,6 @@ def _id_of(codebook: BundledCodebook) -> str:
     """A codebook's id, computed here from its content: the id that the document states would prove nothing."""
     content = {name: value for name, value in codebook.document.items() if name != "id"}
     return digest("hubbub-01 codebook", content)[:ID_BYTES].hex()
-
-
-def _heard(holding: asyncio.Task[None]) -> None:
-    """Retrieve a failure: if all callers are gone, asyncio would log its text."""
-    if not holding.cancelled():
-        holding.exception()
 
 
 def _signer_of(raw: bytes) -> str:

@@ -18,6 +18,7 @@ from hubbub_service_common.storage.kinds_and_errors import StorageError, Storage
 __all__ = [
     "CLOSED_FOR",
     "LONGEST_PAUSE",
+    "OTHERWISE",
     "PIECE_BYTES",
     "Arrivals",
     "Batch",
@@ -43,6 +44,9 @@ __all__ = [
 
 LONGEST_PAUSE = 3_600.0
 """Most seconds for which a batch is leased or postponed. A later due time was set by a wrong clock."""
+
+OTHERWISE = "let that one run until no bucket waits, then give this one an empty storage"
+"""What the operator should do about a storage that a newer version wrote, on every backend."""
 
 PIECE_BYTES = 2**20
 """Most bytes of reports that a storage hands out at once, or keeps under one id."""

@@ -334,6 +334,22 @@ def test_of_several_others_the_one_that_is_furthest_away_is_shown(machine: Machi
     assert clock.worst_skew == pytest.approx(0, abs=2)
 
 
+def test_a_clock_that_disagreed_and_fell_silent_is_shown_for_as_long_as_it_holds_things_up(
+    machine: Machine, clock: TrustedClock
+) -> None:
+    """Else nothing is erased for a day, and nobody sees why."""
+    clock.hear(formatdate(machine.wall() + 7_200, usegmt=True))
+    for _ in range(23):
+        machine.running += 3_600
+        assert clock.disagrees
+        assert clock.worst_skew == pytest.approx(-7_200, abs=2)
+        assert "behind" in str(clock.warning())
+    machine.running += 3_601
+    assert not clock.disagrees
+    assert clock.worst_skew is None
+    assert clock.warning() is None
+
+
 def test_a_third_clock_can_disagree_and_nothing_else(machine: Machine, clock: TrustedClock) -> None:
     clock.compare("the storage's", machine.wall())
     assert not clock.believable()

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from hubbub_service_common.redis.calls_and_scripts import command
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.storage.kinds_and_errors import refuse_newer
+from hubbub_shuffler.storage.protocol import OTHERWISE
 from hubbub_shuffler.storage.redis.key_names import SHARDS, Keys
 from hubbub_shuffler.storage.redis.scripts import Scripts
-from hubbub_shuffler.storage.sqlite.schema import OTHERWISE
 
 __all__ = ["LAYOUT", "UPGRADES", "take_over"]
 

@@ -21,14 +21,12 @@ import sqlite3
 
 from hubbub_service_common.storage.kinds_and_errors import StorageError
 from hubbub_service_common.storage.sqlite import make_tables, transaction
+from hubbub_shuffler.storage.protocol import OTHERWISE
 
-__all__ = ["OTHERWISE", "THIS", "UPGRADES", "VERSION", "count", "create"]
+__all__ = ["THIS", "UPGRADES", "VERSION", "count", "create"]
 
 THIS = "metric = ? AND period = ? AND key = ?"
 """Selects one bucket, whose three fields are the parameters."""
-
-OTHERWISE = "let that one run until no bucket waits, then give this one an empty storage"
-"""What the operator should do about a storage that a newer version wrote, on every backend."""
 
 VERSION = 3
 _FIRST = 1

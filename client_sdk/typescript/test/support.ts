@@ -3,7 +3,8 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 
-import { type Bytes, unhex } from "../src/protocol/bytes.ts";
+import { type Answer } from "../src/protocol/answers.ts";
+import { type Bytes, unhex, utf8 } from "../src/protocol/bytes.ts";
 import { type Take } from "../src/protocol/draws.ts";
 import { type Fraction, fraction } from "../src/protocol/fraction.ts";
 import { type Parameters } from "../src/protocol/mechanisms/base.ts";
@@ -96,3 +97,14 @@ export const metricOf = (test: Any): Metric => {
     document: { bounds: test.domain.bounds ?? null },
   } as unknown as Metric;
 };
+
+/** An answer as the vectors write it. */
+export const answerOf = (given: Any): Answer | undefined =>
+  given === null
+    ? undefined
+    : {
+        status: given.status,
+        type: given.type ?? "",
+        retryAfter: given.retry_after ?? "",
+        body: utf8(given.body.replace("~", "a".repeat(given.letters ?? 0))),
+      };

@@ -1,12 +1,12 @@
 /** The vectors that every implementation must agree on. tests/vectors/README.md says what each file holds. */
 
 import assert from "node:assert/strict";
-import { createDecipheriv, createHash, createHmac, createPrivateKey, createPublicKey, diffieHellman } from "node:crypto";
+import { createHash } from "node:crypto";
 import { test } from "node:test";
 
-import { type Answer, ACTIONS, delivered, isPointless } from "../src/protocol/answers.ts";
+import { ACTIONS, delivered, isPointless } from "../src/protocol/answers.ts";
 import { isOnIn, keyOf, readEnvelope, verify } from "../src/protocol/bundle.ts";
-import { type Bytes, concat, hex, unhex, utf8 } from "../src/protocol/bytes.ts";
+import { hex, unhex, utf8 } from "../src/protocol/bytes.ts";
 import { canonical, parseCanonical } from "../src/protocol/canonical.ts";
 import { readCodebook } from "../src/protocol/codebook.ts";
 import * as draws from "../src/protocol/draws.ts";
@@ -20,7 +20,8 @@ import { seal } from "../src/protocol/seal.ts";
 import { type Value, placeOf, randomize, taken } from "../src/protocol/values.ts";
 import { inRequests, plaintext, report, sealInfo, upload } from "../src/protocol/wire.ts";
 import { PROBLEM } from "../src/generated/refusals.ts";
-import { type Any, fromHexFloat, metricOf, number, ofHex, refusal, vectors } from "./support.ts";
+import { opened } from "./open.ts";
+import { type Any, answerOf, fromHexFloat, metricOf, number, ofHex, refusal, vectors } from "./support.ts";
 
 test("canonical.json: documents have one spelling", async () => {
   const { documents, texts } = vectors("canonical.json");
@@ -78,39 +79,6 @@ test("draws.json: each draw takes its bits and gives its result", () => {
   }
 });
 
-const labeled = (suite: Bytes, ...parts: Uint8Array[]): Bytes => concat(utf8("HPKE-v1"), suite, ...parts);
-const hmac = (key: Uint8Array, data: Uint8Array): Bytes => Uint8Array.from(createHmac("sha256", key).update(data).digest());
-
-/** Open a sealed report with Node's own crypto. */
-const opened = (privateKey: string, info: Bytes, sealed: Bytes): string => {
-  const own = createPrivateKey({
-    key: Buffer.concat([Buffer.from("302e020100300506032b656e04220420", "hex"), unhex(privateKey)]),
-    format: "der",
-    type: "pkcs8",
-  });
-  const publicKey = createPublicKey(own).export({ format: "der", type: "spki" }).subarray(-32);
-  const enc = sealed.slice(0, 32);
-  const other = createPublicKey({
-    key: Buffer.concat([Buffer.from("302a300506032b656e032100", "hex"), enc]),
-    format: "der",
-    type: "spki",
-  });
-  const shared = diffieHellman({ privateKey: own, publicKey: other });
-  const kem = concat(utf8("KEM"), unhex("0020"));
-  const all = concat(utf8("HPKE"), unhex("002000010001"));
-  const expand = (suite: Bytes, prk: Bytes, label: string, about: Uint8Array, n: number): Bytes =>
-    hmac(prk, concat(Uint8Array.of(0, n), labeled(suite, utf8(label), about), Uint8Array.of(1))).slice(0, n);
-  const extract = (suite: Bytes, salt: Uint8Array, label: string, data: Uint8Array): Bytes =>
-    hmac(salt, labeled(suite, utf8(label), data));
-  const none = new Uint8Array();
-  const secret = expand(kem, extract(kem, none, "eae_prk", shared), "shared_secret", concat(enc, publicKey), 32);
-  const about = concat(Uint8Array.of(0), extract(all, none, "psk_id_hash", none), extract(all, none, "info_hash", info));
-  const prk = extract(all, secret, "secret", none);
-  const cipher = createDecipheriv("aes-128-gcm", expand(all, prk, "key", about, 16), expand(all, prk, "base_nonce", about, 12));
-  cipher.setAuthTag(sealed.subarray(-16));
-  return hex(Buffer.concat([cipher.update(sealed.subarray(32, -16)), cipher.final()]));
-};
-
 test("hpke.json: what is sealed opens, and its bytes are exact", async () => {
   const data = vectors("hpke.json");
   const info = sealInfo(data.metric, data.key);
@@ -157,17 +125,6 @@ test("refusals.json: names and actions", () => {
     assert.equal(PROBLEM + given.name, given.type);
   }
 });
-
-/** An answer as the vectors write it. */
-export const answerOf = (given: Any): Answer | undefined =>
-  given === null
-    ? undefined
-    : {
-        status: given.status,
-        type: given.type ?? "",
-        retryAfter: given.retry_after ?? "",
-        body: utf8(given.body.replace("~", "a".repeat(given.letters ?? 0))),
-      };
 
 test("answers.json: answers mean what they say", async () => {
   for (const given of vectors("answers.json")) {

@@ -40,6 +40,24 @@ const ephemeral = async (given?: Bytes): Promise<CryptoKeyPair> => {
   return { privateKey, publicKey };
 };
 
+/** The key and the nonce of the one message, from what both sides share. */
+export const schedule = async (shared: Bytes, enc: Bytes, publicKey: Bytes, info: Bytes): Promise<[raw: Bytes, iv: Bytes]> => {
+  const secret = await labeledExpand(
+    KEM,
+    await labeledExtract(KEM, NOTHING, "eae_prk", shared),
+    "shared_secret",
+    concat(enc, publicKey),
+    32,
+  );
+  const about = concat(
+    new Uint8Array(1),
+    await labeledExtract(WHOLE, NOTHING, "psk_id_hash", NOTHING),
+    await labeledExtract(WHOLE, NOTHING, "info_hash", info),
+  );
+  const prk = await labeledExtract(WHOLE, secret, "secret", NOTHING);
+  return [await labeledExpand(WHOLE, prk, "key", about, 16), await labeledExpand(WHOLE, prk, "base_nonce", about, 12)];
+};
+
 /** Encapsulated key, then ciphertext. Only a vector gives the ephemeral private key. */
 export const seal = async (publicKey: Bytes, info: Bytes, text: Bytes, given?: Bytes): Promise<Bytes> => {
   const pair = await ephemeral(given);
@@ -55,21 +73,7 @@ export const seal = async (publicKey: Bytes, info: Bytes, text: Bytes, given?: B
   // Most refuse by themselves; the standard asks for it.
   if (shared.every((byte) => byte === 0)) throw new Refused("the public key is of low order");
   const enc = new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey));
-  const secret = await labeledExpand(
-    KEM,
-    await labeledExtract(KEM, NOTHING, "eae_prk", shared),
-    "shared_secret",
-    concat(enc, publicKey),
-    32,
-  );
-  const about = concat(
-    new Uint8Array(1),
-    await labeledExtract(WHOLE, NOTHING, "psk_id_hash", NOTHING),
-    await labeledExtract(WHOLE, NOTHING, "info_hash", info),
-  );
-  const prk = await labeledExtract(WHOLE, secret, "secret", NOTHING);
-  const raw = await labeledExpand(WHOLE, prk, "key", about, 16);
-  const iv = await labeledExpand(WHOLE, prk, "base_nonce", about, 12);
+  const [raw, iv] = await schedule(shared, enc, publicKey, info);
   const key = await crypto.subtle.importKey("raw", raw, "AES-GCM", false, ["encrypt"]);
   return concat(enc, new Uint8Array(await crypto.subtle.encrypt({ name: "AES-GCM", iv }, key, text)));
 };

@@ -1,0 +1,123 @@
+/** Record and reduce: a value becomes a note at once, and notes become what is kept of a metric in a period. */
+
+import { type Outcome } from "../generated/outcomes.ts";
+import { MOST_WAITING } from "../generated/limits.ts";
+import { isOn, pageOf } from "../protocol/bundle.ts";
+import { type Metric } from "../protocol/metric.ts";
+import { type Page } from "../protocol/codebook.ts";
+import { endOf, periodOf, startOf, utcDate } from "../protocol/period.ts";
+import { reduce } from "../protocol/reduce.ts";
+import { Refused } from "../protocol/refused.ts";
+import { type Value, taken } from "../protocol/values.ts";
+import { type Device, type Pin, type Recorded, aboutOf, nameOfSpan, pinName } from "./device.ts";
+import { type Decision, type Span, decisionOf } from "./ledger.ts";
+import { refusalOf } from "./limits.ts";
+import { type Rows } from "./storage.ts";
+
+/** A mistake of the app's developer: there is no such metric, or it does not take the value. */
+export class Mistake extends Error {}
+
+/** The outcome after a final decision; undefined if values may still be recorded. */
+const closedTo = (rows: Rows, metric: string, first: boolean, span: Span): Outcome | undefined => {
+  const decision = decisionOf(rows, metric, span);
+  const outcomes: Record<Decision, Outcome | undefined> = {
+    charged: undefined,
+    "out of share": "not_in_share",
+    refused: "over_budget",
+    closed: "over_budget",
+    spent: first ? "recorded" : "over_budget",
+  };
+  return decision ? outcomes[decision] : rows.has(pinName(span)) ? "disabled" : undefined;
+};
+
+const found = (page: Page, name: string): Metric => {
+  const metric = page.metrics.get(name);
+  if (!metric) throw new Mistake(`no metric is named ${name}${page.refused.has(name) ? " that this SDK can read" : ""}`);
+  return metric;
+};
+
+const keptValue = (metric: Metric, value: unknown): Value => {
+  try {
+    return taken(metric, value);
+  } catch (error) {
+    throw error instanceof Refused ? new Mistake(`metric ${metric.name} does not take this: ${error.message}`) : error;
+  }
+};
+
+type Noted = Omit<Recorded, "n" | "kept"> & { readonly kept: Value; readonly ended: number };
+
+let made = 0;
+
+const put = (d: Device, name: string, value: unknown, at: number): Outcome => {
+  if (d.queue.length >= MOST_WAITING) {
+    d.count("lost:no-room");
+    return "expired";
+  }
+  d.queue.push([name, value, at]);
+  return "waiting";
+};
+
+/** Take a value: by the codebook of its period it becomes a note. Nothing here waits, sends, or draws a coin that shows. */
+export const take = (d: Device, name: string, value: unknown, at: number, now: number): Outcome => {
+  const { bundle, rows } = d;
+  const length = (bundle ?? d.shipped)?.length;
+  if (!length) return put(d, name, value, at);
+  const index = periodOf(at, length);
+  const span = { start: startOf(index, length), end: endOf(index, length) };
+  const pin: Pin | undefined = rows.get(pinName(span));
+  const page = pin ? d.pages.get(pin.page) : bundle ? pageOf(bundle, index) : d.shipped;
+  if (d.strict && page) keptValue(found(page, name), value);
+  if (bundle && now >= bundle.expires) return "expired";
+  if (!page) return "invalid";
+  const refusal = refusalOf(page, d.limits);
+  if (refusal) return refusal;
+  const metric = found(page, name);
+  if (bundle ? !isOn(bundle, metric) : !metric.enabled) return "disabled";
+  if (metric.expires !== null && metric.expires <= utcDate(now)) return "expired";
+  const kept = keptValue(metric, value);
+  const closes = span.end + page.grace;
+  if (now >= closes) return "expired";
+  const { since, ended } = aboutOf(rows);
+  if (since === undefined) return put(d, name, value, at);
+  const first = metric.reduce === "first";
+  const final = closedTo(rows, name, first, span);
+  if (final) return final;
+  if (first && rows.has(stateName(name, span))) return "recorded";
+  const noted: Noted = { metric: name, index, ...span, closes, reduce: metric.reduce, at, kept, ended: ended! };
+  // Names sort by time. They are forgotten with the page.
+  d.storage.note(`${Math.floor(at * 1000)} ${d.run} ${String(++made).padStart(9, "0")}`, JSON.stringify(noted));
+  return "recorded";
+};
+
+export const stateName = (metric: string, { start, end }: Span): string => `state ${metric} ${nameOfSpan(start, end)}`;
+
+/** Seconds for which a name of a note is remembered: storage of another tab may still show the note for a moment. */
+const REMEMBERED = 600;
+
+/** Reduce all notes. Their names are kept with what became of them, so that each counts once, whatever tab or crash; then
+ * `forget` may delete them. */
+export const absorb = (d: Device, rows: Rows): string[] => {
+  const notes = d.storage.notes();
+  if (!notes.length) return [];
+  const absorbed: Record<string, true> = rows.get("absorbed") ?? {};
+  const still = Object.fromEntries(
+    Object.entries(absorbed).filter(([name]) => parseInt(name) / 1000 > d.clock() - REMEMBERED || notes.some(([other]) => other === name)),
+  );
+  for (const [name, text] of notes) {
+    if (still[name]) continue;
+    still[name] = true;
+    const { kept, ended, ...about } = JSON.parse(text) as Noted;
+    if (ended !== aboutOf(rows).ended || aboutOf(rows).since === undefined) continue;
+    const final = closedTo(rows, about.metric, about.reduce === "first", about);
+    if (final) {
+      if (final !== "recorded") d.count("late:" + final);
+      continue;
+    }
+    const where = stateName(about.metric, about);
+    const before: Recorded | undefined = rows.get(where);
+    const state = before?.reduce === about.reduce ? before : undefined;
+    rows.set(where, { ...about, at: (state ?? about).at, ...reduce(about.reduce, state, kept, d.values) });
+  }
+  rows.set("absorbed", still);
+  return notes.map(([name]) => name);
+};

@@ -11,10 +11,17 @@ from pathlib import Path
 from hubbub.codebook import Codebook, is_compiled, read_file
 from hubbub_cli.terminal.output_file import write
 
-__all__ = ["compiled", "freeze", "write_compiled"]
+__all__ = ["compiled", "freeze", "read_codebook", "write_compiled"]
 
 _SOURCE = ".source"
 """Ending of the file that holds the hash of the metrics.toml that a compiled codebook was made from."""
+
+
+def read_codebook(file: str | Path) -> Codebook:
+    """The codebook in a file, for planning: epsilons that a metrics.toml leaves open are worked out."""
+    from hubbub.accounting.auto_epsilon import solve_open_epsilons
+
+    return Codebook.load(file, solve_open_epsilons)
 
 
 def compiled(file: str | Path) -> Codebook:
@@ -27,7 +34,7 @@ def compiled(file: str | Path) -> Codebook:
     raw = read_file(file)
     if is_compiled(raw):
         return Codebook.from_compiled(raw)
-    return with_batch_sizes(Codebook.load(file), str(file))
+    return with_batch_sizes(read_codebook(file), str(file))
 
 
 def write_compiled(codebook: Codebook, out: Path) -> None:

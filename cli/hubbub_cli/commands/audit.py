@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hubbub.codebook import Codebook
 from hubbub.mechanisms import registered
+from hubbub_cli.compile_codebook import read_codebook
 from hubbub_cli.terminal.table import table
 from hubbub_service_common.process.clock_and_entropy import wall
 
@@ -93,7 +93,7 @@ def audit(
     from hubbub_audit.plan import Plan
     from hubbub_audit.report import Run, document, html
 
-    plan = Plan(names, epsilons, trials, None if codebook is None else Codebook.load(codebook).to_bytes())
+    plan = Plan(names, epsilons, trials, None if codebook is None else read_codebook(codebook).to_bytes())
     what = f"codebook {codebook.name}" if codebook else ", ".join(names) or "all mechanisms"
     started = wall()
     found = _watched(plan, jobs)

@@ -16,9 +16,10 @@ import click
 from hubbub.codebook import Codebook, decimal_text, diff, is_compiled, lint, read_file
 from hubbub.errors import CodebookError, InvalidParameter
 from hubbub.period import duration_text
-from hubbub_cli.compile_codebook import compiled, write_compiled
+from hubbub_cli.compile_codebook import compiled, read_codebook, write_compiled
 from hubbub_cli.services.aggregator_state import STATE, beside, warn_of_clock
 from hubbub_cli.terminal.output_file import refuse_if_nowhere
+from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table_or_records
 from hubbub_cli.terminal.wrapped_text import say, wrapped
 from hubbub_service_common.process.clock_and_entropy import wall
@@ -26,7 +27,7 @@ from hubbub_service_common.process.clock_and_entropy import wall
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hubbub.codebook import Metric
+    from hubbub.codebook import Collection, Metric
     from hubbub.errors import Finding
 
 __all__ = ["codebook"]
@@ -121,7 +122,7 @@ def compile_command(file: str, out: Path, as_json: bool) -> None:
         return
     click.echo(f"{out}: codebook {frozen.id.hex()}")
     for metric in frozen.in_file_order:
-        say(f"{metric.name}: {metric.mechanism.name}, released from {metric.min_batch:,} reports on", first="  ")
+        say(f"{metric.name}: {_decided(metric, frozen.collection)}", first="  ", rest="    ")
     if found is not None:
         say(f"what it held before differs:\n{found.render()}" if found else "as it was before")
 
@@ -238,6 +239,26 @@ def _switch(name: str, state_dir: Path, *, off: bool, as_json: bool) -> None:
         say(f"switched off: {', '.join(all_off)}")
 
 
+def _decided(metric: Metric, collection: Collection) -> str:
+    """What compiling has decided, and what an epsilon that it worked out buys and costs."""
+    said = f"{metric.mechanism.name}, released from {metric.min_batch:,} reports on"
+    if (what := metric.chosen_for) is None:
+        return said
+    from hubbub.accounting import guarantee, honest_reports
+    from hubbub.accounting.auto_epsilon import half_width, in_unit
+
+    honest = honest_reports(what.reports, collection.honest_fraction)
+    reveals = above(guarantee(metric.mechanism, honest, collection.release_delta).epsilon)
+    confidence = 0.95 if what.error is None else float(what.confidence)
+    error = in_unit(metric.values, half_width(metric.values, metric.mechanism, what.reports, confidence))
+    is_cap = " (its cap)" if metric.epsilon == what.cap else ""
+    return (
+        f"{said}. Worked out: epsilon {decimal_text(metric.epsilon)}{is_cap}, which is what holds if shuffler and "
+        f"aggregator collude. From {what.reports:,} reports: {error} at {confidence:.0%}, and a release reveals "
+        f"epsilon {reveals}"
+    )
+
+
 def _min_batch(checked: Codebook, metric: Metric) -> int:
     """Reports that the accountant and a shuffler ask for; if no batch suffices, more than there are devices."""
     from hubbub.accounting.codebook_plan import min_batch
@@ -251,7 +272,7 @@ def _min_batch(checked: Codebook, metric: Metric) -> int:
 
 def _load(file: str, *, as_json: bool) -> Codebook:
     try:
-        return Codebook.load(file)
+        return read_codebook(file)
     except CodebookError as error:
         _refuse(error.findings, as_json=as_json)
 

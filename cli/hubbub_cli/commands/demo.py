@@ -16,6 +16,7 @@ from hubbub.codebook import Codebook
 from hubbub_cli import demo_data
 from hubbub_cli.api_client import ask
 from hubbub_cli.commands.up import stop_on_sigterm
+from hubbub_cli.compile_codebook import read_codebook
 from hubbub_cli.services.own_command import own_command
 from hubbub_cli.services.processes import Services, held_ports
 from hubbub_cli.terminal import estimate_bars, estimates
@@ -61,9 +62,11 @@ def demo(devices: int, codebook: Path | None, once: bool | None, as_json: bool) 
     seals its values as a real one would. When the periods have closed, the estimates of the aggregator are shown next
     to the truth. Takes about a minute.
     """
+    from hubbub.accounting.auto_epsilon import solve_open_epsilons
+
     once = once if once is not None else as_json or not sys.stdout.isatty()
     text = codebook.read_text() if codebook else demo_data.flights_codebook()
-    metrics = len(Codebook.from_toml(text, file=str(codebook or "flights.toml")).metrics)
+    metrics = len(Codebook.from_toml(text, str(codebook or "flights.toml"), solve_open_epsilons).metrics)
     grace = 25 + math.ceil(devices * metrics * PERIODS / min(USUAL, _sealed_a_second() / 3))
     stop_on_sigterm()
     with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as folder:
@@ -87,7 +90,7 @@ def _sealed_a_second() -> float:
 
 
 def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json: bool) -> None:
-    loaded = Codebook.load(path)
+    loaded = read_codebook(path)
     _say("starting shuffler and aggregator; batch sizes are worked out first ...")
     with (
         held_ports(2) as (shuffler_port, aggregator_port),

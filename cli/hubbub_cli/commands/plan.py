@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hubbub.codebook import Codebook, is_compiled, read_file
+from hubbub.codebook import is_compiled, read_file
 from hubbub.errors import InvalidParameter
-from hubbub_cli import plot_option
+from hubbub_cli import plan_allotment, plan_tradeoff, plot_option
+from hubbub_cli.compile_codebook import read_codebook
 from hubbub_cli.services.default_min_crowd import usual_floor
 from hubbub_cli.terminal import estimate_bars
 from hubbub_cli.terminal.round_up import above
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 
     from hubbub.accounting import ShareCredit
     from hubbub.accounting.codebook_plan import MetricPlan, Plan
+    from hubbub.codebook import Codebook
 
+_WORTH = 1.05
+"""Another mechanism is worth a mention from this factor in the error on."""
 POINTS = 13
 """Numbers of devices in a plot: from a thirtieth to thirty times the planned one."""
 
@@ -40,30 +44,63 @@ POINTS = 13
     help="Fewest reports that the shuffler forwards together. Unset: the default of its min_batch_floor, 100.",
 )
 @click.option("--why", is_flag=True, help="Also say why each metric has its mechanism, and what speaks against others.")
+@click.option(
+    "--allot", is_flag=True, help="Split device_epsilon over the metrics: equal relative errors, by importance."
+)
+@click.option(
+    "--importance",
+    multiple=True,
+    metavar="NAME=NUMBER",
+    help="With --allot: twice as important is half the error; repeatable. Default: as in the codebook, or 1.",
+)
 @plot_option.option("Draw error and epsilon against devices")
+@plot_option.option("Draw error against the local epsilon, between trusted server and local bound", "--plot-tradeoff")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 def plan(
-    codebook: str, devices: int, periods: int, floor: int | None, why: bool, plot: str | None, as_json: bool
+    codebook: str,
+    devices: int,
+    periods: int,
+    floor: int | None,
+    why: bool,
+    allot: bool,
+    importance: tuple[str, ...],
+    plot: str | None,
+    plot_tradeoff: str | None,
+    as_json: bool,
 ) -> None:
     """Work out batch sizes, errors and guarantees of CODEBOOK.
 
     Also says what to change. Nothing is collected and no data is read: everything follows from the codebook and the
     number of devices. CODEBOOK is a metrics.toml or a compiled codebook.
+
+    An epsilon that is written in CODEBOOK is kept, and its mechanism is the best at that local epsilon. Beside it
+    stands the best mechanism at equal certificate: with the largest local epsilon, up to the metric's cap, with which
+    these devices meet the release target.
     """
-    picture = plot_option.target(plot)
+    picture, tradeoff_picture = plot_option.target(plot), plot_option.target(plot_tradeoff, "--plot-tradeoff")
+    if importance and not allot:
+        raise click.UsageError("--importance is for --allot")
     from hubbub.accounting import codebook_plan as planning
 
-    loaded, is_frozen = Codebook.load(codebook), is_compiled(read_file(codebook))
+    loaded, is_frozen = read_codebook(codebook), is_compiled(read_file(codebook))
+    weights = plan_allotment.weights(importance, loaded)
     click.echo("working out batch sizes and guarantees ...", err=True)
     floor = usual_floor() if floor is None else floor
-    made = planning.plan(loaded, devices, periods, floor=floor, is_frozen=is_frozen)
+    made = planning.plan(loaded, devices, periods, floor=floor, is_frozen=is_frozen, compare=True)
+    split = plan_allotment.allot(made, weights) if allot else None
     if as_json:
-        click.echo(json.dumps(_document(made), indent=2))
+        allotment = {} if split is None else {"allotment": plan_allotment.document(made, split)}
+        click.echo(json.dumps({**_document(made), **allotment}, indent=2))
     else:
         estimate_bars.echo(_render(made, why=why))
+        if split is not None:
+            estimate_bars.echo(f"\n{plan_allotment.render(made, split)}")
     if picture:
         _draw(loaded, devices, floor, picture)
         click.echo(f"drew {plot}", err=True)
+    if tradeoff_picture:
+        plan_tradeoff.draw(made, tradeoff_picture)
+        click.echo(f"drew {plot_tradeoff}", err=True)
 
 
 def _document(made: Plan) -> dict[str, Any]:
@@ -94,7 +131,24 @@ def _metric_document(one: MetricPlan) -> dict[str, Any]:
         "after_periods": asdict(one.composed) if one.composed else None,
         "share_credit": _credit_document(one),
         "advice": list(one.advice),
+        "compared": "at equal local epsilon" if one.metric.chosen_for is None else "at equal certificate",
         "why": one.why,
+        "at_equal_certificate": _choice_document(one),
+    }
+
+
+def _choice_document(one: MetricPlan) -> dict[str, Any] | None:
+    if (made := one.at_equal_certificate) is None:
+        return None
+    return {
+        "mechanism": made.mechanism.name,
+        "epsilon": float(made.mechanism.epsilon),
+        "cap": float(made.cap),
+        "standard_error": made.error,
+        "certified": asdict(made.certified),
+        "central_gaussian": made.central,
+        "local_bound": made.least,
+        "why": made.why,
     }
 
 
@@ -114,9 +168,40 @@ def _render(made: Plan, *, why: bool) -> str:
         wrapped(f"{one.metric.name}: {_credit(one, one.credit)}", rest="  ") for one in made.metrics if one.credit
     ]
     lines += ["", *hidden] if hidden else []
+    lines += ["", *(wrapped(line, rest="  ") for line in _compared(made))]
     if why:
-        lines += [f"\n{wrapped(f'{one.metric.name}: {one.why}', rest='  ')}" for one in made.metrics]
+        for one in made.metrics:
+            lines += [f"\n{wrapped(f'{one.metric.name}: {one.why}', rest='  ')}"]
+            if (best := one.at_equal_certificate) is not None:
+                lines += [wrapped(best.why, first="  ", rest="  ")]
     return "\n".join(lines)
+
+
+def _compared(made: Plan) -> Iterator[str]:
+    """How mechanisms were compared, and what comparing them at equal certificate would give."""
+    from hubbub.accounting.release_target import standard_error
+
+    by_hand = [one for one in made.metrics if one.metric.chosen_for is None]
+    if worked_out := [one.metric.name for one in made.metrics if one.metric.chosen_for is not None]:
+        yield (
+            f"at equal certificate, because the codebook leaves epsilon open and gives a crowd: {', '.join(worked_out)}"
+        )
+    if not by_hand:
+        return
+    names = ", ".join(one.metric.name for one in by_hand)
+    yield (
+        f"at equal local epsilon, because the codebook fixes eps0: {names}. At equal certificate, with epsilon = "
+        '"auto" and without a cap, these devices would allow:'
+    )
+    for one in by_hand:
+        best = one.at_equal_certificate
+        if best is None:
+            continue
+        times = standard_error(one.metric.mechanism, one.reports) / best.error
+        what = f"{best.mechanism.name} at eps0 {above(float(best.mechanism.epsilon))}"
+        yield f"- {one.metric.name}: {what}, " + (
+            f"{1 / times:.2g} of the error" if times > _WORTH else "practically the same error"
+        )
 
 
 def _row(one: MetricPlan, periods: int) -> dict[str, object]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from hubbub.codebook import Codebook
 from hubbub.errors import InvalidParameter
 from hubbub_cli import plot_option
+from hubbub_cli.compile_codebook import read_codebook
 from hubbub_cli.terminal import estimate_bars
 from hubbub_service_common.process.clock_and_entropy import below
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from hubbub.codebook import Codebook
     from hubbub.simulation import Crowd
     from hubbub_cli.simulator.csv_data import Data
     from hubbub_cli.simulator.outcome_text_and_json import Outcome
@@ -102,7 +103,7 @@ def simulate(
     from hubbub.simulation import Column, Crowd, InsecureBulkRandomness
     from hubbub_cli.simulator.csv_data import read
 
-    codebook = Codebook.load(book)
+    codebook = read_codebook(book)
     metrics = [metric for metric in codebook.in_file_order if metric.enabled]
     if not metrics:
         raise InvalidParameter(f"{book}: no metric is enabled, so there is nothing to simulate")

@@ -11,14 +11,18 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from hubbub.accounting.budget_split import Asked
 from hubbub.accounting.compose import Composition, compose
 from hubbub.accounting.guarantee import Guarantee, guarantee, min_reports
 from hubbub.accounting.honest_reports import honest_reports
+from hubbub.accounting.release_target import Target
 from hubbub.accounting.share_credit import ShareCredit, credit_of
 from hubbub.errors import InvalidParameter
-from hubbub.mechanisms import explain
+from hubbub.mechanisms import REPORT_BYTES, explain
+from hubbub.mechanisms._exact_arithmetic import LARGEST_EPSILON
 
 if TYPE_CHECKING:
+    from hubbub.accounting.release_choice import ReleaseChoice
     from hubbub.codebook import Codebook, Metric
 
 _USUAL_CONFIDENCE = 0.95
@@ -48,6 +52,8 @@ class MetricPlan:
     advice: tuple[str, ...]
     why: str
     """Why the metric has this mechanism, or what would be chosen by default."""
+    at_equal_certificate: ReleaseChoice | None = None
+    """What the release target and this crowd would allow at best, up to the metric's cap. None: not asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +70,26 @@ class Plan:
     """The loss over all metrics in all periods."""
 
 
-def plan(codebook: Codebook, devices: int, periods: int = 1, *, floor: int = 0, is_frozen: bool = False) -> Plan:
+def plan(
+    codebook: Codebook,
+    devices: int,
+    periods: int = 1,
+    *,
+    floor: int = 0,
+    is_frozen: bool = False,
+    compare: bool = False,
+) -> Plan:
     """Plan every enabled metric of the codebook, for a number of devices in each of a number of periods.
 
     `floor` is the fewest reports that the shuffler forwards together, whatever the codebook says. `is_frozen`: the
-    codebook was read in its compiled form, so advice is about the metrics.toml that it is compiled from.
+    codebook was read in its compiled form, so advice is about the metrics.toml that it is compiled from. `compare`:
+    also find the best mechanism at equal certificate, which takes up to a second for each metric.
     """
     for what, number in (("devices", devices), ("periods", periods)):
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise InvalidParameter(f"{what} must be a whole number of at least 1, got {number!r}")
     planned = tuple(
-        _plan_metric(codebook, metric, devices, periods, floor, is_frozen=is_frozen)
+        _plan_metric(codebook, metric, devices, periods, floor, is_frozen=is_frozen, compare=compare)
         for metric in codebook.in_file_order
         if metric.enabled
     )
@@ -99,7 +114,7 @@ def min_batch(metric: Metric, codebook: Codebook) -> int:
 
 
 def _plan_metric(
-    codebook: Codebook, metric: Metric, devices: int, periods: int, floor: int, *, is_frozen: bool
+    codebook: Codebook, metric: Metric, devices: int, periods: int, floor: int, *, is_frozen: bool, compare: bool
 ) -> MetricPlan:
     collection, mechanism = codebook.collection, metric.mechanism
     reports = int(devices * metric.share)
@@ -123,7 +138,25 @@ def _plan_metric(
         interval=2 * NormalDist().inv_cdf((1 + _USUAL_CONFIDENCE) / 2) * stderr,
         advice=tuple(_advice(codebook, metric, reports, needed, stderr, floor, is_frozen=is_frozen)),
         why=explain(mechanism),
+        at_equal_certificate=asked_of(metric, codebook, reports).choose(cap_of(metric)) if compare and honest else None,
     )
+
+
+def asked_of(metric: Metric, codebook: Codebook, reports: int) -> Asked:
+    """What a metric asks of the accountant if its epsilon were open and it had so many reports."""
+    collection = codebook.collection
+    honest = honest_reports(reports, collection.honest_fraction)
+    target = Target(collection.release_epsilon, collection.release_delta, honest, reports)
+    limit = max(REPORT_BYTES, metric.mechanism.report_bytes)
+    importance = Fraction(1) if metric.wish is None else metric.wish.importance
+    return Asked(metric.values.domain, target, cap_of(metric), limit, None, importance)
+
+
+def cap_of(metric: Metric) -> Fraction:
+    """The largest local epsilon that the codebook allows this metric."""
+    if metric.chosen_for is not None and metric.chosen_for.cap is not None:
+        return metric.chosen_for.cap
+    return LARGEST_EPSILON if metric.wish is None or metric.wish.cap is None else metric.wish.cap
 
 
 def _advice(

@@ -7,6 +7,7 @@ approximation; the first few are certified, and only certified numbers are retur
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     AnyMechanism = Mechanism[Any]
 
-__all__ = ["ReleaseChoice", "choose_for_release"]
+__all__ = ["ReleaseChoice", "choose_for_release", "likely_error"]
 
 NEAR = 1.05
 """Candidates whose approximate error is at most this multiple of the least are certified, up to `MOST_CERTIFIED`."""
@@ -128,6 +129,13 @@ def choose_for_release(
         *sorted((_against(one, chosen) for one in _one_each(rest, chosen)), key=lambda one: one.error),
     )
     return ReleaseChoice(target, most, chosen, target.guarantee(chosen.mechanism), contenders)
+
+
+def likely_error(
+    domain: Domain, target: Target, cap: Fraction, report_bytes: int | None = REPORT_BYTES, only: str | None = None
+) -> float:
+    """Roughly the error of the choice, in a tenth of its time. For searches: nothing shown comes from it."""
+    return min((one.error for one in _ranked(domain, target, cap, report_bytes, only)), default=math.inf)
 
 
 def _ranked(

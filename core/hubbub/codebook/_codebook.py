@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from hubbub.canonical import DEEPEST_NESTING, Json, canonical_bytes, digest, read_json
 from hubbub.codebook._metric import ID_BYTES, Collection, Metric, total_epsilon
+from hubbub.codebook._open_epsilon import Solve, chosen_for
 from hubbub.codebook._read import check_budget, read, read_collection, read_metric, resolve
 from hubbub.errors import CodebookError, Finding, InvalidParameter, did_you_mean
 from hubbub.mechanisms import Domain, Mechanism, mechanism
@@ -51,8 +52,9 @@ class Codebook:
         object.__setattr__(self, "id", _id(self._content()))
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """The codebook in a file: a metrics.toml, or the output of `hubbub codebook compile`."""
+    def load(cls, path: str | Path, solve: Solve | None = None) -> Self:
+        """The codebook in a file: a metrics.toml, or the output of `hubbub codebook compile`. For `solve` see
+        `from_toml`."""
         raw = read_file(path)
         if is_compiled(raw):
             return cls.from_compiled(raw)
@@ -60,16 +62,20 @@ class Codebook:
             text = raw.decode("utf-8")
         except UnicodeDecodeError as error:
             raise _error(str(path), f"is not UTF-8: {error}", "save it as UTF-8") from error
-        return cls.from_toml(text, file=str(path))
+        return cls.from_toml(text, file=str(path), solve=solve)
 
     @classmethod
-    def from_toml(cls, text: str, file: str = "metrics.toml") -> Self:
-        """The codebook in this text. CodebookError carries everything that is wrong with it."""
+    def from_toml(cls, text: str, file: str = "metrics.toml", solve: Solve | None = None) -> Self:
+        """The codebook in this text. CodebookError carries everything that is wrong with it.
+
+        `solve` works out epsilons that the text leaves open (`hubbub.accounting.auto_epsilon`). Without it they are
+        errors: a device or a service works out none.
+        """
         try:
             document = tomllib.loads(text, parse_float=Decimal)
         except (ValueError, ArithmeticError, RecursionError) as error:
             raise _error(file, f"is not TOML: {error}", "correct the syntax there") from error
-        collection, metrics = read(document, file, resolve)
+        collection, metrics = read(document, file, resolve, solve)
         in_order = tuple(metric.name for metric in metrics)
         return cls(collection, tuple(sorted(metrics, key=lambda metric: metric.name)), order=in_order)
 
@@ -227,7 +233,7 @@ def _rebuilt(name: str, document: dict[str, Json], collection: Collection) -> Me
     metric = read_metric(name, table, collection, _COMPILED, _rebuild)
     if canonical_bytes(metric.document()) != canonical_bytes(known):
         raise _tampered(f"has a metric {name!r} that is not written as this software compiles it, or has another id")
-    return metric
+    return replace(metric, chosen_for=chosen_for(document.get("notes")))
 
 
 def _metric_table(metric: Any) -> dict[str, object]:

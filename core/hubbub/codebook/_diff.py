@@ -150,7 +150,7 @@ def _compare(name: str, old: Metric | None, new: Metric | None) -> MetricDiff | 
     if old is None or new is None:
         return MetricDiff(name, "added" if old is None else "removed", old_id, new_id)
     identity = tuple(_changes(_readable(old.identity()), _readable(new.identity())))
-    remarks = tuple(_changes(old.remarks(), new.remarks()))
+    remarks = tuple(_changes({**old.remarks(), **old.notes()}, {**new.remarks(), **new.notes()}))
     if not identity and not remarks:
         return None
     return MetricDiff(name, "new id" if identity else "edited", old_id, new_id, identity + remarks)

@@ -15,6 +15,7 @@ from hubbub.randomness import WORD
 from hubbub.reduce import REDUCERS, Reducer
 
 if TYPE_CHECKING:
+    from hubbub.codebook._open_epsilon import ChosenFor, Wish
     from hubbub.mechanisms import Estimate, Interval, Mechanism, Tally
     from hubbub.mechanisms.base import Population
     from hubbub.metric_types import Declared, MetricType
@@ -84,6 +85,10 @@ class Metric:
     description: str = ""
     owner: str = ""
     expires: date | None = None
+    chosen_for: ChosenFor | None = field(default=None, compare=False)
+    """What its epsilon was worked out for. None: a person wrote it."""
+    wish: Wish | None = field(default=None, compare=False, repr=False)
+    """What metrics.toml says of its epsilon, beside the number. None in a compiled codebook."""
     id: bytes = field(init=False)
     """Sixteen bytes of a hash of everything that gives a report its meaning."""
 
@@ -176,7 +181,12 @@ class Metric:
         """The metric as it stands in a compiled codebook, whose `collection` holds the rest of the identity."""
         identity = self.identity()
         del identity["collection"], identity["period"]
-        return {"id": self.id.hex(), **identity, **self.remarks()}
+        notes: dict[str, Json] = {} if self.chosen_for is None else {"notes": self.notes()}
+        return {"id": self.id.hex(), **identity, **self.remarks(), **notes}
+
+    def notes(self) -> dict[str, Json]:
+        """What is written beside the metric for people. Devices ignore it."""
+        return {} if self.chosen_for is None else {"chosen_for": self.chosen_for.document()}
 
 
 def _plain(declared: Declared | None) -> Json:

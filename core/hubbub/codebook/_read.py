@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hubbub.codebook._metric import Collection, Metric, total_epsilon
+from hubbub.codebook._open_epsilon import (
+    ChosenFor,
+    Expected,
+    OpenMetric,
+    Solve,
+    is_open,
+    read_expected,
+    read_wish,
+    refuse_above_cap,
+    the_epsilon,
+)
 from hubbub.codebook._toml_keys import COLLECTION, METRIC, RELEASE, metric_keys
 from hubbub.codebook._toml_table import (
     Findings,
@@ -20,12 +32,12 @@ from hubbub.codebook._toml_table import (
     one_of,
     whole_number,
 )
+from hubbub.codebook._toml_values import a_delay, a_name, above_zero, at_most_one, below_one, tame
 from hubbub.errors import CodebookError, HubbubError, InvalidParameter, did_you_mean
 from hubbub.mechanisms import REPORT_BYTES, Domain, Mechanism, choose, fitting, mechanism
-from hubbub.mechanisms._exact_arithmetic import exact_epsilon
 from hubbub.metric_types import LATER, metric_type, names
-from hubbub.metric_types._exact_numbers import decimal_text, exact
-from hubbub.period import Calendar, duration_seconds, duration_text
+from hubbub.metric_types._exact_numbers import decimal_text
+from hubbub.period import Calendar, duration_seconds
 from hubbub.reduce import REDUCERS
 
 if TYPE_CHECKING:
@@ -43,22 +55,28 @@ DEFAULT_HONEST = Fraction(9, 10)
 DEFAULT_FORWARD_HORIZON = duration_seconds("7d")
 
 
-def read(document: Mapping[str, object], file: str, build: Build) -> tuple[Collection, tuple[Metric, ...]]:
-    """The codebook in a parsed file, its metrics as listed there, or CodebookError with every finding."""
+def read(
+    document: Mapping[str, object], file: str, build: Build, solve: Solve | None = None
+) -> tuple[Collection, tuple[Metric, ...]]:
+    """The codebook in a parsed file, its metrics as listed there, or CodebookError with every finding.
+
+    `solve` works out open epsilons. Without it they are findings.
+    """
     findings = Findings(file)
     for name in document:
         if name not in ("collection", "metrics"):
             near = did_you_mean(name, ("collection", "metrics"))
             findings.add(key_path("", name), "there is no such table", near or "use [collection] and [metrics.NAME]")
-    collection = _collection(_table(document, "collection", findings), findings)
-    metrics = [
+    collection, expected = _collection(_table(document, "collection", findings), findings)
+    found = [
         metric
         for name, content in _table(document, "metrics", findings).items()
-        if (metric := _metric(name, content, collection, findings, build)) is not None
+        if (metric := _metric(name, content, collection, findings, build, expected)) is not None
     ]
     if not document.get("metrics"):
         findings.add("metrics", "no metric is defined", "add a table such as [metrics.dark_mode]")
-    if collection is not None:
+    metrics = _with_epsilons(collection, found, findings, solve)
+    if collection is not None and not findings.found:
         _check_budget(collection, metrics, findings)
     if findings.found or collection is None:
         raise CodebookError(findings.found)
@@ -68,7 +86,7 @@ def read(document: Mapping[str, object], file: str, build: Build) -> tuple[Colle
 def read_collection(document: Mapping[str, object], file: str) -> Collection:
     """The collection alone, or CodebookError with every finding."""
     findings = Findings(file)
-    collection = _collection(_table(document, "collection", findings), findings)
+    collection, _ = _collection(_table(document, "collection", findings), findings)
     if findings.found or collection is None:
         raise CodebookError(findings.found)
     return collection
@@ -77,8 +95,8 @@ def read_collection(document: Mapping[str, object], file: str) -> Collection:
 def read_metric(name: str, content: object, collection: Collection, file: str, build: Build) -> Metric:
     """One metric alone, or CodebookError with every finding."""
     findings = Findings(file)
-    metric = _metric(name, content, collection, findings, build)
-    if findings.found or metric is None:
+    metric = _metric(name, content, collection, findings, build, None)
+    if findings.found or not isinstance(metric, Metric):
         raise CodebookError(findings.found)
     return metric
 
@@ -120,27 +138,56 @@ def _table(document: Mapping[str, object], name: str, findings: Findings) -> Map
     return {}
 
 
-def _collection(content: Mapping[str, object], findings: Findings) -> Collection | None:
+def _collection(content: Mapping[str, object], findings: Findings) -> tuple[Collection | None, Expected]:
     table = Table(content, "collection", findings, COLLECTION)
-    name = table.need("name", _name(r"[a-z][a-z0-9_-]{0,63}"))
+    name = table.need("name", a_name(r"[a-z][a-z0-9_-]{0,63}"))
     calendar = table.need("period", Calendar.parse)
     grace = table.take("grace", duration_seconds, calendar.seconds if calendar else 0)
-    delay = table.take("delay", _delay(grace), None)
+    delay = table.take("delay", a_delay(grace), None)
     forward_horizon = table.take("forward_horizon", duration_seconds, DEFAULT_FORWARD_HORIZON)
-    device_epsilon = table.need("device_epsilon", _above_zero)
-    honest = table.take("honest_fraction", _fraction, DEFAULT_HONEST)
+    device_epsilon = table.need("device_epsilon", above_zero)
+    honest = table.take("honest_fraction", at_most_one, DEFAULT_HONEST)
+    expected = read_expected(table)
     release = table.need("release", a_table)
     inner = Table(release or {}, "collection.release", findings, RELEASE)
-    epsilon = inner.need("epsilon", _above_zero) if release is not None else None
-    delta = inner.need("delta", _below_one) if release is not None else None
+    epsilon = inner.need("epsilon", above_zero) if release is not None else None
+    delta = inner.need("delta", below_one) if release is not None else None
     if name is None or calendar is None or device_epsilon is None or epsilon is None or delta is None:
-        return None
-    return Collection(name, calendar, grace, forward_horizon, device_epsilon, epsilon, delta, honest, delay)
+        return None, expected
+    found = Collection(name, calendar, grace, forward_horizon, device_epsilon, epsilon, delta, honest, delay)
+    return found, expected
+
+
+def _with_epsilons(
+    collection: Collection | None, found: Sequence[Metric | OpenMetric], findings: Findings, solve: Solve | None
+) -> list[Metric]:
+    """The metrics, with open epsilons worked out. Where anything is wrong, those that had one."""
+    metrics = [metric for metric in found if isinstance(metric, Metric)]
+    still_open = [metric for metric in found if isinstance(metric, OpenMetric)]
+    if solve is None:
+        for metric in still_open:
+            fix = "run `hubbub codebook compile`, and use the codebook.json that it writes"
+            findings.add(f"{metric.key}.epsilon", "is left to be worked out, which happens once, while compiling", fix)
+    if not still_open or solve is None or collection is None or findings.found:
+        return metrics
+    solved = solve(collection, metrics, still_open, findings)
+    if findings.found:
+        return metrics
+    return [
+        replace(one.finish(solved[one.name]), chosen_for=ChosenFor.of(one)) if isinstance(one, OpenMetric) else one
+        for one in found
+    ]
 
 
 def _metric(
-    name: str, content: object, collection: Collection | None, findings: Findings, build: Build
-) -> Metric | None:
+    name: str,
+    content: object,
+    collection: Collection | None,
+    findings: Findings,
+    build: Build,
+    expected: Expected | None,
+) -> Metric | OpenMetric | None:
+    """`expected`: None for a compiled metric, which has nothing left to work out."""
     path, before = key_path("metrics", name), len(findings.found)
     if not isinstance(content, Mapping):
         findings.add(path, f"expected a table, got {content!r}", f"write it as [{path}]")
@@ -149,12 +196,16 @@ def _metric(
         findings.add(
             path,
             "a metric's name is a lower-case letter, then letters, digits or _, at most 64 characters",
-            f"rename it, for example to {_tame(name)!r}",
+            f"rename it, for example to {tame(name)!r}",
         )
     table = Table(content, path, findings)
     values = _values(table)
-    epsilon = table.need("epsilon", lambda value: exact_epsilon(exact(value)))
-    share = table.take("share", _fraction, Fraction(1))
+    wish = None if expected is None else read_wish(table, expected)
+    is_left_open = wish is not None and is_open(content)
+    epsilon = None if is_left_open else table.need("epsilon", the_epsilon)
+    if wish is not None and epsilon is not None:
+        refuse_above_cap(table, epsilon, wish.cap)
+    share = table.take("share", at_most_one, Fraction(1))
     report_bytes = table.take("report_bytes", whole_number(1, 2**20), None)
     remarks: dict[str, Any] = {
         "min_batch": table.take("min_batch", whole_number(2, LARGEST_BATCH), None),
@@ -169,12 +220,38 @@ def _metric(
         return None
     reduce = table.take("reduce", _reducer_of(values), values.reducers[0])
     missing: Declared | None = table.take("missing", values.declared, None)
-    if epsilon is None:
+    only = _named(table, values) if is_left_open else None
+    built = None if epsilon is None else _mechanism(table, values, epsilon, report_bytes, build)
+    if collection is None or len(findings.found) > before:
         return None
-    built = _mechanism(table, values, epsilon, report_bytes, build)
-    if built is None or collection is None or len(findings.found) > before:
+    rest, remarks["wish"] = (reduce, share, missing), wish
+    if wish is not None and is_left_open:
+        limit = report_bytes if report_bytes is not None or only else REPORT_BYTES
+
+        def finish(found: Mechanism[Any]) -> Metric:
+            return Metric(collection.name, collection.calendar, name, values, found, *rest, **remarks)
+
+        return OpenMetric(name, path, values, share, remarks["enabled"], limit, only, wish, finish)
+    if built is None:
         return None
-    return Metric(collection.name, collection.calendar, name, values, built, reduce, share, missing, **remarks)
+    return Metric(collection.name, collection.calendar, name, values, built, *rest, **remarks)
+
+
+def _named(table: Table, values: MetricType) -> str | None:
+    """The mechanism that a metric with an open epsilon names."""
+    written = table.content.get("mechanism")
+    name = written.get("name") if isinstance(written, Mapping) else written
+    if name is None:
+        return None
+    try:
+        if not isinstance(name, str):
+            raise InvalidParameter(f"expected a name, got {name!r}")
+        if mechanism(name, values.domain).needs_options:
+            raise InvalidParameter(f"{name} has its epsilon from what a person designs", "write that epsilon")
+    except InvalidParameter as error:
+        fix = f"use one of {', '.join(fitting(values.domain))}, or leave it out"
+        table.fault("mechanism", error.problem, error.fix or fix)
+    return name if isinstance(name, str) else None
 
 
 def _reducer_of(values: MetricType) -> Callable[[object], str]:
@@ -237,53 +314,3 @@ def _check_budget(collection: Collection, metrics: list[Metric], findings: Findi
             f"more than {decimal_text(collection.device_epsilon)}",
             f"raise it to {decimal_text(spent)}, lower an epsilon, or set enabled = false on a metric",
         )
-
-
-def _name(pattern: str) -> Callable[[object], str]:
-    def read_name(value: object) -> str:
-        if not re.fullmatch(pattern, a_text(value)):
-            raise InvalidParameter(f"{value!r} is not a usable name")
-        return a_text(value)
-
-    return read_name
-
-
-def _tame(name: str) -> str:
-    """A usable name close to one that is not usable."""
-    tame = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:60]
-    return tame if tame[:1].isalpha() else f"m_{tame}".rstrip("_")
-
-
-def _delay(grace: int) -> Callable[[object], int]:
-    def read_delay(value: object) -> int:
-        seconds = duration_seconds(value)
-        if 2 * seconds > grace:
-            raise InvalidParameter(
-                f"a delay of {duration_text(seconds)} is more than half the grace of {duration_text(grace)}: "
-                "the other half is needed to retry a report that was sent late",
-                f'use "{duration_text(max(grace // 2, 1))}" or less, or a longer grace',
-            )
-        return seconds
-
-    return read_delay
-
-
-def _above_zero(value: object) -> Fraction:
-    number = exact(value)
-    if number <= 0:
-        raise InvalidParameter(f"expected a number above 0, got {value}")
-    return number
-
-
-def _below_one(value: object) -> Fraction:
-    number = _above_zero(value)
-    if number >= 1:
-        raise InvalidParameter(f"expected a number below 1, got {value}")
-    return number
-
-
-def _fraction(value: object) -> Fraction:
-    number = _above_zero(value)
-    if number > 1:
-        raise InvalidParameter(f"expected a number above 0 and at most 1, got {value}")
-    return number

@@ -64,6 +64,24 @@ COLLECTION = (
         "0.9",
         "Share of the distinct valid reports that is assumed honest. Nothing enforces this.",
     ),
+    Key(
+        "devices",
+        "a whole number of at least 1, such as 50000",
+        "none",
+        'Devices expected in a period. `epsilon = "auto"` and `error` are worked out for them.',
+    ),
+    Key(
+        "devices_margin",
+        "a number above 0 and at most 1, such as 0.8",
+        "0.8",
+        "The part of `devices` that must be enough for a release. Smaller crowds are discarded, unopened.",
+    ),
+    Key(
+        "local_epsilon_cap",
+        "a number from 0.0001 to 30, such as 4.0",
+        "none",
+        "The largest local epsilon of any metric: what holds if shuffler and aggregator collude.",
+    ),
 )
 
 RELEASE = (
@@ -83,7 +101,39 @@ METRIC = (
         "required",
         "What is measured. Not supported yet: " + ", ".join(f'"{name}"' for name in LATER) + ".",
     ),
-    Key("epsilon", "a number from 0.0001 to 30, such as 1.0", "required", "Local epsilon of one report."),
+    Key(
+        "epsilon",
+        'a number from 0.0001 to 30, such as 1.0, or "auto"',
+        "required, unless there is `error`",
+        'Local epsilon of one report. `"auto"`: [worked out](../how-to/choose-epsilon.md#from-the-release-target) by '
+        "`hubbub codebook compile`.",
+    ),
+    Key(
+        "local_epsilon_cap",
+        "a number from 0.0001 to 30, such as 4.0",
+        "the collection's",
+        'The largest local epsilon allowed. `epsilon = "auto"` needs one.',
+    ),
+    Key(
+        "devices",
+        "a whole number of at least 1, such as 50000",
+        "the collection's",
+        "Devices expected in a period, for this metric.",
+    ),
+    Key(
+        "error",
+        "a number above 0, such as 0.01",
+        "none",
+        "Half the width of an interval that is wanted, in the metric's unit (0.01 is one point of a share). The "
+        "smallest epsilon that reaches it is taken, so no other is written.",
+    ),
+    Key("confidence", "a number above 0 and below 1, such as 0.95", "0.95", "Confidence of the interval of `error`."),
+    Key(
+        "importance",
+        "a number above 0, such as 2",
+        "1",
+        "Where `device_epsilon` is short: a metric that is twice as important gets half the error.",
+    ),
     Key(
         "reduce",
         f"{one_of_these(REDUCERS)}, in quotes",

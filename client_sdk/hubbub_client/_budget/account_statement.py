@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.period import DAY
 from hubbub_client._budget.ledger import Decision, spent_ever, spent_on
-from hubbub_client._display.report_in_words import moment, number
+from hubbub_client._display.report_in_words import in_lines, moment, number
 from hubbub_client._state.errors import NoDurableState
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Account:
             for entry in metric.periods:
                 spent = f", epsilon {number(entry.epsilon)}" if entry.epsilon else ""
                 lines.append(f"    {moment(entry.start)} to {moment(entry.end)}: {_IN_WORDS[entry.decision]}{spent}")
-        return "\n".join(lines)
+        return in_lines(lines)
 
 
 def account_of(state: State, limits: Limits, now: float) -> Account:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hubbub.errors import HubbubError, InvalidParameter
 from hubbub.number_format import plain
 from hubbub.period import duration_text
-from hubbub_client._display.report_in_words import deniability, moment, number, report_in_words
+from hubbub_client._display.report_in_words import deniability, in_lines, moment, number, report_in_words
 from hubbub_client._integrity.torn_rows import SOUND
 from hubbub_client._randomizing.randomize import is_due_at_once
 from hubbub_client._state.errors import NoDurableState
@@ -117,12 +117,12 @@ class Preview:
         lines.append(self._heading())
         for metric in self.metrics:
             off = "" if metric.enabled else " (switched off)"
+            lines.append(f"  {metric.name}{off}: {metric.description or 'no description'}")
             lines.append(
-                f"  {metric.name}{off}: {metric.description or 'no description'} "
-                f"[{metric.type}, {metric.reduce} per {metric.period}, {metric.mechanism}, "
+                f"    [{metric.type}, {metric.reduce} per {metric.period}, {metric.mechanism}, "
                 f"epsilon {number(metric.epsilon)}]"
             )
-        return "\n".join(lines)
+        return in_lines(lines)
 
     def _heading(self) -> str:
         if not self.metrics and self.taking_part is not None:
@@ -157,7 +157,10 @@ def read_preview(
         f" WHERE {SOUND['reductions']} ORDER BY period, metric"
     )
     pending = tuple(_pending(names.get(row[0]), *row[1:]) for row in reductions.fetchall())
-    return Preview(taking_part, queued, pending, collected(codebooks), _refusal(codebooks))
+    questions = collected(codebooks)
+    place = {question.name: number for number, question in enumerate(questions)}
+    in_order = sorted(pending, key=lambda value: (value.period, place.get(value.metric, len(place))))
+    return Preview(taking_part, queued, tuple(in_order), questions, _refusal(codebooks))
 
 
 def _queued(metric: Metric | None, period: int, payload: bytes, send_at: float, sealed: int) -> QueuedReport:
@@ -206,7 +209,7 @@ def collected(codebooks: CodebooksInForce | None) -> tuple[CollectedMetric, ...]
     if codebooks is None or not codebooks.pages:
         return ()
     newest = codebooks.pages[-1].codebook
-    metrics = newest.metrics if newest else ()
+    metrics = newest.in_file_order if newest else ()
     return tuple(
         CollectedMetric(
             name=metric.name,

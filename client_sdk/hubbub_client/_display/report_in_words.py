@@ -8,7 +8,7 @@ from math import ceil, exp
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from hubbub.codebook import Metric
 
@@ -18,7 +18,21 @@ _SHOWN = 32
 _LISTED = 8
 """Values to name, of those that a report says yes to."""
 
-__all__ = ["deniability", "input_in_words", "moment", "number", "report_in_words"]
+_COLUMNS = 80
+"""A line of the account for people, in a terminal or a text box."""
+
+__all__ = ["deniability", "in_lines", "input_in_words", "moment", "number", "report_in_words"]
+
+
+def in_lines(lines: Iterable[str]) -> str:
+    """The lines, each of which goes on below itself where it is too long."""
+    from textwrap import wrap
+
+    broken: list[str] = []
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        broken += wrap(line, _COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
+    return "\n".join(broken)
 
 
 def moment(seconds: float) -> str:

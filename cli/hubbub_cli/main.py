@@ -66,7 +66,7 @@ def _run() -> None:
     from hubbub_cli.terminal.wrapped_text import say
 
     try:
-        hubbub(standalone_mode=False)
+        hubbub(prog_name="hubbub", standalone_mode=False)
     except click.UsageError as error:
         if error.ctx is not None:
             click.echo(f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help' for help.\n", err=True)

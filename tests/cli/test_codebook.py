@@ -44,7 +44,7 @@ def test_check_lists_metrics_and_budget_and_warns_on_stderr() -> None:
 
     assert result.exit_code == 0
     metric = Codebook.load(EXAMPLE).metric("startup_ms")
-    assert f"startup_ms  mean      laplace          1      2        136  {metric.id.hex()[:8]}\n" in result.stdout
+    assert f"startup_ms  mean      laplace          1     136  {metric.id.hex()[:8]}\n" in result.stdout
     assert "epsilon 4 of 4 in a period of 1d" in result.stdout
     assert "warning" not in result.stdout
     assert "metrics.startup_ms.missing" in result.stderr

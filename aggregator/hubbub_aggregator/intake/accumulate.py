@@ -193,7 +193,9 @@ class Accumulator:
             if outcome == "accepted":
                 self._count("accepted", valid, invalid)
                 about = await asyncio.to_thread(self._about, batch)
-                _LOG.info("%s: %d of %d reports accepted", about, valid, header.count, extra=_named(batch))
+                _LOG.info(
+                    "%s: %s of %s reports accepted", about, f"{valid:,}", f"{header.count:,}", extra=_named(batch)
+                )
                 learn = self.duplicates.add
                 await asyncio.to_thread(learn, header.metric, header.period, version, batch.id, hashed)
             return

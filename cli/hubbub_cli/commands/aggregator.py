@@ -11,6 +11,7 @@ from hubbub.errors import InvalidParameter
 from hubbub.period import duration_text
 from hubbub_cli.services.aggregator_state import STATE, settings_beside
 from hubbub_cli.services.settings_help import write_settings
+from hubbub_cli.terminal.wrapped_text import say
 from hubbub_service_common.process.clock_and_entropy import wall
 
 __all__ = ["aggregator"]
@@ -82,12 +83,11 @@ def backup(file: Path, state_dir: Path, with_keys: bool) -> None:
         file,
         identity=(settings.identity or state_dir / IDENTITY) if with_keys else None,
     )
-    click.echo(f"{file} written", err=True)
+    say(f"{file} written")
     if with_keys:
-        click.echo(
+        say(
             "warning: the file holds every private key, and only you can read it (mode 0600). Anyone who gets it can "
-            "open reports and act as this aggregator: encrypt it before it leaves this machine",
-            err=True,
+            "open reports and act as this aggregator: encrypt it before it leaves this machine"
         )
 
 
@@ -116,13 +116,12 @@ def restore(file: Path, state_dir: Path, bundle: Path | None) -> None:
         relayed = None if bundle is None else bundle.read_bytes()
         done = bring_back(file, state_dir, DATABASE, wall(), relayed, max_age=max_age)
     noun = "sealing key was" if done.revoked == 1 else "sealing keys were"
-    click.echo(f"{file} is in {state_dir}; {done.revoked} {noun} revoked", err=True)
+    say(f"{file} is in {state_dir}; {done.revoked} {noun} revoked")
     if done.pause is not None:
-        click.echo(
+        say(
             f"reports are collected again from {done.pause.end} on: that period is the first with a new key. A period "
             f"that has begun, or begins within two cache lifetimes of the bundle ({duration_text(done.lead)}), gets "
-            "no new key, since devices may already hold the revoked key for it",
-            err=True,
+            "no new key, since devices may already hold the revoked key for it"
         )
 
 

@@ -13,6 +13,7 @@ import click
 from hubbub.mechanisms import registered
 from hubbub_cli.compile_codebook import read_codebook
 from hubbub_cli.terminal.table import table
+from hubbub_cli.terminal.wrapped_text import say
 from hubbub_service_common.process.clock_and_entropy import wall
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ BEATEN, WEAK = 1, 3
     "names",
     multiple=True,
     type=click.Choice(sorted(registered())),
-    help="Audit only this mechanism; may be given several times. Default: all.",
+    metavar="NAME",
+    help="Audit only this mechanism; may be given several times. Default: all that `hubbub mechanisms` lists.",
 )
 @click.option(
     "--epsilon",
@@ -138,24 +140,21 @@ def _rows(findings: tuple[Finding, ...]) -> str:
 
 def _conclude(found: Audit, run: Run, out: Path | None) -> None:
     """The verdict on stderr, so that rows and JSON stay clean; and as the exit code."""
-    click.echo(
+    say(
         f"\n{len(found.findings)} claims, {found.tests} statistical tests at {found.alpha:.2g} each: "
         f"false alarms at most {found.false_alarms:.2g} in all. {run.seconds:.0f} s, "
-        "randomness of the operating system, no seed.",
-        err=True,
+        "randomness of the operating system, no seed."
     )
     if out is not None:
-        click.echo(f"Report written to {out}", err=True)
+        say(f"Report written to {out}")
     if found.beaten:
         for finding in found.beaten:
-            click.echo(f"BEATEN: {finding.subject}: {finding.claim}; {finding.attack} ({finding.detail})", err=True)
+            say(f"BEATEN: {finding.subject}: {finding.claim}; {finding.attack} ({finding.detail})", rest="  ")
         sys.exit(BEATEN)
     if found.weak:
-        click.echo(
-            f"No claim was beaten, but {len(found.weak)} attacks were too weak to tell: raise --trials.", err=True
-        )
+        say(f"No claim was beaten, but {len(found.weak)} attacks were too weak to tell: raise --trials.")
         sys.exit(WEAK)
-    click.echo("Every claim holds.", err=True)
+    say("Every claim holds.")
 
 
 def _self_test(names: tuple[str, ...], trials: int, *, as_json: bool) -> None:
@@ -180,6 +179,6 @@ def _self_test(names: tuple[str, ...], trials: int, *, as_json: bool) -> None:
         json.dumps({"plants": listed}, indent=2) if as_json else table(["bug", "what it does", "audit", "by"], rows)
     )
     if not all(one["caught"] for one in listed):
-        click.echo("\nThe audit missed a planted bug, so its verdicts on this code prove nothing.", err=True)
+        say("\nThe audit missed a planted bug, so its verdicts on this code prove nothing.")
         sys.exit(BEATEN)
-    click.echo(f"\nAll {len(listed)} planted bugs are caught.", err=True)
+    say(f"\nAll {len(listed)} planted bugs are caught.")

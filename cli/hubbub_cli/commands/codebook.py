@@ -19,6 +19,7 @@ from hubbub.period import duration_text
 from hubbub_cli.compile_codebook import compiled, read_codebook, write_compiled
 from hubbub_cli.services.aggregator_state import STATE, beside, warn_of_clock
 from hubbub_cli.terminal.output_file import refuse_if_nowhere
+from hubbub_cli.terminal.period_names import named
 from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table_or_records
 from hubbub_cli.terminal.wrapped_text import say, wrapped
@@ -27,7 +28,7 @@ from hubbub_service_common.process.clock_and_entropy import wall
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hubbub.codebook import Collection, Metric
+    from hubbub.codebook import Collection, Diff, Metric
     from hubbub.errors import Finding
 
 __all__ = ["codebook"]
@@ -50,9 +51,10 @@ def codebook() -> None:
 )
 @_JSON
 def check(file: str, devices: int | None, as_json: bool) -> None:
-    """Read FILE, a metrics.toml or a compiled codebook, and list its metrics as they would be served.
+    """Check FILE and list its metrics as they would be served.
 
-    Errors end with exit code 1; warnings do not. The id at the end is what apps and shufflers pin.
+    FILE is a metrics.toml or a compiled codebook. Errors end with exit code 1; warnings do not. The id at the end is
+    what apps and shufflers pin.
     """
     checked = _compiled(file, as_json=as_json)
     warnings = lint(
@@ -74,8 +76,7 @@ def check(file: str, devices: int | None, as_json: bool) -> None:
                     "type": f"{metric.type}, in {unit}" if (unit := metric.values.shape.unit) else metric.type,
                     "mechanism": metric.mechanism.name,
                     "epsilon": decimal_text(metric.epsilon),
-                    "bytes": metric.mechanism.report_bytes,
-                    "min batch": f"{metric.min_batch:,}",
+                    "needed": f"{_needed(metric):,}",
                     "id": metric.id.hex()[:8],
                 }
                 for metric in checked.in_file_order
@@ -92,7 +93,10 @@ def check(file: str, devices: int | None, as_json: bool) -> None:
 @click.argument("file", type=_FILE)
 @_JSON
 def show(file: str, as_json: bool) -> None:
-    """Print the compiled form of FILE, which is JSON in any case: what devices and services work from."""
+    """Print the compiled form of FILE.
+
+    It is what devices and services work from: JSON in any case.
+    """
     _print_json(_compiled(file, as_json=as_json).compiled())
 
 
@@ -107,9 +111,10 @@ def show(file: str, as_json: bool) -> None:
 )
 @_JSON
 def compile_command(file: str, out: Path, as_json: bool) -> None:
-    """Freeze FILE: work out mechanisms and batch sizes once, and write what will be served, byte for byte.
+    """Freeze FILE: decide mechanisms and batch sizes, once.
 
-    No later version of this software changes what a compiled codebook means. Review and keep it beside metrics.toml.
+    What is written will be served byte for byte. No later version of this software changes what a compiled codebook
+    means. Review and keep it beside metrics.toml.
     """
     refuse_if_nowhere(out)
     frozen = _compiled(file, as_json=as_json)
@@ -124,7 +129,7 @@ def compile_command(file: str, out: Path, as_json: bool) -> None:
     for metric in frozen.in_file_order:
         say(f"{metric.name}: {_decided(metric, frozen.collection)}", first="  ", rest="    ")
     if found is not None:
-        say(f"what it held before differs:\n{found.render()}" if found else "as it was before")
+        say(f"what it held before differs:\n{_rendered(found)}" if found else "as it was before")
 
 
 @codebook.command()
@@ -157,7 +162,7 @@ def diff_command(old: str, new: str, as_json: bool) -> None:
     if as_json:
         _print_json({"ok": True, **found.document()})
     else:
-        click.echo(wrapped(found.render(), rest="  "))
+        click.echo(_rendered(found))
 
 
 @codebook.command()
@@ -189,18 +194,17 @@ def publish(file: str, state_dir: Path, start: str | None, as_json: bool) -> Non
         version = state.codebooks.publish(written, now, None if start is None else calendar.boundary(start))
         ahead = duration_text(CACHE_LIFETIMES * cache_lifetime(state.storage, state.max_age))
         period = calendar.period(version.first_period)
-        label, begins = period.label, datetime.fromtimestamp(period.start, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        label = period.label
         off = sorted(m.name for m in version.codebook.metrics if not m.enabled)
     if as_json:
         found = {"id": version.codebook.id.hex(), "first_period": label, "begins": period.start, "switched_off": off}
         _print_json({"ok": True, **found, **diff(before, version.codebook).document()})
         return
-    click.echo(f"codebook {version.codebook.id.hex()} is in force from the period {label} on")
-    click.echo(f"it begins {begins}")
+    click.echo(wrapped(f"codebook {version.codebook.id.hex()} is in force from the period {named(label)} on"))
     say(f"an edit takes effect at least two cache lifetimes ({ahead}) later, when every device knows it")
     if off:
         click.echo(wrapped(f"switched off at once: {', '.join(off)}"))
-    say(diff(before, version.codebook).render())
+    say(_rendered(diff(before, version.codebook)))
 
 
 @codebook.command()
@@ -208,10 +212,10 @@ def publish(file: str, state_dir: Path, start: str | None, as_json: bool) -> Non
 @STATE
 @_JSON
 def off(name: str, state_dir: Path, as_json: bool) -> None:
-    """Switch the metric NAME off, at once: the bundle says so, and the codebook stays what it is.
+    """Switch the metric NAME off, at once.
 
-    Devices stop with the next bundle that they get, the shuffler refuses its reports and discards those that wait.
-    Pinned codebooks need no change.
+    The bundle says so, and the codebook stays what it is. Devices stop with the next bundle that they get, the
+    shuffler refuses its reports and discards those that wait. Pinned codebooks need no change.
     """
     _switch(name, state_dir, off=True, as_json=as_json)
 
@@ -221,7 +225,10 @@ def off(name: str, state_dir: Path, as_json: bool) -> None:
 @STATE
 @_JSON
 def on(name: str, state_dir: Path, as_json: bool) -> None:
-    """Switch the metric NAME on again after `hubbub codebook off`. It goes on with the next period."""
+    """Switch the metric NAME on again after `hubbub codebook off`.
+
+    It goes on with the next period.
+    """
     _switch(name, state_dir, off=False, as_json=as_json)
 
 
@@ -234,7 +241,7 @@ def _switch(name: str, state_dir: Path, *, off: bool, as_json: bool) -> None:
     word = "off" if off else "on"
     click.echo(f"{name} is switched {word}" if changed else f"{name} was switched {word} before; nothing was changed")
     if changed:
-        click.echo("an aggregator that runs signs it into its bundle within a second", err=True)
+        say("an aggregator that runs signs it into its bundle within a second")
     if all_off:
         say(f"switched off: {', '.join(all_off)}")
 
@@ -268,6 +275,18 @@ def _min_batch(checked: Codebook, metric: Metric) -> int:
         return max(min_batch(metric, checked), usual_floor())
     except InvalidParameter:
         return 10**12
+
+
+def _needed(metric: Metric) -> int:
+    """Fewest reports that are released: those of the codebook, or those that a shuffler waits for in any case."""
+    from hubbub_cli.services.default_min_crowd import usual_floor
+
+    return max(metric.min_batch or 0, usual_floor())
+
+
+def _rendered(found: Diff) -> str:
+    """A comparison of codebooks; what a line continues is indented below it."""
+    return "\n".join(wrapped(line, rest="  ") for line in found.render().split("\n"))
 
 
 def _load(file: str, *, as_json: bool) -> Codebook:

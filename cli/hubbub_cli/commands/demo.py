@@ -20,7 +20,7 @@ from hubbub_cli.compile_codebook import read_codebook
 from hubbub_cli.services.own_command import own_command
 from hubbub_cli.services.processes import Services, held_ports
 from hubbub_cli.terminal import estimate_bars, estimates
-from hubbub_cli.terminal.wrapped_text import wrapped
+from hubbub_cli.terminal.wrapped_text import say, wrapped
 from hubbub_query import IntervalKind
 from hubbub_query.read_json import read
 from hubbub_service_common.process.clock_and_entropy import monotonic, sleep, wall
@@ -91,7 +91,7 @@ def _sealed_a_second() -> float:
 
 def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json: bool) -> None:
     loaded = read_codebook(path)
-    _say("starting shuffler and aggregator; batch sizes are worked out first ...")
+    say("starting shuffler and aggregator; batch sizes are worked out first ...")
     with (
         held_ports(2) as (shuffler_port, aggregator_port),
         Services(
@@ -104,8 +104,8 @@ def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json:
             log=log,
         ) as services,
     ):
-        _say(f"dashboard           {services.aggregator}/     (numbers from the first close on)")
-        _say(f"in a terminal       {own_command()} query --address {services.aggregator}\n")
+        click.echo(_addresses(services), err=True)
+        say("numbers come with the first close\n")
         periods = _periods(loaded)
         crowds = _crowds(loaded, devices, periods, flights=loaded.collection.name == "flights-demo")
         _report(services, loaded, crowds, periods)
@@ -113,26 +113,29 @@ def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json:
         found = {m: _answer(services, m, crowds, periods) for m in loaded.in_file_order if m.enabled}
         answers = {metric: answer for metric, answer in found.items() if answer}
         for metric in found.keys() - answers.keys():
-            _say(_discarded(services, metric, devices))
+            say(_discarded(services, metric, devices))
         if as_json:
             click.echo(json.dumps({"metrics": {m.name: answer for m, answer in answers.items()}}, indent=2))
         else:
             click.echo("\n\n".join(_render(metric, answer) for metric, answer in answers.items()))
-            _say(
-                "\nThe truth is known here because the devices are simulated; about one metric in twenty\n"
-                "has an interval that misses it.\n"
+            say(
+                "\nThe truth is known here because the devices are simulated; about one metric in twenty has an "
+                "interval that misses it.\n"
                 "In a demo one operator runs both services, so the promise is each device's local epsilon."
             )
         if not once:
-            _say(
-                f"\nStill serving, until Ctrl-C.\n"
-                f"dashboard           {services.aggregator}/\n"
-                f"in a terminal       {own_command()} query --address {services.aggregator}"
-            )
+            say("\nStill serving, until Ctrl-C.")
+            click.echo(_addresses(services), err=True)
             try:
                 services.watch()
             except KeyboardInterrupt:
-                _say("\nstopped")  # as asked: exit code 0
+                say("\nstopped")  # as asked: exit code 0
+
+
+def _addresses(services: Services) -> str:
+    """Where to look, and a command that a reader can copy, which is why it is not wrapped."""
+    asking = f"{own_command()} query --address {services.aggregator}"
+    return f"dashboard           {services.aggregator}/\nin a terminal       {asking}"
 
 
 def _discarded(services: Services, metric: Metric, devices: int) -> str:
@@ -173,7 +176,9 @@ def _report(services: Services, codebook: Codebook, crowds: Crowds, periods: lis
     fleet = Fleet(services.shuffler, trust=services.anchor)
     refused = 0
     total = sum(len(values) for values in crowds.values())
-    with click.progressbar(length=total, label="devices randomize, seal and report", file=sys.stderr) as shown:
+    with click.progressbar(
+        length=total, label="devices randomize, seal and report", width=24, file=sys.stderr
+    ) as shown:
         for period in periods:
             for metric in codebook.metrics:
                 if not metric.enabled:
@@ -183,7 +188,7 @@ def _report(services: Services, codebook: Codebook, crowds: Crowds, periods: lis
                 refused += len(values) - delivered.acknowledged - delivered.silent
                 shown.update(len(values))
     if refused:
-        _say(f"{refused:,} reports were refused: this machine is too slow for that many devices; try fewer")
+        say(f"{refused:,} reports were refused: this machine is too slow for that many devices; try fewer")
 
 
 def _wait(services: Services, codebook: Codebook, periods: list[Period]) -> None:
@@ -205,7 +210,7 @@ def _wait(services: Services, codebook: Codebook, periods: list[Period]) -> None
         while (left := closes - wall()) > 0:
             sleep(min(1.0, left))
             shown.update(1, _arrived(services))
-    _say("all are closed: the last batches are shuffled, forwarded, opened, published ...")
+    say("all are closed: the last batches are shuffled, forwarded, opened, published ...")
     until = wall() + SETTLING
     while wall() < until:
         if _arrived(services) >= buckets:
@@ -259,8 +264,8 @@ def _render(metric: Metric, answer: Mapping[str, Any]) -> str:
     shape = metric.values.shape
     share, unit = shape.measure == "share", f", in {shape.unit}" if shape.unit else ""
     lines = [
-        f"{metric.name}: {metric.description or metric.type}{unit}",
-        f"{answer['reports']:,} reports by {answer['mechanism']}; {estimate_bars.promise(answer['privacy'])}",
+        wrapped(f"{metric.name}: {metric.description or metric.type}{unit}"),
+        wrapped(f"{answer['reports']:,} reports by {answer['mechanism']}; {estimate_bars.promise(answer['privacy'])}"),
         estimate_bars.estimates(answer["values"], shape.labels, share=share, truth=True),
         *estimates.interval(read(IntervalKind, answer["interval"])),
     ]
@@ -270,9 +275,5 @@ def _render(metric: Metric, answer: Mapping[str, Any]) -> str:
     )
     truth = " → ".join(estimate_bars.number(one["values"][item]["truth"], share=share) for one in answer["series"])
     name = metric.label_of(item)
-    lines.append(f"over {len(answer['series'])} periods, {name}: {course}   (truth {truth})")
+    lines.append(wrapped(f"over {len(answer['series'])} periods, {name}: {course} (truth {truth})"))
     return "\n".join(lines)
-
-
-def _say(text: str, *, newline: bool = True) -> None:
-    click.echo(text, err=True, nl=newline)

@@ -12,7 +12,9 @@ import click
 
 from hubbub_cli.services.aggregator_state import STATE, beside, settings_beside, warn_of_clock
 from hubbub_cli.terminal.output_file import write
-from hubbub_cli.terminal.table import table
+from hubbub_cli.terminal.period_names import named
+from hubbub_cli.terminal.table import table_or_records
+from hubbub_cli.terminal.wrapped_text import say, wrapped
 from hubbub_service_common.process.clock_and_entropy import wall
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ def anchor(state_dir: Path, make: bool, out: Path | None, as_json: bool) -> None
         click.echo(json.dumps({"trust_anchor": found}) if as_json else found)
         return
     write(out, f"{found}\n", 0o644)  # another user has to read it
-    click.echo(f"{out} written", err=True)
+    say(f"{out} written")
 
 
 @keys.command("list")
@@ -100,10 +102,17 @@ def list_command(state_dir: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"trust_anchor": anchor, "keys": rows}, indent=2))
         return
-    names = ["id", "state", "first_period", "last_period"]
-    found = [[*(str(row[name]) for name in names), _span(row["lost"])] for row in rows]
-    click.echo(table([*(name.replace("_", " ") for name in names), "lost"], found))
-    click.echo(f"\ntrust anchor {anchor}", err=True)
+    spans = [
+        {
+            **row,
+            "first_period": named(row["first_period"]),
+            "last_period": named(row["last_period"]),
+            "lost": _span(row["lost"]),
+        }
+        for row in rows
+    ]
+    click.echo(table_or_records([{name.replace("_", " "): value for name, value in row.items()} for row in spans]))
+    say(f"\ntrust anchor {anchor}")
 
 
 @keys.command()
@@ -143,11 +152,12 @@ def revoke(key_id: int, state_dir: Path, as_json: bool) -> None:
             said.append(f"lost: {_span(lost)}, since a second key would split the crowd of a period that has begun")
         if done.instead is not None:
             said.append(_sentence(ring, done.instead))
-        said.append(f"reports are collected again from {again or 'the next period that gets a key'} on")
+        from_then = named(again) if again else "the next period that gets a key"
+        said.append(f"reports are collected again from {from_then} on")
     if as_json:
         click.echo(json.dumps({"revoked": key_id, "lost": lost, "instead": instead, "again": again}))
     else:
-        click.echo("\n".join(said))
+        click.echo(wrapped("\n".join(said), rest="  "))
 
 
 @contextmanager
@@ -165,8 +175,9 @@ def _periods(ring: KeyRing, key: StoredKey) -> dict[str, Any]:
 
 
 def _sentence(ring: KeyRing, key: StoredKey) -> str:
-    return "key {id} seals the periods {first_period} to {last_period}".format(**_periods(ring, key))
+    told = _periods(ring, key)
+    return f"key {key.id} seals the periods {named(told['first_period'])} to {named(told['last_period'])}"
 
 
 def _span(labels: Sequence[str]) -> str:
-    return " to ".join(dict.fromkeys([labels[0], labels[-1]])) if labels else ""
+    return " to ".join(dict.fromkeys([named(labels[0]), named(labels[-1])])) if labels else ""

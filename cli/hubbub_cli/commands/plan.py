@@ -19,7 +19,7 @@ from hubbub_cli.services.default_min_crowd import usual_floor
 from hubbub_cli.terminal import estimate_bars
 from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.table import table_or_records
-from hubbub_cli.terminal.wrapped_text import wrapped
+from hubbub_cli.terminal.wrapped_text import say, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +84,7 @@ def plan(
 
     loaded, is_frozen = read_codebook(codebook), is_compiled(read_file(codebook))
     weights = plan_allotment.weights(importance, loaded)
-    click.echo("working out batch sizes and guarantees ...", err=True)
+    say("working out batch sizes and guarantees ...")
     floor = usual_floor() if floor is None else floor
     made = planning.plan(loaded, devices, periods, floor=floor, is_frozen=is_frozen, compare=True)
     split = plan_allotment.allot(made, weights) if allot else None
@@ -97,10 +97,10 @@ def plan(
             estimate_bars.echo(f"\n{plan_allotment.render(made, split)}")
     if picture:
         _draw(loaded, devices, floor, picture)
-        click.echo(f"drew {plot}", err=True)
+        say(f"drew {plot}")
     if tradeoff_picture:
         plan_tradeoff.draw(made, tradeoff_picture)
-        click.echo(f"drew {plot_tradeoff}", err=True)
+        say(f"drew {plot_tradeoff}")
 
 
 def _document(made: Plan) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import click
 
 from hubbub_cli.api_client import Refusal, explained
 from hubbub_cli.terminal import estimate_bars, estimates
+from hubbub_cli.terminal.wrapped_text import say
 from hubbub_query import Comparison, Estimate, MetricList, NothingReleased, Query, Series
 from hubbub_query.query import ADDRESS, path
 from hubbub_query.read_json import read
@@ -122,7 +123,7 @@ def _list(client: Query, *, as_csv: bool, as_json: bool) -> None:
         return
     estimate_bars.echo(estimates.listing(listed))
     if not any(version.released_periods for one in listed.metrics for version in one.versions):
-        click.echo(f"\n{estimates.empty(listed.metrics)}", err=True)
+        say(f"\n{estimates.empty(listed.metrics)}")
 
 
 def _refuse_contradictions(

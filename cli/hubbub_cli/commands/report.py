@@ -10,6 +10,7 @@ import click
 
 from hubbub_cli.api_client import exchange, refusal
 from hubbub_cli.terminal import output_file
+from hubbub_cli.terminal.wrapped_text import say
 from hubbub_query.query import ADDRESS
 
 _PATIENCE = 900.0
@@ -58,4 +59,4 @@ def report(address: str, token: str | None, out: Path, only: tuple[str, ...], as
 
 
 def _say(what: str) -> None:
-    click.echo(f"  {what}", err=True)
+    say(f"  {what}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hubbub_cli.services.shuffler_storage import STATE_DIR, shuffler_storage
+from hubbub_cli.terminal.wrapped_text import say
 
 if TYPE_CHECKING:
     from hubbub_shuffler.storage import Damage, Storage
@@ -50,20 +51,18 @@ def list_(state_dir: Path | None, as_json: bool) -> None:
 
         click.echo(table_or_records(rows))
     else:
-        click.echo("All waiting reports can be read.", err=True)
+        say("All waiting reports can be read.")
     for name, reports in sorted(lost.items()):
-        click.echo(f"{name}: {reports} reports were lost before", err=True)
+        say(f"{name}: {reports} reports were lost before")
     if any(row["lacks MiB"] for row in rows):
-        click.echo(
+        say(
             "The reports that can be read have to be copied, and the disk lacks room for that: make room, or give the "
-            "bucket up with hubbub shuffler damaged discard",
-            err=True,
+            "bucket up with hubbub shuffler damaged discard"
         )
     if remains:
-        click.echo(
+        say(
             f"{remains} tables of damaged buckets can't be deleted: once nothing waits, stop the shuffler and move "
-            "reports.sqlite and all files whose names begin with it out of the state directory",
-            err=True,
+            "reports.sqlite and all files whose names begin with it out of the state directory"
         )
 
 
@@ -84,14 +83,14 @@ def salvage(state_dir: Path | None, buckets: Sequence[str]) -> None:
                 mended = storage.repair.mend(found.bucket)
             except NeedsRoom as error:
                 left += 1
-                click.echo(f"{_name(found)}: {error}", err=True)
+                say(f"{_name(found)}: {error}")
                 continue
             if mended is not None and mended.on_its_way:
                 left += 1
-                click.echo(f"{_name(found)}: the aggregator may have part of it; it can only be discarded", err=True)
+                say(f"{_name(found)}: the aggregator may have part of it; it can only be discarded")
             else:
                 lost = mended.lost if mended else 0
-                click.echo(f"{_name(found)}: {found.reports - lost} go on, {lost} are lost", err=True)
+                say(f"{_name(found)}: {found.reports - lost} go on, {lost} are lost")
     if left:
         raise click.exceptions.Exit(1)
 
@@ -110,7 +109,7 @@ def discard(state_dir: Path | None, buckets: Sequence[str], yes: bool) -> None:
         if chosen and not yes:
             click.confirm(f"Give up {len(chosen)} buckets for good?", abort=True, err=True)
         for found in chosen:
-            click.echo(f"{_name(found)}: {storage.repair.discard(found.bucket)} are lost", err=True)
+            say(f"{_name(found)}: {storage.repair.discard(found.bucket)} are lost")
         storage.forget()
 
 

@@ -12,6 +12,7 @@ import click
 
 from hubbub.period import Calendar
 from hubbub_cli.services.shuffler_storage import STATE_DIR, shuffler_storage
+from hubbub_cli.terminal.wrapped_text import say
 from hubbub_service_common.process.clock_and_entropy import sleep
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def list_(state_dir: Path | None, as_json: bool) -> None:
 
         click.echo(table_or_records(rows))
     else:
-        click.echo("No batch is held.", err=True)
+        say("No batch is held.")
 
 
 @held.command()
@@ -63,7 +64,7 @@ def offer(state_dir: Path | None, ids: Sequence[str]) -> None:
     """
     with shuffler_storage(state_dir) as storage:
         offered = storage.offer([batch.id for batch in _chosen(storage, ids)])
-    click.echo(f"{offered} to be offered", err=True)
+    say(f"{offered} to be offered")
 
 
 @held.command()
@@ -86,12 +87,12 @@ def discard(state_dir: Path | None, ids: Sequence[str], yes: bool) -> None:
             if claim is not None and storage.settle(claim, batch.why):
                 done += 1
             else:
-                click.echo(f"{batch.id.hex()} is being offered now, or is settled: list again", err=True)
+                say(f"{batch.id.hex()} is being offered now, or is settled: list again")
         for _ in range(_LOOKS):
             if storage.forget() is not None:
                 break  # otherwise files are being rewritten; a shuffler that runs, or starts next, continues with that
             sleep(_PAUSE)
-    click.echo(f"{done} discarded", err=True)
+    say(f"{done} discarded")
     if done < len(batches):
         raise click.exceptions.Exit(1)
 

@@ -16,6 +16,7 @@ from hubbub.errors import InvalidParameter
 from hubbub_cli import plot_option
 from hubbub_cli.compile_codebook import read_codebook
 from hubbub_cli.terminal import estimate_bars
+from hubbub_cli.terminal.wrapped_text import say
 from hubbub_service_common.process.clock_and_entropy import below
 
 if TYPE_CHECKING:
@@ -109,11 +110,11 @@ def simulate(
         raise InvalidParameter(f"{book}: no metric is enabled, so there is nothing to simulate")
     if seed is None:
         seed = below(2**32)
-        _say(f"--seed {seed} repeats this run")
+        say(f"--seed {seed} repeats this run")
     data = read(table, metrics)
     crowd = Crowd([Column.of(metric, data.values[metric.name]) for metric in metrics])
     for line in _remarks(crowd, data, devices):
-        _say(line)
+        say(line)
     weights = crowd.draw(devices, InsecureBulkRandomness(_seed(seed, "crowd")))
     asked = _Asked(repeat, seed, confidence, top)
     if path == "fast":
@@ -123,7 +124,7 @@ def simulate(
     if as_json:
         for outcome in outcomes:
             if not outcome.verdict.released:
-                _say(outcome.unreleased())
+                say(outcome.unreleased())
         click.echo(json.dumps({"metrics": {o.metric.name: o.document() for o in outcomes}}, indent=2))
     else:
         estimate_bars.echo("\n\n".join(outcome.text() for outcome in outcomes))
@@ -131,7 +132,7 @@ def simulate(
         from hubbub_cli.simulator.plot import draw
 
         draw(outcomes, picture)
-        _say(f"drew {picture}")
+        say(f"drew {picture}")
 
 
 def _fast(codebook: Codebook, crowd: Crowd, weights: NDArray[np.int64], asked: _Asked) -> Iterator[Outcome]:
@@ -166,7 +167,7 @@ def _full(
 
     values = {column.metric.name: everyone(column.metric, data, weights) for column in crowd.columns}
     total = asked.repeat * sum(map(len, values.values()))
-    _say(f"{total:,} reports are randomized, sealed, shuffled, opened and counted ...")
+    say(f"{total:,} reports are randomized, sealed, shuffled, opened and counted ...")
     with click.progressbar(length=total, label="devices report", file=sys.stderr) as shown:
         rng = InsecureRandomness(_seed(asked.seed, "devices"))
         found = through(book, values, rng, asked.repeat, asked.confidence, asked.top, progress=shown.update)
@@ -199,7 +200,3 @@ def _remarks(crowd: Crowd, data: Data, devices: int | None) -> Iterator[str]:
 def _seed(seed: int, purpose: str) -> int:
     """A seed for each purpose, so that one of them can change without the others."""
     return int.from_bytes(hashlib.sha256(f"{seed} {purpose}".encode()).digest()[:16])
-
-
-def _say(text: str) -> None:
-    click.echo(text, err=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from hubbub.errors import InvalidParameter
+from hubbub_cli.terminal.wrapped_text import say
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -85,4 +86,4 @@ def warn_of_clock(storage: Storage, now: float) -> None:
 
     lifetime = settings_of(host="127.0.0.1", admin_port=None).bundle_lifetime
     if (doubt := clock_doubt(storage, now, lifetime)) is not None:
-        click.echo(f"warning: {doubt}", err=True)
+        say(f"warning: {doubt}")

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from datetime import UTC, datetime
 from typing import IO
 
 import click
 
+from hubbub_cli.terminal.period_names import named
 from hubbub_cli.terminal.wrapped_text import wrapped
 
 __all__ = ["RelayedLog"]
+
+_LABEL = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+"""A period or moment as the services write it."""
 
 
 class RelayedLog:
@@ -62,8 +67,15 @@ def _print(line: str) -> None:
     time = datetime.fromisoformat(found["time"]).astimezone(UTC)
     level = "" if found["level"] == "info" else f"{found['level']}: "
     error = f": {found['error']}" if "error" in found else ""
-    text = wrapped(f"{level}{found['message']}{error}", first=f"{time:%H:%M:%S}  ", rest=" " * 10)
+    message = _LABEL.sub(lambda label: _spoken(label[0], time), found["message"])
+    text = wrapped(f"{level}{message}{error}", first=f"{time:%H:%M:%S}  ", rest=" " * 10)
     click.echo(click.style(text, bold=True) if level else text, err=True)
+
+
+def _spoken(label: str, now: datetime) -> str:
+    """A period of the day on which the line was written by its time alone, like that of the line."""
+    begins = datetime.fromisoformat(label).astimezone(UTC)
+    return f"{begins:%H:%M:%S}" if begins.date() == now.date() else named(label)
 
 
 def _entry(line: str) -> dict[str, str]:

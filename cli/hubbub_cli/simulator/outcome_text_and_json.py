@@ -128,7 +128,7 @@ class Outcome:
         if scores.recall is not None:
             yield f"recall of the {scores.asked_top} largest: {scores.recall:.0%}"
         many = f"{scores.intervals:,}" + (f" in {scores.trials:,} repeats" if scores.trials > 1 else "")
-        sure = f"{100 * self.confidence:.10g} % intervals, each value by itself"
+        sure = f"{100 * self.confidence:.10g}% intervals, each value by itself"
         yield wrapped(f"{sure}: {scores.coverage:.1%} of {many} hold the truth")
         would = "" if self.verdict.released else "would be "
         shuffled, colluding = self.promises()

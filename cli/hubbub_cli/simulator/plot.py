@@ -60,7 +60,7 @@ def _panel(outcome: Outcome) -> Any:
     left = len(outcome.first.truth) - len(chosen)
     which = f"{len(chosen)}, evenly spaced," if outcome.is_curve else f"the {len(chosen)} largest"
     subtitle = [
-        f"{metric.mechanism.name}, {outcome.first.reports:,} reports, {100 * outcome.confidence:.10g} % intervals"
+        f"{metric.mechanism.name}, {outcome.first.reports:,} reports, {100 * outcome.confidence:.10g}% intervals"
         + (f", {which} of {len(outcome.first.truth):,}" if left else ""),
         *outcome.promises(),
     ]

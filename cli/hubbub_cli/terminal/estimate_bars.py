@@ -92,6 +92,13 @@ def number(value: float | None, *, share: bool) -> str:
     return ascii_minus(number_format.value(value, is_share=share))
 
 
+def change(value: float | None, *, share: bool) -> str:
+    """A difference with its sign: of shares in percentage points, whose name stands below the table."""
+    if not share and value is not None and value and not 1e-3 <= abs(value) < 1e9:
+        return f"{value:+.3g}"
+    return ascii_minus(number_format.change(value, is_share=share)).removesuffix("pp").rstrip()
+
+
 def estimates(
     values: Sequence[Mapping[str, Any]],
     names: Sequence[str],
@@ -100,10 +107,11 @@ def estimates(
     truth: bool = False,
     first: str = "value",
     longest: int = _LONGEST_NAME,
+    notes: Sequence[str] = (),
 ) -> str:
     """A row for each value as it is shown: estimate, interval and, if known, the truth. Bars fill the rest of the line.
 
-    A row without a value, such as that of a period without a release, has dashes.
+    A row without a value, such as that of a period without a release, has dashes, and its note in place of a bar.
     """
     drawn = signs()
     head = [first, *(["truth"] if truth else []), "estimate", "low", "high"]
@@ -117,8 +125,9 @@ def estimates(
         for name, row, (low, mid, up) in zip(shorts(names, drawn, longest), values, limits, strict=True)
     ]
     found = [limit for limit in limits if limit[1] is not None]
+    noted = list(notes) or [""] * len(rows)
     if not found or (not share and len(found) < 2):
-        return table(head, rows)
+        return table([*head, ""], [[*row, note] for row, note in zip(rows, noted, strict=True)])
     width = room(head, rows)
     most = min(1.0, max(high for _, _, high in found)) if share else 0.0
     ends = (min(low for low, _, _ in found), max(high for _, _, high in found))
@@ -128,7 +137,8 @@ def estimates(
             return ""
         return bar(*limit, width, most or 1.0, drawn) if share else whisker(*limit, ends, width, drawn)
 
-    return table([*head, ""], [[*row, draw(limit)] for row, limit in zip(rows, limits, strict=True)])
+    drawings = [note or draw(limit) for note, limit in zip(noted, limits, strict=True)]
+    return table([*head, ""], [[*row, drawing] for row, drawing in zip(rows, drawings, strict=True)])
 
 
 def grid(values: Sequence[Mapping[str, Any]], down: Axis, across: Axis) -> str:

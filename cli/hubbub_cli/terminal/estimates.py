@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import groupby
 from typing import Any, TypeAlias
 
 import click
 
 from hubbub_cli.terminal import estimate_bars
+from hubbub_cli.terminal.period_names import between, in_list, named
 from hubbub_cli.terminal.round_up import above
-from hubbub_cli.terminal.table import table
+from hubbub_cli.terminal.table import table, table_or_records
 from hubbub_cli.terminal.wrapped_text import wrapped
 from hubbub_query import (
     Comparison,
@@ -36,21 +38,26 @@ _FINE_P, _LEAST_P = 0.01, 1e-6
 """Below the first, a p-value has six decimals. Below the second, it is said to be below it."""
 ROWS = 20
 """Number of values that fit a screen."""
+_LONG_GAP = 3
+"""Periods without a number from which on they share a row."""
+_LONGEST_GAP = 36
+"""The longest name of such a row has two dates with times."""
+_NOT_FINAL = "not final: a batch that comes late still counts"
 
 
 def listing(answer: MetricList) -> str:
     """The metrics, with type, mechanism and releases."""
     rows = [
-        [
-            metric.name,
-            metric.versions[-1].type,
-            metric.versions[-1].mechanism.name,
-            str(metric.versions[-1].released_periods),
-            metric.versions[-1].last or "nothing yet",
-        ]
+        {
+            "metric": metric.name,
+            "type": metric.versions[-1].type,
+            "mechanism": metric.versions[-1].mechanism.name,
+            "releases": metric.versions[-1].released_periods,
+            "newest": named(last) if (last := metric.versions[-1].last) else "nothing yet",
+        }
         for metric in answer.metrics
     ]
-    return table(["metric", "type", "mechanism", "releases", "newest"], rows)
+    return table_or_records(rows) if rows else ""
 
 
 def estimate(answer: Estimate) -> str:
@@ -60,17 +67,16 @@ def estimate(answer: Estimate) -> str:
 
 def _segment(answer: Estimate, segment: Segment) -> Iterator[str]:
     periods = segment.periods
-    more = "" if segment.complete else " (more may still come)"
-    yield _title(
-        answer.metric,
-        f"{periods.start} to {periods.end}: {segment.reports:,} reports by {segment.mechanism.name}{more}",
-    )
+    covered = between(periods.start, periods.end)
+    yield _title(answer.metric, f"{covered}: {segment.reports:,} reports by {segment.mechanism.name}")
     yield from shaped(segment)
     if (left := segment.value_count - len(segment.values)) > 0:
         yield f"and {left:,} smaller ones"
     yield ""
     yield from interval(segment.interval)
     yield from _postprocessed(segment.postprocess)
+    if not segment.complete:
+        yield _NOT_FINAL
     yield from _cost(segment.privacy, segment.manipulation, segment, what="an estimate")
 
 
@@ -129,32 +135,35 @@ def _heading(shown: Shaped) -> str:
 
 
 def course(answer: Series) -> str:
-    """One row per period, one block per value; only the leading value where there is one."""
+    """One row per period or gap, one block per value; only the leading value where there is one."""
     found = [point for point in answer.points if point.values]
     leading = {segment.headline.label for segment in answer.segments}
     share = all(segment.measure == "share" for segment in answer.segments)
     periods = answer.periods
-    lines = [_title(answer.metric, f"{periods.start} to {periods.end} by periods of {periods.length}")]
+    lines = [_title(answer.metric, f"{between(periods.start, periods.end)}, by periods of {periods.length}")]
     labels = list(dict.fromkeys(row.label for point in found for row in point.values))
     if labels and None not in leading:
         labels = [label for label in labels if label in leading] or labels
     titles = _titles(labels, answer.segments[-1]) if labels else {}
+    names, points, notes = _periods(answer.points)
     for label in labels:
         rows: list[_Row] = [
-            next((_row(value) for value in point.values if value.label == label), {}) for point in answer.points
+            next((_row(value) for value in point.values if value.label == label), {}) for point in points
         ]
-        names = [_period(point) for point in answer.points]
         lines += [
             f"{titles[label]}:",
-            estimate_bars.estimates(rows, names, share=share, first="period"),
+            estimate_bars.estimates(rows, names, share=share, first="period", longest=_LONGEST_GAP, notes=notes),
             "",
         ]
     if not labels:
-        lines += [table(["period", "state"], [[p.period, p.state] for p in answer.points]), ""]
+        lines += [table(["period", "state"], [list(row) for row in zip(names, notes, strict=True)]), ""]
+    elif None in leading and (left := max(segment.value_count for segment in answer.segments) - len(labels)) > 0:
+        lines += [f"and {left:,} more: --top N shows the N largest, --csv all", ""]
     states = {point.state for point in answer.points}
     lines += [f"{state}: {meaning}" for state, meaning in _STATES.items() if state in states]
-    if found and found[-1].interval:
-        lines += [*interval(found[-1].interval), *_postprocessed(answer.postprocess)]
+    kinds = [point.interval for point in found if point.interval]
+    if kinds:
+        lines += [*interval(_merged(kinds)), *_postprocessed(answer.postprocess)]
     if answer.privacy:
         newest = answer.segments[-1]
         lines += _cost(answer.privacy, newest.manipulation, newest, what="an estimate")
@@ -179,8 +188,32 @@ _STATES = {
 }
 
 
-def _period(point: Point) -> str:
-    return point.period if point.state == "released" else f"{point.period} {point.state}"
+def _periods(points: Sequence[Point]) -> tuple[list[str], list[Point], list[str]]:
+    """Name, point and state of each row. A long gap is one row: what else there is to say is the number of periods."""
+    starts = in_list([point.period for point in points])
+    names: list[str] = []
+    rows: list[Point] = []
+    notes: list[str] = []
+    for state, run in groupby(range(len(points)), key=lambda index: points[index].state):
+        indexes = list(run)
+        if state != "released" and len(indexes) >= _LONG_GAP:
+            names.append(f"{starts[indexes[0]]} to {starts[indexes[-1]]}")
+            rows.append(points[indexes[0]])
+            notes.append(f"{state} ({len(indexes)} periods)")
+            continue
+        names += [starts[index] for index in indexes]
+        rows += [points[index] for index in indexes]
+        notes += ["" if state == "released" else state for _ in indexes]
+    return names, rows, notes
+
+
+def _merged(kinds: Sequence[IntervalKind]) -> IntervalKind:
+    """The kind of all intervals of a series, which may be exact for a period with few reports and not for another."""
+    parts = [kind.kind.split(", ") for kind in kinds]
+    if len({len(part) for part in parts}) > 1:
+        return kinds[-1]
+    words = [" or ".join(sorted(set(column))) for column in zip(*parts, strict=True)]
+    return replace(kinds[-1], kind=", ".join(words))
 
 
 def comparison(answer: Comparison) -> str:
@@ -194,7 +227,8 @@ def comparison(answer: Comparison) -> str:
     rows = [
         [
             name,
-            *(estimate_bars.number(getattr(row.shown, key), share=share) for key in ("a", "b", "value", "low", "high")),
+            *(estimate_bars.number(getattr(row.shown, key), share=share) for key in ("a", "b")),
+            *(estimate_bars.change(getattr(row.shown, key), share=share) for key in ("value", "low", "high")),
             _p_value(row.adjusted_p_value),
         ]
         for name, row in zip(_names(values, answer), values, strict=True)
@@ -207,7 +241,7 @@ def comparison(answer: Comparison) -> str:
         click.style(answer.metric, bold=True) + ": b against a",
         *(_side(name, side) for name, side in (("a", a), ("b", b))),
         table([*head, ""], [[*row, line] for row, line in zip(rows, drawings, strict=True)]),
-        *([f"in {answer.unit}"] if answer.unit else []),
+        *(["b - a, low and high: in percentage points"] if share else [f"in {answer.unit}"] if answer.unit else []),
         *left_out,
         "",
         wrapped(f"p: how often noise alone would do this. Correction: {answer.correction}"),
@@ -219,8 +253,8 @@ def comparison(answer: Comparison) -> str:
 
 
 def _side(name: str, side: Side) -> str:
-    more = "" if side.complete else " (more may still come)"
-    return f"{name}: {side.periods.start} to {side.periods.end}, {side.reports:,} reports{more}"
+    more = "" if side.complete else ", not final"
+    return f"{name}: {between(side.periods.start, side.periods.end)}: {side.reports:,} reports{more}"
 
 
 def _p_value(p: float) -> str:
@@ -250,7 +284,9 @@ def _joint(found: IntervalKind) -> str:
 
 def _postprocessed(method: str) -> Iterator[str]:
     if method != "none":
-        yield f"post-processed by {method}: biased, for display only; the intervals are those of the raw estimates"
+        yield wrapped(
+            f"post-processed by {method}: biased, for display only; the intervals are those of the raw estimates"
+        )
 
 
 def _cost(privacy: Privacy, manipulation: Manipulation, shown: Shaped, *, what: str) -> Iterator[str]:

@@ -293,11 +293,11 @@ def _say_discarded(closed: Closed, bundle: Bundle | None, reports: int, minimum:
         _LOG.warning("%s: discarded, as the metric is switched off or its key was revoked", about)
         return
     _LOG.warning(
-        "%s: DISCARDED with %d reports: a release needs %d, so %d are missing",
+        "%s: DISCARDED with %s: a release needs %s, so %s missing",
         about,
-        reports,
-        minimum,
-        minimum - reports,
+        "1 report" if reports == 1 else f"{reports:,} reports",
+        f"{minimum:,}",
+        "1 is" if minimum - reports == 1 else f"{minimum - reports:,} are",
     )
 
 

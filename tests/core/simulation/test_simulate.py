@@ -109,7 +109,7 @@ def test_text_shows_truth_error_coverage_and_both_guarantees(files: list[str]) -
     result = simulate(*files, "--seed", "1", "--repeat", "20")
     for line in (
         "category by krr: 1,000 reports",
-        "95 % intervals, each value by itself: ",
+        "95% intervals, each value by itself: ",
         "of 80 in 20 repeats hold the truth",
         "recall of the 2 largest: ",
         "if shuffler and aggregator collude: eps 2",

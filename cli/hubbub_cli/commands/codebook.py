@@ -248,7 +248,7 @@ def _switch(name: str, state_dir: Path, *, off: bool, as_json: bool) -> None:
 
 def _decided(metric: Metric, collection: Collection) -> str:
     """What compiling has decided, and what an epsilon that it worked out buys and costs."""
-    said = f"{metric.mechanism.name}, released from {metric.min_batch:,} reports on"
+    said = f"{metric.mechanism.name}, released from {_needed(metric):,} reports on"
     if (what := metric.chosen_for) is None:
         return said
     from hubbub.accounting import guarantee, honest_reports

@@ -234,7 +234,8 @@ def _error(one: MetricPlan) -> str:
     if not math.isfinite(one.interval):
         return "-"
     half, shape = one.interval / 2, one.metric.values.shape
-    number = f"{100 * half:.2g}%" if shape.measure == "share" else f"{half:.3g}{shape.unit and ' ' + shape.unit}"
+    unit = f" {shape.unit}" if shape.unit else ""
+    number = f"{100 * half:.2g}%" if shape.measure == "share" else f"{estimate_bars.number(half, share=False)}{unit}"
     return f"{'±' if estimate_bars.signs() is estimate_bars.BLOCKS else '+-'}{number}"
 
 

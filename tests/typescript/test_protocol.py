@@ -49,11 +49,20 @@ def test_the_types_are_strict_and_right() -> None:
     ],
 )
 def test_a_planted_fault_is_caught(number: int) -> None:
+    played = FAULTS[number].get("caught by", "vectors")
     said = run(
-        "--import", "./test/plant.mjs", "--test-reporter=tap", "test/vectors.test.ts", env={"FAULT": str(number)}
+        "--import", "./test/plant.mjs", "--test-reporter=tap", f"test/{played}.test.ts", env={"FAULT": str(number)}
     )
     assert "the source has this" not in said.stdout + said.stderr
     assert "\nnot ok" in said.stdout
+
+
+def test_the_sources_without_reasons_pass_the_same_vectors() -> None:
+    """The build for browsers leaves out why something is refused."""
+    said = run(
+        "--import", "./test/plant.mjs", "--test-reporter=tap", "test/vectors.test.ts", env={"WITHOUT_REASONS": "1"}
+    )
+    assert said.returncode == 0, said.stdout
 
 
 def test_each_randomizer_has_the_law_that_it_claims() -> None:

@@ -2,6 +2,7 @@
 
 import { type Outcome } from "./generated/outcomes.ts";
 import { FIRST_CYCLE_AFTER, TICK } from "./generated/limits.ts";
+import { anchorsOf, isLoopback } from "./device/address.ts";
 import { type Ledger, type Preview, ledgerOf, previewOf } from "./device/account.ts";
 import { hear } from "./device/consent.ts";
 import { flush, guarded, run, settleAll, start, takeIn } from "./device/cycle.ts";
@@ -40,24 +41,6 @@ export interface FlushOptions {
   readonly now?: boolean;
 }
 
-const LOOPBACK = /^https?:\/\/(127(\.\d+){3}|localhost|\[::1\])(:\d+)?(\/|$)/;
-
-/** An address that a client may have, without the slashes at its end. */
-export const checkedAddress = (address: string): string => {
-  const { protocol, search, hash, username } = new URL(address);
-  if (protocol !== "https:" && !(protocol === "http:" && LOOPBACK.test(address)))
-    throw new TypeError(`${address} is not https; plain http is for an address on this machine`);
-  if (search || hash || username) throw new TypeError("an address has no user, query or fragment");
-  return address.replace(/\/+$/, "");
-};
-
-const anchorsOf = (trust: Options["trust"], address: string): readonly string[] | undefined => {
-  const anchors = [trust ?? []].flat();
-  if (anchors.some((anchor) => !/^ed25519:[\w-]{43}$/.test(anchor)) || !(anchors.length || LOOPBACK.test(address)))
-    throw new TypeError(`trust is needed for ${address}: the line "ed25519:..." that the aggregator prints`);
-  return anchors.length ? anchors : undefined;
-};
-
 export class Client {
   readonly #device: Device;
   readonly #counts = new Map<string, number>();
@@ -72,7 +55,7 @@ export class Client {
     const { trust, consent, codebook, strict = false, background = true } = options;
     if (typeof consent !== "boolean" && typeof consent !== "function")
       throw new TypeError("consent is true, false or a function that returns one of them: pass what the person answered");
-    this.#isInDevelopment = strict || LOOPBACK.test(address);
+    this.#isInDevelopment = strict || isLoopback(address);
     this.#device = {
       ...parts,
       limits: limitsOf(options),
@@ -92,10 +75,11 @@ export class Client {
       refused: false,
       outdated: false,
       fetchFailed: false,
-      queue: [],
+      queue: [...(parts.early ?? [])],
       run: hex(crypto.getRandomValues(new Uint8Array(8))),
     };
     this.#wakes = background;
+    if (parts.early?.length) this.#count("waiting", parts.early.length);
     this.started = this.#alone(async () => {
       if (codebook) this.#device.shipped = await readCodebook(codebook as Json, false);
       await start(this.#device);
@@ -176,9 +160,7 @@ export class Client {
       d.queue = [];
       return "disabled";
     }
-    const now = d.clock();
-    const outcome = take(d, name, value, now, now);
-    return outcome;
+    return take(d, name, value, d.clock(), d.clock());
   }
 
   #whyNot(): string | undefined {
@@ -194,7 +176,7 @@ export class Client {
 
   #alone<T>(act: () => Promise<T>, seconds = 10): Promise<T | undefined> {
     const d = this.#device;
-    return guarded(d, () => d.storage.alone(() => guarded(d, act), seconds * 1000)).then((result) => result);
+    return guarded(d, () => d.storage.alone(() => guarded(d, act), seconds * 1000));
   }
 
   #wake(seconds: number): void {

@@ -1,6 +1,7 @@
 /** The SDK for Node: `new Client(address, {trust, consent, stateDir})`, with a state file as the Python SDK has one. */
 
-import { Client as Core, type Options as CoreOptions, checkedAddress } from "./client.ts";
+import { Client as Core, type Options as CoreOptions } from "./client.ts";
+import { checkedAddress } from "./device/address.ts";
 import { systemCoins, systemValues } from "./device/randomness.ts";
 import { fetching } from "./device/transport.ts";
 import { SqliteStorage } from "./storages/sqlite.ts";

@@ -33,7 +33,7 @@ _EXPOSE = (b"access-control-expose-headers", b"ETag, Retry-After")
 _VARY = (b"vary", b"Origin")
 _PREFLIGHT = (
     (b"access-control-allow-methods", b"GET, POST"),
-    (b"access-control-allow-headers", b"content-type"),
+    (b"access-control-allow-headers", b"content-type, if-none-match"),
     (b"access-control-max-age", b"7200"),
 )
 """7,200 seconds is the longest that Chromium remembers a preflight."""

@@ -27,7 +27,7 @@ _START: dict[str, Any] = {
 READABLE = {"access-control-expose-headers": "ETag, Retry-After"}
 ASKED_FIRST = {
     "access-control-allow-methods": "GET, POST",
-    "access-control-allow-headers": "content-type",
+    "access-control-allow-headers": "content-type, if-none-match",
     "access-control-max-age": "7200",
 }
 VARY = {"vary": "Origin"}

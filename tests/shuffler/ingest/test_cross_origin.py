@@ -150,7 +150,7 @@ def test_a_preflight_on_the_wire_has_no_body_and_the_connection_goes_on(shuffler
         assert headers == {
             **ADDED,
             "access-control-allow-methods": "GET, POST",
-            "access-control-allow-headers": "content-type",
+            "access-control-allow-headers": "content-type, if-none-match",
             "access-control-max-age": "7200",
         }
         connection.sendall(request(body(), f"Origin: {PAGE}"))

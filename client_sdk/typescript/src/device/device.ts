@@ -18,6 +18,9 @@ export type Transport = (method: string, path: string, headers: Headers, body?: 
 /** A purpose of coins that decide whether and when something is sent. Each has a stream of its own. */
 export type Purpose = "share" | "delay" | "nonce" | "refresh" | "retry";
 
+/** A value that waits in memory, with its time. */
+export type Early = [name: string, value: unknown, at: number];
+
 /** What a device runs on. Times are in seconds. */
 export interface Parts {
   readonly storage: Storage;
@@ -33,6 +36,8 @@ export interface Parts {
   readonly freshIsClosed: boolean;
   /** Why the person's own switches say no, whatever the app says; undefined if they do not. */
   readonly refusal: () => string | undefined;
+  /** What was recorded before this began. */
+  readonly early?: readonly Early[];
 }
 
 /** The row of facts. */
@@ -114,8 +119,7 @@ export interface Device extends Parts {
   /** Whether a shuffler refused a key of the bundle: a newer one may say what became of it. */
   outdated: boolean;
   fetchFailed: boolean;
-  /** Values that wait in memory, each with its time. */
-  queue: [name: string, value: unknown, at: number][];
+  queue: Early[];
   readonly run: string;
 }
 

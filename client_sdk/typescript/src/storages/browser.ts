@@ -22,8 +22,8 @@ export class BrowserStorage implements Storage {
   /** Throws where a page may keep nothing. */
   constructor(name: string) {
     this.#name = name;
-    if (!indexedDB || !navigator.locks) throw new Error("no storage");
     localStorage.getItem(name);
+    if (!indexedDB || !navigator.locks || !crypto.subtle) throw new Error("no storage");
     this.#channel = new BroadcastChannel(name);
     this.#channel.onmessage = ({ data }) => (this.#isOff = data === true);
   }
@@ -43,6 +43,8 @@ export class BrowserStorage implements Storage {
     };
     this.#database = done(request).then(
       (database) => {
+        // So that a page without consent knows that there may be something to delete.
+        localStorage.setItem(this.#name, "1");
         // Cleared, or a newer version elsewhere: the next transaction opens it again.
         database.onclose = database.onversionchange = () => {
           database.close();

@@ -22,6 +22,9 @@ from hubbub.metric_types import registered as registered_types
 from hubbub.refusals import REFUSALS, Action
 from hubbub.wire import REPORTS_TYPE
 from hubbub_client import Client, Outcome
+from hubbub_client._budget.account_statement import _IN_WORDS
+from hubbub_client._budget.ledger import Decision
+from hubbub_client._development_notices import BY_COUNT
 from hubbub_client._sending.backoff import Pace
 
 __all__ = ["FOLDER", "modules"]
@@ -180,9 +183,27 @@ def outcomes() -> str:
     return "\n".join(["export type Outcome =", *lines, ";"])
 
 
+def _of_options(text: str) -> str:
+    """A sentence with the names that options have in TypeScript."""
+    text = text.replace("codebook=", "codebook")
+    return re.sub(r"\b(max|lifetime|min)_(epsilon|period)\b", lambda found: found[1] + found[2].capitalize(), text)
+
+
+def words() -> str:
+    """Sentences for people: what a counter means, and what a decision was."""
+    notices = {name: _of_options(text) for name, text in BY_COUNT.items()}
+    decisions = {decision.value: text for decision, text in _IN_WORDS.items() if decision is not Decision.IN_DOUBT}
+    return "\n".join(
+        [
+            f"export const NOTICES: Record<string, string> = {json.dumps(notices, indent=2)};",
+            f"export const DECISIONS: Record<string, string> = {json.dumps(decisions, indent=2)};",
+        ]
+    )
+
+
 def modules() -> dict[Path, str]:
     """Each generated module, and what belongs into it."""
-    makers = (limits, wire, reducers, refusals, outcomes)
+    makers = (limits, wire, reducers, refusals, outcomes, words)
     return {FOLDER / f"{make.__name__}.ts": f"{_HEAD}\n{make()}\n" for make in makers}
 
 

@@ -25,7 +25,7 @@ const common = { bundle: true, target: "es2022", logLevel: "warning", legalComme
 export const buildAll = async (folder, more = {}) => {
   const browser = { ...common, minify: true, plugins: [plugin], ...more };
   const made = [
-    await build({ ...browser, entryPoints: ["src/browser.ts"], outdir: folder, format: "esm", splitting: true, chunkNames: "[name]-[hash]" }),
+    await build({ ...browser, entryPoints: ["src/browser.ts", "src/words.ts"], outdir: folder, format: "esm", splitting: true, chunkNames: "[name]-[hash]" }),
     await build({ ...browser, entryPoints: { hubbub: "src/browser.ts" }, outdir: folder, format: "iife", globalName: "hubbub" }),
     await build({ ...common, ...more, entryPoints: ["src/node.ts", "src/testing.ts"], outdir: folder, format: "esm", platform: "node" }),
   ];

@@ -66,9 +66,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def services(folder: Path) -> Iterator[tuple[str, str]]:
-    """`hubbub up` for the codebook; yields the addresses of shuffler and aggregator."""
-    (folder / "metrics.toml").write_text(codebook())
+def services(folder: Path, written: str = "") -> Iterator[tuple[str, str]]:
+    """`hubbub up` for a codebook, by default the one above; yields the addresses of shuffler and aggregator."""
+    (folder / "metrics.toml").write_text(written or codebook())
     shuffler, aggregator = free_port(), free_port()
     ports = ["--shuffler-port", str(shuffler), "--aggregator-port", str(aggregator)]
     with (folder / "up.log").open("w") as log:
@@ -149,10 +149,10 @@ def moment(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
-def query(address: str, mechanism: str, start: int) -> dict[str, Any]:
+def query(address: str, mechanism: str, start: int, length: int = 30) -> dict[str, Any]:
     """What `hubbub query --json` prints, once there is something."""
     command = [*HUBBUB, "query", metric_name(mechanism), "--address", address, "--json"]
-    command += ["--from", moment(start), "--to", moment(start + 30)]
+    command += ["--from", moment(start), "--to", moment(start + length)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     answer: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr}
     return answer

@@ -41,6 +41,8 @@ export interface FlushOptions {
   readonly now?: boolean;
 }
 
+const MOST_NOTES = 100;
+
 export class Client {
   readonly #device: Device;
   readonly #counts = new Map<string, number>();
@@ -50,6 +52,7 @@ export class Client {
   readonly started: Promise<void>;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isClosing = false;
+  #noted = 0;
 
   constructor(address: string, options: Options, parts: Parts) {
     const { trust, consent, codebook, strict = false, background = true } = options;
@@ -75,6 +78,7 @@ export class Client {
       refused: false,
       outdated: false,
       fetchFailed: false,
+      cannotKeep: false,
       queue: [...(parts.early ?? [])],
       run: hex(crypto.getRandomValues(new Uint8Array(8))),
     };
@@ -160,7 +164,11 @@ export class Client {
       d.queue = [];
       return "disabled";
     }
-    return take(d, name, value, d.clock(), d.clock());
+    if (d.cannotKeep) return "no_durable_state";
+    const outcome = take(d, name, value, d.clock(), d.clock());
+    // Many notes are taken in before the next cycle. Nothing of this shows outside.
+    if (outcome === "recorded" && ++this.#noted % MOST_NOTES === 0) setTimeout(() => void this.#takeIn(), 0);
+    return outcome;
   }
 
   #whyNot(): string | undefined {
@@ -193,7 +201,7 @@ export class Client {
 
   #count(name: string, by = 1): void {
     this.#counts.set(name, (this.#counts.get(name) ?? 0) + by);
-    if (name.includes(":")) this.#say(name);
+    if (name.includes(":")) this.#say(this.#device.explain?.(name) ?? name);
   }
 
   #said = new Set<string>();

@@ -4,6 +4,7 @@ import { Client as Core, type Options as CoreOptions } from "./client.ts";
 import { checkedAddress } from "./device/address.ts";
 import { systemCoins, systemValues } from "./device/randomness.ts";
 import { fetching } from "./device/transport.ts";
+import { explain } from "./words.ts";
 import { SqliteStorage } from "./storages/sqlite.ts";
 
 export type { FlushOptions, Ledger, LedgerEntry, Outcome, Preview } from "./client.ts";
@@ -34,6 +35,7 @@ export class Client extends Core {
       coins: systemCoins,
       freshIsClosed: false,
       refusal,
+      explain,
     });
   }
 }

@@ -36,6 +36,8 @@ export interface Parts {
   readonly freshIsClosed: boolean;
   /** Why the person's own switches say no, whatever the app says; undefined if they do not. */
   readonly refusal: () => string | undefined;
+  /** What a counter means, for a developer. */
+  readonly explain?: (counter: string) => string | undefined;
   /** What was recorded before this began. */
   readonly early?: readonly Early[];
 }
@@ -119,6 +121,8 @@ export interface Device extends Parts {
   /** Whether a shuffler refused a key of the bundle: a newer one may say what became of it. */
   outdated: boolean;
   fetchFailed: boolean;
+  /** Whether the last transaction failed: then nothing may be recorded. */
+  cannotKeep: boolean;
   queue: Early[];
   readonly run: string;
 }
@@ -135,7 +139,7 @@ export const note = (rows: Rows, facts: Partial<About>): void => {
 /** One transaction. Storage that is new, or was cleared while it was open, begins with its birth. */
 export const write = async <T>(d: Device, act: (rows: Rows) => T): Promise<T> => {
   let after = d.rows;
-  const result = await d.storage.transact((rows) => {
+  const transaction = d.storage.transact((rows) => {
     const now = d.clock();
     const isDamaged = rows.delete(DAMAGED);
     if (isDamaged || !rows.has("about")) {
@@ -145,6 +149,11 @@ export const write = async <T>(d: Device, act: (rows: Rows) => T): Promise<T> =>
     after = rows;
     return act(rows);
   });
+  transaction.then(
+    () => (d.cannotKeep = false),
+    () => (d.cannotKeep = true),
+  );
+  const result = await transaction;
   d.rows = after;
   return result;
 };

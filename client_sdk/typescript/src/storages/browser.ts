@@ -135,7 +135,10 @@ export class BrowserStorage implements Storage {
   }
 
   alone<T>(act: () => Promise<T>, within: number): Promise<T | undefined> {
-    if (within > 0) return navigator.locks.request(this.#name, { signal: AbortSignal.timeout(within) }, act);
+    if (within > 0) {
+      const signal = AbortSignal.timeout(within);
+      return navigator.locks.request(this.#name, { signal }, act).catch((error: unknown) => (signal.aborted ? undefined : Promise.reject(error as Error)));
+    }
     return navigator.locks.request(this.#name, { ifAvailable: true }, (lock) => (lock ? act() : undefined));
   }
 

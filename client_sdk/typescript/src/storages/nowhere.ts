@@ -8,13 +8,13 @@ const refuse = (): never => {
 
 export class Nowhere implements Storage {
   exists = (): Promise<boolean> => Promise.resolve(false);
-  transact = refuse;
+  transact = (): Promise<never> => Promise.reject(new Error("nothing can be kept here"));
   long = refuse;
   note = refuse;
   notes = (): [] => [];
   forget = (): void => undefined;
   isOff = (): boolean => false;
   switchOff = (): boolean => false;
-  alone = (): Promise<undefined> => Promise.resolve(undefined);
+  alone = <T>(act: () => Promise<T>): Promise<T> => act();
   close = (): void => undefined;
 }

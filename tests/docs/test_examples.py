@@ -53,7 +53,9 @@ QUESTIONS = {"dark_mode", "startup_ms", "theme"}
 
 def asked(shown: str) -> set[str]:
     """The metrics in what a page says would be collected."""
-    return set(re.findall(r"^  (\w+): .* \[", shown.partition("What would be collected with consent")[2], re.MULTILINE))
+    return set(
+        re.findall(r"^  (\w+): .*\n    \[", shown.partition("What would be collected with consent")[2], re.MULTILINE)
+    )
 
 
 class Site:

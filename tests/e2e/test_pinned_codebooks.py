@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -200,9 +200,9 @@ def test_an_edit_in_the_order_of_the_page_reaches_everyone_who_pins(tmp_path: Pa
 
         reader.types(publish)
         assert f"codebook {reader.ids[ids[1]]} is in force" in reader.said
-        begins = re.search(r"it begins (\S+ \S+) UTC", reader.said)
-        assert begins is not None
-        begin = datetime.fromisoformat(begins[1]).replace(tzinfo=UTC).timestamp()
+        wait_for(lambda: len(ask(reader.aggregator, "/v1/status")["codebooks"]) == 2, step=0.2)
+        newest = ask(reader.aggregator, "/v1/status")["codebooks"][-1]
+        begin = datetime.fromisoformat(newest["first_period"]).timestamp()
         reader.types(copy)
         assert (tmp_path / "codebook.json").read_bytes() == (tmp_path / "new.json").read_bytes()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sqlite3
 import stat
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ from hubbub_aggregator.storage import SqliteStorage, StoredCodebook, StoredKey
 from hubbub_cli.all_commands import hubbub
 from hubbub_cli.commands.aggregator import aggregator
 from hubbub_cli.commands.keys import keys
+from hubbub_cli.terminal.period_names import named
 from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_service_common.http.tokens import Tokens
 from tests.aggregator.backends import counted
@@ -440,12 +442,13 @@ def test_keys_are_made_listed_rotated_and_revoked_by_command(tmp_path: Path, mon
     revoked = json.loads(run.invoke(keys, ["revoke", "0", "--json", *option]).output)
     assert revoked == {"revoked": 0, "lost": days[:1], "instead": None, "again": days[1]}
     said = run.invoke(keys, ["revoke", "2", *option]).output
-    assert f"key 4 seals the periods {days[2]} to {days[2]}\nreports are collected again from {days[2]} on" in said
+    again = named(days[2])
+    assert f"key 4 seals the periods {again} to {again}\n  reports are collected again from {again} on" in said
     assert "lost" not in said  # that day has not begun
     listed = json.loads(run.invoke(keys, ["list", "--json", *option]).output)
     found = {key["id"]: (key["state"], key["lost"]) for key in listed["keys"]}
     assert (found[0], found[2], found[4]) == (("revoked", days[:1]), ("revoked", []), ("pending", []))
     shown = run.invoke(keys, ["list", *option]).output.splitlines()
-    assert shown[1].split() == ["0", "revoked", days[0], days[0], days[0]]
+    assert re.split(r" {2,}", shown[1].strip()) == ["0", "revoked", *[named(days[0])] * 3]
     assert service.bundle().sequence > before.sequence  # a running service notices
     service.close()

@@ -19,6 +19,7 @@ from hubbub_aggregator.dashboard.pages.url_parameters import Asked
 from hubbub_aggregator.dashboard.routes import Dashboard
 from hubbub_aggregator.models.metrics import NamedMetric
 from hubbub_cli.all_commands import hubbub
+from hubbub_cli.terminal.period_names import named
 from tests.aggregator.dashboard.conftest import Visited
 from tests.core.metric_types.conftest import listening
 from tests.core.metric_types.long_toys import (
@@ -179,7 +180,7 @@ def test_a_long_curve_has_a_course_and_a_card_of_what_leads(long: Visited) -> No
 def test_the_terminal_follows_what_leads(address: str) -> None:
     lines = told(address, "wait", "--series")
     assert f"time to start (ms), {LEADS}:" in lines
-    assert sum(line.startswith(DAYS[0]) for line in lines) == 1
+    assert sum(line.startswith(named(DAYS[0])) for line in lines) == 1
 
 
 # -- in the terminal ------------------------------------------------------------------------------
@@ -206,7 +207,7 @@ def test_a_wide_grid_is_told_in_several_tables(address: str) -> None:
 @pytest.mark.parametrize("metric", ["system", "country", "wait", "minutes"])
 def test_no_two_rows_of_a_comparison_have_one_name(address: str, metric: str) -> None:
     lines = told(address, metric, "--compare", f"{DAYS[0]}..{DAYS[1]}", f"{DAYS[2]}..{DAYS[3]}")
-    (head,) = [number for number, line in enumerate(lines) if "b - a" in line]
+    (head,) = [number for number, line in enumerate(lines) if "  b - a  " in line]
     names = [cut(line)[0] for line in lines[head + 1 : lines.index("", head)] if len(cut(line)) > 5]
     assert len(names) == len(set(names)) >= 20
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from packaging.metadata import Metadata
 
+from scripts.make_client_js import KEPT, fresh
 from scripts.sbom import FILE as SBOM
 
 ROOT = Path(__file__).parent.parent
@@ -135,6 +136,14 @@ def changelog_faults(text: str, released: str) -> list[str]:
     return faults
 
 
+def script_faults() -> list[str]:
+    """Faults of the browser SDK's file in the tree, where there is a Node to build it with."""
+    built = fresh()
+    if built is None:
+        print("no Node or no npm packages: whether hubbub.js is a fresh build was NOT checked", file=sys.stderr)
+    return [] if built in (None, KEPT.read_bytes()) else [f"{KEPT.name} is old: run python -m scripts.make_client_js"]
+
+
 def _git(*arguments: str) -> str:
     git = shutil.which("git")
     if git is None:
@@ -181,6 +190,7 @@ def main() -> None:
     faults += [] if twice else ["the wheel from the source distribution is not the wheel from the tree"]
     sbom = asked.out / f"{FILE_NAME}-{version()}.cdx.json"
     shutil.copyfile(SBOM, sbom)
+    faults += script_faults()
     faults += release_faults() if asked.release else []
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in (sbom, sdist, wheel)]
     (asked.out / "SHA256SUMS").write_text("\n".join(lines) + "\n")

@@ -7,6 +7,7 @@ import click
 from hubbub_cli.commands.aggregator import aggregator
 from hubbub_cli.commands.audit import audit
 from hubbub_cli.commands.checklist import checklist
+from hubbub_cli.commands.client_js import client_js
 from hubbub_cli.commands.codebook import codebook
 from hubbub_cli.commands.demo import demo
 from hubbub_cli.commands.health import health
@@ -36,6 +37,7 @@ for command in (
     aggregator,
     audit,
     checklist,
+    client_js,
     codebook,
     demo,
     health,

@@ -148,6 +148,7 @@ def _without_services() -> dict[str, str]:
         "select": ["select", "--type", "category", "--size", "30", "--epsilon", "1"],
         "simulate": ["simulate", "--codebook", "metrics.toml", "--data", "devices.csv", "--seed", "7"],
         "query-nothing": ["query", "--address", "http://127.0.0.1:1"],
+        "client-js": ["client-js", "--write", "public"],
         "up-no-codebook": ["up", "--codebook", "none.toml"],
         "a-command-that-does-not-exist": ["qurey"],
         "an-option-that-does-not-exist": ["plan", "metrics.toml", "--device", "20"],
@@ -274,6 +275,9 @@ _MASKS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"(?<![\w.])(?:[0-9a-f]{32}|(?=[0-9a-f]*\d)[0-9a-f]{8})\b", lambda found: "0" * len(found[0])),
     (r"http://127\.0\.0\.1:(?!1\b|870)\d{4,5}", lambda _: "http://127.0.0.1:8702"),
     (r"\(\d+ kB;", lambda _: "(99 kB;"),
+    (r"(?<=-)[0-9a-f]{12}(?=\.js)", lambda _: "0" * 12),
+    (r"sha384-[\w+/]{64}", lambda _: "sha384-" + "A" * 64),
+    (r"[\d,]+ bytes, [\d,]+ with gzip", lambda _: "55,000 bytes, 22,000 with gzip"),
     (r"/\S*/aggregator/state", lambda _: "STATE_DIR"),
     (r"/\S*/shuffler\b", lambda _: "SHUFFLER_DIR"),
 )

@@ -95,6 +95,8 @@ def test_commands_work_that_read_data_or_libraries_of_their_own(server: Environm
     assert "dark_mode" in server.run(server.hubbub, "checklist", "metrics.toml", "--template").stdout
     server.run(server.hubbub, "plan", "metrics.toml", "--devices", "2000", "--plot", "plan.svg")
     assert (server.home / "plan.svg").stat().st_size > 1000
+    tag = server.run(server.hubbub, "client-js", "--write", "public").stdout  # there is no Node in this environment
+    assert all(f'src="/{file.name}"' in tag for file in (server.home / "public").iterdir())
     server.run(
         server.hubbub, "audit", "--mechanism", "rr", "--trials", "2000", "--out", "audit.html", code=3, patience=600
     )

@@ -18,6 +18,7 @@ NEEDED = [
     "hubbub/mechanisms/mean_tables.json",
     "hubbub_cli/data/flights.csv.gz",
     "hubbub_cli/data/README.md",
+    "hubbub_cli/data/hubbub.js",
     "hubbub_aggregator/dashboard/static/dashboard.css",
     "hubbub_aggregator/dashboard/templates/layout.html",
     "hubbub_aggregator/storage/redis/lua/commit.lua",

@@ -1,0 +1,45 @@
+"""The printed script tag in a real Chromium: it loads the file, and refuses one with other bytes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from click.testing import CliRunner
+from playwright.sync_api import Browser
+
+from hubbub_cli.all_commands import hubbub as command
+from tests.browser.sdk_site import Site
+from tests.shuffler.process import AppServer
+
+_POLICY = "default-src 'none'; script-src 'self' 'strict-dynamic' 'nonce-n'; require-trusted-types-for 'script'"
+
+
+def test_the_tag_loads_the_file_and_no_other(browser: Browser, tmp_path: Path) -> None:
+    tag = CliRunner().invoke(command, ["client-js", "--write", str(tmp_path)]).stdout
+    (file,) = tmp_path.iterdir()
+    page_text = f"<!doctype html><title>A page</title>{tag.replace('<script', '<script nonce=n')}"
+    pages = {
+        "/": page_text,
+        "/none": "<!doctype html><title>Without</title>",
+        "/favicon.ico": "",
+        "/other": page_text.replace(file.name, "other.js"),
+    }
+    site = Site(tmp_path, pages, {"/": _POLICY})
+    (tmp_path / "other.js").write_bytes(file.read_bytes() + b"\n")
+    with AppServer(site) as address:
+        context = browser.new_context()
+        page = context.new_page()
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text))
+        names = "() => Object.getOwnPropertyNames(globalThis)"
+        page.goto(f"{address}/none")
+        before = set(page.evaluate(names))
+        page.goto(f"{address}/")
+        assert set(page.evaluate(names)) - before == {"hubbub"}
+        assert page.evaluate("() => Object.keys(hubbub)") == ["Client"]
+        assert said == []
+        page.goto(f"{address}/other")
+        assert page.evaluate("() => 'hubbub' in globalThis") is False
+        assert re.search("Failed to find a valid digest", said[0])
+        context.close()

@@ -14,6 +14,7 @@ from textwrap import dedent
 
 import pytest
 
+from hubbub.sdk_snippet import Language
 from tests.aggregator.dashboard.markup import Page
 from tests.client.test_sdk_snippet import CASES, in_a_period_that_lasts
 from tests.support import http
@@ -24,7 +25,7 @@ QUIET = {name: text for name, text in os.environ.items() if not name.startswith(
 
 
 @contextmanager
-def up(folder: Path, written: str) -> Iterator[tuple[str, str]]:
+def up(folder: Path, written: str, **environment: str) -> Iterator[tuple[str, str]]:
     """A running `hubbub up`: what it printed, and the address of its dashboard."""
     (folder / "metrics.toml").write_text(written)
     ports = [f"--shuffler-port={reserved_port()}", f"--aggregator-port={(port := reserved_port())}"]
@@ -32,7 +33,7 @@ def up(folder: Path, written: str) -> Iterator[tuple[str, str]]:
         running = subprocess.Popen(
             [sys.executable, "-u", "-m", "hubbub_cli", "up", *ports],
             cwd=folder,
-            env=QUIET,
+            env=QUIET | environment,
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -50,11 +51,11 @@ def up(folder: Path, written: str) -> Iterator[tuple[str, str]]:
             running.communicate(timeout=PATIENCE)
 
 
-def snippet_of(printed: str) -> str:
-    """The indented block of Python in what was printed."""
-    found = re.search(r"^    from hubbub_client .*?(?=^\S)", printed, re.DOTALL | re.MULTILINE)
+def snippet_of(printed: str, language: Language = "Python") -> str:
+    """The indented block of code in what was printed."""
+    found = re.search(rf"^in {language}.*?:\n\n(    .*?)\n\n(?=\S)", printed, re.DOTALL | re.MULTILINE)
     assert found is not None, printed
-    return dedent(found[0])
+    return dedent(found[1])
 
 
 def typed(snippet: str, folder: Path) -> str:

@@ -132,6 +132,7 @@ def welcome(codebook: Codebook, services: Services, now: float) -> str:
     doubt = services.clock_warning()
     later = "" if doubt is None else "\n".join(map(wrapped, _NOT_YET.format(doubt=doubt).split("\n")))
     snippet = indent(sdk_snippet(codebook, services.shuffler, services.anchor), "    ")
+    javascript = indent(sdk_snippet(codebook, services.shuffler, services.anchor, "JavaScript"), "    ")
     command, floor = own_command(), "" if services.floor == usual_floor() else f" --floor {services.floor}"
     hint = wrapped(
         f"closes {moment(period.closes_at(collection.grace))}. A metric is released if enough devices have reported it "
@@ -148,7 +149,13 @@ codebook            {codebook.id.hex()}     (an app may pin it)
 
 in a terminal       {command} query --address {services.aggregator}
 
+in Python:
+
 {snippet}
+
+in JavaScript, in a page of an origin that HUBBUB_SHUFFLER_CORS_ORIGINS lists:
+
+{javascript}
 
 First numbers: the period that began {date(period.label)}
 {hint}

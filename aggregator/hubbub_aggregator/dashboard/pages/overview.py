@@ -90,6 +90,8 @@ class Steps:
     shuffler: str | None
     snippet: str
     """An app for this codebook, in Python."""
+    javascript: str
+    """The same for a web page."""
     period: str
     closes: str
     length: str
@@ -182,9 +184,11 @@ def first_steps(codebook: Codebook, status: FullStatus, listing: MetricList) -> 
     """The snippet for this codebook, and when its first numbers can come."""
     collection = codebook.collection
     period = collection.calendar.at(seconds_of(status))
+    address = status.shuffler_address or _NO_ADDRESS
     return Steps(
         shuffler=status.shuffler_address,
-        snippet=sdk_snippet(codebook, status.shuffler_address or _NO_ADDRESS, status.trust_anchor),
+        snippet=sdk_snippet(codebook, address, status.trust_anchor),
+        javascript=sdk_snippet(codebook, address, status.trust_anchor, "JavaScript"),
         period=period.label,
         closes=formatting.moment(period.closes_at(collection.grace)),
         length=formatting.a_period(listing.period),

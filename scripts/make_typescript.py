@@ -49,7 +49,6 @@ _LIMITS = (
     ("YEAR_10000", "hubbub.period:_END_OF_TIME", ""),
     ("LARGEST_PERIOD", "hubbub.period:LARGEST_INDEX", ""),
     ("LONGEST_UNIT", "hubbub.metric_types._exact_numbers:_LONGEST_UNIT", ""),
-    ("LONGEST_VALUE", "hubbub.metric_types.category:LONGEST_LABEL", ""),
     ("MOST_VALUES", "hubbub.mechanisms.domains:LARGEST_DOMAIN", ""),
     ("MOST_MIN_BATCH", "hubbub.codebook._read:LARGEST_BATCH", ""),
     ("MOST_VALUES_OF_MATRIX", "hubbub.mechanisms.matrix:LARGEST", "bigint"),
@@ -59,19 +58,23 @@ _LIMITS = (
     ("MOST_SYMBOLS", "hubbub.mechanisms._grid_mean:MOST_SYMBOLS", "bigint"),
     ("MOST_ROW", "hubbub.mechanisms._grid_mean:LARGEST_TOTAL", "bigint"),
     ("REMEMBERED", "hubbub.reduce:MOST_REMEMBERED", ""),
-    ("MOST_WAITING", "hubbub_client._recording.in_memory_queue:MOST_VALUES", ""),
     ("PERIODS_TO_CATCH_UP", "hubbub_client._codebooks.in_force:PERIODS_TO_CATCH_UP", ""),
     ("PIN_KEPT", "hubbub_client._codebooks.period_codebook_pins:_KEPT", ""),
     ("DECISION_KEPT", "hubbub_client._budget.ledger:_KEPT", ""),
     ("LONGEST_GAP", "hubbub_client._budget.ledger:_LONGEST_GAP", ""),
-    ("TICK", "hubbub_client._sending.cycle:TICK", ""),
-    ("FIRST_CYCLE_AFTER", "hubbub_client.client:_FIRST_CYCLE_AFTER", ""),
     ("SECOND_LOOK", "hubbub_client._state.confirm_elapsed:SECOND_LOOK", ""),
     ("MOST_REPORTS_IN_OUTBOX", "hubbub_client._sending.outbox:MOST_REPORTS", ""),
     ("MOST_BYTES_IN_OUTBOX", "hubbub_client._sending.outbox:MOST_BYTES", ""),
     ("LONGEST_JSON", "hubbub_client._sending.upload:_LONGEST_DOCUMENT", ""),
     ("LONGEST_RETRY_AFTER", "hubbub_client._sending.upload:LONGEST_RETRY_AFTER", ""),
     ("LONGEST_PAUSE", "hubbub_client._sending.cool_down:_LONGEST", ""),
+)
+
+_UP_FRONT = (
+    ("LONGEST_VALUE", "hubbub.metric_types.category:LONGEST_LABEL", ""),
+    ("MOST_WAITING", "hubbub_client._recording.in_memory_queue:MOST_VALUES", ""),
+    ("TICK", "hubbub_client._sending.cycle:TICK", ""),
+    ("FIRST_CYCLE_AFTER", "hubbub_client.client:_FIRST_CYCLE_AFTER", ""),
 )
 
 _WIRE = (
@@ -139,6 +142,12 @@ def limits() -> str:
     )
 
 
+def up_front() -> str:
+    """The numbers that a page needs before it loads the engine: in a module of their own, since a build for browsers
+    splits no module."""
+    return "\n".join(_constants(_UP_FRONT))
+
+
 def wire() -> str:
     """Labels, routes and sizes of what travels."""
     ids: bytes = _value("hubbub.sealing:_SUITE_IDS")
@@ -203,7 +212,7 @@ def words() -> str:
 
 def modules() -> dict[Path, str]:
     """Each generated module, and what belongs into it."""
-    makers = (limits, wire, reducers, refusals, outcomes, words)
+    makers = (limits, up_front, wire, reducers, refusals, outcomes, words)
     return {FOLDER / f"{make.__name__}.ts": f"{_HEAD}\n{make()}\n" for make in makers}
 
 

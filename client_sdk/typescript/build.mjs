@@ -20,13 +20,27 @@ const plugin = {
     })),
 };
 
+/** A file for a script tag has the engine in it: it need not be put off. */
+const atOnce = {
+  name: "the engine at once",
+  setup: (setup) =>
+    setup.onLoad({ filter: /src[\\/]browser\.ts$/ }, async ({ path }) => {
+      const source = await readFile(path, "utf8");
+      const contents = source.replace('import("./engine.ts")', "Promise.resolve(engine)");
+      if (contents === source) throw new Error("browser.ts does not load the engine");
+      return { contents: 'import * as engine from "./engine.ts";\n' + contents, loader: "ts" };
+    }),
+};
+
 const common = { bundle: true, target: "es2022", logLevel: "warning", legalComments: "none", absWorkingDir: here("."), write: true };
 
 export const buildAll = async (folder, more = {}) => {
   const browser = { ...common, minify: true, plugins: [plugin], ...more };
   const made = [
-    await build({ ...browser, entryPoints: ["src/browser.ts", "src/words.ts"], outdir: folder, format: "esm", splitting: true, chunkNames: "[name]-[hash]" }),
-    await build({ ...browser, entryPoints: { hubbub: "src/browser.ts" }, outdir: folder, format: "iife", globalName: "hubbub" }),
+    await build({ ...browser, entryPoints: ["src/browser.ts"], outdir: folder, format: "esm", splitting: true, chunkNames: "[name]-[hash]" }),
+    // Apart: what it shares with the engine is little, and would cost each page that shows no words another file.
+    await build({ ...browser, entryPoints: ["src/words.ts"], outdir: folder, format: "esm" }),
+    await build({ ...browser, plugins: [plugin, atOnce], entryPoints: { hubbub: "src/browser.ts" }, outdir: folder, format: "iife", globalName: "hubbub" }),
     await build({ ...common, ...more, entryPoints: ["src/node.ts", "src/testing.ts"], outdir: folder, format: "esm", platform: "node" }),
   ];
   return made.flatMap(({ outputFiles = [] }) => outputFiles);

@@ -292,6 +292,84 @@ def test_a_switch_reaches_other_tabs_at_once(site: Site, address: str, context: 
     wait_for(lambda: record(one, "theme", "dark") != "disabled")
 
 
+def test_consent_that_is_withdrawn_in_one_tab_holds_in_the_others(
+    site: Site, address: str, context: BrowserContext
+) -> None:
+    """Also in a tab that was told yes once and for all, and does not know better."""
+    name = "withdrawn"
+    one, two = tab(context, address, site, name), tab(context, address, site, name)
+    assert record(one, "theme", "dark") == "recorded"
+    two.evaluate("() => { globalThis.agrees = false; }")
+    two.evaluate(_FLUSH)
+    before = len(site.shuffler(name).requests)
+    for day in (0.5, 1.5):
+        one.evaluate("(now) => { globalThis.now = now; }", BEGAN + day * _DAY)
+        assert one.evaluate(_FLUSH) is False
+        assert record(one, "theme", "dark") == "disabled"
+    assert len(site.shuffler(name).requests) == before
+    assert (one.evaluate("() => client.preview()"))["takingPart"] is False
+    found = rows(one, address, name)
+    assert "since" not in found["about"]
+    assert not [key for key in found if key.startswith(("state ", "report "))]
+    # Somebody says yes again: from then on it holds for both.
+    two.evaluate("(now) => { globalThis.agrees = true; globalThis.now = now; }", BEGAN + 1.5 * _DAY)
+    assert two.evaluate(_FLUSH) is True
+    assert one.evaluate(_FLUSH) is True
+    assert record(one, "theme", "dark") == "recorded"
+    assert one.evaluate(_FLUSH) is True
+    assert [report.period for report in site.shuffler(name).reports_sent("theme")] == ["2026-01-06"]
+
+
+def test_a_value_outlives_a_page_that_ends_before_the_engine_is_loaded(
+    site: Site, address: str, context: BrowserContext
+) -> None:
+    name = "early"
+    trust = site.shuffler(name, time.time).trust
+
+    def visited(route: bool = True) -> Page:
+        page = context.new_page()
+        if not route:
+            page.route("**/engine-*", lambda route: route.abort())
+        page.goto(f"{address}/app")
+        page.evaluate(
+            """([address, trust]) => {
+              const options = {trust, consent: true, background: false, freshStorage: "report"};
+              globalThis.client = new Client(address, options);
+            }""",
+            [f"{address}/{name}", trust],
+        )
+        return page
+
+    page = visited()
+    assert page.evaluate(_FLUSH) is True
+    ledger = page.evaluate("() => client.ledger()")
+    assert (ledger["freshStorage"], ledger["closedBefore"]) == ("report", None)
+    page.close()
+    page = visited()
+    assert record(page, "theme", "dark") == "waiting"
+    page.close()
+    page = visited(route=False)
+    assert record(page, "theme", "light") == "waiting"
+    assert page.evaluate(_FLUSH) is False  # nothing throws where the engine cannot be loaded
+    assert page.evaluate("() => client.stats()") == {"waiting": 1}
+    page.close()
+    page = visited()
+    assert page.evaluate(_FLUSH) is True
+    assert len(site.shuffler(name).reports_sent("theme")) == 1
+    assert not [key for key in page.evaluate("() => Object.keys(localStorage)") if f"{name} note " in key]
+    page.close()
+    page = visited(route=False)
+    record(page, "volume", 1)
+    assert page.evaluate("() => client.disable()") is True
+    assert record(page, "volume", 1) == "disabled"
+    page.close()
+    page = visited()
+    assert record(page, "volume", 1) == "disabled"
+    page.evaluate(_FLUSH)
+    assert not [key for key in page.evaluate("() => Object.keys(localStorage)") if f"{name} note " in key]
+    assert site.shuffler(name).reports_sent("volume") == []
+
+
 def persistent(browser: Browser, profile: Path) -> BrowserContext:
     """A browser of its own, which keeps pages that one goes back to."""
     return browser.browser_type.launch_persistent_context(

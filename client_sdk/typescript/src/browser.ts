@@ -4,7 +4,8 @@
 import type { Client as Engine, FlushOptions, Ledger, Options as CoreOptions, Outcome, Preview } from "./client.ts";
 import type { Early } from "./device/device.ts";
 import { anchorsOf, checkedAddress } from "./device/address.ts";
-import { FIRST_CYCLE_AFTER, MOST_WAITING, TICK } from "./generated/limits.ts";
+import { noteName, rawNote } from "./device/early.ts";
+import { FIRST_CYCLE_AFTER, MOST_WAITING, TICK } from "./generated/up_front.ts";
 
 export type { FlushOptions, Ledger, LedgerEntry, Outcome, Preview } from "./client.ts";
 
@@ -36,7 +37,10 @@ export class Client {
   readonly #name: string;
   readonly #options: Options;
   readonly #isPage = isPage();
+  /** What waits for the engine in memory; what waits in notes outlives this page. */
   #early: Early[] = [];
+  #run = "";
+  #noted = 0;
   #engine: Engine | undefined;
   #loading: Promise<Engine> | undefined;
   #isClosed = false;
@@ -55,35 +59,68 @@ export class Client {
   record(name: string, value: unknown): Outcome {
     if (this.#engine) return this.#engine.record(name, value);
     if (!this.#isPage) return "no_durable_state";
-    if (!this.#agrees() || this.#isClosed) {
+    if (this.#isClosed || !this.#agrees()) {
       this.#early = [];
       return "disabled";
     }
-    if (this.#early.length >= MOST_WAITING) return "expired";
-    this.#early.push([name, value, Date.now() / 1000]);
+    if (this.#early.length + this.#noted >= MOST_WAITING) return "expired";
+    const at = Date.now() / 1000;
+    const text = rawNote(name, value, at);
+    if (text === undefined) this.#early.push([name, value, at]);
+    else if (!this.#note(at, text)) return "no_durable_state";
     return "waiting";
+  }
+
+  /** Write a note, as the engine writes its own. */
+  #note(at: number, text: string): boolean {
+    try {
+      // Where no engine can be loaded, notes of many pages must not fill the site's storage.
+      if (!this.#noted && localStorage.length > MOST_WAITING) return false;
+      this.#run ||= crypto.randomUUID();
+      localStorage.setItem(`${this.#name} note ${noteName(at, this.#run, ++this.#noted)}`, text);
+      localStorage.setItem(this.#name, "1");
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   /** Send the reports that are due. True: all of them were delivered, or dropped for a stated reason. */
   async flush(options?: FlushOptions): Promise<boolean> {
-    return this.#isPage && (this.#agrees() || this.#hasKept()) ? (await this.#load()).flush(options) : false;
+    if (!this.#isPage || !(this.#agrees() || this.#has(""))) return false;
+    const engine = await this.#load().catch(() => undefined);
+    return engine ? engine.flush(options) : false;
   }
 
   /** Stop recording, and randomize the values that are due. The next page sends the rest. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await (await this.#loading)?.close();
+    const engine = await this.#loading?.catch(() => undefined);
+    await engine?.close();
   }
 
   /** Switch off for good: nothing is kept or sent from now on, and what was kept is deleted, except the ledger. It holds
    * for every page of this site until `enable`. False: it could not be written, and holds for this page only. */
   async disable(): Promise<boolean> {
-    return this.#isPage && (await this.#load()).disable();
+    if (!this.#isPage) return false;
+    let isWritten = true;
+    try {
+      localStorage.setItem(this.#name + " off", "1");
+    } catch {
+      isWritten = false;
+    }
+    this.#early = [];
+    const engine = await this.#load().catch(() => undefined);
+    if (engine) return engine.disable();
+    // Without the engine, the next page deletes what was kept.
+    this.#isClosed ||= !isWritten;
+    return isWritten;
   }
 
   /** Undo `disable`. This is not consent: `consent` must still say yes. */
   async enable(): Promise<boolean> {
-    return this.#isPage && (await this.#load()).enable();
+    const engine = this.#isPage ? await this.#load().catch(() => undefined) : undefined;
+    return engine ? engine.enable() : false;
   }
 
   /** What is collected, what waits in this browser, and what will be sent: for the person to see. */
@@ -98,13 +135,13 @@ export class Client {
 
   /** Counters since this client was made: outcomes, what became of reports, what went wrong. */
   stats(): Record<string, number> {
-    return this.#engine?.stats() ?? { waiting: this.#early.length };
+    return this.#engine?.stats() ?? { waiting: this.#early.length + this.#noted };
   }
 
   #agrees(): boolean {
     const { consent } = this.#options;
     try {
-      return !refusal() && (typeof consent === "function" ? consent() : consent) === true;
+      return !refusal() && !this.#has(" off") && (typeof consent === "function" ? consent() : consent) === true;
     } catch {
       return false;
     }
@@ -114,22 +151,23 @@ export class Client {
   #look(seconds: number): void {
     if (!this.#isPage || this.#loading || this.#isClosed) return;
     const { consent, background = true } = this.#options;
-    if (!background || (consent === false && !this.#hasKept())) return;
+    if (!background || (consent === false && !this.#has(""))) return;
     setTimeout(() => {
-      if (this.#agrees() || this.#hasKept()) this.#load().catch(() => this.#look(TICK));
+      if (this.#agrees() || this.#has("")) this.#load().catch(() => this.#look(TICK));
       else this.#look(TICK);
     }, seconds * 1000);
   }
 
-  #hasKept(): boolean {
-    return localStorage.getItem(this.#name) !== null;
+  /** Whether there is an entry: "" for anything that was kept, " off" for the switch. */
+  #has(what: string): boolean {
+    return localStorage.getItem(this.#name + what) !== null;
   }
 
   #load(): Promise<Engine> {
     this.#loading ??= import("./engine.ts").then(
       ({ startEngine }) => {
         const { freshStorage } = this.#options;
-        this.#engine = startEngine(this.#base, this.#name, this.#options, freshStorage !== "report", refusal, this.#early);
+        this.#engine = startEngine(this.#base, this.#name, this.#options, freshStorage !== "report", refusal, this.#early, this.#noted);
         this.#early = [];
         return this.#engine;
       },

@@ -1,10 +1,10 @@
 /** The client that an app calls. It does nothing without consent, and nothing that could hurt its host. */
 
 import { type Outcome } from "./generated/outcomes.ts";
-import { FIRST_CYCLE_AFTER, TICK } from "./generated/limits.ts";
+import { FIRST_CYCLE_AFTER, TICK } from "./generated/up_front.ts";
 import { anchorsOf, isLoopback } from "./device/address.ts";
 import { type Ledger, type Preview, ledgerOf, previewOf } from "./device/account.ts";
-import { hear } from "./device/consent.ts";
+import { hear, isWithdrawnElsewhere } from "./device/consent.ts";
 import { flush, guarded, run, settleAll, start, takeIn } from "./device/cycle.ts";
 import { type Device, type Parts } from "./device/device.ts";
 import { type LimitOptions, limitsOf } from "./device/limits.ts";
@@ -65,12 +65,14 @@ export class Client {
       anchors: anchorsOf(trust, address),
       strict,
       agrees: () => {
-        if (this.#whyNot() || parts.storage.isOff()) return false;
         try {
-          return (typeof consent === "function" ? consent() : consent) === true;
+          if (parts.storage.isOff()) return false;
+          if (!this.#whyNot() && (typeof consent === "function" ? consent() : consent) === true) return true;
         } catch {
-          return false;
+          // a function that fails says no, and so does storage that cannot be asked
         }
+        this.#device.heard = undefined;
+        return false;
       },
       count: (name, by = 1) => this.#count(name, by),
       rows: new Map(),
@@ -79,11 +81,14 @@ export class Client {
       outdated: false,
       fetchFailed: false,
       cannotKeep: false,
+      heard: undefined,
       queue: [...(parts.early ?? [])],
+      waitingNotes: parts.earlyNotes ?? 0,
       run: hex(crypto.getRandomValues(new Uint8Array(8))),
     };
     this.#wakes = background;
-    if (parts.early?.length) this.#count("waiting", parts.early.length);
+    const { early = [], earlyNotes = 0 } = parts;
+    if (early.length + earlyNotes) this.#count("waiting", early.length + earlyNotes);
     this.started = this.#alone(async () => {
       if (codebook) this.#device.shipped = await readCodebook(codebook as Json, false);
       await start(this.#device);
@@ -160,7 +165,7 @@ export class Client {
 
   #record(name: string, value: unknown): Outcome {
     const d = this.#device;
-    if (this.#isClosing || !d.agrees()) {
+    if (this.#isClosing || !d.agrees() || isWithdrawnElsewhere(d)) {
       d.queue = [];
       return "disabled";
     }

@@ -24,6 +24,7 @@ export const startEngine = (
   freshIsClosed: boolean,
   refusal: () => string | undefined,
   early: readonly Early[],
+  earlyNotes: number,
 ): Client =>
   new Client(base, options, {
     storage: storageNamed(name),
@@ -34,6 +35,8 @@ export const startEngine = (
     values: systemValues,
     coins: systemCoins,
     freshIsClosed,
+    notesEarly: true,
     refusal,
     early,
+    earlyNotes,
   });

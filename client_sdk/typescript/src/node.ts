@@ -33,7 +33,6 @@ export class Client extends Core {
       sleep: (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000)),
       values: systemValues,
       coins: systemCoins,
-      freshIsClosed: false,
       refusal,
       explain,
     });

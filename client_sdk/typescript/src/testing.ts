@@ -193,7 +193,6 @@ export class Device {
       sleep: (seconds) => Promise.resolve(this.clock.advance(seconds)),
       values: systemValues,
       coins: systemCoins,
-      freshIsClosed: false,
       refusal: () => undefined,
     });
     await this.client.flush({ timeout: 0 });

@@ -70,20 +70,25 @@ export const previewInWords = (preview: Preview): string => {
     const about = `${metric.type}, ${metric.reduce} per ${length(preview.period!)}, ${name}, epsilon ${number(Number(metric.epsilon))}`;
     lines.push(`  ${metric.name}${metric.enabled ? "" : " (switched off)"}: ${metric.description || "no description"} [${about}]`);
   }
-  return [...lines, ...closedInWords(preview.closedBefore)].join("\n");
+  return [...lines, ...closedInWords(preview)].join("\n");
 };
 
-const closedInWords = (closedBefore: number | null): string[] =>
-  closedBefore === null
+/** What follows from not knowing what was spent before this storage was new. */
+const closedInWords = ({ closedBefore, freshStorage }: Preview | Ledger): string[] => [
+  ...(closedBefore === null
     ? []
-    : [`Nothing is reported of periods that began before ${moment(closedBefore)}, as what was spent before is not known.`];
+    : [`Nothing is reported of periods that began before ${moment(closedBefore)}, as what was spent before is not known.`]),
+  ...(freshStorage === "report"
+    ? ["New storage reports at once here: if it was cleared, a period may have been reported twice."]
+    : []),
+];
 
 /** The account of what was spent. */
 export const ledgerInWords = (ledger: Ledger): string => {
   const of = (limit: number | null): string => (limit === null ? "" : ` of ${number(limit)}`);
   const lines = [
     `Charged today: epsilon ${number(ledger.spentToday)}${of(ledger.maxEpsilon)}. Ever: ${number(ledger.spent)}${of(ledger.lifetimeEpsilon)}.`,
-    ...closedInWords(ledger.closedBefore),
+    ...closedInWords(ledger),
   ];
   for (const { name, spent, reports, periods } of ledger.metrics) {
     const made = `${reports || "no"} report${reports === 1 ? "" : "s"} made`;

@@ -65,6 +65,7 @@ export const open = (settings: Settings): Client => {
     values: systemValues,
     coins: systemCoins,
     freshIsClosed: settings.freshIsClosed ?? false,
+    notesEarly: true,
     refusal: () => undefined,
   };
   const { trust, consent, background = false } = settings;

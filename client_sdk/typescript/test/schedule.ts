@@ -11,6 +11,8 @@ interface Tab {
   readonly client: Client;
   /** Steps until it crashes. */
   left: number;
+  readonly gone: Promise<false>;
+  readonly end: (_: false) => void;
 }
 
 /** What a schedule did, and what the device says of it. */
@@ -35,17 +37,21 @@ const numbers = (seed: number): ((n: number) => number) => {
   };
 };
 
-export const live = async (seed: number, address: string, trust: string, began: number, moves: number): Promise<Lived> => {
-  const draw = numbers(seed);
-  let now = began + draw(DAY);
-  let latest = now;
-  let crashes = 0;
-  let steps = 0;
-  const tabs = new Set<Tab>();
-  const outcomes: [string, number, string][] = [];
-  const flushes: Promise<unknown>[] = [];
+const pause = (milliseconds: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-  const opened = async (left: number): Promise<Tab> => {
+/** The tabs of one device, all with the clock that it has. */
+class Tabs {
+  readonly all = new Set<Tab>();
+  crashes = 0;
+  steps = 0;
+  readonly #parts: Record<"address" | "trust", string> & { readonly clock: () => number };
+
+  constructor(address: string, trust: string, clock: () => number) {
+    this.#parts = { address, trust, clock };
+  }
+
+  /** A tab that crashes after so many steps. */
+  async opened(left: number): Promise<Tab> {
     const frame = document.createElement("iframe");
     frame.src = "/tab";
     const loaded = new Promise((resolve) => frame.addEventListener("load", resolve, { once: true }));
@@ -53,26 +59,78 @@ export const live = async (seed: number, address: string, trust: string, began: 
     await loaded;
     // eslint-disable-next-line @typescript-eslint/no-explicit-any
     const page = frame.contentWindow as any;
-    const tab = { frame, left } as { -readonly [name in keyof Tab]: Tab[name] };
+    let end!: (_: false) => void;
+    const gone = new Promise<false>((resolve) => (end = resolve));
+    const tab = { frame, left, gone, end } as { -readonly [name in keyof Tab]: Tab[name] };
     const step = (): void => {
-      steps++;
-      if (!tabs.has(tab) || tab.left-- > 0) return;
-      crashes++;
-      tabs.delete(tab);
-      frame.remove();
+      this.steps++;
+      if (!this.all.has(tab) || tab.left-- > 0) return;
+      this.crash(tab);
       throw new Error("this tab is gone");
     };
-    tabs.add(tab);
-    tab.client = page.hubbubTab.open({ address, trust, clock: () => now, consent: () => true, step });
+    this.all.add(tab);
+    tab.client = page.hubbubTab.open({ ...this.#parts, consent: () => true, step });
     return tab;
-  };
-  const some = (): Tab | undefined => [...tabs][draw(Math.max(tabs.size, 1))];
-  const pause = (milliseconds: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, milliseconds));
+  }
+
+  crash(tab: Tab): void {
+    this.crashes++;
+    this.all.delete(tab);
+    tab.frame.remove();
+    tab.end(false);
+  }
+
+  clear(): void {
+    for (const tab of this.all) tab.frame.remove();
+    this.all.clear();
+  }
+}
+
+/** Whether a tab has sent all that is due. A lock that a tab held when it crashed passes on in a moment. */
+const flushed = async ({ client }: Tab): Promise<boolean> => {
+  for (let tries = 0; tries < 50; tries++) if (await client.flush({ timeout: 0, now: true })) return true;
+  return false;
+};
+
+/** A device whose one tab records, sends, and sends again on the next day, but crashes after so many steps. Then another
+ * tab sends what is left. */
+export const crashAfter = async (left: number, address: string, trust: string, began: number): Promise<Lived> => {
+  let now = began + DAY / 2;
+  const tabs = new Tabs(address, trust, () => now);
+  const outcomes: [string, number, string][] = [];
+  const { client, gone } = await tabs.opened(left);
+  for (const day of [0, 1]) {
+    if (tabs.all.size) outcomes.push(["theme", Math.floor(now / DAY), client.record("theme", "dark")]);
+    if (tabs.all.size) await Promise.race([client.flush({ timeout: 0, now: true }), gone]);
+    if (tabs.all.size) outcomes.push(["clicks", Math.floor(now / DAY), client.record("clicks", 1)]);
+    if (tabs.all.size) await Promise.race([client.flush({ timeout: 0, now: true }), gone]);
+    now = began + DAY * (1.5 + day);
+  }
+  const { crashes, steps } = tabs;
+  tabs.clear();
+  now = began + 1.5 * DAY;
+  const calm = await tabs.opened(Infinity);
+  await flushed(calm);
+  now = began + 2.5 * DAY;
+  const done = await flushed(calm);
+  const [ledger, stats] = [await calm.client.ledger(), calm.client.stats()];
+  tabs.clear();
+  return { crashes, steps, outcomes, ledger, stats, done };
+};
+
+export const live = async (seed: number, address: string, trust: string, began: number, moves: number): Promise<Lived> => {
+  const draw = numbers(seed);
+  let now = began + draw(DAY);
+  let latest = now;
+  const tabs = new Tabs(address, trust, () => now);
+  const outcomes: [string, number, string][] = [];
+  const flushes: Promise<unknown>[] = [];
+  const some = (): Tab | undefined => [...tabs.all][draw(Math.max(tabs.all.size, 1))];
 
   for (let move = 0; move < moves; move++) {
     const what = draw(10);
-    if (what < 2 || !tabs.size) {
-      if (tabs.size < MOST_TABS) await opened(draw(60));
+    if (what < 2 || !tabs.all.size) {
+      if (tabs.all.size < MOST_TABS) await tabs.opened(draw(60));
     } else if (what < 5) {
       const name = ["theme", "clicks"][draw(2)]!;
       const at = Math.floor(now / DAY);
@@ -88,29 +146,19 @@ export const live = async (seed: number, address: string, trust: string, began: 
       latest = Math.max(latest, now);
     } else {
       const tab = some();
-      if (tab) {
-        tabs.delete(tab);
-        tab.frame.remove();
-        crashes++;
-      }
+      if (tab) tabs.crash(tab);
     }
   }
   await Promise.all(flushes);
-  for (const tab of tabs) tab.frame.remove();
   tabs.clear();
-  const calm = await opened(Infinity);
-  // A lock that a tab held when it crashed passes on in a moment.
-  const flushed = async (): Promise<boolean> => {
-    for (let tries = 0; tries < 50; tries++) if (await calm.client.flush({ timeout: 0, now: true })) return true;
-    return false;
-  };
-  await flushed();
+  const calm = await tabs.opened(Infinity);
+  await flushed(calm);
   now = latest + DAY;
-  const done = await flushed();
-  const ledger = await calm.client.ledger();
-  const stats = calm.client.stats();
-  calm.frame.remove();
+  const done = await flushed(calm);
+  const [ledger, stats] = [await calm.client.ledger(), calm.client.stats()];
+  const { crashes, steps } = tabs;
+  tabs.clear();
   return { crashes, steps, outcomes, ledger, stats, done };
 };
 
-Object.assign(globalThis, { hubbubSchedule: { live } });
+Object.assign(globalThis, { hubbubSchedule: { live, crashAfter } });

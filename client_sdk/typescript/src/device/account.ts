@@ -9,6 +9,7 @@ import { isAtOnce } from "../protocol/metric.ts";
 import { DAY } from "../protocol/period.ts";
 import { reducedValue } from "../protocol/reduce.ts";
 import { type Value } from "../protocol/values.ts";
+import { isWithdrawnElsewhere } from "./consent.ts";
 import { type Device, type Recorded, type Waiting, aboutOf, pinName } from "./device.ts";
 import { type Decision, accounts, spentEver, spentOn } from "./ledger.ts";
 import { refusalOf } from "./limits.ts";
@@ -37,6 +38,9 @@ export interface Ledger {
   readonly complete: boolean;
   /** Periods that began before this moment, and its UTC day, are not reported. Null if there is no such moment. */
   readonly closedBefore: number | null;
+  /** What the app chose for storage that is new, as this one was at `since`. With `report`, a period may have been reported
+   * twice, if this storage was cleared in it. Null where nobody was asked: in Node, as in Python. */
+  readonly freshStorage: "wait" | "report" | null;
   readonly metrics: readonly {
     readonly name: string;
     readonly spent: number;
@@ -48,6 +52,13 @@ export interface Ledger {
 
 const numberOf = ([n, d]: Fraction): number => Number(n) / Number(d);
 const LAST_PERIODS = 10;
+
+/** The choice by which this storage began; before it began, that of this client. */
+const freshStorageOf = (d: Device): Ledger["freshStorage"] => {
+  const { born, openAtBirth } = aboutOf(d.rows);
+  if (d.freshIsClosed === undefined) return null;
+  return (born === undefined ? !d.freshIsClosed : openAtBirth) ? "report" : "wait";
+};
 
 export const ledgerOf = (d: Device): Ledger => {
   const { born, closed, isUnknown } = aboutOf(d.rows);
@@ -69,6 +80,7 @@ export const ledgerOf = (d: Device): Ledger => {
     since: born ?? null,
     complete: !isUnknown,
     closedBefore: closed || null,
+    freshStorage: freshStorageOf(d),
     metrics: metrics.sort((one, two) => (one.name < two.name ? -1 : 1)),
   };
 };
@@ -109,6 +121,8 @@ export interface Preview {
   readonly refusal: Outcome | null;
   /** Periods that began before this moment are not reported, as this storage was new then. */
   readonly closedBefore: number | null;
+  /** As in the ledger. */
+  readonly freshStorage: Ledger["freshStorage"];
 }
 
 const newest = (d: Device): Page | undefined => (d.bundle ? pageOf(d.bundle, Infinity) : d.shipped);
@@ -137,12 +151,13 @@ export const previewOf = (d: Device): Preview => {
     };
   });
   return {
-    takingPart: d.agrees(),
+    takingPart: d.agrees() && !isWithdrawnElsewhere(d),
     queued: queued.sort((one, two) => one.sendsAt - two.sendsAt),
     pending: pending.sort((one, two) => one.start - two.start),
     metrics: [...(page?.metrics.values() ?? [])].map((metric) => metric.document),
     period: page?.length ?? null,
     refusal: (page && refusalOf(page, d.limits)) ?? null,
     closedBefore: aboutOf(d.rows).closed || null,
+    freshStorage: freshStorageOf(d),
   };
 };

@@ -3,7 +3,8 @@
  * What a cycle sends of metrics with `missing`, and when it fetches, does not depend on what was recorded. So the lane of
  * the other metrics comes last, and never makes a cycle fetch, pin or wait. */
 
-import { LONGEST_PAUSE_OF_FLUSH, TICK } from "../generated/limits.ts";
+import { LONGEST_PAUSE_OF_FLUSH } from "../generated/limits.ts";
+import { TICK } from "../generated/up_front.ts";
 import { type Lane } from "../protocol/metric.ts";
 import { endOf, periodOf } from "../protocol/period.ts";
 import { isFresh, load, maySend, refresh, refreshAt } from "./bundle_cache.ts";
@@ -111,6 +112,7 @@ const readAndTidy = async (d: Device): Promise<void> => {
 
 const sendSteady = async (d: Device, spread: boolean, hurry: boolean): Promise<boolean> => {
   await readAndTidy(d);
+  if (!(await hear(d))) return false;
   const complete = await settleSteady(d, await refresh(d, spread));
   return (await sent(d, "steady", hurry)) && complete;
 };

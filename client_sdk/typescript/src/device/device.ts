@@ -32,14 +32,17 @@ export interface Parts {
   /** Randomness for values; and for coins, by purpose, subject and number. */
   readonly values: Take;
   readonly coins: (purpose: Purpose, subject: string, number: number) => Take;
-  /** Whether new storage closes what had begun, since it cannot know what was spent. */
-  readonly freshIsClosed: boolean;
+  /** Whether new storage closes what had begun, since it cannot know what was spent. Undefined: no, and nobody was asked. */
+  readonly freshIsClosed?: boolean;
+  /** Whether values that wait for a codebook are kept in notes, since a page may end at any time. */
+  readonly notesEarly?: boolean;
   /** Why the person's own switches say no, whatever the app says; undefined if they do not. */
   readonly refusal: () => string | undefined;
   /** What a counter means, for a developer. */
   readonly explain?: (counter: string) => string | undefined;
-  /** What was recorded before this began. */
+  /** What was recorded before this began: values that wait in memory, and the number of those in notes. */
   readonly early?: readonly Early[];
+  readonly earlyNotes?: number;
 }
 
 /** The row of facts. */
@@ -54,6 +57,10 @@ export interface About {
   readonly since?: number;
   /** How often consent has ended. What was recorded before is not kept. */
   readonly ended: number;
+  /** How often it has ended because somebody was told no, and not by the switch. */
+  readonly withdrawn?: number;
+  /** Whether this storage reported from its first moment on, as the app had chosen. */
+  readonly openAtBirth?: boolean;
   readonly sequence?: number;
   readonly digest?: string;
   readonly signer?: string;
@@ -123,7 +130,11 @@ export interface Device extends Parts {
   fetchFailed: boolean;
   /** Whether the last transaction failed: then nothing may be recorded. */
   cannotKeep: boolean;
+  /** Withdrawals that were known when this client was first told yes; undefined: it was told no since. */
+  heard: number | undefined;
+  /** Values that wait for a codebook: in memory, and the number of those in notes. */
   queue: Early[];
+  waitingNotes: number;
   readonly run: string;
 }
 
@@ -144,7 +155,15 @@ export const write = async <T>(d: Device, act: (rows: Rows) => T): Promise<T> =>
     const isDamaged = rows.delete(DAMAGED);
     if (isDamaged || !rows.has("about")) {
       const closed = isDamaged || d.freshIsClosed ? now : 0;
-      note(rows, { born: now, ended: 0, ...rows.get("about"), closed, ...(isDamaged ? { isUnknown: true } : {}) });
+      const openAtBirth = !isDamaged && d.freshIsClosed === false;
+      note(rows, {
+        born: now,
+        ended: 0,
+        ...rows.get("about"),
+        closed,
+        ...(isDamaged ? { isUnknown: true } : {}),
+        ...(openAtBirth ? { openAtBirth } : {}),
+      });
     }
     after = rows;
     return act(rows);

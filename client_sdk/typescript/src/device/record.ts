@@ -1,7 +1,7 @@
 /** Record and reduce: a value becomes a note at once, and notes become what is kept of a metric in a period. */
 
 import { type Outcome } from "../generated/outcomes.ts";
-import { MOST_WAITING } from "../generated/limits.ts";
+import { MOST_WAITING } from "../generated/up_front.ts";
 import { isOn, pageOf } from "../protocol/bundle.ts";
 import { type Metric } from "../protocol/metric.ts";
 import { type Page } from "../protocol/codebook.ts";
@@ -10,6 +10,7 @@ import { reduce } from "../protocol/reduce.ts";
 import { Refused } from "../protocol/refused.ts";
 import { type Value, taken } from "../protocol/values.ts";
 import { type Device, type Pin, type Recorded, aboutOf, nameOfSpan, pinName } from "./device.ts";
+import { type Raw, noteName, rawNote } from "./early.ts";
 import { type Decision, type Span, decisionOf } from "./ledger.ts";
 import { refusalOf } from "./limits.ts";
 import { type Rows } from "./storage.ts";
@@ -48,20 +49,28 @@ type Noted = Omit<Recorded, "n" | "kept"> & { readonly kept: Value; readonly end
 
 let made = 0;
 
+/** They are forgotten with the page. */
+const keep = (d: Device, at: number, text: string): void => d.storage.note(noteName(at, d.run, ++made), text);
+
 const put = (d: Device, name: string, value: unknown, at: number): Outcome => {
-  if (d.queue.length >= MOST_WAITING) {
+  if (d.queue.length + d.waitingNotes >= MOST_WAITING) {
     d.count("lost:no-room");
     return "expired";
   }
-  d.queue.push([name, value, at]);
+  const text = d.notesEarly && rawNote(name, value, at);
+  if (text) {
+    keep(d, at, text);
+    d.waitingNotes++;
+  } else d.queue.push([name, value, at]);
   return "waiting";
 };
 
-/** Take a value: by the codebook of its period it becomes a note. Nothing here waits, sends, or draws a coin that shows. */
-export const take = (d: Device, name: string, value: unknown, at: number, now: number): Outcome => {
-  const { bundle, rows } = d;
+/** What a value becomes by the codebook of its period: a note, or an outcome. Nothing here waits, sends, or draws a coin
+ * that shows. */
+const judged = (d: Device, rows: Rows, name: string, value: unknown, at: number, now: number): Noted | Outcome => {
+  const { bundle } = d;
   const length = (bundle ?? d.shipped)?.length;
-  if (!length) return put(d, name, value, at);
+  if (!length) return "waiting";
   const index = periodOf(at, length);
   const span = { start: startOf(index, length), end: endOf(index, length) };
   const pin: Pin | undefined = rows.get(pinName(span));
@@ -78,14 +87,20 @@ export const take = (d: Device, name: string, value: unknown, at: number, now: n
   const closes = span.end + page.grace;
   if (now >= closes) return "expired";
   const { since, ended } = aboutOf(rows);
-  if (since === undefined) return put(d, name, value, at);
+  if (since === undefined) return "waiting";
   const first = metric.reduce === "first";
   const final = closedTo(rows, name, first, span);
   if (final) return final;
   if (first && rows.has(stateName(name, span))) return "recorded";
-  const noted: Noted = { metric: name, index, ...span, closes, reduce: metric.reduce, at, kept, ended: ended! };
-  // Names sort by time. They are forgotten with the page.
-  d.storage.note(`${Math.floor(at * 1000)} ${d.run} ${String(++made).padStart(9, "0")}`, JSON.stringify(noted));
+  return { metric: name, index, ...span, closes, reduce: metric.reduce, at, kept, ended: ended! };
+};
+
+/** Take a value: it becomes a note, or waits for a codebook. */
+export const take = (d: Device, name: string, value: unknown, at: number, now: number): Outcome => {
+  const noted = judged(d, d.rows, name, value, at, now);
+  if (noted === "waiting") return put(d, name, value, at);
+  if (typeof noted === "string") return noted;
+  keep(d, at, JSON.stringify(noted));
   return "recorded";
 };
 
@@ -94,30 +109,55 @@ export const stateName = (metric: string, { start, end }: Span): string => `stat
 /** Seconds for which a name of a note is remembered: storage of another tab may still show the note for a moment. */
 const REMEMBERED = 600;
 
+/** What a note became: reduced, or not to be counted; "waiting" if there is no codebook for it yet. */
+const absorbed = (d: Device, rows: Rows, text: string): Outcome | undefined => {
+  const note = JSON.parse(text) as Noted | Raw;
+  const { since, ended, withdrawn } = aboutOf(rows);
+  let noted = note as Noted;
+  if ("raw" in note) {
+    if (withdrawn && note.at < (since ?? Infinity)) return "disabled";
+    const outcome = judged(d, rows, note.name, note.raw, note.at, d.clock());
+    if (typeof outcome === "string") return outcome;
+    noted = outcome;
+  }
+  if (noted.ended !== ended || since === undefined) return undefined;
+  const { kept, ended: _, ...about } = noted;
+  const final = closedTo(rows, about.metric, about.reduce === "first", about);
+  if (final) return final === "recorded" ? undefined : final;
+  const where = stateName(about.metric, about);
+  const before: Recorded | undefined = rows.get(where);
+  const state = before?.reduce === about.reduce ? before : undefined;
+  rows.set(where, { ...about, at: (state ?? about).at, ...reduce(about.reduce, state, kept, d.values) });
+  return "raw" in note ? "recorded" : undefined;
+};
+
 /** Reduce all notes. Their names are kept with what became of them, so that each counts once, whatever tab or crash; then
  * `forget` may delete them. */
 export const absorb = (d: Device, rows: Rows): string[] => {
   const notes = d.storage.notes();
+  d.waitingNotes = 0;
   if (!notes.length) return [];
-  const absorbed: Record<string, true> = rows.get("absorbed") ?? {};
+  const before: Record<string, true> = rows.get("absorbed") ?? {};
   const still = Object.fromEntries(
-    Object.entries(absorbed).filter(([name]) => parseInt(name) / 1000 > d.clock() - REMEMBERED || notes.some(([other]) => other === name)),
+    Object.entries(before).filter(([name]) => parseInt(name) / 1000 > d.clock() - REMEMBERED || notes.some(([other]) => other === name)),
   );
+  const gone: string[] = [];
   for (const [name, text] of notes) {
-    if (still[name]) continue;
-    still[name] = true;
-    const { kept, ended, ...about } = JSON.parse(text) as Noted;
-    if (ended !== aboutOf(rows).ended || aboutOf(rows).since === undefined) continue;
-    const final = closedTo(rows, about.metric, about.reduce === "first", about);
-    if (final) {
-      if (final !== "recorded") d.count("late:" + final);
-      continue;
+    let outcome: Outcome | undefined;
+    if (!still[name]) {
+      try {
+        outcome = absorbed(d, rows, text);
+      } catch (error) {
+        if (!(error instanceof Mistake || error instanceof Refused)) throw error;
+        outcome = "invalid";
+      }
+      // Those beyond the limit never count: a codebook may never come.
+      if (outcome === "waiting" && ++d.waitingNotes <= MOST_WAITING) continue;
+      if (outcome) d.count("late:" + outcome);
     }
-    const where = stateName(about.metric, about);
-    const before: Recorded | undefined = rows.get(where);
-    const state = before?.reduce === about.reduce ? before : undefined;
-    rows.set(where, { ...about, at: (state ?? about).at, ...reduce(about.reduce, state, kept, d.values) });
+    still[name] = true;
+    gone.push(name);
   }
   rows.set("absorbed", still);
-  return notes.map(([name]) => name);
+  return gone;
 };

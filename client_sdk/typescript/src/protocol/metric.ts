@@ -6,11 +6,11 @@ import {
   LABEL_METRIC,
   LARGEST_INTEGER,
   LONGEST_UNIT,
-  LONGEST_VALUE,
   MOST_MIN_BATCH,
   MOST_VALUES,
   NOT_IN_UNIT,
 } from "../generated/limits.ts";
+import { LONGEST_VALUE } from "../generated/up_front.ts";
 import { REDUCERS } from "../generated/reducers.ts";
 import { sha256, utf8 } from "./bytes.ts";
 import { type Json, type Members, canonical, decimal, isInteger, isObject } from "./canonical.ts";

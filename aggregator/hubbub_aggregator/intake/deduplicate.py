@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hubbub.wire import NONCE_BYTES
-from hubbub_aggregator.intake.nonce_filter import NonceFilter, hashes
+from hubbub_aggregator.intake.nonce_filter import NonceFilter, Question, hashes
 from hubbub_aggregator.storage import Storage, StorageError
 from hubbub_service_common.process.clock_and_entropy import entropy, monotonic
 
@@ -129,10 +129,11 @@ class _Pair:
 
         The caller sets `found`: a nonce that was found in one batch is not looked up in the next.
         """
+        question = Question(hashed)
         for run in self.runs:
             if not len(maybe):
                 return
-            asked = maybe if run.filter is None else maybe[run.filter.may_hold(hashed)]
+            asked = maybe if run.filter is None else maybe[run.filter.may_hold(question)]
             if not len(asked):
                 continue
             for mark in run.marks:
@@ -141,7 +142,8 @@ class _Pair:
                 if not len(asked):
                     break
             left = ~found[maybe]
-            maybe, hashed = maybe[left], hashed[left]
+            if not left.all():
+                maybe, question = maybe[left], Question(question.hashed[left])
 
     def more(self, count: int) -> int:
         """Bytes that the filter of another batch of this size would take."""

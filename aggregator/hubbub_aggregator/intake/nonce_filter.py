@@ -9,7 +9,7 @@ an outsider cannot choose nonces that collide.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hubbub_service_common.process.clock_and_entropy import entropy
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Hashes = NDArray[np.uint64]
 
-__all__ = ["Asked", "NonceFilter", "hashes"]
+__all__ = ["Asked", "NonceFilter", "Question", "hashes"]
 
 _SET = {1: 5, 4: 2}
 """Words in a block, and bits that one nonce sets in each word: the best numbers at 16 and at 24 bits per nonce."""
@@ -57,8 +57,10 @@ class NonceFilter:
 
         self.name = object()
         self.capacity, self._secret, self._set = capacity, np.uint64(secret), _SET[words]
-        self._blocks = self.size_of(capacity, bits, words) * 8 // (words * _WORD)
-        self._words = [np.zeros(self._blocks, np.uint64) for _ in range(words)]
+        self.kind = secret, words
+        """Filters of one kind look for a hash by the same bits, and those with as many blocks in the same place."""
+        self.blocks = self.size_of(capacity, bits, words) * 8 // (words * _WORD)
+        self._words = [np.zeros(self.blocks, np.uint64) for _ in range(words)]
         """The first word of each block, then the second of each: a nonce that the first rules out touches no other."""
 
     @staticmethod
@@ -74,12 +76,12 @@ class NonceFilter:
         """Add these hashes. They are sorted, so that memory is written from start to end."""
         import numpy as np
 
-        for piece in _pieces(ordered):
-            at = self._at(piece)
+        for piece in (ordered[some] for some in _slices(len(ordered))):
+            at = self.at(piece)
             begins = _begins(at)
             at = at[begins]
             for number, words in enumerate(self._words):
-                words[at] |= np.bitwise_or.reduceat(self._bits(piece, number), begins)
+                words[at] |= np.bitwise_or.reduceat(self.bits(piece, number), begins)
 
     def ask(self, ordered: Hashes) -> Asked:
         """Which of these sorted hashes may have been added, and what is needed to add all of them soon after.
@@ -88,48 +90,51 @@ class NonceFilter:
         """
         import numpy as np
 
-        (words,), maybe, writes, start = self._words, list[Any](), list[Any](), 0
-        for piece in _pieces(ordered):
-            at, bits = self._at(piece), self._bits(piece, 0)
-            found = words[at]
-            maybe.append(np.flatnonzero((found & bits) == bits) + start)
-            begins = _begins(at)
-            writes.append((at[begins], found[begins] | np.bitwise_or.reduceat(bits, begins)))
-            start += len(piece)
-        return Asked(self.name, np.concatenate(maybe) if maybe else np.zeros(0, np.intp), writes)
+        (words,), size, maybe = self._words, len(ordered), list[Any]()
+        at, bits, changed = np.empty(size, np.intp), np.empty(size, np.uint64), np.empty(size, np.uint64)
+        for piece in _slices(size):
+            at[piece], bits[piece] = self.at(ordered[piece]), self.bits(ordered[piece], 0)
+            found = words.take(at[piece])
+            maybe.append(np.flatnonzero((found & bits[piece]) == bits[piece]) + piece.start)
+            np.bitwise_or(found, bits[piece], out=changed[piece])
+        same = np.flatnonzero(at[1:] == at[:-1])
+        shared = np.concatenate((same, same + 1))  # some of them twice, which changes nothing
+        return Asked(self.name, _joined(maybe), at, changed, at[shared], bits[shared])
 
     def add_asked(self, asked: Asked) -> None:
         """Add all hashes that were asked about. Nothing may have been added to this filter since then."""
-        for at, found in asked.writes:
-            self._words[0][at] = found
+        import numpy as np
 
-    def may_hold(self, hashed: Hashes) -> NDArray[np.intp]:
+        (words,) = self._words
+        words[asked.at] = asked.words
+        np.bitwise_or.at(words, asked.shared, asked.bits)
+
+    def may_hold(self, question: Question) -> NDArray[np.intp]:
         """The positions of the hashes that may have been added. The others were not."""
         import numpy as np
 
-        found, start = list[Any](), 0
-        for piece in _pieces(hashed):
-            some = self._may_hold(piece, 0)
+        at, bits, found = question.places(self), question.bits(self), list[Any]()
+        for piece in _slices(len(at)):
+            first = self._words[0].take(at[piece])
+            some = np.flatnonzero((first & bits[piece]) == bits[piece]) + piece.start
             for number in range(1, len(self._words)):
-                some = some[self._may_hold(piece[some], number)]
-            found.append(some + start)
-            start += len(piece)
-        return np.concatenate(found) if found else np.zeros(0, np.intp)
+                some = some[self._have(question.hashed[some], number)]
+            found.append(some)
+        return _joined(found)
 
-    def _may_hold(self, hashed: Hashes, number: int) -> NDArray[np.intp]:
-        """The same, judged by one word of each block."""
-        import numpy as np
+    def _have(self, hashed: Hashes, number: int) -> NDArray[np.bool_]:
+        """Which of the hashes may have been added, judged by this word of each block."""
+        bits = self.bits(hashed, number)
+        found: NDArray[np.bool_] = (self._words[number].take(self.at(hashed)) & bits) == bits
+        return found
 
-        bits = self._bits(hashed, number)
-        return np.flatnonzero((self._words[number][self._at(hashed)] & bits) == bits)
-
-    def _at(self, hashed: Hashes) -> NDArray[np.intp]:
+    def at(self, hashed: Hashes) -> NDArray[np.intp]:
         """The block of each hash. Sorted hashes have sorted blocks."""
         import numpy as np
 
-        return ((hashed >> np.uint64(32)) * np.uint64(self._blocks) >> np.uint64(32)).astype(np.intp)
+        return ((hashed >> np.uint64(32)) * np.uint64(self.blocks) >> np.uint64(32)).astype(np.intp)
 
-    def _bits(self, hashed: Hashes, number: int) -> Hashes:
+    def bits(self, hashed: Hashes, number: int) -> Hashes:
         """The bits of each hash in this word of its block."""
         import numpy as np
 
@@ -141,15 +146,40 @@ class NonceFilter:
         return found
 
 
+class Question:
+    """Hashes that several filters are asked about. What filters of one kind or size need is worked out once."""
+
+    def __init__(self, hashed: Hashes) -> None:
+        self.hashed = hashed
+        self._places: tuple[object, NDArray[np.intp]] | None = None
+        self._bits: tuple[object, Hashes] | None = None
+
+    def places(self, filter_: NonceFilter) -> NDArray[np.intp]:
+        """The block of each hash in this filter."""
+        if self._places is None or self._places[0] != filter_.blocks:
+            self._places = filter_.blocks, _piecewise(filter_.at, self.hashed)
+        return self._places[1]
+
+    def bits(self, filter_: NonceFilter) -> Hashes:
+        """The bits of each hash in the first word of its block."""
+        if self._bits is None or self._bits[0] != filter_.kind:
+            self._bits = filter_.kind, _piecewise(lambda piece: filter_.bits(piece, 0), self.hashed)
+        return self._bits[1]
+
+
 class Asked(NamedTuple):
-    """What a filter knows of some hashes, and the words that it would have after adding them."""
+    """What a filter knows of some hashes, and what to write to add them."""
 
     name: object
     """Identifies the filter. It is not the filter itself, which must be freed before a larger one replaces it."""
     maybe: NDArray[np.intp]
     """The positions of the hashes that it may hold."""
-    writes: list[tuple[NDArray[np.intp], Hashes]]
-    """Places and words, piece by piece."""
+    at: NDArray[np.intp]
+    words: Hashes
+    """For each hash, its block as it is with this hash added."""
+    shared: NDArray[np.intp]
+    bits: Hashes
+    """Blocks that several of the hashes share, and the bits of each of these: only one of the words gets written."""
 
 
 def _begins(at: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -159,6 +189,18 @@ def _begins(at: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.flatnonzero(np.concatenate(([True], at[1:] != at[:-1])))
 
 
-def _pieces(hashed: Hashes) -> Iterator[Hashes]:
-    for start in range(0, len(hashed), _PIECE):
-        yield hashed[start : start + _PIECE]
+def _slices(size: int) -> Iterator[slice]:
+    for start in range(0, size, _PIECE):
+        yield slice(start, min(start + _PIECE, size))
+
+
+def _joined(positions: list[Any]) -> NDArray[np.intp]:
+    import numpy as np
+
+    return np.concatenate(positions) if positions else np.zeros(0, np.intp)
+
+
+def _piecewise(work: Callable[[Hashes], NDArray[Any]], hashed: Hashes) -> NDArray[Any]:
+    import numpy as np
+
+    return np.concatenate([work(hashed[piece]) for piece in _slices(len(hashed))] or [work(hashed)])

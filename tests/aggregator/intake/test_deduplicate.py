@@ -16,7 +16,7 @@ import pytest
 from hubbub.wire import BatchHeader
 from hubbub_aggregator.intake import deduplicate as module
 from hubbub_aggregator.intake.deduplicate import Duplicates, Fresh, as_nonces, distinct, masks
-from hubbub_aggregator.intake.nonce_filter import NonceFilter, hashes
+from hubbub_aggregator.intake.nonce_filter import NonceFilter, Question, hashes
 from hubbub_aggregator.storage import Accepted, Batch, Storage, StorageError
 from tests.aggregator.backends import BACKENDS, Backend, Make, counted
 from tests.support.patience import PATIENCE
@@ -105,6 +105,15 @@ def test_every_nonce_counts_once_as_in_a_plain_set(backend: Backend, limit: int,
     assert sorted(stored[at : at + 16] for at in range(0, len(stored), 16)) == sorted(seen)
     for storage in storages:
         storage.close()
+
+
+def test_batches_that_come_again_count_nothing(storage: Storage) -> None:
+    """They are too large for one step of a filter. Each came to a filter that had something in it already."""
+    known, batches = Duplicates(storage), [os.urandom(16 * 50_000) for _ in range(3)]
+    for number, batch in enumerate(batches):
+        assert settle(storage, known, number, batch, others=100_000) == 50_000
+    for number, batch in enumerate(batches):
+        assert settle(storage, known, 3 + number, batch) == 0
 
 
 def test_the_places_of_first_copies_are_told_part_by_part() -> None:
@@ -265,7 +274,7 @@ def test_a_filter_that_is_wrong_about_everything_drops_no_report(storage: Storag
     ask = NonceFilter.ask
     everything = lambda self, hashed: ask(self, hashed)._replace(maybe=np.arange(len(hashed)))  # noqa: E731
     monkeypatch.setattr(NonceFilter, "ask", everything)
-    monkeypatch.setattr(NonceFilter, "may_hold", lambda _self, hashed: np.arange(len(hashed)))
+    monkeypatch.setattr(NonceFilter, "may_hold", lambda _self, question: np.arange(len(question.hashed)))
     known = Duplicates(storage)
     for number, count in enumerate([3_000, 3_000, 100]):
         assert settle(storage, known, number, os.urandom(16 * count)) == count
@@ -382,19 +391,36 @@ def test_a_filter_misses_nothing_and_is_rarely_wrong_whatever_nonces_look_like(
     filter_ = NonceFilter(2 * half, bits, int.from_bytes(os.urandom(8)) | 1, words)
     for part in np.split(held, 4):
         filter_.add(np.sort(hashes(part)))
-    assert len(filter_.may_hold(hashes(held))) == 2 * half
-    assert len(filter_.may_hold(hashes(others))) < most
+    assert len(filter_.may_hold(Question(hashes(held)))) == 2 * half
+    assert len(filter_.may_hold(Question(hashes(others)))) < most
     assert filter_.size == 2 * half * bits // 8
 
 
-def test_what_was_asked_about_is_added_as_by_itself() -> None:
-    one, other = NonceFilter(1_000, 16, 3), NonceFilter(1_000, 16, 3)
-    before, batch = (np.sort(hashes(as_nonces(os.urandom(16 * 700)))) for _ in range(2))
+@pytest.mark.parametrize("capacity", [1, 1_000, 100_000])
+def test_what_was_asked_about_is_added_as_by_itself(capacity: int) -> None:
+    """Also where many hashes share a word, and where nearly none do."""
+    one, other = NonceFilter(capacity, 16, 3), NonceFilter(capacity, 16, 3)
+    before, batch = (np.sort(hashes(as_nonces(os.urandom(16 * 70_000)))) for _ in range(2))
     for each in (one, other):
         each.add(before)
     asked = one.ask(batch)
-    assert asked.maybe.tolist() == one.may_hold(batch).tolist()
+    assert asked.maybe.tolist() == one.may_hold(Question(batch)).tolist()
     one.add_asked(asked)
     other.add(batch)
     assert (one._words[0] == other._words[0]).all()
-    assert len(one.may_hold(np.concatenate([before, batch]))) == 1_400
+    assert len(one.may_hold(Question(np.concatenate([before, batch])))) == 140_000
+
+
+def test_several_filters_answer_one_question_as_each_does_alone() -> None:
+    """What is worked out for one filter is used for the next only if both look in the same place by the same bits."""
+    shapes = [(9_000, 24, 3, 4), (9_000, 24, 3, 4), (9_000, 24, 5, 4), (50_000, 24, 3, 4), (9_000, 16, 3, 1)]
+    asked = hashes(as_nonces(os.urandom(16 * 40_000)))
+    question, filters = Question(asked), [NonceFilter(*shape) for shape in shapes]
+    for number, filter_ in enumerate(filters):
+        filter_.add(np.sort(asked[number * 8_000 : (number + 1) * 8_000]))
+    for number, filter_ in enumerate(filters):
+        held = filter_.may_hold(question).tolist()
+        assert held == filter_.may_hold(Question(asked)).tolist()
+        assert set(range(number * 8_000, (number + 1) * 8_000)) <= set(held)
+        assert len(held) < 8_400  # 132 others are expected of one word a block, 5 of four; 23 standard deviations away
+    assert filters[0].may_hold(Question(asked[:0])).tolist() == []

@@ -37,11 +37,10 @@ def driver(site: Site, browser: Browser) -> Iterator[tuple[Page, str]]:
 
 
 def lived(
-    driver: tuple[Page, str], site: Site, call: str, number: int, *more: int
+    driver: tuple[Page, str], site: Site, name: str, call: str, number: int, *more: int
 ) -> tuple[dict[str, Any], Counter[tuple[str, str]], int]:
     """What a device did, the number of different reports for each metric and day, and of copies."""
     page, address = driver
-    name = f"{call}{number}"
     shuffler = site.shuffler(name)
     did = page.evaluate(
         f"(given) => hubbubSchedule.{call}(...given)", [number, f"{address}/{name}", shuffler.trust, BEGAN, *more]
@@ -58,7 +57,7 @@ def _day(period: str) -> int:
 
 
 def check(driver: tuple[Page, str], site: Site, seed: int) -> tuple[int, int, int]:
-    did, sent, copies = lived(driver, site, "live", seed, _MOVES)
+    did, sent, copies = lived(driver, site, f"schedule{seed}", "live", seed, _MOVES)
     assert did["done"], did
     assert set(sent.values()) <= {1}, f"schedule {seed}: a metric was drawn twice in a day"
     drawn = {metric["name"]: metric["reports"] for metric in did["ledger"]["metrics"]}
@@ -88,10 +87,9 @@ def test_a_crash_between_any_two_steps_neither_loses_nor_repeats_a_draw(
 ) -> None:
     """Steps: a transaction begins, is about to be committed, or has ended; notes are forgotten; a request or an answer.
     The everyday run crashes after each eleventh."""
-    site.shufflers.clear()
     after, copies = 0, 0
     while True:
-        did, sent, copied = lived(driver, site, "crashAfter", after)
+        did, sent, copied = lived(driver, site, f"each{every}-{after}", "crashAfter", after)
         copies += copied
         assert did["done"], did
         assert set(sent.values()) <= {1}, f"after {after} steps: a metric was drawn twice in a day"

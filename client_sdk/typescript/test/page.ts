@@ -6,6 +6,7 @@ import { systemCoins, systemValues } from "../src/device/randomness.ts";
 import { type Rows, type Storage } from "../src/device/storage.ts";
 import { fetching } from "../src/device/transport.ts";
 import { BrowserStorage } from "../src/storages/browser.ts";
+import { timed } from "./timing.ts";
 
 /** What the frame of a tab is told. */
 interface Settings {
@@ -72,4 +73,4 @@ export const open = (settings: Settings): Client => {
   return new Client(settings.address, { trust, consent, background, maxEpsilon: null }, parts);
 };
 
-Object.assign(globalThis, { hubbubTab: { open } });
+Object.assign(globalThis, { hubbubTab: { open, timed } });

@@ -1,0 +1,3 @@
+import posthog from "posthog-js";
+posthog.init("key", { api_host: "https://example.com" });
+posthog.capture("opened");

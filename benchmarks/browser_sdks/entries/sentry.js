@@ -1,0 +1,3 @@
+import { captureMessage, init } from "@sentry/browser";
+init({ dsn: "https://key@example.com/1" });
+captureMessage("opened");

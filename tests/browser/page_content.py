@@ -18,7 +18,7 @@ _CHARTS = """() => [...document.querySelectorAll("figure.chart")].map((figure) =
   const picture = figure.querySelector("img, svg");
   const shown = picture ? picture.getBoundingClientRect() : {width: 0, height: 0};
   // a mark is what data draws, never an axis, a grid or a background
-  const marks = [...figure.querySelectorAll("svg .mark, svg.spark > *")];
+  const marks = [...figure.querySelectorAll("svg .mark, svg .data, svg.spark > *")];
   const drawn = marks.filter((mark) => {
     const {width, height} = mark.getBoundingClientRect();
     const style = getComputedStyle(mark);

@@ -12,7 +12,7 @@ def test_values_are_read_by_pointing_at_them(kept: Visitor) -> None:
     """SVG titles are what browsers show for a pointer that rests; each mark with data says its value and interval."""
     page = kept.keep("populated", "/metric/theme?from=2027-01-08&to=2027-01-15")
     titles: list[str] = page.evaluate(
-        "() => [...document.querySelectorAll('figure.chart svg .mark > title')].map((each) => each.textContent)"
+        "() => [...document.querySelectorAll('figure.chart :is(.mark, .spot) > title')].map((each) => each.textContent)"
     )
     for value in ("light", "dark", "other", "sepia"):
         assert any(re.search(rf"{value}.*\d.*\d", words) for words in titles), (value, titles[:5])
@@ -70,7 +70,8 @@ def test_type_in_charts_is_readable_on_a_phone(kept: Visitor) -> None:
         page = kept.keep("populated", path, width=PHONE)
         sizes: list[float] = page.evaluate(
             """() => [...document.querySelectorAll("svg.plot")].flatMap((svg) => {
-              const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+              const drawn = svg.viewBox.baseVal && svg.viewBox.baseVal.width;  // a fluid chart has none
+              const scale = drawn ? svg.getBoundingClientRect().width / drawn : 1;
               return [...svg.querySelectorAll("text")].filter((each) => each.textContent.trim())
                 .map((each) => scale * parseFloat(getComputedStyle(each).fontSize)); })"""
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from hubbub_aggregator.dashboard.palette import AXIS, GRID, INK, MUTED
 
-__all__ = ["FONT", "WIDTH", "Spec", "axis", "chart", "log_scale", "percent", "plain", "rows_of", "rule", "times"]
+__all__ = ["FONT", "WIDTH", "Spec", "axis", "chart", "log_scale", "times"]
 
 Spec = dict[str, Any]
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
@@ -45,28 +45,6 @@ def chart(data: Spec, layers: list[Spec], *, height: Any, width: int = WIDTH) ->
     }
 
 
-def rows_of(data: Sequence[Spec], layers: list[Spec], labels: Sequence[str], *, height: int) -> Spec:
-    """One chart for each label, one below the other, over the same x axis and each with its own scale."""
-    header = {
-        "title": None,
-        "labelOrient": "top",
-        "labelAnchor": "start",
-        "labelFontSize": _TYPE,
-        "labelFontWeight": "bold",
-        "labelColor": INK,
-        "labelLimit": WIDTH * 2 / 3,  # as vl-convert measures: a browser's font may be half as wide again
-        "labelPadding": 4,
-    }
-    whole = chart({"values": list(data)}, [], height=height)
-    return {
-        **{key: value for key, value in whole.items() if key not in ("layer", "width", "height", "autosize")},
-        "facet": {"row": {"field": "label", "type": "nominal", "sort": list(labels), "header": header}},
-        "spec": {"layer": layers, "width": WIDTH - 58, "height": height},
-        "resolve": {"scale": {"y": "independent"}},
-        "spacing": 10,
-    }
-
-
 def axis(ticks: int = 5, **more: Any) -> Spec:
     kept_apart = {"labelFlush": False, "labelOverlap": "greedy", "labelSeparation": 4}
     return {"tickCount": ticks, "domain": False, "ticks": False, "labelPadding": 6, **kept_apart, **more}
@@ -94,22 +72,3 @@ def times(periods: int) -> Spec:
         "labelFlush": True,
         "format": {"hours": "%H:%M", "minutes": "%H:%M", "seconds": "%H:%M:%S"},  # by default, 17:26 would be 05:26
     }
-
-
-def rule(width: float, color: str = INK) -> Spec:
-    return {"type": "rule", "color": color, "strokeWidth": width, "aria": False}
-
-
-def plain(data: Sequence[Spec], *ends: float) -> str:
-    """A format with enough digits to tell the ticks apart, and no prefixes such as k: people know what 1,500 is."""
-    found = [*ends, *(row[name] for row in data for name in ("lo", "hi", "v") if row.get(name) is not None)]
-    spread = (max(found) - min(found)) or abs(max(found)) or 1.0
-    digits = min(12, max(0, 1 - math.floor(math.log10(spread))))
-    return f",.{digits}f" if spread < 1e7 else "~s"
-
-
-def percent(data: Sequence[Spec]) -> str:
-    """A format with as many digits as the spread of the numbers needs."""
-    ends = [row[name] for row in data for name in ("lo", "hi", "v") if row.get(name) is not None]
-    spread = max(ends) - min([*ends, 0.0] if "raw" in data[0] else ends) if ends else 1.0
-    return ".0%" if spread > 0.04 else ".1%" if spread > 0.004 else ".2%"

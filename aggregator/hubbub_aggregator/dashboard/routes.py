@@ -15,8 +15,10 @@ from fastapi import APIRouter, Request, Response
 from hubbub.errors import InvalidParameter
 from hubbub_aggregator.dashboard.api_client import Api, Kept, Problem, in_process
 from hubbub_aggregator.dashboard.chart_style import Spec
+from hubbub_aggregator.dashboard.charts.drawn import Chart
 from hubbub_aggregator.dashboard.pages.cards import Cards
-from hubbub_aggregator.dashboard.pages.metric import compare_spec, estimate_spec, metric_page, series_spec
+from hubbub_aggregator.dashboard.pages.metric import metric_page
+from hubbub_aggregator.dashboard.pages.metric_questions import compare_chart, estimate_chart, series_chart
 from hubbub_aggregator.dashboard.pages.operations import operations_page
 from hubbub_aggregator.dashboard.pages.overview import Finder, overview
 from hubbub_aggregator.dashboard.pages.page_context import Site
@@ -31,6 +33,7 @@ from hubbub_aggregator.dashboard.pages.privacy_guesses import trade_off_svg
 from hubbub_aggregator.dashboard.pages.url_parameters import Asked
 from hubbub_aggregator.dashboard.pages.what_is_collected import collected_page
 from hubbub_aggregator.dashboard.palette import Theme, themed
+from hubbub_aggregator.dashboard.svg_canvas import FILE_WIDTH
 from hubbub_aggregator.dashboard.templates_and_assets import asset, asset_hash, render
 from hubbub_aggregator.dashboard.vega_render import Busy, Drawer, to_png
 from hubbub_aggregator.models.ledger import LedgerAnswer
@@ -232,10 +235,10 @@ async def show_chart(request: Request, kind: str, name: str, form: str) -> Respo
     site, given = _dashboard(request).site(request), request.query_params
     asked = Asked.of(given, also=("part", "theme"))
     part, theme = given.get("part", "0"), given.get("theme", "light")
-    made: dict[str, Callable[[], Awaitable[Spec]]] = {
-        "estimate": lambda: estimate_spec(site, name, asked, int(part)),
-        "series": lambda: series_spec(site, name, asked),
-        "compare": lambda: compare_spec(site, name, asked),
+    made: dict[str, Callable[[], Awaitable[Chart | Spec]]] = {
+        "estimate": lambda: estimate_chart(site, name, asked, int(part)),
+        "series": lambda: series_chart(site, name, asked),
+        "compare": lambda: compare_chart(site, name, asked),
         "epsilon": lambda: epsilon_spec(site, name),
         "posterior": lambda: posterior_spec(site, name),
         "ledger": lambda: ledger_spec(site),
@@ -250,7 +253,11 @@ async def show_chart(request: Request, kind: str, name: str, form: str) -> Respo
     if kind == "tradeoff":
         svg = await trade_off_svg(site, name)
     else:
-        svg = await site.drawer.run(site.drawer.svg, await made[kind]())
+        chart = await made[kind]()
+        if isinstance(chart, dict):
+            svg = await site.drawer.run(site.drawer.svg, chart)
+        else:
+            svg = await site.drawer.run(chart.svg, FILE_WIDTH)
     saved = {"Content-Disposition": f'inline; filename="{_tame(name)}-{kind}.{form}"'}
     chosen: Theme = "dark" if theme == "dark" else "light"
     if form == "png":

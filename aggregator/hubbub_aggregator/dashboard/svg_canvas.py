@@ -13,16 +13,20 @@ from dataclasses import dataclass, field
 from html import escape
 
 from hubbub.number_format import amount, share
+from hubbub.shortening import letters
 from hubbub_aggregator.dashboard.palette import GRID, INK
 
-__all__ = ["FILE_WIDTH", "FONT", "Canvas", "Scale", "scale_of"]
+__all__ = ["FILE_WIDTH", "FONT", "MOST_MARGIN", "Canvas", "Scale", "margin", "scale_of"]
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 FILE_WIDTH = 760
 """Pixels of a downloaded chart, without its margins."""
+MOST_MARGIN = 160
 _UNITS = 1000
 """Width of the stretched picture, in its own units."""
 _TYPE = 12.5
+_LETTER = 7.2
+"""Pixels of a letter or digit, in the widest of the fonts."""
 
 
 @dataclass(slots=True)
@@ -82,12 +86,14 @@ class Canvas:
             f'<text x="{self.x(x)}" y="{_short(y)}"{side} fill="{color}"{_attributes(more)}>{escape(words)}</text>'
         )
 
-    def svg(self, kind: str = "plot") -> str:
-        """The whole chart."""
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" font-family="{FONT}" font-size="{_TYPE}"'
+    def svg(self) -> str:
+        """The whole chart. The style sheet gives a fluid one its margins, by its classes."""
+        head = f'xmlns="http://www.w3.org/2000/svg" font-family="{FONT}" font-size="{_TYPE}"'
         inside = "".join(self._parts)
         if self.width is None:
-            return f'{head} width="100%" height="{_short(self.height)}" class="{kind}">{inside}</svg>'
+            classes = f"fluid left-{self.left} right-{self.right}"
+            return f'<svg class="{classes}" {head} width="100%" height="{_short(self.height)}">{inside}</svg>'
+        head = f"<svg {head}"
         wide, tall = self.width + self.left + self.right + 16, self.height + 24
         size = f'width="{_short(wide)}" height="{_short(tall)}" viewBox="0 0 {_short(wide)} {_short(tall)}"'
         return f'{head} {size}><g transform="translate({self.left + 8},12)">{inside}</g></svg>'
@@ -118,6 +124,11 @@ class Scale:
         if max(map(abs, self.ticks)) >= 1e7 or step < 1e-4:
             return amount(tick)
         return f"{tick:,.{max(0, -math.floor(math.log10(step) + 1e-9))}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def margin(words: Iterable[str]) -> int:
+    """Pixels for labels beside a chart: a multiple of eight, for which the style sheet has a class."""
+    return min(MOST_MARGIN, 8 * math.ceil((10 + _LETTER * max(map(letters, words), default=0)) / 8))
 
 
 def scale_of(

@@ -13,6 +13,7 @@ from markupsafe import Markup
 import hubbub
 from hubbub_aggregator.dashboard import formatting
 from hubbub_aggregator.dashboard.palette import AXIS, DARK, GRID, INK, LINES, MUTED
+from hubbub_aggregator.dashboard.svg_canvas import MOST_MARGIN
 
 __all__ = ["asset", "asset_hash", "render"]
 
@@ -51,7 +52,7 @@ def asset(name: str) -> tuple[bytes, str] | None:
         return None
     text = (resources.files("hubbub_aggregator.dashboard") / "static" / name).read_text("utf-8")
     if name.endswith(".css"):
-        text = text.replace("/* charts */", _chart_colours())
+        text = text.replace("/* charts */", _chart_colours()).replace("/* margins */", _chart_margins())
     return text.encode(), _FILES[name]
 
 
@@ -66,6 +67,15 @@ def style() -> Markup:
     """The style sheet, for a page that must stand alone."""
     found = asset("dashboard.css")
     return Markup(found[0].decode() if found else "")  # noqa: S704  our own file
+
+
+def _chart_margins() -> str:
+    """A class for each margin that a chart may have: the policy of the pages forbids styles of single elements."""
+    return "\n".join(
+        f".{side}-{size} {{ --{side}: {size}px; }}"
+        for side in ("left", "right")
+        for size in range(0, MOST_MARGIN + 1, 8)
+    )
 
 
 def _chart_colours() -> str:

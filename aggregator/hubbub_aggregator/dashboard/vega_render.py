@@ -90,8 +90,10 @@ class Drawer:
 
 def inline(svg: str, summary: str, name: str) -> str:
     """The chart as part of a page: with a name, and as wide as there is room."""
-    attributes = f'class="plot" role="graphics-document" aria-label="{escape(summary)}" data-chart="{escape(name)}"'
-    return svg.replace("<svg ", f"<svg {attributes} ", 1)
+    named = f'role="graphics-document" aria-label="{escape(summary)}" data-chart="{escape(name)}"'
+    if svg.startswith('<svg class="'):
+        return svg.replace('<svg class="', f'<svg {named} class="plot ', 1)
+    return svg.replace("<svg ", f'<svg class="plot" {named} ', 1)
 
 
 def to_png(svg: str, theme: Theme) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from hubbub_aggregator.dashboard.pages.metric_series import STATES
 from hubbub_aggregator.dashboard.pages.period_tables import gaps, trend
 
 
@@ -32,4 +33,5 @@ def test_an_edit_that_changes_the_order_of_values_moves_no_number_to_another_nam
 def test_periods_without_a_number_are_no_rows() -> None:
     course = series(("1", {"dark": 0.6}), ("2", {}))
     assert [period for period, _, _ in trend(course).rows] == ["1"]
-    assert [(gap.period, gap.state) for gap in gaps(course)] == [("2", "open")]
+    listed, count = gaps(course)
+    assert [(gap.period, gap.words, count) for gap in listed] == [("2", STATES["open"], 1)]

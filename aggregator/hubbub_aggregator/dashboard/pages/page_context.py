@@ -14,6 +14,7 @@ from hubbub.codebook import Codebook
 from hubbub.period import Calendar
 from hubbub_aggregator.dashboard.api_client import Api
 from hubbub_aggregator.dashboard.chart_style import Spec
+from hubbub_aggregator.dashboard.charts.drawn import Chart
 from hubbub_aggregator.dashboard.vega_render import Drawer, inline
 from hubbub_aggregator.models.estimated_values import IntervalKind, Shaped, ValueModel
 from hubbub_aggregator.models.metrics import MetricList, NamedMetric
@@ -85,11 +86,11 @@ class Site:
     async def codebook(self) -> Codebook:
         return await self.api.codebook()
 
-    def figure(self, spec: Spec, kind: str, caption: str, name: str = "", **asked: object) -> Figure:
-        """Draw a chart. This takes long, so call it off the event loop."""
-        svg = self.drawer.svg(spec)
+    def figure(self, chart: Chart | Spec, kind: str, caption: str, name: str = "", **asked: object) -> Figure:
+        """Draw a chart. A specification takes the chart engine long, so call it off the event loop."""
+        svg = self.drawer.svg(chart) if isinstance(chart, dict) else chart.svg()
         return Figure(
-            Markup(inline(svg, caption, kind)),  # noqa: S704  drawn here; vl-convert escapes what it is given
+            Markup(inline(svg, caption, kind)),  # noqa: S704  drawn here: both ways escape what they are given
             caption,
             kind,
             svg_address="" if self.links.in_one_file else self.links.chart(kind, name or "all", "svg", **asked),

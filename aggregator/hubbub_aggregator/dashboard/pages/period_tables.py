@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hubbub_aggregator.dashboard import formatting
+from hubbub_aggregator.dashboard.pages.metric_series import STATES
 
 if TYPE_CHECKING:
     from hubbub_aggregator.models.estimated_values import ValueModel
@@ -28,7 +29,7 @@ class Trend:
 @dataclass(frozen=True, slots=True)
 class Gap:
     period: str
-    state: str
+    words: str
 
 
 def trend(series: Series) -> Trend:
@@ -42,6 +43,7 @@ def trend(series: Series) -> Trend:
     return Trend(labels, rows)
 
 
-def gaps(series: Series) -> list[Gap]:
-    """What became of periods without an estimate, newest first."""
-    return [Gap(point.period, point.state) for point in reversed(series.points) if point.state != "released"][:_GAPS]
+def gaps(series: Series) -> tuple[list[Gap], int]:
+    """What became of periods without an estimate, newest first; the oldest of many are only counted."""
+    found = [Gap(one.period, STATES[one.state]) for one in reversed(series.points) if one.state != "released"]
+    return found[:_GAPS], len(found)

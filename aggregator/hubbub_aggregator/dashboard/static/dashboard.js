@@ -8,34 +8,61 @@
 
   const readable = (root) => {
     root.querySelectorAll("figure.chart .plot").forEach((plot) => {
-      const marks = [...plot.querySelectorAll(".mark")];
-      const readout = plot.closest("figure").querySelector(".readout");
-      if (!marks.length || !readout || plot.dataset.ready) return;
+      const spots = [...plot.querySelectorAll(".spot, .mark")];
+      const figure = plot.closest("figure");
+      const readout = figure.querySelector(".readout");
+      if (!spots.length || !readout || plot.dataset.ready) return;
       plot.dataset.ready = "1";
-      plot.closest("figure").classList.add("enhanced");
       plot.setAttribute("tabindex", "0");
-      let at = -1;
-      const read = (mark) => {
-        marks.forEach((one) => one.classList.toggle("is-read", one === mark));
-        readout.textContent = mark ? mark.querySelector("title").textContent : "";
+      const words = spots.map((one) => one.querySelector("title"));
+      let at = spots.length - 1; // the newest period, or the last row
+      if (!plot.querySelector(".newest")) at = 0;
+      let shown = null;
+      const read = (spot, pointer) => {
+        if (shown && shown !== spot) shown.classList.remove("is-read");
+        shown = spot;
+        if (!spot) {
+          readout.textContent = "";
+          return;
+        }
+        spot.classList.add("is-read");
+        const text = words[spots.indexOf(spot)].textContent;
+        if (readout.textContent !== text) readout.textContent = text;
+        // beside the pointer, or beside what the keyboard has reached; always inside the figure
+        const room = figure.getBoundingClientRect();
+        const box = spot.getBoundingClientRect();
+        const x = pointer ? pointer.clientX : box.left + box.width / 2;
+        const y = pointer ? pointer.clientY : Math.max(box.top, room.top) + Math.min(box.height / 2, 40);
+        const left = x - room.left + 14 + readout.offsetWidth > room.width ? x - room.left - 14 - readout.offsetWidth : x - room.left + 14;
+        readout.style.left = `${Math.max(0, Math.min(left, room.width - readout.offsetWidth))}px`;
+        readout.style.top = `${Math.max(0, y - room.top - readout.offsetHeight - 10)}px`;
       };
       const step = (to) => {
-        at = Math.max(0, Math.min(marks.length - 1, to));
-        read(marks[at]);
+        at = Math.max(0, Math.min(spots.length - 1, to));
+        read(spots[at]);
       };
       plot.addEventListener("keydown", (event) => {
-        const moves = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: marks.length - 1 };
+        const page = Math.max(2, Math.round(spots.length / 10));
+        const moves = {
+          ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1,
+          PageDown: at + page, PageUp: at - page, Home: 0, End: spots.length - 1,
+        };
+        if (event.key === "Escape") read(null);
         if (!(event.key in moves) || event.ctrlKey || event.metaKey || event.altKey) return;
         event.preventDefault();
         step(moves[event.key]);
       });
-      plot.addEventListener("focus", () => step(Math.max(at, 0)));
+      plot.addEventListener("focus", () => plot.matches(":focus-visible") && step(at));
       plot.addEventListener("blur", () => read(null));
-      plot.addEventListener("pointerover", (event) => {
-        const mark = event.target.closest(".mark");
-        if (mark) read(mark);
-      });
-      plot.addEventListener("pointerleave", () => read(plot === document.activeElement ? marks[at] : null));
+      // the browser's own titles, which would come on top after a while, are kept for screen readers only
+      plot.addEventListener("pointerenter", () => words.forEach((one) => one.parentNode.setAttribute("aria-label", one.textContent) || one.remove()), { once: true });
+      const point = (event) => {
+        const spot = event.target.closest && event.target.closest(".spot, .mark");
+        if (spot) read(spot, event);
+      };
+      plot.addEventListener("pointermove", point);
+      plot.addEventListener("pointerdown", point);
+      plot.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && read(plot === document.activeElement && plot.matches(":focus-visible") ? spots[at] : null));
     });
   };
 
@@ -45,7 +72,9 @@
   const plain = (element) => {
     const copy = element.cloneNode(true);
     copy.querySelectorAll(".readout").forEach((one) => (one.textContent = ""));
-    copy.querySelectorAll(".enhanced").forEach((one) => one.classList.remove("enhanced"));
+    copy.querySelectorAll(".readout[style]").forEach((one) => one.removeAttribute("style"));
+    copy.querySelectorAll(".plot title").forEach((one) => one.remove());
+    copy.querySelectorAll(".plot [aria-label]").forEach((one) => one.removeAttribute("aria-label"));
     copy.querySelectorAll(".is-read").forEach((one) => one.classList.remove("is-read"));
     copy.querySelectorAll("[data-ready]").forEach((one) => {
       one.removeAttribute("data-ready");

@@ -1,0 +1,1 @@
+"""Charts of a metric, drawn by hand as responsive SVG: a series, values in rows, a curve."""

@@ -33,11 +33,11 @@ def flights() -> list[Mapping[str, Any]]:
 
 
 def in_a_hurry(codebook: str, period: str, grace: str) -> str:
-    """The same codebook with short periods, so that a demo ends while the user still watches."""
+    """The same codebook with short periods and delays, so that a demo ends while the user still watches."""
     head, found, rest = codebook.partition("[collection]")
     section, marker, tail = rest.partition("\n[")
-    kept = [line for line in section.split("\n") if not re.match(r"\s*(period|grace|forward_horizon)\s*=", line)]
-    short = [f'\nperiod = "{period}"', f'grace = "{grace}"', 'forward_horizon = "1h"']
+    kept = [line for line in section.split("\n") if not re.match(r"\s*(period|grace|delay|forward_horizon)\s*=", line)]
+    short = [f'\nperiod = "{period}"', f'grace = "{grace}"', 'delay = "5s"', 'forward_horizon = "1h"']
     return head + found + "\n".join(short + kept) + marker + tail
 
 

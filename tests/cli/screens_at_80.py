@@ -174,7 +174,7 @@ def _welcome() -> str:
         patch.object(Services, "clock_warning", lambda _: None),
         patch.object(up, "own_command", lambda: "hubbub"),
     ):
-        return up.welcome(frozen, services, float(_NOW)) + "\n"
+        return up.welcome(frozen, services, float(_NOW), "http://127.0.0.1:8703") + "\n"
 
 
 @contextmanager

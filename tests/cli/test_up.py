@@ -66,7 +66,10 @@ def test_settings_reach_the_services_and_what_does_not_is_named(
     monkeypatch.setattr("hubbub_cli.commands.up.Services", Never)
     done = start(tmp_path)
     assert "decides these: HUBBUB_SHUFFLER_PORT, HUBBUB_AGGREGATOR_SHUFFLER_TOKEN_FILE" in unwrapped(done.output)
-    assert started == [{"shuffler": {"LOG_FORMAT": "json"}, "aggregator": {"BUNDLE_MAX_AGE": "60"}}]
+    page = started[0]["shuffler"]["CORS_ORIGINS"]
+    assert started == [
+        {"shuffler": {"LOG_FORMAT": "json", "CORS_ORIGINS": page}, "aggregator": {"BUNDLE_MAX_AGE": "60"}}
+    ]
 
 
 def test_every_setting_that_is_decided_exists() -> None:
@@ -88,7 +91,7 @@ def test_one_number_says_how_many_are_enough(tmp_path: Path) -> None:
     assert "with epsilon" not in " ".join(made["advice"])
     services = Services(tmp_path, tmp_path / "metrics.toml", shuffler_port=1, aggregator_port=2)
     assert services.floor == 100
-    assert "the 100 that this shuffler waits for" in welcome(compiled(WEAK), services, 1e9)
+    assert "the 100 that this shuffler waits for" in welcome(compiled(WEAK), services, 1e9, services.aggregator)
     few = {"MIN_BATCH_FLOOR": "7"}
     services = Services(tmp_path, Path("m.toml"), shuffler_port=1, aggregator_port=2, shuffler_settings=few)
     assert services.floor == 7

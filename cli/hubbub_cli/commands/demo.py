@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,8 @@ import click
 from hubbub.codebook import Codebook
 from hubbub_cli import demo_data
 from hubbub_cli.api_client import ask
+from hubbub_cli.browser_page.crowd import Crowd
+from hubbub_cli.browser_page.server import BrowserPage
 from hubbub_cli.commands.up import stop_on_sigterm
 from hubbub_cli.compile_codebook import read_codebook
 from hubbub_cli.services.own_command import own_command
@@ -93,6 +95,7 @@ def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json:
     loaded = read_codebook(path)
     say("starting shuffler and aggregator; batch sizes are worked out first ...")
     with (
+        BrowserPage() as page,
         held_ports(2) as (shuffler_port, aggregator_port),
         Services(
             home,
@@ -100,14 +103,15 @@ def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json:
             shuffler_port=shuffler_port,
             aggregator_port=aggregator_port,
             aggregator_settings={"BACKFILL_PERIODS": str(PERIODS - 1)},
-            shuffler_settings={"TICK": "0.5"},
+            shuffler_settings={"TICK": "0.5", **page.listed({})},
             log=log,
         ) as services,
     ):
         click.echo(_addresses(services), err=True)
         say("numbers come with the first close\n")
         periods = _periods(loaded)
-        crowds = _crowds(loaded, devices, periods, flights=loaded.collection.name == "flights-demo")
+        is_flights = loaded.collection.name == "flights-demo"
+        crowds = _crowds(loaded, devices, periods, flights=is_flights)
         _report(services, loaded, crowds, periods)
         _wait(services, loaded, periods)
         found = {m: _answer(services, m, crowds, periods) for m in loaded.in_file_order if m.enabled}
@@ -124,8 +128,11 @@ def _run(home: Path, path: Path, devices: int, log: Any, *, once: bool, as_json:
                 "In a demo one operator runs both services, so the promise is each device's local epsilon."
             )
         if not once:
+            page.show(services.frozen, services, Crowd(services, loaded, _usual(flights=is_flights)))
             say("\nStill serving, until Ctrl-C.")
-            click.echo(_addresses(services), err=True)
+            click.echo(
+                f"{_addresses(services)}\nfrom your browser   {page.address}/     (buttons that report)", err=True
+            )
             try:
                 services.watch()
             except KeyboardInterrupt:
@@ -167,6 +174,18 @@ def _crowds(codebook: Codebook, devices: int, periods: list[Period], *, flights:
             values = [row[metric.name] for row in crowd] if known else demo_data.made_up(metric, devices, age)
             found[metric.name, period.index] = values
     return found
+
+
+def _usual(*, flights: bool) -> Callable[[Metric, int], list[Any]]:
+    """What so many devices record of a metric in the newest period."""
+    rows = demo_data.flights() if flights else []
+
+    def values(metric: Metric, devices: int) -> list[Any]:
+        if flights and metric.name in rows[0]:
+            return [row[metric.name] for row in demo_data.crowd(rows, devices, 0)]
+        return demo_data.made_up(metric, devices, 0)
+
+    return values
 
 
 def _report(services: Services, codebook: Codebook, crowds: Crowds, periods: list[Period]) -> None:

@@ -13,6 +13,7 @@ import click
 
 from hubbub.codebook import Codebook
 from hubbub.sdk_snippet import sdk_snippet
+from hubbub_cli.browser_page.server import BrowserPage
 from hubbub_cli.services.default_min_crowd import usual_floor
 from hubbub_cli.services.environment import PassedOn, passed_on
 from hubbub_cli.services.own_command import own_command
@@ -63,11 +64,23 @@ If the clock is right, stop and start again with --clock-is-right.
     "--aggregator-port", type=click.IntRange(1, 65535), default=8702, show_default=True, help="Where analysts ask."
 )
 @click.option(
+    "--page-port",
+    type=click.IntRange(1, 65535),
+    help="Where the page is that reports from your browser. Default: 8703, or any free port.",
+)
+@click.option(
     "--clock-is-right",
     is_flag=True,
     help="You have checked the time: trust this machine's clock at once, however long it was off.",
 )
-def up(codebook: Path, state_dir: Path, shuffler_port: int, aggregator_port: int, clock_is_right: bool) -> None:
+def up(
+    codebook: Path,
+    state_dir: Path,
+    shuffler_port: int,
+    aggregator_port: int,
+    page_port: int | None,
+    clock_is_right: bool,
+) -> None:
     """Run shuffler and aggregator here until Ctrl-C.
 
     Needs no Redis, no Docker and no root. Keys and tokens are made in the state directory on first start. One party
@@ -84,25 +97,32 @@ def up(codebook: Path, state_dir: Path, shuffler_port: int, aggregator_port: int
     confirmed = {"CLOCK_IS_RIGHT": "true"} if clock_is_right else {}
     given = {name: passed_on(name, os.environ) for name in ("shuffler", "aggregator")}
     log, settings = _log(given)
-    services = Services(
-        state_dir.absolute(),
-        codebook.absolute(),
-        shuffler_port=shuffler_port,
-        aggregator_port=aggregator_port,
-        aggregator_settings=settings["aggregator"] | confirmed,
-        shuffler_settings=settings["shuffler"] | confirmed,
-        relayed=log,
-    )
-    services.refuse_if_taken()
-    if ignored := [variable for one in given.values() for variable in one.ignored]:
-        say(f"warning: no effect here, since `hubbub up` decides these: {', '.join(ignored)}")
+    with BrowserPage(page_port) as page:
+        services = Services(
+            state_dir.absolute(),
+            codebook.absolute(),
+            shuffler_port=shuffler_port,
+            aggregator_port=aggregator_port,
+            aggregator_settings=settings["aggregator"] | confirmed,
+            shuffler_settings=settings["shuffler"] | page.listed(settings["shuffler"]) | confirmed,
+            relayed=log,
+        )
+        services.refuse_if_taken()
+        if ignored := [variable for one in given.values() for variable in one.ignored]:
+            say(f"warning: no effect here, since `hubbub up` decides these: {', '.join(ignored)}")
+        _serve(codebook, services, page, log)
+
+
+def _serve(codebook: Path, services: Services, page: BrowserPage, log: RelayedLog | None) -> None:
+    """Start, say what was started, and wait for Ctrl-C."""
     say(f"dashboard at {services.aggregator}/ in a moment")
     say(f"starting; {codebook} is compiled after each edit, about a second for each metric ...")
     try:
         with services:
             how = "compiled into" if services.was_compiled else "as it was when it was compiled into"
             say(f"{codebook} is {how} {services.served}")
-            click.echo(welcome(services.frozen, services, wall()))
+            page.show(services.frozen, services)
+            click.echo(welcome(services.frozen, services, wall(), page.address))
             if log is not None:
                 log.show(only_trouble=True)
             services.watch()
@@ -123,7 +143,7 @@ def stop_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(0))
 
 
-def welcome(codebook: Codebook, services: Services, now: float) -> str:
+def welcome(codebook: Codebook, services: Services, now: float, page: str) -> str:
     """What a user who has just started it needs to know next."""
     from hubbub_aggregator.dashboard.formatting import date, moment
 
@@ -143,6 +163,7 @@ def welcome(codebook: Codebook, services: Services, now: float) -> str:
     return f"""
 devices report to   {services.shuffler}
 dashboard           {services.aggregator}/
+from your browser   {page}/     (buttons that report)
 analysts ask at     {services.aggregator}
 trust anchor        {services.anchor}
 codebook            {codebook.id.hex()}     (an app may pin it)

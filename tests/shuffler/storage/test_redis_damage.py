@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from hubbub_cli.all_commands import hubbub
 from hubbub_shuffler.storage import Arrivals, AsyncStorage, BucketDamaged, Plan, StorageError
 from hubbub_shuffler.storage.redis.backend import RedisStorage
+from hubbub_shuffler.storage.redis.key_names import SHARDS, member_of
 from tests.shuffler.backends import BUCKET, LEASE, TERMS, all_of, forgotten
 from tests.shuffler.operations.test_metrics import Operated
 from tests.shuffler.storage.test_sqlite_damage import adds_up
@@ -227,3 +228,100 @@ async def test_an_operator_sees_salvages_and_gives_up_damaged_buckets(
     assert not overview.waiting
     await lossy.storage.aclose()
     assert not list(tmp_path.iterdir())
+
+
+def lose_control(lossy: Lossy) -> None:
+    """As a cluster does that loses the node with the control slot."""
+    client = lossy.server.client()
+    assert client.delete(*client.scan_iter(f"{lossy.prefix}:{{control}}:*"))
+    client.close()
+
+
+async def kept_one_by_one(lossy: Lossy, count: int) -> list[bytes]:
+    sealed = unique(count, TERMS.size)
+    for each in sealed:
+        assert not await lossy.storage.add([Arrivals(BUCKET, TERMS, [each])])
+    return sealed
+
+
+@pytest.mark.parametrize("later", [0, 1, REPORTS])
+async def test_reports_go_on_though_the_record_of_their_bucket_is_lost(
+    redis_server: RedisServer, later: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also those that come after the loss, to shards of before it and to new ones."""
+    lossy = Lossy(redis_server)
+    lossy.clock.now = 0.0
+    sealed = await kept_one_by_one(lossy, 5)  # most likely in less than eight shards
+    lose_control(lossy)
+    assert not await lossy.storage.close(())
+    sealed += await kept_one_by_one(lossy, later)
+    lossy.clock.now = TERMS.closes_at
+    assert [found.bucket for found in await lossy.storage.close((), due=lossy.clock.now)] == [BUCKET]
+    assert sorted(await all_of(lossy.storage)) == sorted(sealed)
+    assert (await lossy.storage.overview()).waiting[0].reports == len(sealed)
+    assert await lossy.storage.plan(BUCKET, Plan((bytes(16),), os.urandom(32), len(sealed), 0))
+    claim = await lossy.storage.claim(LEASE)
+    assert claim
+    assert await lossy.storage.settle(claim, "accepted")
+    await forgotten(lossy.storage)
+    client = lossy.server.client()
+    assert not list(client.scan_iter(f"{lossy.prefix}:*:blobs"))
+    client.close()
+    assert "REDIS LOST DATA" in caplog.text
+    assert "their reports go on" in caplog.text
+    await lossy.storage.aclose()
+
+
+async def test_a_process_that_came_after_the_loss_records_what_it_adds_to(redis_server: RedisServer) -> None:
+    """Its reports go to shards that are open already."""
+    before = Lossy(redis_server)
+    before.clock.now = 0.0
+    sealed = await kept_one_by_one(before, REPORTS)
+    await before.storage.aclose()
+    lose_control(before)
+    after = Lossy(redis_server, before.prefix)
+    after.clock.now = 0.0
+    sealed += await kept_one_by_one(after, 1)
+    after.clock.now = TERMS.closes_at
+    assert [found.bucket for found in await after.storage.close((), due=after.clock.now)] == [BUCKET]
+    assert sorted(await all_of(after.storage)) == sorted(sealed)
+    await after.storage.aclose()
+
+
+@pytest.mark.parametrize("planned", [False, True])
+async def test_a_bucket_that_was_closed_goes_on_after_its_record_was_lost(
+    redis_server: RedisServer, planned: bool
+) -> None:
+    lossy = Lossy(redis_server)
+    sealed = await closed(lossy)
+    if planned:
+        assert await lossy.storage.plan(BUCKET, Plan((bytes(16),), os.urandom(32), REPORTS, 0))
+    lose_control(lossy)
+    assert [found.bucket for found in await lossy.storage.close((), due=lossy.clock.now)] == [BUCKET]
+    assert sorted(await all_of(lossy.storage)) == sorted(sealed)
+    assert await lossy.storage.plan(BUCKET, Plan((b"1" * 16,), os.urandom(32), REPORTS, 0))
+    await lossy.storage.aclose()
+
+
+async def test_a_bucket_whose_reports_are_deleted_gets_no_record_again(redis_server: RedisServer) -> None:
+    lossy = Lossy(redis_server)
+    await closed(lossy)
+    assert await lossy.storage.plan(BUCKET, Plan((bytes(16),), b"", REPORTS, 0, discard=True))
+    await lossy.storage.forget()
+    lose_control(lossy)
+    assert not await lossy.storage.close((), due=lossy.clock.now)
+    assert not (await lossy.storage.overview()).waiting
+    await lossy.storage.aclose()
+
+
+async def test_a_process_that_was_paused_takes_no_shard_of_a_bucket_that_was_opened_again(
+    redis_server: RedisServer,
+) -> None:
+    """What it read of the bucket before it was paused was forgotten since."""
+    lossy = Lossy(redis_server)
+    await closed(lossy)
+    records = lossy.storage.blocking._records  # type: ignore[attr-defined]  # it is a RedisStorage
+    shards = [-1] * SHARDS
+    assert records.take_over(member_of(BUCKET), b"an earlier one", b"1000", b"0", shards) is None
+    assert len(await all_of(lossy.storage)) == REPORTS
+    await lossy.storage.aclose()

@@ -34,6 +34,7 @@ from hubbub_shuffler.storage.redis.erase import Eraser
 from hubbub_shuffler.storage.redis.key_names import SHARDS, Keys, bucket_of, member_of
 from hubbub_shuffler.storage.redis.layout_version import take_over
 from hubbub_shuffler.storage.redis.loss_mark import Mark
+from hubbub_shuffler.storage.redis.lost_records import LostRecords
 from hubbub_shuffler.storage.redis.overview import listed, overview
 from hubbub_shuffler.storage.redis.pack_blobs import blobs
 from hubbub_shuffler.storage.redis.repair import RedisMender
@@ -90,6 +91,7 @@ class RedisStorage:
         self.plan, self.claim, self.settle = leases.plan, leases.claim, leases.settle
         self.extend, self.postpone, self.hold_back = leases.extend, leases.postpone, leases.hold_back
         self.held_batches, self.offer, self.claim_held = leases.held, leases.offer, leases.claim_held
+        self._records = LostRecords(self._client, self._keys, self._scripts, entropy)
         self.repair = Repair(RedisMender(self._client, self._keys, self._scripts), salvage_after)
         self._eraser = Eraser(self._client, self._keys, self._scripts, entropy(16).hex(), tidy_lease)
         try:
@@ -118,10 +120,14 @@ class RedisStorage:
         client, places = self._client, [self._place(arrival) for arrival in arrivals]
         answers = client.run([place.call(self._now(), "", "") for place in places])
         refused: dict[Bucket, Reason] = {}
+        kept: list[tuple[str, Terms]] = []
         for arrival, place, answer in zip(arrivals, places, answers, strict=True):
             said = answer if answer != b"unknown" else self._open(arrival, place)
-            if said != b"kept":
+            if said == b"kept":
+                kept.append((member_of(arrival.bucket), arrival.terms))
+            else:
                 refused[arrival.bucket] = next(reason for reason in CLOSED_FOR if reason.encode() == said)
+        self._records.note(kept)
         return refused
 
     def _place(self, arrival: Arrivals) -> _Place:
@@ -133,25 +139,16 @@ class RedisStorage:
     def _open(self, arrival: Arrivals, place: _Place) -> bytes:
         """Add to a shard that has nothing yet. The bucket is listed first, so that anything that gets into it will be
         closed."""
-        client, terms, member = self._client, arrival.terms, member_of(arrival.bucket)
-        register = self._scripts.register(
-            (self._keys.bucket(member), self._keys.listing("open")),
-            self._now(),
-            member,
-            self._entropy(8).hex(),
-            terms.name,
-            terms.size,
-            terms.closes_at,
-            terms.minimum,
-        )
-        ((state, revoked, incarnation, closes_at),) = client.run([register])
+        client, register = self._client, self._records.register
+        call = register(member_of(arrival.bucket), arrival.terms, self._now())
+        ((state, revoked, incarnation, closes_at),) = client.run([call])
         if state != b"open":
             return CLOSED_FOR[int(revoked)].encode()
         (answer,) = client.run([place.call(self._now(), incarnation, closes_at)])
         return bytes(answer)
 
     def close(self, revoked: Collection[int], off: Collection[bytes] = (), *, due: float = -math.inf) -> list[Closed]:
-        self._mark.look()
+        self._mark.look(self._records.enter_again)
         self._begin_closing(revoked, off, due)
         for member, row in listed(self._client, self._keys, "closing", "incarnation", "closes_at", "revoked"):
             self._finish_closing(member, *row)
@@ -194,7 +191,10 @@ class RedisStorage:
             [close((keys.shard(member, shard),), incarnation, closes_at, revoked) for shard in range(SHARDS)],
         )
         if min(shards) < 0:
-            return  # closed, settled and opened again while we were away
+            taken = self._records.take_over(member, incarnation, closes_at, revoked, shards)
+            if taken is None:
+                return  # closed, settled and opened again while we were away
+            shards = taken
         lists = (keys.bucket(member), keys.listing("closing"), keys.listing("closed"))
         client.run(
             [self._scripts.move(lists, member, incarnation, "closing", "closed", "reports", sum(shards))], again=True

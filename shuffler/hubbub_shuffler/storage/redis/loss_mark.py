@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from hubbub_service_common.redis.calls_and_scripts import Part, command
 from hubbub_service_common.redis.client import RedisClient
@@ -21,12 +22,15 @@ class Mark:
         self._client, self._key, self._entropy = client, key, entropy
         self._known = self._find()
 
-    def look(self) -> None:
-        """Log an error if the mark is another one: all reports that were acknowledged before and had not left are
-        lost."""
+    def look(self, lost: Callable[[], None]) -> None:
+        """If the mark is another one, log an error and call `lost`: what was stored before is gone, or has no record.
+
+        If `lost` fails, the next look calls it again.
+        """
         found = self._find()
         if found != self._known:
             _LOG.error("REDIS LOST DATA: IT CAME BACK WITHOUT THE REPORTS THAT WAITED THERE, WHICH WERE ACKNOWLEDGED")
+            lost()
         self._known = found
 
     def _find(self) -> bytes:

@@ -27,4 +27,5 @@ class Scripts:
         self.erase_shard, self.forget, self.tidy = read("erase_shard"), read("forget"), read("tidy")
         self.layout, self.upgraded = read("layout"), read("upgraded")
         self.halved, self.hold_periods = read("halved"), read("hold_periods")
+        self.take_shard = read("take_shard")
         self.adopt_shard, self.mend, self.give_up = read("adopt_shard"), read("mend"), read("give_up")

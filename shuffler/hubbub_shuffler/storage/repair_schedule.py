@@ -58,10 +58,14 @@ class Repair:
         except StorageError as error:
             if isinstance(error, BucketDamaged) or self._is_damage(error.__cause__):
                 named = error.bucket if isinstance(error, BucketDamaged) else None
-                with self._lock:
-                    for bucket in (set(buckets) if named is None else {named}) - self._hopeless:
-                        self._suspects.setdefault(bucket, monotonic() + self._after)
+                self.suspect(set(buckets) if named is None else {named})
             raise
+
+    def suspect(self, buckets: Iterable[Bucket]) -> None:
+        """Look at these buckets again after a while, and mend what is wrong then."""
+        with self._lock:
+            for bucket in set(buckets) - self._hopeless:
+                self._suspects.setdefault(bucket, monotonic() + self._after)
 
     def salvage(self) -> None:
         """Look again at buckets that have been suspected for long enough. Readable reports go on, and the rest is
@@ -105,7 +109,9 @@ class Repair:
             _LOG.error("DAMAGED: a bucket can't be mended now, and is tried again: %s", error)
 
     def _tell(self, found: Damage) -> None:
-        if not found.on_its_way:
+        if not found.on_its_way and not found.lost:
+            _LOG.error("DAMAGED: the batch of a bucket of %s is missing. Its reports get another one", found.name)
+        elif not found.on_its_way:
             _LOG.error(
                 "DAMAGED: %d of %d reports of a bucket of %s can't be read and ARE LOST. The others go on",
                 *(found.lost, found.reports, found.name),

@@ -325,3 +325,67 @@ async def test_a_process_that_was_paused_takes_no_shard_of_a_bucket_that_was_ope
     assert records.take_over(member_of(BUCKET), b"an earlier one", b"1000", b"0", shards) is None
     assert len(await all_of(lossy.storage)) == REPORTS
     await lossy.storage.aclose()
+
+
+def lose_batches(lossy: Lossy, count: int) -> None:
+    client = lossy.server.client()
+    found = sorted(client.scan_iter(f"{lossy.prefix}:{{control}}:batch:*"))
+    assert client.delete(*found[:count]) == count
+    client.close()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["seen by this process", "seen by the next process"])
+async def test_a_bucket_whose_only_batch_is_missing_is_planned_again(
+    redis_server: RedisServer, again: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the members that the batch had: if the aggregator counted them, it counts none of them twice."""
+    lossy = Lossy(redis_server)
+    sealed = await closed(lossy)
+    await lossy.storage.forget()
+    assert await lossy.storage.plan(BUCKET, Plan((bytes(16),), os.urandom(32), REPORTS - 2, 2))
+    lose_batches(lossy, 1)
+    assert await lossy.storage.claim(LEASE) is None
+    assert "is missing" in caplog.text
+    if again:
+        await lossy.storage.aclose()
+        lossy = Lossy(redis_server, lossy.prefix)
+        lossy.clock.now = TERMS.closes_at
+    assert [found.on_its_way for found in lossy.storage.blocking.repair.find()] == [False]
+    await lossy.storage.forget()
+    assert "get another one" in caplog.text
+    assert [found.bucket for found in await lossy.storage.close((), due=lossy.clock.now)] == [BUCKET]
+    assert sorted(await all_of(lossy.storage)) == sorted(sealed)
+    assert adds_up(await lossy.storage.overview())
+    assert await lossy.storage.plan(BUCKET, Plan((b"1" * 16,), os.urandom(32), REPORTS - 2, 2))
+    claim = await lossy.storage.claim(LEASE)
+    assert claim
+    assert await lossy.storage.settle(claim, "accepted")
+    overview = await lossy.storage.overview()
+    assert not overview.waiting
+    assert overview.counts["theme", "accepted"].reports == REPORTS - 2
+    assert adds_up(overview)
+    await lossy.storage.aclose()
+
+
+async def test_a_bucket_that_lacks_some_of_its_batches_is_shown_and_can_be_given_up(redis_server: RedisServer) -> None:
+    """The aggregator may have counted the one that is missing, and other parts of the bucket would be others."""
+    lossy = Lossy(redis_server)
+    await closed(lossy)
+    ids = tuple(bytes([number]) * 16 for number in range(4))
+    assert await lossy.storage.plan(BUCKET, Plan(ids, os.urandom(32), REPORTS, 0))
+    claim = await lossy.storage.claim(LEASE)
+    assert claim
+    assert await lossy.storage.settle(claim, "accepted")
+    lose_batches(lossy, 2)
+    assert await lossy.storage.claim(LEASE)
+    assert await lossy.storage.claim(LEASE) is None
+    await lossy.storage.forget()
+    repair = lossy.storage.blocking.repair
+    (found,) = repair.find()
+    assert (found.lost, found.on_its_way) == (0, True)
+    assert repair.discard(BUCKET) == REPORTS - claim.batch.reports
+    overview = await lossy.storage.overview()
+    assert (overview.waiting, overview.batches) == ([], {"planned": 0, "sent": 0})
+    assert overview.counts["theme", "damaged"].reports == REPORTS - claim.batch.reports
+    assert adds_up(overview)
+    await lossy.storage.aclose()

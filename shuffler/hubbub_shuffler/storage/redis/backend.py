@@ -87,12 +87,14 @@ class RedisStorage:
         self._keys, self._scripts, self._quota = Keys(prefix), Scripts(), quota
         self._client = RedisClient(url, replicas=replicas, timeout=timeout)
         self._durability = Durability(_LOG, _STAKES, replicas)
-        leases = Leases(self._client, self._keys, self._scripts, lease_clock, entropy)
+        leases = Leases(self._client, self._keys, self._scripts, lease_clock, entropy, self._a_batch_is_missing)
         self.plan, self.claim, self.settle = leases.plan, leases.claim, leases.settle
         self.extend, self.postpone, self.hold_back = leases.extend, leases.postpone, leases.hold_back
         self.held_batches, self.offer, self.claim_held = leases.held, leases.offer, leases.claim_held
         self._records = LostRecords(self._client, self._keys, self._scripts, entropy)
-        self.repair = Repair(RedisMender(self._client, self._keys, self._scripts), salvage_after)
+        self._batches_missing = True  # perhaps: what a process before this one saw is not known
+        self._mender = RedisMender(self._client, self._keys, self._scripts)
+        self.repair = Repair(self._mender, salvage_after)
         self._eraser = Eraser(self._client, self._keys, self._scripts, entropy(16).hex(), tidy_lease)
         try:
             self.inspect()
@@ -262,7 +264,13 @@ class RedisStorage:
                 self._eraser.forget(past - self._forget_after)
             return self._eraser.rewrite()
         finally:
+            if self._batches_missing:
+                self.repair.suspect(self._mender.without_batches())
+                self._batches_missing = False
             self.repair.salvage()
+
+    def _a_batch_is_missing(self) -> None:
+        self._batches_missing = True
 
     def overview(self) -> Overview:
         return overview(self._client, self._keys)

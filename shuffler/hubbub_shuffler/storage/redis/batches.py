@@ -22,6 +22,7 @@ class Leases:
     """Batches that are planned and not settled. No call is sent twice, except for those that only read.
 
     `clock`: None for the server's clock, which all processes share. If that is wrong, batches are sent again at worst.
+    `lost`: called when a batch is missing.
     """
 
     def __init__(
@@ -31,8 +32,10 @@ class Leases:
         scripts: Scripts,
         clock: Callable[[], float] | None,
         entropy: Entropy,
+        lost: Callable[[], None],
     ) -> None:
         self._client, self._keys, self._scripts, self._clock, self._entropy = client, keys, scripts, clock, entropy
+        self._lost = lost
 
     def _now(self) -> Part:
         return "" if self._clock is None else repr(float(self._clock()))
@@ -72,7 +75,8 @@ class Leases:
         if row is None:
             return None
         if row == []:
-            _LOG.error("REDIS LOST DATA: batch %s is missing", id_.hex())
+            _LOG.error("REDIS LOST DATA: batch %s is missing: see `hubbub shuffler damaged list`", id_.hex())
+            self._lost()
             return None
         member, name, size, closes_at, minimum, kind, *numbers, why, until = row
         terms = Terms(name.decode(), int(size), int(closes_at), int(minimum))

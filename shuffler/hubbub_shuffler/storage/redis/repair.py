@@ -32,6 +32,10 @@ class _Row:
     reports: int
     closes_at: bytes
     revoked: bytes
+    batches: int
+    """Batches that are not settled."""
+    parts: int
+    """Batches that were planned; 0 if nothing is planned, or earlier software planned it."""
 
 
 class RedisMender:
@@ -49,16 +53,29 @@ class RedisMender:
         if row is None:
             return None
         lost, unknown = max(0, row.reports - self._there(bucket, row)), self._unknown(bucket, row)
+        batches = self._batches(bucket)
         now = self._row(bucket)
-        if not lost and not unknown:
+        if not lost and not unknown and not self._lacks_batches(row, batches):
             return None
-        if now is None or (now.incarnation, now.reports) != (row.incarnation, row.reports):
+        if now is None or (now.incarnation, now.reports, now.batches) != (row.incarnation, row.reports, row.batches):
             return None  # it was settled or mended meanwhile
-        return Damage(bucket, row.name, row.state, row.reports, lost, self.is_on_its_way(bucket))
+        return Damage(bucket, row.name, row.state, row.reports, lost, self._is_on_its_way(row, batches))
 
     def is_on_its_way(self, bucket: Bucket) -> bool:
         row = self._row(bucket)
         return row is not None and self._is_on_its_way(row, self._batches(bucket))
+
+    def without_batches(self) -> list[Bucket]:
+        """Planned buckets of which a batch has lost its record. Their reports are not read."""
+        planned = [bucket_of(member) for member, _ in listed(self._client, self._keys, "planned")]
+        rows = {bucket: row for bucket in planned if (row := self._row(bucket)) is not None}
+        batches = self._all_batches()
+        lacking = [bucket for bucket, row in rows.items() if self._lacks_batches(row, batches.get(bucket, {}))]
+        return [bucket for bucket in lacking if self._row(bucket) == rows[bucket]]  # not settled in between
+
+    @staticmethod
+    def _lacks_batches(row: _Row, batches: dict[bytes, tuple[bool, int]]) -> bool:
+        return row.state == "planned" and len(batches) < row.batches
 
     def remains(self) -> int:
         """None remain: what is unlinked is gone."""
@@ -73,7 +90,7 @@ class RedisMender:
         if on_its_way and not adopted:
             return Damage(bucket, row.name, row.state, row.reports, 0, on_its_way)
         there = self._there(bucket, row)
-        if there >= row.reports:
+        if there >= row.reports and not self._lacks_batches(row, batches):
             return None
         if on_its_way:
             return Damage(bucket, row.name, row.state, row.reports, row.reports - there, on_its_way)
@@ -86,6 +103,7 @@ class RedisMender:
             keys.counts,
             *(keys.batch(id_) for id_ in ids),
         )
+        there = min(there, row.reports)
         call = self._scripts.mend(lists, member, row.incarnation, row.reports, there, *ids)
         if self._client.run([call], again=False) != [1]:
             return None  # another process was faster
@@ -111,26 +129,45 @@ class RedisMender:
 
     def _row(self, bucket: Bucket) -> _Row | None:
         """The bucket's record; None if its reports can't be read."""
-        fields = ("state", "incarnation", "name", "size", "reports", "closes_at", "revoked")
+        fields = ("state", "incarnation", "name", "size", "reports", "closes_at", "revoked", "batches", "parts")
         (found,) = self._client.run([command("HMGET", self._keys.bucket(member_of(bucket)), *fields)], write=False)
         if found[0] not in {b"closed", b"planned"}:
             return None
-        state, incarnation, name, size, reports, closes_at, revoked = found
-        return _Row(incarnation, state.decode(), name.decode(), int(size), int(reports), closes_at, revoked)
+        state, incarnation, name, size, reports, closes_at, revoked, batches, parts = found
+        return _Row(
+            incarnation,
+            state.decode(),
+            name.decode(),
+            int(size),
+            int(reports),
+            closes_at,
+            revoked,
+            int(batches),
+            int(parts or 0),
+        )
 
     def _batches(self, bucket: Bucket) -> dict[bytes, tuple[bool, int]]:
         """The remaining batches of a bucket, by id: whether each was sent, and how many there were in all."""
+        return self._all_batches().get(bucket, {})
+
+    def _all_batches(self) -> dict[Bucket, dict[bytes, tuple[bool, int]]]:
+        """The same for every bucket that has any."""
         (ids,) = self._client.run([command("ZRANGE", self._keys.due, 0, -1)], write=False)
         rows = self._client.run(
             [command("HMGET", self._keys.batch(id_), "bucket", "sent", "parts") for id_ in ids], write=False
         )
-        ours = member_of(bucket).encode()
-        return {id_: (sent != b"0", int(parts)) for id_, (of, sent, parts) in zip(ids, rows, strict=True) if of == ours}
+        found: dict[Bucket, dict[bytes, tuple[bool, int]]] = {}
+        for id_, (of, sent, parts) in zip(ids, rows, strict=True):
+            if of is not None:  # settled meanwhile, or lost
+                found.setdefault(bucket_of(of.decode()), {})[id_] = sent != b"0", int(parts)
+        return found
 
     @staticmethod
     def _is_on_its_way(row: _Row, batches: dict[bytes, tuple[bool, int]]) -> bool:
         left = list(batches.values())
-        return row.state == "planned" and (not left or any(sent for sent, _ in left) or len(left) < left[0][1])
+        if row.state != "planned" or (not left and row.parts == 1 == row.batches):
+            return False  # the only batch has lost its record: planned again, it has the members that it had
+        return not left or any(sent for sent, _ in left) or len(left) < left[0][1]
 
     def _there(self, bucket: Bucket, row: _Row) -> int:
         return sum(self._inside(bucket, row, shard) for shard in range(SHARDS))

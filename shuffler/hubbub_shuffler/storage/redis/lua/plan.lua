@@ -6,7 +6,7 @@ if bucket[1] ~= 'closed' then return 0 end
 local discard, parts = ARGV[2] == '', #KEYS - 5
 even_without_room()
 redis.call('HSET', KEYS[1], 'state', discard and 'spent' or 'planned', 'batches', parts)
-if not discard then redis.call('HSET', KEYS[1], 'seed', ARGV[2]) end
+if not discard then redis.call('HSET', KEYS[1], 'seed', ARGV[2], 'parts', parts, 'left', ARGV[3]) end
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('ZADD', KEYS[3], bucket[4], ARGV[1])
 for i = 1, parts do

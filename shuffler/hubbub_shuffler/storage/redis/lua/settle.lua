@@ -8,7 +8,8 @@ local what = batch[3] .. '\31' .. ARGV[4]
 if batch[2] ~= '0' then redis.call('HINCRBY', KEYS[6], what .. '\31reports', batch[2]) end
 redis.call('HINCRBY', KEYS[6], what .. '\31batches', 1)
 local left = redis.call('HINCRBY', KEYS[3], 'batches', -1)
-local bucket = redis.call('HMGET', KEYS[3], 'state', 'closes_at')
+local bucket = redis.call('HMGET', KEYS[3], 'state', 'closes_at', 'left')
+if bucket[3] then redis.call('HINCRBY', KEYS[3], 'left', -batch[2]) end
 if left == 0 and bucket[1] == 'planned' then
   redis.call('HDEL', KEYS[3], 'seed')
   redis.call('HSET', KEYS[3], 'state', 'spent')

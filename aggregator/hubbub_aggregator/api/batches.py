@@ -162,10 +162,13 @@ async def _keep(
         why = await asyncio.to_thread(unwanted, service.ring, service.codebooks, header, service.clock.now())
         return await asyncio.to_thread(_admit, service, Batch(name, header, digest, "accepted", reason=why))
     with service.disk_faults(), service.spool.upload(header.body_bytes) as upload:
-        await asyncio.to_thread(service.spool.make_sure_of_room, upload)
-        digest = await _digest(header, rest, stream, upload)
-        batch = Batch(name, header, digest, "pending", upload.name)
-        batch = await asyncio.to_thread(_admit, service, batch, upload)
+        try:
+            await asyncio.to_thread(service.spool.make_sure_of_room, upload)
+            digest = await _digest(header, rest, stream, upload)
+            batch = Batch(name, header, digest, "pending", upload.name)
+            batch = await asyncio.to_thread(_admit, service, batch, upload)
+        finally:
+            await asyncio.to_thread(service.spool.withdraw, upload)
     service.wake()
     return batch
 

@@ -31,9 +31,9 @@ class Upload:
     """A body that is arriving. It is removed at the end unless it is marked as `kept`."""
 
     def __init__(self, file: BinaryIO, path: Path, size: int) -> None:
-        self._file, self._path = file, path
-        self.unwritten = self.unshared = size
-        """Bytes still to be written: to the file, and to the shared storage."""
+        self._file, self._path, self.size = file, path, size
+        self.unwritten = size
+        """Bytes still to be written to the file."""
         self.kept = False
 
     @property
@@ -45,11 +45,10 @@ class Upload:
         self.unwritten -= len(chunk)
 
     def pieces(self) -> Iterator[bytes]:
-        """All that was written, for the shared storage. Asking for a piece says that the one before it has arrived."""
+        """All that was written, for the shared storage."""
         with self._path.open("rb") as file:
             while piece := file.read(_PIECE):
                 yield piece
-                self.unshared -= len(piece)
 
     def sync(self) -> None:
         """Make the bytes durable, and the file's name in its directory."""
@@ -74,20 +73,26 @@ class Spool:
         What stays of a batch takes less than half the size of its body, even while it is both in a log and in the file
         behind it. On a disk full of bodies none could be settled, and the disk would stay full. Bytes that other
         uploads have announced and not sent count as if they were there. Of two simultaneous uploads, the second one
-        sees the first.
+        sees the first, also in another process where they share a storage: the body is announced there, until
+        `withdraw`. The disk is this process's own.
         """
         with self._lock:
             until = self._uploads.index(upload) + 1
-            coming = [(one.unwritten, one.unshared) for one in self._uploads[:until]]
-        # look at the disk afterwards: bytes that arrive in between count twice, and none are missed
+            unwritten = sum(one.unwritten for one in self._uploads[:until])
         if self._shared is not None:
-            self._shared.make_sure_of_room(sum(unshared for _, unshared in coming))
-        unwritten, disk, waiting = sum(unwritten for unwritten, _ in coming), disk_of(self._directory), 0
+            self._shared.announce(upload.name, upload.size)
+        # look at the disk afterwards: bytes that arrive in between count twice, and none are missed
+        disk, waiting = disk_of(self._directory), 0
         for path in self._directory.iterdir():
             with suppress(FileNotFoundError):  # settled meanwhile
                 waiting += path.stat().st_size
         if disk.free - unwritten < headroom(disk.total) + (waiting + unwritten) // 2:
             raise OSError(ENOSPC, "too little room for the body and for the work on it")
+
+    def withdraw(self, upload: Upload) -> None:
+        """Say that nothing more is coming of this body."""
+        if self._shared is not None:
+            self._shared.withdraw(upload.name)
 
     @contextmanager
     def upload(self, size: int) -> Iterator[Upload]:
@@ -113,7 +118,7 @@ class Spool:
         """Make a whole body durable, here and where the other processes find it."""
         upload.sync()
         if self._shared is not None:
-            self._shared.keep(upload.name, upload.pieces())
+            self._shared.keep(upload.name, upload.pieces(), upload.size)
 
     def settle_upload(self, upload: Upload, *, kept: bool) -> None:
         """Say whether a batch names this body now."""

@@ -112,11 +112,17 @@ class KeyTaken(InvalidParameter):
 class Bodies(Protocol):
     """Spooled bodies, where every process finds them. They are copies: each process works on its own file."""
 
-    def make_sure_of_room(self, coming: int) -> None:
-        """Raise StorageError if there is no room to work on the arriving bodies, which are `coming` bytes in all."""
+    def announce(self, name: str, size: int) -> None:
+        """Say that a body of this size is coming. Of two at once, in any processes, the second one sees the first.
 
-    def keep(self, name: str, pieces: Iterable[bytes]) -> None:
-        """Keep a body durably: for a day, or for a month once `hold` was called.
+        StorageError if there is no room to work on it and on all that was announced before and has not come.
+        """
+
+    def withdraw(self, name: str) -> None:
+        """Say that nothing more of a body is coming. No error if it was not announced, or if this can't be said."""
+
+    def keep(self, name: str, pieces: Iterable[bytes], size: int) -> None:
+        """Keep a body of this size durably: for a day, or for a month once `hold` was called.
 
         If it fails, it removes what it wrote of the body, as far as it still can.
         """

@@ -25,6 +25,7 @@ from hubbub_aggregator.storage import (
     StoredKey,
     open_storage,
 )
+from hubbub_aggregator.storage.redis import bodies
 from hubbub_aggregator.storage.redis.backend import RedisStorage
 from hubbub_service_common.storage.sqlite_disk_space import Reserve
 from tests.aggregator.backends import ANCHOR, SECRET
@@ -124,6 +125,57 @@ def test_an_upload_that_ends_early_gives_its_room_back(tmp_path: Path, pool: Poo
         site.close()
 
 
+def test_bodies_that_come_to_several_processes_leave_room_together(tmp_path: Path) -> None:
+    with one_server(tmp_path) as server, ExitStack() as running:
+        one, other = (_opened(server, running) for _ in range(2))
+        body = 2**20
+        leave_room_for_one_of_two(server.url, body)
+        one.announce("first", body)
+        for _ in range(2):  # what was refused is not counted when it is tried again
+            with pytest.raises(StorageError, match="too little memory"):
+                other.announce("second", body)
+            other.withdraw("second")
+        other.announce("small", 1_000)  # there is room for this one beside the first
+        other.withdraw("small")
+        one.keep("first", [bytes(body // 2), bytes(body // 2)], body)
+        one.remove("first")  # it has come, and its work is done
+        other.announce("second", body)
+        one.announce("third", 0)
+        assert sorted(server.client().hkeys(one._keys.coming)) == [b"second", b"third"]
+
+
+def test_what_a_dead_process_announced_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "_COMING", 0)  # by Redis' clock: it is over at once
+    with one_server(tmp_path) as server, ExitStack() as running:
+        dead, other = (_opened(server, running) for _ in range(2))
+        leave_room_for_one_of_two(server.url, 2**20)
+        for name in ("one", "two", "three"):
+            dead.announce(name, 2**20)
+        other.announce("four", 2**20)
+        assert server.client().hkeys(other._keys.coming) == [b"four"]
+
+
+def _opened(server: RedisServer, running: ExitStack) -> bodies.RedisBodies:
+    storage = RedisStorage(server.url, anchor=ANCHOR, secret=SECRET)
+    running.callback(storage.close)
+    assert isinstance(storage.bodies, bodies.RedisBodies)
+    return storage.bodies
+
+
+def test_an_upload_that_is_broken_off_is_not_waited_for(tmp_path: Path, pool: Pool) -> None:
+    with one_server(tmp_path / "redis") as server:
+        site = Site.open(tmp_path, pool, storage=server.url)
+        body = site.batch("dark_mode", [True] * REPORTS)
+        assert site.put(body[:-1]).status_code == 400
+        assert site.put(body).status_code == 202
+        storage = site.service.storage
+        assert isinstance(storage, RedisStorage)
+        assert not server.client().exists(storage._keys.coming, storage._keys.coming_until)
+        site.close()
+
+
 def test_a_body_that_finds_no_room_half_way_leaves_nothing_in_redis(tmp_path: Path) -> None:
     with one_server(tmp_path) as server:
         storage = RedisStorage(server.url, anchor=ANCHOR, secret=SECRET)
@@ -135,7 +187,7 @@ def test_a_body_that_finds_no_room_half_way_leaves_nothing_in_redis(tmp_path: Pa
             yield bytes(1_000)
 
         with pytest.raises(StorageError, match="OOM"):
-            storage.bodies.keep("name", pieces())
+            storage.bodies.keep("name", pieces(), 2_000)
         assert not server.client().keys("*body*")
         storage.close()
 
@@ -198,7 +250,8 @@ def test_a_redis_that_is_full_to_the_last_byte_still_lets_everything_leave(tmp_p
         assert storage.accept(name(1), 0, accepted) == storage.accept(name(2), 0, accepted) == "accepted"
         storage.add_key(StoredKey(1, 5, 5, b"p" * 32, b"s" * 32))
         assert storage.bodies is not None
-        storage.bodies.keep("file-3", [b"body"])
+        storage.bodies.announce("coming", 0)
+        storage.bodies.keep("file-3", [b"body"], 4)
         names = storage._keys.pair(METRIC, 7)
         server.client().delete(names.accepted)  # as a version before this one left it
         limit(server, 1)
@@ -218,6 +271,7 @@ def test_a_redis_that_is_full_to_the_last_byte_still_lets_everything_leave(tmp_p
                 assert storage.drop(name(5), "file-5")
         assert storage.bodies is not None
         storage.bodies.remove("file-3")
+        storage.bodies.withdraw("coming")
         storage.remember("question", 5)
         storage.add_key(StoredKey(2, 6, 6, b"q" * 32, b"t" * 32))
         storage.revoke_key(2)

@@ -521,7 +521,7 @@ def test_what_was_set_under_a_clock_of_the_server_that_was_ahead_holds_nobody_up
     assert storage.forget(6)
     wait_for(storage.scrub)
     assert storage.bodies is not None
-    storage.bodies.keep("body", [b"sealed"])
+    storage.bodies.keep("body", [b"sealed"], 6)
     storage.bodies.remove("body")
     client.set(storage._keys.rewritten, "", px=year)
     wait_for(storage.scrub)

@@ -98,7 +98,7 @@ def test_erased_keys_nonces_and_bodies_of_the_aggregator_are_in_no_file(servers:
         id_ = name.to_bytes(16)
         storage.admit(Batch(id_, BatchHeader(METRIC, period, 3, 10, 70), id_ * 2, "pending", f"file-{name}"))
         storage.accept(id_, 0, Accepted(9, {"cannot-open": 1}, b"tally", which, '{"id":1}'))
-    storage.bodies.keep("file-1", [body[:100], body[100:]])
+    storage.bodies.keep("file-1", [body[:100], body[100:]], len(body))
     keys = storage._keys.keys
     rows = [storage._client.one(Call(keys, ("HGET", keys, number)), write=False) for number in range(3)]
     encrypted = [row.split(b'"private": "')[1].split(b'"')[0] for row in rows]

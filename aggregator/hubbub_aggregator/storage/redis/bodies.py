@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from hubbub_aggregator.storage.redis.key_names import Keys
-from hubbub_service_common.redis.calls_and_scripts import Script, command, script_text
+from hubbub_service_common.redis.calls_and_scripts import Call, Script, command, script_text
 from hubbub_service_common.redis.client import RedisClient
 from hubbub_service_common.redis.memory import memory_of
 from hubbub_service_common.storage.free_space import headroom
@@ -16,6 +16,8 @@ __all__ = ["RedisBodies"]
 
 _UNNAMED, _NAMED = 86_400, 30 * 86_400
 """Seconds until a body expires: one that no batch names, and one that a dead process did not remove."""
+_COMING = 3_600
+"""Seconds for which an announced body counts if the process that announced it is dead."""
 
 
 class RedisBodies:
@@ -23,18 +25,32 @@ class RedisBodies:
 
     def __init__(self, client: RedisClient, keys: Keys) -> None:
         self._client, self._keys = client, keys
-        self._count_removal = Script(script_text(__package__, "count_removal"))
+        self._count_removal, self._announce, self._arrived = (
+            Script(script_text(__package__, name)) for name in ("count_removal", "announce", "arrived")
+        )
 
-    def make_sure_of_room(self, coming: int) -> None:
+    def announce(self, name: str, size: int) -> None:
+        announce = self._announce((self._keys.coming, self._keys.coming_until), name, size, _COMING)
+        coming = size + int(self._client.one(announce, write=False))
+        # look at the memory afterwards: bytes that arrive in between count twice, and none are missed
         for used, limit in memory_of(self._client):
             if limit and limit - used - coming < headroom(limit, 8) + coming // 2:
                 raise StorageError("Redis has too little memory for a batch and the work on it: raise maxmemory")
 
-    def keep(self, name: str, pieces: Iterable[bytes]) -> None:
+    def withdraw(self, name: str) -> None:
+        with suppress(StorageError):  # Redis is away: it ends by itself
+            self._client.one(self._left(name, 0), write=False)
+
+    def _left(self, name: str, size: int) -> Call:
+        return self._arrived((self._keys.coming, self._keys.coming_until), name, size)
+
+    def keep(self, name: str, pieces: Iterable[bytes], size: int) -> None:
         key, number = self._keys.body(name), 0
         try:
             for number, piece in enumerate(pieces, 1):
-                self._client.run([command("HSET", key, number, piece), command("EXPIRE", key, _UNNAMED)])
+                size = max(0, size - len(piece))
+                kept = [command("HSET", key, number, piece), command("EXPIRE", key, _UNNAMED)]
+                self._client.run([*kept, self._left(name, size)])
             self._client.run([command("HSET", key, "pieces", number), command("EXPIRE", key, _UNNAMED)])
         except Exception:
             with suppress(StorageError):  # Redis is away: the pieces expire by themselves

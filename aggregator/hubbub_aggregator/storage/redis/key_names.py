@@ -64,6 +64,7 @@ class Keys:
         self.remembered, self.probe = self._control("remembered"), self._control("probe")
         self.doomed, self.expired = self._control("doomed"), self._control("expired")
         self.opened_and_refused = self._control("opened-and-refused")
+        self.coming, self.coming_until = self._control("coming"), self._control("coming-until")
         self.rewriting, self.rewritten = self._control("rewriting"), self._control("rewritten")
 
     def _control(self, name: str) -> bytes:

@@ -101,6 +101,18 @@ def commands(group: click.Command = hubbub, path: tuple[str, ...] = ()) -> Itera
             yield from commands(below, (*path, name))
 
 
+def _name_help_alike(group: click.Group) -> None:
+    """click keeps a command's help option from its first run. Other tests run commands without their group, which would
+    leave -h out here."""
+    for command in group.commands.values():
+        command.context_settings["help_option_names"] = hubbub.context_settings["help_option_names"]
+        if isinstance(command, click.Group):
+            _name_help_alike(command)
+
+
+_name_help_alike(hubbub)
+
+
 # -- all of them --------------------------------------------------------------------------------
 
 

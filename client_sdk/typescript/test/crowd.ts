@@ -1,5 +1,6 @@
-/** A crowd of devices in Node that report to a real shuffler: {address, values, until} on standard input, where values has
- * an object for each device, and until is when the period ends. Prints what became of it. */
+/** A crowd of devices in Node that report to a real shuffler: {address, values, at, until} on standard input, where values
+ * has an object for each device. Their clocks stand at `at` while they record, and then at `until`, when the period has
+ * ended: so a busy machine can't miss it. Prints what became of it. */
 
 import { text } from "node:stream/consumers";
 
@@ -9,7 +10,9 @@ import { fetching } from "../src/device/transport.ts";
 import { MemoryStorage } from "../src/storages/memory.ts";
 import { type Any } from "./support.ts";
 
-const given = JSON.parse(await text(process.stdin)) as { address: string; values: Record<string, Any>[]; until: number };
+const given = JSON.parse(await text(process.stdin)) as { address: string; values: Record<string, Any>[]; at: number; until: number };
+
+let now = given.at;
 
 const outcomes: Record<string, number> = {};
 const clients: Client[] = [];
@@ -20,7 +23,7 @@ for (const values of given.values) {
     {
       storage: new MemoryStorage(),
       transport: fetching(given.address, { "User-Agent": "hubbub" }),
-      clock: () => Date.now() / 1000,
+      clock: () => now,
       running: () => performance.now() / 1000,
       sleep: (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000)),
       values: systemValues,
@@ -36,8 +39,7 @@ for (const values of given.values) {
   }
   clients.push(client);
 }
-console.error(`${clients.length} devices have recorded`);
-await new Promise((resolve) => setTimeout(resolve, given.until * 1000 + 200 - Date.now()));
+now = given.until;
 let done = 0;
 for (const client of clients) if (await client.flush({ timeout: 20, now: true })) done++;
 const stats: Record<string, number> = {};

@@ -45,6 +45,25 @@ _ROWS = """async (name) => {
 }"""
 
 
+_TWIN = """([address, trust, now]) => {
+  globalThis.now = now;
+  // The same coins for both twins, by purpose, subject and number (FNV-1a, then mulberry32).
+  const coins = (...about) => {
+    let a = 2166136261;
+    for (const char of about.join(" ")) a = Math.imul(a ^ char.charCodeAt(0), 16777619);
+    return (n) => Uint8Array.from({length: n}, () => {
+      a = (a + 0x6d2b79f5) | 0;
+      let t = Math.imul(a ^ (a >>> 15), 1 | a);
+      t ^= t + Math.imul(t ^ (t >>> 7), 61 | t);
+      return (t ^ (t >>> 14)) & 255;
+    });
+  };
+  const clock = () => globalThis.now;
+  globalThis.client = hubbubTab.open({address, trust, clock, coins, consent: () => true, step: () => {}});
+  return client.started;
+}"""
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     folder = built(tmp_path_factory.mktemp("sdk"))
@@ -368,6 +387,37 @@ def test_a_value_outlives_a_page_that_ends_before_the_engine_is_loaded(
     page.evaluate(_FLUSH)
     assert not [key for key in page.evaluate("() => Object.keys(localStorage)") if f"{name} note " in key]
     assert site.shuffler(name).reports_sent("volume") == []
+
+
+def test_twins_of_which_one_records_ask_and_send_alike(site: Site, address: str, browser: Browser) -> None:
+    """Two devices with the same coins: the shuffler sees the same requests at the same times, of the same sizes, with
+    the same metrics, periods and nonces. Only the payloads differ."""
+    seen: list[list[Any]] = []
+    for records in (False, True):
+        name, shuffler = "twins", site.shuffler("twins")
+        context, notes = browser.new_context(), list[Any]()
+        shuffler.reports.clear()
+        for day in range(6):
+            page = context.new_page()
+            page.goto(f"{address}/tab")
+            page.evaluate(_TWIN, [f"{address}/{name}", shuffler.trust, BEGAN + day * _DAY])
+            for hour in (1, 5, 9, 20):
+                site.headers.clear()
+                page.evaluate("(now) => { globalThis.now = now; }", BEGAN + day * _DAY + hour * 3600)
+                for metric, value in (("clicks", hour), ("wide", True)) if records else ():
+                    record(page, metric, value)
+                page.evaluate("() => client.flush({timeout: 0})")
+                asked = [
+                    (h["method"], h["path"], h.get("content-length"), h.get("if-none-match")) for h in site.headers
+                ]
+                notes.append((day, hour, asked))
+            page.close()
+        notes.append([(report.metric, report.period, report.nonce) for report in shuffler.reports_sent()])
+        seen.append(notes)
+        context.close()
+    assert seen[0] == seen[1]
+    assert len(seen[0][-1]) >= 6
+    assert any(method == "POST" for _, _, asked in seen[0][:-1] for method, *_ in asked)
 
 
 def persistent(browser: Browser, profile: Path) -> BrowserContext:

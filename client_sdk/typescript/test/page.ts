@@ -18,6 +18,8 @@ interface Settings {
   readonly step: (what: string) => void;
   readonly freshIsClosed?: boolean;
   readonly background?: boolean;
+  /** For twins: coins of their own. */
+  readonly coins?: Parts["coins"];
 }
 
 /** A storage each of whose steps is announced. Within a transaction nothing can stop: the browser ends it as a whole. */
@@ -64,7 +66,7 @@ export const open = (settings: Settings): Client => {
     running: () => performance.now() / 1000,
     sleep: (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000)),
     values: systemValues,
-    coins: systemCoins,
+    coins: settings.coins ?? systemCoins,
     freshIsClosed: settings.freshIsClosed ?? false,
     notesEarly: true,
     refusal: () => undefined,

@@ -122,6 +122,7 @@ const absorbed = (d: Device, rows: Rows, text: string): Outcome | undefined => {
   }
   if (noted.ended !== ended || since === undefined) return undefined;
   const { kept, ended: _, ...about } = noted;
+  if (!(about.start < about.end)) throw new TypeError("a note of another form");
   const final = closedTo(rows, about.metric, about.reduce === "first", about);
   if (final) return final === "recorded" ? undefined : final;
   const where = stateName(about.metric, about);
@@ -148,12 +149,13 @@ export const absorb = (d: Device, rows: Rows): string[] => {
       try {
         outcome = absorbed(d, rows, text);
       } catch (error) {
-        if (!(error instanceof Mistake || error instanceof Refused)) throw error;
-        outcome = "invalid";
+        // A note that is damaged must not keep all others back.
+        if (!(error instanceof Mistake || error instanceof Refused)) d.count("lost:damaged");
+        else outcome = "invalid";
       }
       // Those beyond the limit never count: a codebook may never come.
       if (outcome === "waiting" && ++d.waitingNotes <= MOST_WAITING) continue;
-      if (outcome) d.count("late:" + outcome);
+      if (outcome) d.count(outcome === "waiting" ? "lost:no-room" : "late:" + outcome);
     }
     still[name] = true;
     gone.push(name);

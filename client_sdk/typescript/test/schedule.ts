@@ -118,7 +118,8 @@ export const crashAfter = async (left: number, address: string, trust: string, b
   return { crashes, steps, outcomes, ledger, stats, done };
 };
 
-export const live = async (seed: number, address: string, trust: string, began: number, moves: number): Promise<Lived> => {
+/** A life of so many moves. At its end the clock goes on by a day, and at least to `until`. */
+export const live = async (seed: number, address: string, trust: string, began: number, moves: number, until = 0): Promise<Lived> => {
   const draw = numbers(seed);
   let now = began + draw(DAY);
   let latest = now;
@@ -153,7 +154,7 @@ export const live = async (seed: number, address: string, trust: string, began: 
   tabs.clear();
   const calm = await tabs.opened(Infinity);
   await flushed(calm);
-  now = latest + DAY;
+  now = Math.max(latest + DAY, until);
   const done = await flushed(calm);
   const [ledger, stats] = [await calm.client.ledger(), calm.client.stats()];
   const { crashes, steps } = tabs;

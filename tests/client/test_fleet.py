@@ -11,6 +11,7 @@ from hubbub.errors import InvalidParameter, InvalidValue, UntrustedBundle
 from hubbub.period import Calendar
 from hubbub.trust_anchor import anchor_of
 from hubbub.wire import Plaintext, decode_report
+from hubbub_client._http.transport import CannotReach
 from hubbub_client.testing import Fleet, MemoryTransport
 from tests.client.world import (
     START,
@@ -205,6 +206,14 @@ def test_a_fleet_believes_only_its_anchor() -> None:
         fleet(transport, trust=anchor_of(STRANGER))
     with pytest.raises(InvalidParameter):
         Fleet("https://telemetry.example.com")
+
+
+def test_a_fleet_without_a_shuffler_says_what_to_start_in_one_sentence() -> None:
+    with pytest.raises(
+        CannotReach, match=r"127\.0\.0\.1:1 cannot be reached .*: start the shuffler .*`hubbub up`"
+    ) as told:
+        Fleet("http://127.0.0.1:1")
+    assert told.value.__suppress_context__  # a traceback shows this and not how the connection was tried
 
 
 def test_a_fleet_reports_over_http() -> None:

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from hubbub_client._codebooks.in_force import Page
     from hubbub_client._http.transport import CannotReach
 
-__all__ = ["why_bundle_refused", "why_codebook_refused", "why_no_bundle"]
+__all__ = ["no_answer", "why_bundle_refused", "why_codebook_refused", "why_no_bundle"]
+
+
+_NOTHING_YET = "nothing is collected yet, and values wait in memory"
 
 
 def why_codebook_refused(page: Page, limits: Limits) -> str:
@@ -93,14 +96,20 @@ def _bundle_refused(error: BundleError, origin: str, anchors: tuple[str, ...]) -
 
 
 def why_no_bundle(error: CannotReach, address: str, *, has_bundle: bool) -> str:
-    """Why a bundle could not be fetched."""
+    """Why a bundle could not be fetched, for an app that goes on."""
+    then = "no newer codebook, and no report can be sent now" if has_bundle else _NOTHING_YET
+    return f"{then}: {no_answer(error, address)}; the SDK tries again"
+
+
+def no_answer(error: CannotReach, address: str) -> str:
+    """What came from this address instead of a bundle, and what to do about it."""
     reason = str(error)
     if reason.startswith("http-"):
-        said = f"{address} answers {reason.removeprefix('http-')} instead of a bundle"
-        remedy = "check that this is the shuffler's address, and that the shuffler reaches the aggregator"
-    else:
-        said = f"{address} cannot be reached ({reason})"
-        remedy = "start the shuffler (on this machine: `hubbub up`), or check address, proxy and ca_file"
-    if has_bundle:
-        return f"no newer codebook, and no report can be sent now: {said}: {remedy}; the SDK tries again"
-    return f"nothing is collected yet, and values wait in memory: {said}: {remedy}; the SDK tries again"
+        return (
+            f"{address} answers {reason.removeprefix('http-')} instead of a bundle: "
+            "check that this is the shuffler's address, and that the shuffler reaches the aggregator"
+        )
+    return (
+        f"{address} cannot be reached ({reason}): "
+        "start the shuffler (on this machine: `hubbub up`), or check address, proxy and ca_file"
+    )

@@ -24,6 +24,7 @@ from hubbub.sealing import Sealer
 from hubbub.wire import ReportHeader
 from hubbub_client._codebooks.bundle_fetch_and_cache import fetch_bundle, signer_of, trust_anchors
 from hubbub_client._codebooks.in_force import CodebooksInForce
+from hubbub_client._codebooks.why_nothing_is_collected import no_answer
 from hubbub_client._http.transport import CannotReach, HttpTransport, Transport
 from hubbub_client._process.clock_and_entropy import wall
 from hubbub_client._randomizing.draw import draw, in_share
@@ -93,6 +94,7 @@ class Fleet:
         remember: bool = False,
     ) -> None:
         self._anchors = trust_anchors(trust, transport if isinstance(transport, str) else "http://localhost")
+        self._address = transport if isinstance(transport, str) else "the shuffler"
         self._transport = HttpTransport(transport, timeout=30.0) if isinstance(transport, str) else transport
         self._rng, self._clock, self._pace = rng or SystemRandomness(), clock, pace or _IMPATIENT
         self._per_request, self._attempts, self._remember = per_request, attempts, remember
@@ -244,7 +246,10 @@ class Fleet:
         return key.id, Sealer(key.public_key)
 
     def _fetch(self) -> CodebooksInForce:
-        return self._read(fetch_bundle(self._transport) or b"")
+        try:
+            return self._read(fetch_bundle(self._transport) or b"")
+        except CannotReach as error:
+            raise CannotReach(no_answer(error, self._address)) from None  # not the forty lines of how it was found
 
     def _read(self, raw: bytes) -> CodebooksInForce:
         return CodebooksInForce.read(verify(raw, self._anchors or (signer_of(raw),), self._clock()), None)

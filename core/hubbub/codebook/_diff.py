@@ -28,7 +28,8 @@ _MEANING: Mapping[Effect, str] = {
 }
 _DERIVED = ("share_threshold",)
 """Left out because another field says the same more readably."""
-_LONG = 60
+_LISTED = 8
+"""Values of a list to name, of those that came or went."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Change:
     new: Json
 
     def __str__(self) -> str:
-        return f"{self.field}: {_short(self.old)} -> {_short(self.new)}"
+        return f"{self.field}: {'; '.join(_in_words(self.old, self.new))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class Diff:
             yield "collection"
             yield from (f"  {change}{_CONSEQUENCE.get(change.field, '')}" for change in self.collection)
         for metric in self.metrics:
-            ids = " -> ".join(full[:8] for full in (metric.old_id, metric.new_id) if full is not None)
+            ids = " -> ".join(dict.fromkeys(full[:8] for full in (metric.old_id, metric.new_id) if full is not None))
             yield f"{metric.name}: {metric.effect} ({ids}): {metric.meaning}"
             yield from (f"  {change}" for change in metric.changes)
         old, new = (
@@ -176,8 +177,44 @@ def _change(change: Change) -> dict[str, Json]:
     return {"field": change.field, "old": change.old, "new": change.new}
 
 
-def _short(value: Json) -> str:
-    """The value in one line of a terminal. Text that could control the terminal is escaped."""
+def _in_words(old: Json, new: Json) -> Iterator[str]:
+    """What differs, and nothing of what does not. Nothing is cut: a terminal wraps it."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        yield from _members(old, new)
+    elif isinstance(old, list) and isinstance(new, list) and all(isinstance(one, str) for one in (*old, *new)):
+        yield from _elements([_plain(one) for one in old], [_plain(one) for one in new])
+    else:
+        yield f"{_plain(old)} -> {_plain(new)}"
+
+
+def _members(old: dict[str, Json], new: dict[str, Json]) -> Iterator[str]:
+    """A mechanism of another name has other parameters, which compare with nothing."""
+    if old.get("name") != new.get("name"):
+        yield f"{_plain(old.get('name'))} -> {_plain(new.get('name'))}"
+        return
+    for name in old | new:
+        before, after = old.get(name), new.get(name)
+        if before != after:
+            deeper = isinstance(before, dict) and isinstance(after, dict)
+            yield from (said if deeper else f"{name} {said}" for said in _in_words(before, after))
+
+
+def _elements(old: list[str], new: list[str]) -> Iterator[str]:
+    came, went = ([one for one in own if one not in set(other)] for own, other in ((new, old), (old, new)))
+    if came:
+        yield f"new: {_listed(came)}"
+    if went:
+        yield f"gone: {_listed(went)}"
+    if not came and not went:
+        yield f"{_listed(old)} -> {_listed(new)}"
+
+
+def _listed(names: list[str]) -> str:
+    rest = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def _plain(value: Json) -> str:
+    """The value as text. What could control a terminal is escaped."""
     plain = isinstance(value, str) and value.isprintable()
-    text = "none" if value is None else str(value) if plain else canonical_bytes(value).decode()
-    return text if len(text) <= _LONG else text[: _LONG - 3] + "..."
+    return "none" if value is None else str(value) if plain else canonical_bytes(value).decode()

@@ -10,7 +10,8 @@ from datetime import date
 import pytest
 
 from hubbub.accounting.min_batch_sizes import with_batch_sizes
-from hubbub.codebook import Codebook, Diff, diff, lint
+from hubbub.canonical import Json
+from hubbub.codebook import Change, Codebook, Diff, diff, lint
 from hubbub.errors import Finding
 from hubbub.usual_device_limits import USUAL_MAX_EPSILON
 from hubbub_client import Client
@@ -216,6 +217,23 @@ def test_a_changed_release_target_changes_no_metric() -> None:
     assert [change.field for change in found.collection] == ["release"]
     assert not found.metrics
     assert "how many reports a release needs" in found.render()
+    assert "release: delta 0.00000001 -> 0.000000001  (" in found.render()  # and no epsilon, which stays
+
+
+def mechanism(name: str, keep: str) -> dict[str, Json]:
+    return {"name": name, "parameters": {"keep": keep}}
+
+
+def test_a_change_of_a_list_or_a_mechanism_names_what_differs_in_full() -> None:
+    long = [f"value {number}" for number in range(40)]
+    said = str(Change("values", ["a", "b", *long[20:]], ["b", *long]))
+    assert said == f"values: new: {', '.join(long[:8])} and 12 more; gone: a"
+    assert str(Change("values", ["a", "b"], ["b", "a"])) == "values: a, b -> b, a"
+    assert str(Change("bounds", [0, 20], [0, 50])) == "bounds: [0,20] -> [0,50]"
+    keep = "8768971294881393556"
+    krr, subset = (mechanism(name, keep) for name in ("krr", "subset"))
+    assert str(Change("mechanism", krr, subset)) == "mechanism: krr -> subset"
+    assert str(Change("mechanism", krr, mechanism("krr", keep + "1"))) == f"mechanism: keep {keep} -> {keep}1"
 
 
 def test_the_budget_is_shown_before_and_after() -> None:

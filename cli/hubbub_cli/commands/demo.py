@@ -288,7 +288,9 @@ def _render(metric: Metric, answer: Mapping[str, Any]) -> str:
         estimate_bars.estimates(answer["values"], shape.labels, share=share, truth=True),
         *estimates.interval(read(IntervalKind, answer["interval"])),
     ]
-    item = shape.leading or 0
+    values = answer["values"]
+    largest = max(range(len(values)), key=lambda place: values[place]["shown"]["value"])
+    item = largest if shape.leading is None else shape.leading
     course = " → ".join(
         estimate_bars.number(one["values"][item]["shown"]["value"], share=share) for one in answer["series"]
     )

@@ -1,1 +1,1 @@
-"""The `hubbub` command, one file per subcommand. Rows to stdout, progress to stderr, `--json` on all that answer."""
+"""The `hubbub` command, one file per subcommand. Rows to stdout, progress to stderr, `--json` on all that end."""

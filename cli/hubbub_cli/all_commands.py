@@ -24,7 +24,7 @@ from hubbub_cli.commands.up import up
 from hubbub_cli.main import version
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group()
 @click.version_option(version(), message="%(version)s")
 def hubbub() -> None:
     """Hear the crowd, never the person: telemetry with local differential privacy.
@@ -53,3 +53,13 @@ for command in (
     up,
 ):
     hubbub.add_command(command)
+
+
+def _with_short_help(command: click.Command) -> None:
+    """Let `-h` ask for help. Each command is told, as one that runs without the group above it would not inherit it."""
+    command.context_settings["help_option_names"] = ["-h", "--help"]
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        _with_short_help(below)
+
+
+_with_short_help(hubbub)

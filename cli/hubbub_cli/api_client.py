@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from hubbub_cli.services.own_command import own_command
 from hubbub_query import NoAnswer, QueryError, Refused
 from hubbub_query.transport import PATIENCE, Connection, opener
 from hubbub_query.transport import exchange as _exchange
@@ -55,7 +56,7 @@ def explained(token: str | None) -> Iterator[None]:
     try:
         yield
     except NoAnswer as error:
-        more = "; start one with `hubbub up`, or give --address" if error.__cause__ else ""
+        more = f"; start one with `{own_command()} up`, or give --address" if error.__cause__ else ""
         raise click.ClickException(f"{error}{more}") from error
     except Refused as error:
         raise refusal(error.title, error.detail, error.name, token) from error

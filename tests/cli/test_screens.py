@@ -6,15 +6,19 @@ After a change that is meant: `python -m tests.cli.screens_at_80`, and look at w
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import click
 
+from hubbub_cli.all_commands import hubbub
 from tests.cli.screens_at_80 import WIDTH, commands, kept, renewed
+from tests.docs.blocks import TUTORIAL, blocks
 
 LAST_WORD = re.compile(r"(?:\S*://)?\S{60,}")
 """What can't be broken, such as the longest name that a metric may have."""
 
 
+NUMBER = re.compile(r"\d[\d,.]*(?:e-?\d+)?")
 SCREENS = kept()
 
 
@@ -56,6 +60,18 @@ def test_every_command_has_its_help_and_every_one_that_prints_its_screen() -> No
     assert "demo" in SCREENS
 
 
+def test_every_command_that_ends_can_answer_in_json() -> None:
+    """`hubbub shuffler` and `hubbub aggregator` do not end, and are groups."""
+
+    def found(group: click.Group) -> Iterator[click.Command]:
+        for command in group.commands.values():
+            yield from found(command) if isinstance(command, click.Group) else [command]
+
+    every = list(found(hubbub))
+    assert len(every) > 30
+    assert [command.name for command in every if not any("--json" in option.opts for option in command.params)] == []
+
+
 def test_no_line_is_wider_than_the_terminal() -> None:
     for name, screen in SCREENS.items():
         for line in screen.splitlines():
@@ -68,6 +84,19 @@ def test_no_help_is_cut() -> None:
         if name.startswith("help"):
             _, _, after = screen.partition("\nCommands:\n")
             assert "..." not in after.partition("\n\n")[0], name
+
+
+def test_the_tutorial_shows_an_answer_as_it_is_printed() -> None:
+    """Its numbers are of one day; the words around them are the command's."""
+    (shown,) = [
+        block.text for block in blocks(TUTORIAL) if block.text.startswith("theme, ") and "privacy:" in block.text
+    ]
+    screens = "\n".join(screen for name, screen in SCREENS.items() if name.startswith("query"))
+    words = {NUMBER.sub("#", line) for line in screens.splitlines()}
+    _, _, footnotes = shown.partition("\n\n")
+    assert len(footnotes.splitlines()) > 8
+    assert [line for line in footnotes.splitlines() if NUMBER.sub("#", line) not in words] == []
+    assert shown.splitlines()[1] in words  # the heading of the table
 
 
 def test_a_help_that_is_too_long_would_be_noticed() -> None:

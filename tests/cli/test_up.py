@@ -29,11 +29,11 @@ from tests.support.ports import reserved_port
 from tests.support.unwrapped import unwrapped
 
 
-def start(folder: Path, **ports: int) -> Result:
+def start(folder: Path, *flags: str, **ports: int) -> Result:
     (folder / "metrics.toml").write_text(CODEBOOK)
     options = [f"--{name.replace('_', '-')}={port}" for name, port in ports.items()]
     return CliRunner().invoke(
-        up, ["--codebook", str(folder / "metrics.toml"), "--state-dir", str(folder / "state"), *options]
+        up, ["--codebook", str(folder / "metrics.toml"), "--state-dir", str(folder / "state"), *options, *flags]
     )
 
 
@@ -70,6 +70,24 @@ def test_settings_reach_the_services_and_what_does_not_is_named(
     assert started == [
         {"shuffler": {"LOG_FORMAT": "json", "CORS_ORIGINS": page}, "aggregator": {"BUNDLE_MAX_AGE": "60"}}
     ]
+
+
+def test_a_script_gets_the_addresses_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ready(Services):
+        def __enter__(self) -> Self:
+            self.frozen, self.anchor = compiled(CODEBOOK), "ed25519:of-this-aggregator"
+            return self
+
+        def watch(self) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("hubbub_cli.commands.up.Services", Ready)
+    done = start(tmp_path, "--json", shuffler_port=reserved_port(), aggregator_port=(port := reserved_port()))
+    (line,) = done.stdout.splitlines()
+    found = json.loads(line)
+    assert found["aggregator"] == f"http://127.0.0.1:{port}"
+    assert (found["trust"], found["codebook"]) == ("ed25519:of-this-aggregator", compiled(CODEBOOK).id.hex())
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (0, "stopped")
 
 
 def test_every_setting_that_is_decided_exists() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from hubbub_cli.terminal.wrapped_text import say
 from hubbub_service_common.process.clock_and_entropy import wall
 
 __all__ = ["aggregator"]
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 
 
 class _WithSettings(click.Group):
@@ -67,7 +70,8 @@ def aggregator(context: click.Context, /, **options: Any) -> None:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @STATE
 @click.option("--with-keys", is_flag=True, help="Include the identity key and all private keys. FILE is then a secret.")
-def backup(file: Path, state_dir: Path, with_keys: bool) -> None:
+@_JSON
+def backup(file: Path, state_dir: Path, with_keys: bool, as_json: bool) -> None:
     """Back up the state into FILE, which must not exist yet.
 
     The aggregator may run meanwhile. Without --with-keys, also keep a copy of identity.key elsewhere, and a new one
@@ -83,7 +87,10 @@ def backup(file: Path, state_dir: Path, with_keys: bool) -> None:
         file,
         identity=(settings.identity or state_dir / IDENTITY) if with_keys else None,
     )
-    say(f"{file} written")
+    if as_json:
+        click.echo(json.dumps({"file": str(file), "with_keys": with_keys}))
+    else:
+        say(f"{file} written")
     if with_keys:
         say(
             "warning: the file holds every private key, and only you can read it (mode 0600). Anyone who gets it can "
@@ -99,7 +106,8 @@ def backup(file: Path, state_dir: Path, with_keys: bool) -> None:
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
     help="The newest bundle, from the shuffler's GET /v1/bundle. It says what was published after the backup.",
 )
-def restore(file: Path, state_dir: Path, bundle: Path | None) -> None:
+@_JSON
+def restore(file: Path, state_dir: Path, bundle: Path | None, as_json: bool) -> None:
     """Restore FILE into a state directory that has no database.
 
     Do this before you start the aggregator there. Releases made after the backup are not in it. Sealing keys whose
@@ -115,6 +123,11 @@ def restore(file: Path, state_dir: Path, bundle: Path | None) -> None:
     with only_one(state_directory(state_dir)):
         relayed = None if bundle is None else bundle.read_bytes()
         done = bring_back(file, state_dir, DATABASE, wall(), relayed, max_age=max_age)
+    if as_json:
+        found = {"state_dir": str(state_dir), "revoked": done.revoked}
+        pause = {} if done.pause is None else {"collected_again_at": done.pause.until}
+        click.echo(json.dumps({**found, **pause}))
+        return
     noun = "sealing key was" if done.revoked == 1 else "sealing keys were"
     say(f"{file} is in {state_dir}; {done.revoked} {noun} revoked")
     if done.pause is not None:

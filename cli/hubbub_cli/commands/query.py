@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from hubbub_cli.api_client import Refusal, explained
+from hubbub_cli.services.own_command import own_command
 from hubbub_cli.terminal import estimate_bars, estimates
 from hubbub_cli.terminal.wrapped_text import say
 from hubbub_query import Comparison, Estimate, MetricList, NothingReleased, Query, Series
@@ -97,7 +98,7 @@ def query(
         try:
             answer = client.json(path(metric, kind), asked)
         except NothingReleased as nothing:
-            hint = f"\nTry `hubbub query {metric} --series`: it shows the state of each period."
+            hint = f"\nTry `{_series(metric, address)}`: it shows the state of each period."
             raise Refusal(str(nothing) + hint, nothing.name) from nothing
         if as_json:
             click.echo(json.dumps(answer, indent=2))
@@ -110,6 +111,13 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "series": lambda answer: estimates.course(read(Series, answer)),
     "compare": lambda answer: estimates.comparison(read(Comparison, answer)),
 }
+
+
+def _series(metric: str, address: str) -> str:
+    """The command that shows the periods of this metric, so that it works when it is pasted."""
+    context = click.get_current_context()
+    is_typed = context.get_parameter_source("address") is click.core.ParameterSource.COMMANDLINE
+    return f"{own_command()} query {metric} --series{f' --address {address}' if is_typed else ''}"
 
 
 def _list(client: Query, *, as_csv: bool, as_json: bool) -> None:

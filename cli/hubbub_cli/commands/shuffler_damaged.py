@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["damaged"]
 
 _BUCKETS = click.argument("buckets", nargs=-1, metavar="[BUCKET]...")
+_SAVED = "{bucket}: {go_on} go on, {lost} are lost"
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 
 
 @click.group()
@@ -33,7 +35,7 @@ def damaged() -> None:
 
 @damaged.command("list")
 @STATE_DIR
-@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
+@_JSON
 def list_(state_dir: Path | None, as_json: bool) -> None:
     """List the damaged buckets, and what was lost before.
 
@@ -69,37 +71,43 @@ def list_(state_dir: Path | None, as_json: bool) -> None:
 @damaged.command()
 @STATE_DIR
 @_BUCKETS
-def salvage(state_dir: Path | None, buckets: Sequence[str]) -> None:
+@_JSON
+def salvage(state_dir: Path | None, buckets: Sequence[str], as_json: bool) -> None:
     """Save the readable reports of these BUCKETs, or of all.
 
     They go on their way now; the rest counts as lost.
     """
+    with shuffler_storage(state_dir) as storage:
+        done = [_salvaged(storage, found) for found in _chosen(storage, buckets)]
+    if as_json:
+        click.echo(json.dumps({"buckets": done}))
+    else:
+        for one in done:
+            say("{bucket}: {left}".format_map(one) if "left" in one else _SAVED.format_map(one))
+    if any("left" in one for one in done):
+        raise click.exceptions.Exit(1)
+
+
+def _salvaged(storage: Storage, found: Damage) -> dict[str, object]:
+    """What became of the reports of a bucket; `left` says why it was left as it is."""
     from hubbub_shuffler.storage import NeedsRoom
 
-    left = 0
-    with shuffler_storage(state_dir) as storage:
-        for found in _chosen(storage, buckets):
-            try:
-                mended = storage.repair.mend(found.bucket)
-            except NeedsRoom as error:
-                left += 1
-                say(f"{_name(found)}: {error}")
-                continue
-            if mended is not None and mended.on_its_way:
-                left += 1
-                say(f"{_name(found)}: the aggregator may have part of it; it can only be discarded")
-            else:
-                lost = mended.lost if mended else 0
-                say(f"{_name(found)}: {found.reports - lost} go on, {lost} are lost")
-    if left:
-        raise click.exceptions.Exit(1)
+    try:
+        mended = storage.repair.mend(found.bucket)
+    except NeedsRoom as error:
+        return {"bucket": _name(found), "left": str(error)}
+    if mended is not None and mended.on_its_way:
+        return {"bucket": _name(found), "left": "the aggregator may have part of it; it can only be discarded"}
+    lost = mended.lost if mended else 0
+    return {"bucket": _name(found), "go_on": found.reports - lost, "lost": lost}
 
 
 @damaged.command()
 @STATE_DIR
 @_BUCKETS
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def discard(state_dir: Path | None, buckets: Sequence[str], yes: bool) -> None:
+@_JSON
+def discard(state_dir: Path | None, buckets: Sequence[str], yes: bool, as_json: bool) -> None:
     """Give up these BUCKETs, or all that are damaged.
 
     The reports in them that could still be read are lost too.
@@ -108,9 +116,13 @@ def discard(state_dir: Path | None, buckets: Sequence[str], yes: bool) -> None:
         chosen = _chosen(storage, buckets)
         if chosen and not yes:
             click.confirm(f"Give up {len(chosen)} buckets for good?", abort=True, err=True)
-        for found in chosen:
-            say(f"{_name(found)}: {storage.repair.discard(found.bucket)} are lost")
+        lost = {_name(found): storage.repair.discard(found.bucket) for found in chosen}
         storage.forget()
+    if as_json:
+        click.echo(json.dumps({"buckets": [{"bucket": name, "lost": count} for name, count in lost.items()]}))
+        return
+    for name, count in lost.items():
+        say(f"{name}: {count} are lost")
 
 
 def _chosen(storage: Storage, names: Sequence[str]) -> list[Damage]:

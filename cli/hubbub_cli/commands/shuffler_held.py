@@ -12,6 +12,7 @@ import click
 
 from hubbub.period import Calendar
 from hubbub_cli.services.shuffler_storage import STATE_DIR, shuffler_storage
+from hubbub_cli.terminal.period_names import named
 from hubbub_cli.terminal.wrapped_text import say
 from hubbub_service_common.process.clock_and_entropy import sleep
 
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["held"]
 
+_TIMES, _UNKNOWN = ("period", "since", "until"), "unknown"
 _LEASE = 60.0
 _LOOKS, _PAUSE = 50, 0.1
 _IDS = click.argument("ids", nargs=-1, metavar="[ID]...")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 
 
 @click.group()
@@ -36,7 +39,7 @@ def held() -> None:
 
 @held.command("list")
 @STATE_DIR
-@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
+@_JSON
 def list_(state_dir: Path | None, as_json: bool) -> None:
     """List the held batches.
 
@@ -49,7 +52,7 @@ def list_(state_dir: Path | None, as_json: bool) -> None:
     elif rows:
         from hubbub_cli.terminal.table import table_or_records
 
-        click.echo(table_or_records(rows))
+        click.echo(table_or_records([{**row, **{name: _spoken(row[name]) for name in _TIMES}} for row in rows]))
     else:
         say("No batch is held.")
 
@@ -57,21 +60,26 @@ def list_(state_dir: Path | None, as_json: bool) -> None:
 @held.command()
 @STATE_DIR
 @_IDS
-def offer(state_dir: Path | None, ids: Sequence[str]) -> None:
+@_JSON
+def offer(state_dir: Path | None, ids: Sequence[str], as_json: bool) -> None:
     """Offer the batches with these IDs, or all, again at once.
 
     A running shuffler does so within a moment.
     """
     with shuffler_storage(state_dir) as storage:
         offered = storage.offer([batch.id for batch in _chosen(storage, ids)])
-    say(f"{offered} to be offered")
+    if as_json:
+        click.echo(json.dumps({"offered": offered}))
+    else:
+        say(f"{offered} to be offered")
 
 
 @held.command()
 @STATE_DIR
 @_IDS
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def discard(state_dir: Path | None, ids: Sequence[str], yes: bool) -> None:
+@_JSON
+def discard(state_dir: Path | None, ids: Sequence[str], yes: bool, as_json: bool) -> None:
     """Delete the batches with these IDs, or all, for good.
 
     They are counted under the reason of their refusal.
@@ -81,19 +89,22 @@ def discard(state_dir: Path | None, ids: Sequence[str], yes: bool) -> None:
         reports = sum(batch.reports for batch in batches)
         if batches and not yes:
             click.confirm(f"Delete {len(batches)} batches with {reports} reports for good?", abort=True, err=True)
-        done = 0
+        left = []
         for batch in batches:
             claim = storage.claim_held(batch.id, _LEASE)
-            if claim is not None and storage.settle(claim, batch.why):
-                done += 1
-            else:
-                say(f"{batch.id.hex()} is being offered now, or is settled: list again")
+            if claim is None or not storage.settle(claim, batch.why):
+                left.append(batch.id.hex())
         for _ in range(_LOOKS):
             if storage.forget() is not None:
                 break  # otherwise files are being rewritten; a shuffler that runs, or starts next, continues with that
             sleep(_PAUSE)
-    say(f"{done} discarded")
-    if done < len(batches):
+    if as_json:
+        click.echo(json.dumps({"discarded": len(batches) - len(left), "left": left}))
+    else:
+        for id_ in left:
+            say(f"{id_} is being offered now, or is settled: list again")
+        say(f"{len(batches) - len(left)} discarded")
+    if left:
         raise click.exceptions.Exit(1)
 
 
@@ -122,8 +133,13 @@ def _row(batch: HeldBatch, calendar: Calendar | None) -> dict[str, object]:
         "reports": batch.reports,
         "why": batch.why,
         "since": _time(batch.since),
-        "until": _time(batch.until) if batch.until else "unknown",
+        "until": _time(batch.until) if batch.until else _UNKNOWN,
     }
+
+
+def _spoken(time: object) -> object:
+    """A time as people write it; anything else as it is."""
+    return named(time) if isinstance(time, str) and time != _UNKNOWN else time
 
 
 def _time(seconds: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -73,6 +74,7 @@ If the clock is right, stop and start again with --clock-is-right.
     is_flag=True,
     help="You have checked the time: trust this machine's clock at once, however long it was off.",
 )
+@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout: one line, as soon as both are ready.")
 def up(
     codebook: Path,
     state_dir: Path,
@@ -80,6 +82,7 @@ def up(
     aggregator_port: int,
     page_port: int | None,
     clock_is_right: bool,
+    as_json: bool,
 ) -> None:
     """Run shuffler and aggregator here until Ctrl-C.
 
@@ -110,10 +113,10 @@ def up(
         services.refuse_if_taken()
         if ignored := [variable for one in given.values() for variable in one.ignored]:
             say(f"warning: no effect here, since `hubbub up` decides these: {', '.join(ignored)}")
-        _serve(codebook, services, page, log)
+        _serve(codebook, services, page, log, as_json=as_json)
 
 
-def _serve(codebook: Path, services: Services, page: BrowserPage, log: RelayedLog | None) -> None:
+def _serve(codebook: Path, services: Services, page: BrowserPage, log: RelayedLog | None, *, as_json: bool) -> None:
     """Start, say what was started, and wait for Ctrl-C."""
     say(f"dashboard at {services.aggregator}/ in a moment")
     say(f"starting; {codebook} is compiled after each edit, about a second for each metric ...")
@@ -122,7 +125,10 @@ def _serve(codebook: Path, services: Services, page: BrowserPage, log: RelayedLo
             how = "compiled into" if services.was_compiled else "as it was when it was compiled into"
             say(f"{codebook} is {how} {services.served}")
             page.show(services.frozen, services)
-            click.echo(welcome(services.frozen, services, wall(), page.address))
+            if as_json:
+                click.echo(json.dumps(addresses(services, page.address)))
+            else:
+                click.echo(welcome(services.frozen, services, wall(), page.address))
             if log is not None:
                 log.show(only_trouble=True)
             services.watch()
@@ -141,6 +147,17 @@ def _log(given: Mapping[str, PassedOn]) -> tuple[RelayedLog | None, dict[str, di
 def stop_on_sigterm() -> None:
     """End on SIGTERM as on Ctrl-C, so that no service is left behind."""
     signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(0))
+
+
+def addresses(services: Services, page: str) -> dict[str, str]:
+    """What a script needs to know to use what was started."""
+    return {
+        "shuffler": services.shuffler,
+        "aggregator": services.aggregator,
+        "page": page,
+        "trust": services.anchor,
+        "codebook": services.frozen.id.hex(),
+    }
 
 
 def welcome(codebook: Codebook, services: Services, now: float, page: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import sqlite3
@@ -32,6 +33,7 @@ from tests.aggregator.publication.test_begun_periods import refuse_if_changed
 from tests.aggregator.world import CODEBOOK, START, Site, whole
 from tests.support.clock import Clock
 from tests.support.patience import PATIENCE
+from tests.support.unwrapped import unwrapped
 
 QUESTIONS = [
     "/v1/metrics",
@@ -91,7 +93,7 @@ def test_a_restored_aggregator_gives_the_same_bytes(filled: Site, restored: Any,
 
     done = command("restore", file, "--state-dir", state)
     assert done.exit_code == 0, done.output
-    assert "0 sealing keys were revoked" in done.output
+    assert "0 sealing keys were revoked" in unwrapped(done.output)
     new = restored(filled)
 
     assert answers(new) == before
@@ -109,8 +111,10 @@ def test_what_was_counted_before_the_backup_is_not_counted_again_after_it(
     header = site.header("dark_mode", 250)
     body = whole(header, site.seal(header, plaintexts))
     first = site.settle(body, name)
-    command("backup", tmp_path / "copy", "--state-dir", site.state_dir, "--with-keys")
-    command("restore", tmp_path / "copy", "--state-dir", tmp_path / "new" / "state")
+    made = command("backup", tmp_path / "copy", "--state-dir", site.state_dir, "--with-keys", "--json")
+    assert json.loads(made.stdout) == {"file": str(tmp_path / "copy"), "with_keys": True}
+    done = command("restore", tmp_path / "copy", "--state-dir", tmp_path / "new" / "state", "--json")
+    assert json.loads(done.stdout)["revoked"] == 0
     new = restored(site)
     assert new.put(body, name).json() == first
     assert new.settle(whole(header, site.seal(header, plaintexts)))["invalid"] == {"duplicate": 250}
@@ -130,7 +134,7 @@ def test_without_being_asked_a_backup_holds_no_private_key(filled: Site, restore
     state.mkdir(exist_ok=True)
     (state / IDENTITY).write_bytes((filled.state_dir / IDENTITY).read_bytes())
     (state / IDENTITY).chmod(0o600)
-    assert "3 sealing keys were revoked" in command("restore", file, "--state-dir", state).output
+    assert "3 sealing keys were revoked" in unwrapped(command("restore", file, "--state-dir", state).output)
 
     filled.clock.now += 60
     new = restored(filled)

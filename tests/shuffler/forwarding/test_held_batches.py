@@ -378,10 +378,11 @@ async def test_the_operator_sees_offers_and_discards_what_is_held(
             "until": "2027-01-22T10:00Z",
         }
         shown = command("list").stdout.splitlines()
+        assert "15 Jan 2027, 08:00 UTC" in shown[2]  # dates for people
         assert [line.split()[0] for line in shown] == list(row)  # it fits no narrow terminal as a table
         assert shown[0].split()[1] == row["id"]
         world.aggregator.answers = [(409, "batch-too-late")]
-        assert command("offer", row["id"]).exit_code == 0
+        assert json.loads(command("offer", row["id"], "--json").stdout) == {"offered": 1}
         await world.batcher.tick()
         assert (await world.storage.overview()).held == {"batch-too-late": (5, 1)}
         assert command("discard", input="n\n").exit_code == 1

@@ -391,9 +391,15 @@ async def test_an_operator_sees_salvages_and_gives_up_damaged_buckets(
     assert f"dark_mode: {unreadable} reports were lost before" in run("list").stderr
 
     await prepare(sent=True)
-    assert run("salvage").exit_code == 1
+    (left,) = json.loads(run("list", "--json").stdout)["buckets"]
+    refused = run("salvage", "--json")
+    assert refused.exit_code == 1
+    assert [(one["bucket"], "discarded" in one["left"]) for one in json.loads(refused.stdout)["buckets"]] == [
+        (left["bucket"], True)
+    ]
     assert run("discard", "0:0:0", "--yes").exit_code == 2
-    assert run("discard", "--yes").exit_code == 0
+    done = run("discard", "--yes", "--json")
+    assert (done.exit_code, json.loads(done.stdout)) == (0, {"buckets": [{"bucket": left["bucket"], "lost": COUNT}]})
     storage = opened(tmp_path / "reports.sqlite", Clock(NOW))
     overview = await storage.overview()
     assert overview.counts["dark_mode", "damaged"] == (COUNT, 1)

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from hubbub_client._state.database import FILE_NAME
 from tests.support.codebooks import IDENTITY
 from tests.world.event_loop import WorldLoop, acting
 from tests.world.network import Answer, Faults, Request
+from tests.world.oracle import Oracle
 from tests.world.process import Killed, Machine, Process
 
 __all__ = ["Device", "Life", "Seen"]
@@ -44,14 +46,34 @@ class Seen(NamedTuple):
 
 
 class KeyedCoins:
-    """The same coins for both twins, a stream for each purpose. A forked child draws others, as it would."""
+    """The same coins for both twins, a stream for each purpose. Of nonces, by which reports are ordered, they share the
+    first half; the second half is a twin's own, and another one for a second draw."""
 
-    def __init__(self, seed: str) -> None:
-        self.seed = seed
+    def __init__(self, seed: str, twin: int) -> None:
+        self.seed, self.own = seed, str(twin)
+        self._nonces: Counter[tuple[str, int]] = Counter()
 
     def of(self, purpose: str, subject: str, number: int) -> Randomness:
-        name = f"{self.seed} {purpose} {subject} {number}".encode()
-        return InsecureRandomness(int.from_bytes(hashlib.sha256(name).digest()))
+        stream = _stream(f"{self.seed} {purpose} {subject} {number}")
+        if purpose != "nonce":
+            return stream
+        self._nonces[subject, number] += 1
+        return _Halves(stream, _stream(f"{self.own} {subject} {number} {self._nonces[subject, number]}"))
+
+
+def _stream(name: str) -> InsecureRandomness:
+    return InsecureRandomness(int.from_bytes(hashlib.sha256(name.encode()).digest()))
+
+
+class _Halves(Randomness):
+    """The first half of each draw from one stream, and the second half from another."""
+
+    def __init__(self, first: Randomness, second: Randomness) -> None:
+        self._first, self._second = first, second
+
+    def bits(self, count: int) -> int:
+        low = count // 2
+        return self._first.bits(count - low) << low | self._second.bits(low)
 
 
 @dataclass(eq=False)
@@ -65,6 +87,7 @@ class Life:
     seed: str
     coins: KeyedCoins
     send: Send
+    oracle: Oracle
     faults: Faults = field(default_factory=Faults)
     process: Process | None = None
     client: Client | None = None
@@ -172,24 +195,27 @@ class Life:
             try:
                 signal.alarm(30)
                 self.process.rng = random.Random(f"{self.seed} fork {self.lives} {len(self.seen)}")
+                self.coins.own += " fork"  # it draws for itself
+                self.oracle.journal.clear()
                 self.send = _through(theirs)
-                with acting(self.process):
+                with acting(self.process), suppress(Exception, Killed):
                     what(self.client)
+                theirs.send((None, self.oracle.journal))
             finally:
-                theirs.send(None)
                 os._exit(0)
         theirs.close()
-        while True:
+        asked: Request | None = Request("", "", (), b"")
+        while asked is not None:
             try:
-                asked = ours.recv()
+                asked, sealed = ours.recv()
             except EOFError:
-                break
-            if asked is None:
-                break
-            request, at = asked
-            answer = self.send(self, request)
-            self.note(request, at, answer)
-            ours.send(answer)
+                break  # it was killed
+            for each in sealed:
+                self.oracle.sealed(*each)
+            if asked is not None:
+                at, answer = self.loop.now, self.send(self, asked)
+                self.note(asked, at, answer)
+                ours.send(answer)
         os.waitpid(child, 0)
         ours.close()
 
@@ -234,8 +260,11 @@ def tear(path: Path, page: int) -> None:
 
 
 def _through(pipe: Any) -> Send:
+    """What a child sends goes through its parent, which also learns what the child has sealed."""
+
     def send(life: Life, request: Request) -> Answer | None:
-        pipe.send((request, life.loop.now))
+        pipe.send((request, life.oracle.journal))
+        life.oracle.journal.clear()
         found: Answer | None = pipe.recv()
         return found
 

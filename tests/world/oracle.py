@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hubbub.wire import BATCH_HEADER_BYTES, BatchHeader, Plaintext, ReportHeader, decode_report
+from hubbub_aggregator.analysis.read_releases import over
+from tests.world.recompute import estimated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from hubbub.codebook import Metric
     from hubbub_aggregator.storage import Batch, Release, Storage
+    from hubbub_shuffler.storage import Count
 
 __all__ = ["KINDS", "Oracle", "Wrong"]
 
@@ -28,6 +31,7 @@ KINDS = {
     "phantom": "a report is counted that nobody sealed for this metric and period",
     "changed": "a release changed, or vanished",
     "undersized": "a release has fewer distinct valid reports than the metric's minimum or the release target needs",
+    "unrecorded": "a shuffler's counts do not say what became of every report that it took",
     "drawn-twice": "a device sent two different draws for one metric and period",
     "twins": "the headers of two devices differ that only recorded other values",
     "device-ledger": "a device's account states less than was spent",
@@ -95,8 +99,12 @@ class Oracle:
     revoked: set[int] = field(default_factory=set)
     forgiven: set[bytes] = field(default_factory=set)
     """Nonces that a restore of a backup, or torn pages, may lose: no promise covers them."""
-    media: bool = False
-    """Whether pages of a service's file were torn."""
+    junk: set[bytes] = field(default_factory=set)
+    """Nonces inside hostile reports that must not count."""
+    torn: set[str] = field(default_factory=set)
+    """Groups of shufflers whose file lost a page."""
+    journal: list[tuple[ReportHeader, bytes, bytes]] = field(default_factory=list)
+    """What was sealed, for a forked child to tell its parent."""
 
     # -- what happens
 
@@ -104,6 +112,7 @@ class Oracle:
         self.metrics[metric.id], self.least[metric.id] = metric, least
 
     def sealed(self, header: ReportHeader, plaintext: bytes, sealed: bytes) -> None:
+        self.journal.append((header, plaintext, sealed))
         found = Plaintext.decode(plaintext)
         self.contents[sealed] = Sealing(header, found.nonce, found.payload)
         if found.period == header.period:
@@ -186,7 +195,7 @@ class Oracle:
         for nonce in nonces:
             if nonce in self.counted[pair]:
                 raise Wrong("doubled", f"{where}: a nonce in two batches")
-            if (*pair, nonce) not in self.sealed_nonces:
+            if (*pair, nonce) not in self.sealed_nonces or nonce in self.junk:
                 raise Wrong("phantom", f"{where}: a nonce that nobody sealed for it")
             self.counted[pair][nonce] = release.id
         if record["valid"] != len(nonces):
@@ -200,14 +209,18 @@ class Oracle:
     def _recompute(self, release: Release, nonces: set[bytes], where: str) -> None:
         """The tally from what was sealed, without the code that counts."""
         mechanism = self.metrics[release.metric].mechanism
-        payloads = {
-            each.nonce: each.payload
-            for each in self.contents.values()
-            if each.nonce in nonces and (each.header.metric, each.header.period) == (release.metric, release.period)
-        }
+        payloads = self._payloads(release.metric, release.period, nonces)
         reports = [mechanism.decode(payloads[nonce]) for nonce in sorted(nonces)]
         if mechanism.tally(np.array(reports)).to_bytes() != release.tally:
             raise Wrong("estimate", f"{where}: the tally is not the sum of its {len(reports)} reports")
+
+    def _payloads(self, metric: bytes, period: int, nonces: set[bytes]) -> dict[bytes, bytes]:
+        """By nonce, what was inside the reports of a metric and period."""
+        return {
+            each.nonce: each.payload
+            for each in self.contents.values()
+            if each.nonce in nonces and (each.header.metric, each.header.period) == (metric, period)
+        }
 
     # -- what must hold in the end
 
@@ -226,18 +239,35 @@ class Oracle:
             for report in sorted(reports):
                 header, sealed = decode_report(report)
                 content = self.contents.get(sealed)
-                if content is None or header.metric not in self.metrics:
+                if content is None or header.metric not in self.metrics or content.nonce in self.junk:
                     continue  # junk is not promised anything
                 pair = header.metric, header.period
                 if content.header != header or content.nonce in self.counted[pair] or content.nonce in self.forgiven:
                     continue
-                if (*pair, header.key) in discards or sealed in refused or self.media or over(header.period):
+                if header.key in self.revoked:
+                    continue  # nobody may open it any more; the shuffler's counts say so
+                if (*pair, header.key) in discards or sealed in refused or group in self.torn or over(header.period):
                     continue
                 raise Wrong(
                     "lost",
                     f"{self.metrics[header.metric].name} of period {header.period}, acknowledged by {group}: "
                     "not counted, in no discard, in no refused batch",
                 )
+
+    def accounts(self, group: str, counts: Mapping[tuple[str, str], Count]) -> None:
+        """Every report that a storage took is somewhere in its counts: a duplicate, discarded, or with a verdict."""
+        if group in self.torn:
+            return
+        taken, left = Counter[str](), Counter[str]()
+        for (name, what), count in counts.items():
+            if what == "lost" and count.reports:
+                raise Wrong("lost", f"{group} says that it lost {count.reports} reports")
+            if what == "ingested":
+                taken[name] += count.reports
+            elif what not in {"halved", "lost"}:
+                left[name] += count.reports
+        if taken != left:
+            raise Wrong("unrecorded", f"{group}: of {dict(taken)} reports {dict(left)} are accounted for")
 
     def ledger(self, storage: Storage) -> None:
         """Every batch that was opened is in the ledger, with what it cost."""
@@ -246,6 +276,18 @@ class Oracle:
             batch = storage.batch(id_)
             if batch is not None and batch.state != "pending" and id_ not in known:
                 raise Wrong("ledger", f"batch {id_.hex()} was opened, is {batch.state}, and is in no ledger")
+
+    def estimates(self, storage: Storage) -> None:
+        """What analysts are told, against a recomputation from the reports that count."""
+        for (id_, period), nonces in self.counted.items():
+            metric = self.metrics[id_]
+            crowd = over(storage, metric, range(period, period + 1))
+            if crowd is None or crowd.tally.reports != len(nonces):
+                continue  # all or some of its releases were seen when their nonces were erased
+            told = metric.estimate(crowd.tally).values.tolist()
+            expected = estimated(metric, self._payloads(id_, period, set(nonces)).values())
+            if any(abs(one - other) > 1e-9 for one, other in zip(told, expected, strict=True)):
+                raise Wrong("estimate", f"{metric.name} of period {period}: {told}, by recomputation {expected}")
 
     def restored(self, storage: Storage) -> None:
         """An aggregator went back to a backup: what it accepted since is known to nobody."""

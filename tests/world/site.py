@@ -79,6 +79,13 @@ class _Site:
             return False
         return not process.dead
 
+    def replace(self) -> bool:
+        """Start the process, also beside one that stands still: that one may come back as a zombie."""
+        if self.up is not None and self.up.paused:
+            self.past.append(self.up)
+            self.process = None
+        return self.start()
+
     def kill(self) -> None:
         if self.process is not None:
             self.process.kill()
@@ -177,6 +184,8 @@ class AggregatorSite(_Site):
         self.service = build_aggregator(settings, clock)
         self.service.pool = self.service.accumulator.pool = self._pool  # type: ignore[assignment]  # it has the same methods
         self.service.accumulator.at_once = 2
+        if self.past:
+            _APPS.pop(self.number, None)  # the one that stands still goes on with its own
         if self.number not in _APPS:
             _APPS[self.number] = create_app(self.service)
         self.app = _APPS[self.number]

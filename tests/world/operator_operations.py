@@ -48,6 +48,8 @@ def revoke(history: History, given: op.Revoke) -> None:
 
 @carries_out(op.Switch)
 def switch(history: History, given: op.Switch) -> None:
+    if given.off:
+        history.oracle.switched.add(given.metric)
     _command(history, given.aggregator, lambda site: site.service.codebooks.switch(given.metric, off=bool(given.off)))
 
 

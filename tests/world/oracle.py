@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hubbub.wire import BATCH_HEADER_BYTES, BatchHeader, Plaintext, ReportHeader, decode_report
-from hubbub_aggregator.analysis.read_releases import over
-from tests.world.recompute import estimated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
 
     from hubbub.codebook import Metric
-    from hubbub_aggregator.storage import Batch, Release, Storage
-    from hubbub_shuffler.storage import Count
+    from hubbub_aggregator.storage import Release, Storage
 
-__all__ = ["KINDS", "Oracle", "Wrong"]
+FLOOR = 3
+"""Fewest reports that a shuffler of a world ever lets go together."""
+
+__all__ = ["FLOOR", "KINDS", "Oracle", "Wrong"]
 
 KINDS = {
     "lost": "an acknowledged report is neither counted nor in a recorded discard or refusal",
@@ -38,6 +38,8 @@ KINDS = {
     "ledger": "the aggregator opened a batch, and its ledger does not say so",
     "estimate": "a tally is not the sum of the reports that it counts",
     "split": "a shuffler took reports of one metric and period under two ids or two keys",
+    "batch-id": "a report left a shuffler's storage under two batch ids",
+    "fence": "a worker changed a batch whose lease had gone to another one",
     "no-key": "an open period has no key",
     "unsettled": "something is on its way long after the faults",
     "died": "a worker of a service ended with an error that is not its storage's",
@@ -91,12 +93,18 @@ class Oracle:
     spent: Counter[str] = field(default_factory=Counter)
     """By device: epsilon of what it sent, in thousandths."""
     forwarded: dict[bytes, Forwarded] = field(default_factory=dict)
+    left_under: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
+    """By group and sealed report: the batch in which it left."""
     releases: dict[bytes, Release] = field(default_factory=dict)
     counted: dict[tuple[bytes, int], dict[bytes, bytes]] = field(default_factory=lambda: defaultdict(dict))
     """By metric id and period: each nonce, and the batch that counts it."""
     opened: set[tuple[bytes, int]] = field(default_factory=set)
     opened_batches: set[bytes] = field(default_factory=set)
     revoked: set[int] = field(default_factory=set)
+    switched: set[str] = field(default_factory=set)
+    """Names of metrics that an operator has ever switched off."""
+    discarded: set[tuple[str, tuple[bytes, int, int]]] = field(default_factory=set)
+    """By group: buckets that a shuffler says it discarded."""
     forgiven: set[bytes] = field(default_factory=set)
     """Nonces that a restore of a backup, or torn pages, may lose: no promise covers them."""
     junk: set[bytes] = field(default_factory=set)
@@ -150,6 +158,8 @@ class Oracle:
             header = BatchHeader.decode(body)
         except ValueError:
             return
+        if header.kind == "discard":
+            self._discards(group, (header.metric, header.period, header.key))
         rest = body[BATCH_HEADER_BYTES:]
         if len(rest) != header.body_bytes:
             return
@@ -158,6 +168,27 @@ class Oracle:
         if known is not None and (known.header, known.sealed) != (header, sealed):
             raise Wrong("changed", f"batch {batch.hex()} is sent with another content")
         self.forwarded[batch] = Forwarded(group, header, sealed)
+        for one in sealed if group not in self.torn else ():
+            if self.left_under.setdefault((group, one), batch) != batch:
+                raise Wrong("batch-id", f"batch {batch.hex()} has a report of batch {self.left_under[group, one].hex()}")
+
+    def _discards(self, group: str, bucket: tuple[bytes, int, int]) -> None:
+        """A shuffler says that it discarded a bucket: only if the crowd is too small, or is not wanted any more."""
+        self.discarded.add((group, bucket))
+        id_, period, key = bucket
+        taken = sum(
+            (header.metric, header.period, header.key) == bucket
+            for header, _ in map(decode_report, self.acknowledged[group])
+        )
+        metric = self.metrics[id_]
+        excused = key in self.revoked or metric.name in self.switched or group in self.torn
+        if taken >= max(metric.min_batch or 0, FLOOR) and not excused:
+            raise Wrong("lost", f"{group} discarded {taken} reports of {metric.name} of period {period}")
+
+    def corrupted(self, batch: bytes) -> None:
+        """A batch was changed between the services: whichever report that was, it opens no more."""
+        if batch in self.forwarded:
+            self.forgiven |= {self.contents[one].nonce for one in self.forwarded[batch].sealed if one in self.contents}
 
     def opens(self, part: Any) -> None:
         """A worker of an aggregator opens these reports."""
@@ -209,12 +240,12 @@ class Oracle:
     def _recompute(self, release: Release, nonces: set[bytes], where: str) -> None:
         """The tally from what was sealed, without the code that counts."""
         mechanism = self.metrics[release.metric].mechanism
-        payloads = self._payloads(release.metric, release.period, nonces)
+        payloads = self.payloads(release.metric, release.period, nonces)
         reports = [mechanism.decode(payloads[nonce]) for nonce in sorted(nonces)]
         if mechanism.tally(np.array(reports)).to_bytes() != release.tally:
             raise Wrong("estimate", f"{where}: the tally is not the sum of its {len(reports)} reports")
 
-    def _payloads(self, metric: bytes, period: int, nonces: set[bytes]) -> dict[bytes, bytes]:
+    def payloads(self, metric: bytes, period: int, nonces: set[bytes]) -> dict[bytes, bytes]:
         """By nonce, what was inside the reports of a metric and period."""
         return {
             each.nonce: each.payload
@@ -222,72 +253,7 @@ class Oracle:
             if each.nonce in nonces and (each.header.metric, each.header.period) == (metric, period)
         }
 
-    # -- what must hold in the end
-
-    def settle(self, aggregator_batches: dict[bytes, Batch], over: Callable[[int], bool]) -> None:
-        """Every acknowledged report is counted, or in a discard or refusal that is recorded."""
-        discards = {
-            (batch.header.metric, batch.header.period, batch.header.key)
-            for batch in aggregator_batches.values()
-            if batch.header.kind == "discard"
-        }
-        refused: dict[bytes, str] = {}
-        for id_, batch in aggregator_batches.items():
-            if batch.state == "refused" and id_ in self.forwarded:
-                refused.update(dict.fromkeys(self.forwarded[id_].sealed, batch.reason or "?"))
-        for group, reports in self.acknowledged.items():
-            for report in sorted(reports):
-                header, sealed = decode_report(report)
-                content = self.contents.get(sealed)
-                if content is None or header.metric not in self.metrics or content.nonce in self.junk:
-                    continue  # junk is not promised anything
-                pair = header.metric, header.period
-                if content.header != header or content.nonce in self.counted[pair] or content.nonce in self.forgiven:
-                    continue
-                if header.key in self.revoked:
-                    continue  # nobody may open it any more; the shuffler's counts say so
-                if (*pair, header.key) in discards or sealed in refused or group in self.torn or over(header.period):
-                    continue
-                raise Wrong(
-                    "lost",
-                    f"{self.metrics[header.metric].name} of period {header.period}, acknowledged by {group}: "
-                    "not counted, in no discard, in no refused batch",
-                )
-
-    def accounts(self, group: str, counts: Mapping[tuple[str, str], Count]) -> None:
-        """Every report that a storage took is somewhere in its counts: a duplicate, discarded, or with a verdict."""
-        if group in self.torn:
-            return
-        taken, left = Counter[str](), Counter[str]()
-        for (name, what), count in counts.items():
-            if what == "lost" and count.reports:
-                raise Wrong("lost", f"{group} says that it lost {count.reports} reports")
-            if what == "ingested":
-                taken[name] += count.reports
-            elif what not in {"halved", "lost"}:
-                left[name] += count.reports
-        if taken != left:
-            raise Wrong("unrecorded", f"{group}: of {dict(taken)} reports {dict(left)} are accounted for")
-
-    def ledger(self, storage: Storage) -> None:
-        """Every batch that was opened is in the ledger, with what it cost."""
-        known = {release.id for release in (*storage.releases(), *storage.expired(), *storage.opened_and_refused())}
-        for id_ in self.opened_batches:
-            batch = storage.batch(id_)
-            if batch is not None and batch.state != "pending" and id_ not in known:
-                raise Wrong("ledger", f"batch {id_.hex()} was opened, is {batch.state}, and is in no ledger")
-
-    def estimates(self, storage: Storage) -> None:
-        """What analysts are told, against a recomputation from the reports that count."""
-        for (id_, period), nonces in self.counted.items():
-            metric = self.metrics[id_]
-            crowd = over(storage, metric, range(period, period + 1))
-            if crowd is None or crowd.tally.reports != len(nonces):
-                continue  # all or some of its releases were seen when their nonces were erased
-            told = metric.estimate(crowd.tally).values.tolist()
-            expected = estimated(metric, self._payloads(id_, period, set(nonces)).values())
-            if any(abs(one - other) > 1e-9 for one, other in zip(told, expected, strict=True)):
-                raise Wrong("estimate", f"{metric.name} of period {period}: {told}, by recomputation {expected}")
+    # -- what no promise covers
 
     def restored(self, storage: Storage) -> None:
         """An aggregator went back to a backup: what it accepted since is known to nobody."""

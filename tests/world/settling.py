@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tests.world.codebooks import GRACE, HORIZON, PERIOD
 from tests.world.event_loop import acting
 from tests.world.fault_operations import wake
+from tests.world.final_oracle import accounted, estimates, in_the_ledger, settled
 from tests.world.oracle import Wrong
 
 if TYPE_CHECKING:
@@ -130,18 +131,17 @@ def _keys(history: History) -> None:
 
 def _add_up(history: History) -> None:
     for site in _groups(history):
-        history.oracle.accounts(site.group, _overview(site).counts)
-    site = history.aggregators[0]
+        accounted(history.oracle, site.group, _overview(site).counts)
     with acting(None):
-        history.as_nobody(site, lambda storage: _reckon(history, storage))
+        history.as_nobody(history.aggregators[0], lambda storage: _reckon(history, storage))
 
 
 def _reckon(history: History, storage: Any) -> None:
     oracle = history.oracle
     batches = {id_: batch for id_ in oracle.forwarded if (batch := storage.batch(id_)) is not None}
-    oracle.settle(batches, lambda period: _over(history, period))
-    oracle.ledger(storage)
-    oracle.estimates(storage)
+    settled(oracle, batches, lambda period: _over(history, period))
+    in_the_ledger(oracle, storage)
+    estimates(oracle, storage)
 
 
 def _over(history: History, period: int) -> bool:

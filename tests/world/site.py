@@ -25,6 +25,7 @@ from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
 from tests.support.codebooks import IDENTITY as IDENTITY_KEY
 from tests.world.event_loop import PROCESS, WorldLoop, acting
 from tests.world.network import Forwards, Request
+from tests.world.oracle import FLOOR
 from tests.world.process import Killed, Machine, Process
 from tests.world.seams import InlinePool
 
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from hubbub_shuffler.main import Shuffler
     from tests.world.redis_in_world import WorldRedis
 
-__all__ = ["FLOOR", "LEASE", "MAX_BATCH", "AggregatorSite", "ShufflerSite"]
+__all__ = ["LEASE", "MAX_BATCH", "AggregatorSite", "ShufflerSite"]
 
-FLOOR, MAX_BATCH, LEASE = 3, 16, 60.0
+MAX_BATCH, LEASE = 16, 60.0
 _APPS: dict[int, Any] = {}
 """The application of each aggregator: making one takes long, and it has no state but its service."""
 

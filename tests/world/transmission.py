@@ -134,6 +134,8 @@ async def forward(history: History, shuffler: int, request: Request) -> Answer:
             raise Lost
         case "corrupt":
             request = _corrupted(request, history.rng)
+            if request.method == "PUT":
+                history.oracle.corrupted(bytes.fromhex(request.path.rpartition("/")[2]))
         case "odd-answer":
             return history.rng.choice(ODD)
         case "duplicate":

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hubbub_service_common.storage.kinds_and_errors import StorageError
 from tests.world import operations as op
 from tests.world.devices import tear
+from tests.world.event_loop import acting
 from tests.world.handlers import carries_out
 from tests.world.site import ShufflerSite
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from tests.world.history import History
     from tests.world.process import Process
 
-__all__ = ["wake"]
+__all__ = ["give_an_empty_file", "wake"]
 
 
 @carries_out(op.Pass)
@@ -123,10 +125,26 @@ def torn_page(history: History, given: op.TornPage) -> None:
             each.kill()
         history.oracle.torn.add(site.group)
         tear(site.file, given.page)
-        if not all(each.start() for each in sharing):
-            for each in sharing:  # no file that SQLite can open: an operator gives it an empty one
-                each.kill()
-            for file in site.file.parent.glob(f"{site.file.name}*"):
-                file.unlink()
-            for each in sharing:
-                each.start()
+        if not all(each.start() for each in sharing) or not _readable(site):
+            give_an_empty_file(history, site)
+
+
+def _readable(site: ShufflerSite) -> bool:
+    try:
+        with acting(site.up):
+            site.storage.blocking.overview()
+    except StorageError:
+        return False
+    return True
+
+
+def give_an_empty_file(history: History, site: ShufflerSite) -> None:
+    """What an operator does about a file that SQLite can't read, as docs/how-to/monitor.md says."""
+    sharing = [each for each in history.shufflers if each.group == site.group]
+    assert site.file is not None
+    for each in sharing:
+        each.kill()
+    for file in site.file.parent.glob(f"{site.file.name}*"):
+        file.unlink()
+    for each in sharing:
+        each.start()

@@ -170,7 +170,9 @@ class Oracle:
         self.forwarded[batch] = Forwarded(group, header, sealed)
         for one in sealed if group not in self.torn else ():
             if self.left_under.setdefault((group, one), batch) != batch:
-                raise Wrong("batch-id", f"batch {batch.hex()} has a report of batch {self.left_under[group, one].hex()}")
+                raise Wrong(
+                    "batch-id", f"batch {batch.hex()} has a report of batch {self.left_under[group, one].hex()}"
+                )
 
     def _discards(self, group: str, bucket: tuple[bytes, int, int]) -> None:
         """A shuffler says that it discarded a bucket: only if the crowd is too small, or is not wanted any more."""

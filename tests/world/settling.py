@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hubbub_service_common.storage.kinds_and_errors import StorageError
 from tests.world.codebooks import GRACE, HORIZON, PERIOD
 from tests.world.event_loop import acting
-from tests.world.fault_operations import wake
+from tests.world.fault_operations import give_an_empty_file, wake
 from tests.world.final_oracle import accounted, estimates, in_the_ledger, settled
 from tests.world.oracle import Wrong
 
@@ -24,6 +25,12 @@ def finish(history: History) -> None:
     """The faults end. Everything settles within ROUNDS ticks, and then all must add up."""
     _end_faults(history)
     history.check()
+    for site in _groups(history):
+        if site.group in history.oracle.torn:
+            try:
+                _overview(site)
+            except StorageError:
+                give_an_empty_file(history, site)
     for number in range(ROUNDS):
         _round(history)
         if _settled(history):

@@ -64,5 +64,5 @@ def create_app(service: Aggregator) -> FastAPI:
     for part in (batches, bundle, operations, query, releases_and_ledger):
         app.include_router(part.router)
     add_health(app, operations.health_of(service), tags=["operators"])
-    pages = dashboard.attach(app, OWN_QUESTION)
+    pages = dashboard.attach(app, OWN_QUESTION, lambda: service.public_frames)
     return app

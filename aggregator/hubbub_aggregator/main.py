@@ -79,6 +79,7 @@ def build(settings: Settings, clock: TrustedClock | None = None) -> Aggregator:
             single_operator=settings.single_operator,
             shuffler_address=settings.shuffler_address,
             shuffler_floor=settings.shuffler_floor,
+            public_frames=settings.public_frames,
             lease=settings.lease,
             retention=None if settings.retention_days is None else settings.retention_days * 86_400,
         )

@@ -69,6 +69,8 @@ class Aggregator:
     """Where devices report to, according to the operator. Shown, never used."""
     shuffler_floor: int | None = None
     """Fewest reports in a batch that the shuffler forwards, according to the operator. Shown, never used."""
+    public_frames: tuple[str, ...] = ()
+    """Origins whose pages may show the public view of a metric in a frame."""
     lease: float = 30.0
     retention: int | None = None
     """Seconds for which a release is kept after the end of its period; None: forever."""

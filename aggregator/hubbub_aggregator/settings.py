@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import SettingsConfigDict
+from pydantic_settings import NoDecode, SettingsConfigDict
 
 from hubbub.loopback_host import is_loopback_host
+from hubbub_service_common.http.cross_origin import check_origins
 from hubbub_service_common.http.tokens import AcceptedToken
 from hubbub_service_common.redis.schemes import FORMS, is_redis
 from hubbub_service_common.settings import ServiceSettings
@@ -79,6 +80,11 @@ class Settings(ServiceSettings):
         description="Fewest reports in a batch that the shuffler forwards (its `min_batch_floor`). Answers and the "
         "dashboard show it; it changes nothing else.",
     )
+    public_frames: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Origins (https://www.example.com) whose web pages may show `/public/NAME` in a frame, separated "
+        "by commas; * for all pages. Unset: none. `/public/NAME.svg` may be used as a picture anywhere.",
+    )
     processes: int | None = Field(default=None, ge=1, description="Processes that open reports. Unset: one per core.")
     max_batch_bytes: int = Field(default=256 * 2**20, ge=64, description="Size limit of a batch, in bytes.")
     body_timeout: float = Field(
@@ -103,6 +109,17 @@ class Settings(ServiceSettings):
     def on_loopback(self) -> bool:
         """Whether only this machine can connect."""
         return is_loopback_host(self.host)
+
+    @field_validator("public_frames", mode="before")
+    @classmethod
+    def _split(cls, given: object) -> object:
+        return tuple(given.replace(",", " ").split()) if isinstance(given, str) else given
+
+    @field_validator("public_frames")
+    @classmethod
+    def _origins(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        check_origins(given)
+        return given
 
     @field_validator("storage")
     @classmethod

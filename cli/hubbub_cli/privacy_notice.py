@@ -56,6 +56,8 @@ def _question(metric: Collected) -> str:
     ]
     if metric.owner:
         lines.append(f"- **Who asks:** {plain(metric.owner)}")
+    if metric.public:
+        lines.append("- **Who sees the result:** Everyone: it is published.")
     if metric.expires is not None:
         lines.append(f"- **Until:** {metric.expires}")
     return "\n".join(lines)

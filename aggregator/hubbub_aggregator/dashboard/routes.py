@@ -30,9 +30,11 @@ from hubbub_aggregator.dashboard.pages.privacy import (
     privacy_page,
 )
 from hubbub_aggregator.dashboard.pages.privacy_guesses import trade_off_svg
+from hubbub_aggregator.dashboard.pages.public import PublicViews
 from hubbub_aggregator.dashboard.pages.url_parameters import Asked
 from hubbub_aggregator.dashboard.pages.what_is_collected import collected_page
 from hubbub_aggregator.dashboard.palette import Theme, themed
+from hubbub_aggregator.dashboard.response_headers import HEADERS, public_headers
 from hubbub_aggregator.dashboard.svg_canvas import FILE_WIDTH
 from hubbub_aggregator.dashboard.templates_and_assets import asset, asset_hash, render
 from hubbub_aggregator.dashboard.vega_render import Busy, Drawer, to_png
@@ -41,16 +43,6 @@ from hubbub_service_common.http.entity_tags import is_known
 
 __all__ = ["HEADERS", "Dashboard", "attach", "missing"]
 
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
-    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Embedder-Policy": "require-corp",
-    "Permissions-Policy": "interest-cohort=()",
-}
 _PATIENCE = 3.0
 """Seconds that a page waits for the ledger. After that it says that the ledger is being computed, and adds it later."""
 _SMALLEST_ZIPPED = 600
@@ -68,15 +60,20 @@ class Dashboard:
         self,
         app: Callable[..., Awaitable[None]],
         own_question: Mapping[str, object] | None = None,
+        public_frames: Callable[[], tuple[str, ...]] = tuple,
         *,
         is_patient: bool = False,
     ) -> None:
-        """`is_patient`: wait for every number, however long it takes. `own_question`: see `in_process`."""
+        """`is_patient`: wait for every number, however long it takes. `own_question`: see `in_process`.
+
+        `public_frames` gives the origins whose pages may show the public view in a frame.
+        """
         self._send = in_process(app)
         self._own_send = in_process(app, own_question or {})
         self._kept, self._drawer = Kept(), Drawer()
         self._patience = None if is_patient else _PATIENCE
         self.cards = Cards(None) if is_patient else Cards()
+        self.public, self.public_frames = PublicViews(), public_frames
         self._ledger: asyncio.Task[LedgerAnswer] | None = None
 
     def site(self, request: Request) -> Site:
@@ -101,9 +98,11 @@ class Dashboard:
             return None
 
 
-def attach(app: Any, own_question: Mapping[str, object] | None = None) -> Dashboard:
+def attach(
+    app: Any, own_question: Mapping[str, object] | None = None, public_frames: Callable[[], tuple[str, ...]] = tuple
+) -> Dashboard:
     """Serve the dashboard from an app that has the public API."""
-    app.state.dashboard = Dashboard(app, own_question)
+    app.state.dashboard = Dashboard(app, own_question, public_frames)
     app.include_router(router)
     return _dashboard_of(app)
 
@@ -263,6 +262,27 @@ async def show_chart(request: Request, kind: str, name: str, form: str) -> Respo
     if form == "png":
         return _respond(request, await site.drawer.run(to_png, svg, chosen), "image/png", headers=saved)
     return _respond(request, themed(svg, chosen).encode(), "image/svg+xml", headers=saved)
+
+
+@_get("/public/{name}.svg")
+@page("public")
+async def show_public_picture(request: Request, name: str) -> Response:
+    """The same as a picture, which any page may use: light, or dark with `theme=dark`."""
+    dashboard, theme = _dashboard(request), request.query_params.get("theme", "light")
+    if theme not in ("light", "dark"):
+        raise InvalidParameter("theme: use light or dark")
+    found = await dashboard.public.view(dashboard.own_site(), name)
+    svg = themed(found.picture, "dark" if theme == "dark" else "light")
+    return _respond(request, svg.encode(), "image/svg+xml", headers=public_headers(dashboard.public_frames()))
+
+
+@_get("/public/{name}")
+@page("public")
+async def show_public(request: Request, name: str) -> Response:
+    """Open to everyone, if the codebook says `public = true`: what is released under one name."""
+    dashboard = _dashboard(request)
+    found = await dashboard.public.view(dashboard.own_site(), name)
+    return _respond(request, found.html, "text/html; charset=utf-8", headers=public_headers(dashboard.public_frames()))
 
 
 @_get("/static/{version}/{name}")

@@ -233,7 +233,9 @@ def _rebuilt(name: str, document: dict[str, Json], collection: Collection) -> Me
     metric = read_metric(name, table, collection, _COMPILED, _rebuild)
     if canonical_bytes(metric.document()) != canonical_bytes(known):
         raise _tampered(f"has a metric {name!r} that is not written as this software compiles it, or has another id")
-    return replace(metric, chosen_for=chosen_for(document.get("notes")))
+    notes = document.get("notes")
+    is_public = isinstance(notes, dict) and notes.get("public") is True
+    return replace(metric, chosen_for=chosen_for(notes), public=is_public)
 
 
 def _metric_table(metric: Any) -> dict[str, object]:

@@ -85,6 +85,8 @@ class Metric:
     description: str = ""
     owner: str = ""
     expires: date | None = None
+    public: bool = False
+    """Whether the aggregator shows what is released to everyone. Devices ignore it."""
     chosen_for: ChosenFor | None = field(default=None, compare=False)
     """What its epsilon was worked out for. None: a person wrote it."""
     wish: Wish | None = field(default=None, compare=False, repr=False)
@@ -181,12 +183,14 @@ class Metric:
         """The metric as it stands in a compiled codebook, whose `collection` holds the rest of the identity."""
         identity = self.identity()
         del identity["collection"], identity["period"]
-        notes: dict[str, Json] = {} if self.chosen_for is None else {"notes": self.notes()}
+        written = self.notes()
+        notes: dict[str, Json] = {"notes": written} if written else {}
         return {"id": self.id.hex(), **identity, **self.remarks(), **notes}
 
     def notes(self) -> dict[str, Json]:
-        """What is written beside the metric for people. Devices ignore it."""
-        return {} if self.chosen_for is None else {"chosen_for": self.chosen_for.document()}
+        """What is written beside the metric for people and for the aggregator's pages. Devices ignore it."""
+        found: dict[str, Json] = {} if self.chosen_for is None else {"chosen_for": self.chosen_for.document()}
+        return found | ({"public": True} if self.public else {})
 
 
 def _plain(declared: Declared | None) -> Json:

@@ -213,6 +213,7 @@ def _metric(
         "description": table.take("description", a_text, ""),
         "owner": table.take("owner", a_text, ""),
         "expires": table.take("expires", a_date, None),
+        "public": table.take("public", a_flag, default=False),
     }
     if table.take("memoize", a_flag, default=False):
         table.fault("memoize", "memoized metrics are not supported yet", "remove it, or set it to false")

@@ -177,6 +177,13 @@ METRIC = (
     Key("description", "text in quotes", "none", "What is measured and why, for the person whose device it is."),
     Key("owner", "text in quotes, such as an address", "none", "Who answers for this metric."),
     Key("expires", "a date without quotes, such as 2027-06-30", "none", "When to remove or renew the metric."),
+    Key(
+        "public",
+        "true or false",
+        "false",
+        "Whether the aggregator shows all that is released under this name to everyone, without a token, at "
+        "`/public/NAME`. Not part of the id, and ignored by devices.",
+    ),
 )
 """The keys that metrics of every type may have. Each type adds its own."""
 

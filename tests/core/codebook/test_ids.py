@@ -136,6 +136,7 @@ def test_a_composed_and_a_decomposed_letter_are_one_value() -> None:
         ('owner = "ui-team@example.com"', 'owner = "someone@example.com"'),
         ('description = "Whether the dark theme is on"', 'description = "Dark?"'),
         ("expires = 2027-06-30", "expires = 2028-06-30"),
+        ("expires = 2027-06-30", "expires = 2027-06-30\npublic = true"),
         ("min_batch = 1000", "min_batch = 2000"),
         ("enabled = false", "enabled = true"),
         ("device_epsilon = 6.5", "device_epsilon = 7"),
@@ -148,6 +149,22 @@ def test_an_edit_that_leaves_reports_their_meaning_leaves_every_metric_its_id(ol
 
     assert [m.id for m in before.metrics] == [m.id for m in after.metrics]
     assert before.id != after.id
+
+
+def test_what_is_not_public_is_written_as_before_and_what_is_is_a_note_that_devices_ignore() -> None:
+    private = Codebook.from_toml(FULL)
+    public = Codebook.from_toml(FULL.replace("expires = 2027-06-30", "expires = 2027-06-30\npublic = true"))
+    assert Codebook.from_toml(FULL.replace("expires = 2027-06-30", "expires = 2027-06-30\npublic = false")) == private
+    assert b"public" not in private.to_bytes()
+    compiled = json.loads(public.to_bytes())
+    (noted,) = [metric for metric in compiled["metrics"] if "notes" in metric]
+    assert noted["notes"] == {"public": True}
+    read = Codebook.from_compiled(public.to_bytes())
+    assert [metric.name for metric in read.metrics if metric.public] == [noted["name"]]
+    noted["notes"] = {"public": "yes"}  # anything else that stands there makes nothing public
+    content = {name: value for name, value in compiled.items() if name != "id"}
+    unclear = {**content, "id": digest("hubbub-01 codebook", content)[:16].hex()}
+    assert not any(metric.public for metric in Codebook.from_compiled(unclear).metrics)
 
 
 @pytest.mark.parametrize(

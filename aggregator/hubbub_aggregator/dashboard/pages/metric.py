@@ -114,6 +114,8 @@ class MetricPage:
     orders: list[Choice]
     """By size or as in the codebook, if both make sense."""
     options: list[str]
+    public: str
+    """Address of its public view; empty if it has none."""
     is_daily: bool
     step: int
     """Days from one date to the next that may be picked."""
@@ -134,6 +136,8 @@ async def metric_page(site: Site, name: str, asked: Asked) -> MetricPage:
         raise Problem(404, "not-found", "There is no such metric.", f"The overview lists all of {listing.collection}.")
     calendar = Calendar.parse(listing.period)
     page = _empty_page(site, listing, metric, asked, calendar)
+    if any(one.name == name and one.public for one in (await site.codebook()).metrics):
+        page = replace(page, public=site.links.public(name))
     span = span_of(metric, calendar)
     if span is None:
         return _with_gaps(page, await gaps_of(site, metric, None, None))
@@ -186,6 +190,7 @@ def _empty_page(site: Site, listing: MetricList, metric: NamedMetric, asked: Ask
         comparisons=[],
         orders=[],
         options=[],
+        public="",
         is_daily=calendar.seconds % DAY == 0,
         step=max(1, calendar.seconds // DAY),
         seconds=calendar.seconds,

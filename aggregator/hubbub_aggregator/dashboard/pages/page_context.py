@@ -45,6 +45,9 @@ class Links:
     def metric(self, name: str, **asked: object) -> str:
         return f"#metric-{name}" if self.in_one_file else _address(f"/metric/{quote(name, safe='')}", asked)
 
+    def public(self, name: str) -> str:
+        return _address(f"/public/{quote(name, safe='')}", {})
+
     def page(self, name: str, **asked: object) -> str:
         path = {"overview": "/", "collected": "/what-is-collected"}.get(name, f"/{name}")
         return f"#{name}" if self.in_one_file else _address(path, asked)

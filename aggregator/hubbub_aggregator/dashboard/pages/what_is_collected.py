@@ -37,6 +37,7 @@ class Collected:
     owner: str
     expires: str | None
     enabled: bool
+    public: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,4 +88,5 @@ def _collected(metric: Metric, length: str) -> Collected:
         owner=metric.owner,
         expires=metric.expires.isoformat() if metric.expires else None,
         enabled=metric.enabled,
+        public=metric.public,
     )

@@ -156,6 +156,16 @@ def _second_codebook(first: int, **more: Any) -> _Change:
     return change
 
 
+def _stop_page(first: int) -> _Change:
+    """As an aggregator ends a page whose total is used up."""
+
+    def change(body: dict[str, Any]) -> None:
+        _second_codebook(first)(body)
+        body["codebooks"][-1]["codebook"]["metrics"] = []
+
+    return change
+
+
 def _second_key(**more: Any) -> _Change:
     return lambda body: body["keys"].append(body["keys"][0] | {"id": 2} | more)
 
@@ -202,6 +212,11 @@ def good_bodies() -> Iterator[Case]:
         ),
         "the largest numbers": lambda body: body.update(max_age=2**53 - 1, expires=2**53 - 1),
         "the smallest numbers": lambda body: body.update(sequence=0, issued=0, max_age=0),
+        "a page without metrics ends the one before it": _stop_page(2_951),
+        "a page without metrics, and one that collects again": lambda body: (
+            _stop_page(2_940)(body),
+            _second_codebook(2_951)(body),
+        ),
     }
     for what, change in good.items():
         yield what, None, changed(change), periods

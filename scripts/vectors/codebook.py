@@ -233,7 +233,23 @@ epsilon = 0.5
 )
 """Every reducer with every type that it fits."""
 
-CODEBOOKS = (EVERY_TYPE, SMALLEST, MATRIX, UNIT, MECHANISMS, CHARACTERS, NUMBERS, REDUCERS)
+TOTAL = """
+[collection]
+name = "capped"
+period = "1d"
+device_epsilon = 1
+release = { epsilon = 0.5, delta = 1e-8 }
+total = { epsilon = 3.0, delta = 1e-6, over = "365d" }
+
+[metrics.flag]
+type = "boolean"
+epsilon = 1
+missing = false
+min_batch = 5000
+"""
+"""A cap over time, which devices ignore."""
+
+CODEBOOKS = (EVERY_TYPE, SMALLEST, MATRIX, UNIT, MECHANISMS, CHARACTERS, NUMBERS, REDUCERS, TOTAL)
 
 
 def codebooks() -> list[dict[str, object]]:

@@ -21,6 +21,7 @@ from hubbub.canonical import canonical_bytes
 from hubbub.errors import InvalidParameter, UntrustedBundle
 from hubbub.trust_anchor import anchor_of
 from hubbub_aggregator.publication.codebook_versions import Codebooks
+from hubbub_aggregator.publication.collection_end import is_stop_page, keep_last_periods
 from hubbub_aggregator.publication.collection_pause import Pause, pause_at
 from hubbub_aggregator.publication.keys import IDENTITY, KeyRing, load_identity
 from hubbub_aggregator.publication.lead_time import CACHE_LIFETIMES, cache_lifetime
@@ -138,15 +139,17 @@ def catch_up(storage: Storage, newest: Body) -> None:
             storage.add_key(StoredKey(key.id, key.first_period, key.last_period, key.public_key, None, revoked))
     last = max(storage.starts(), default=-1)
     for codebook in newest.codebooks:
-        if codebook.first_period > last:
+        if codebook.first_period > last and not is_stop_page(codebook):
             storage.add_codebook(StoredCodebook(codebook.first_period, canonical_bytes(codebook.document)))
+    keep_last_periods(storage, newest)
     _switch_as(storage, newest)
 
 
 def _switch_as(storage: Storage, newest: Body) -> None:
     """Switch metrics off and on as the newest bundle has them: a copy may be older than the switch."""
     off = {metric.name for codebook in newest.codebooks for metric in codebook.metrics if metric.id in newest.off}
-    disabled = {metric.name for metric in newest.codebooks[-1].metrics if not metric.enabled} - off
+    collecting = [codebook for codebook in newest.codebooks if not is_stop_page(codebook)]
+    disabled = {metric.name for codebook in collecting[-1:] for metric in codebook.metrics if not metric.enabled} - off
     for name in storage.switched_off() ^ off - disabled:
         storage.switch(name, off=name in off)
 

@@ -11,7 +11,8 @@ import hubbub
 from hubbub.bundle import BundledCodebook
 from hubbub.codebook import Codebook, Collection, Metric, decimal_text
 from hubbub.errors import InvalidParameter, did_you_mean
-from hubbub.period import Period
+from hubbub.period import LARGEST_INDEX, Period
+from hubbub_aggregator.publication.collection_end import LastPeriods, stop_page
 from hubbub_aggregator.publication.lead_time import CACHE_LIFETIMES, soonest
 from hubbub_aggregator.storage import Storage, StoredCodebook
 from hubbub_service_common.clock.trusted_clock import LONGEST_WAIT
@@ -31,6 +32,17 @@ class Version:
 
     first_period: int
     codebook: Codebook
+    last_period: int | None = None
+    """Where a total ends it. None: it goes on until another one begins."""
+
+    def covers(self, period: int) -> bool:
+        """Whether its rules may hold in a period, if no later version's do."""
+        return self.first_period <= period and (self.last_period is None or period <= self.last_period)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether a total rests on what this version may release, its own or that of an earlier one."""
+        return self.last_period is not None or self.codebook.collection.total is not None
 
     @cached_property
     def metrics(self) -> dict[bytes, Metric]:
@@ -58,14 +70,14 @@ class Codebooks:
 
     def __init__(self, storage: Storage, max_age: int = 0) -> None:
         self._storage, self._max_age = storage, max_age
+        self._ends = LastPeriods(storage)
         self._versions: list[Version] = []
         self._read()
 
     def _read(self) -> None:
-        self._versions = [
-            Version(stored.first_period, Codebook.from_compiled(stored.compiled))
-            for stored in self._storage.codebooks()
-        ]
+        begun = [(one.first_period, Codebook.from_compiled(one.compiled)) for one in self._storage.codebooks()]
+        ends = self._ends.of(begun)
+        self._versions = [Version(*one, last) for one, last in zip(begun, ends, strict=True)]
 
     def refresh(self) -> bool:
         """Read the codebooks again if one is not known here. Returns whether there was one."""
@@ -113,6 +125,7 @@ class Codebooks:
             current = written.collection.calendar.index_at(now)
             edited = bool(self._versions)
             first = self.soonest(written.collection, now) if edited else max(0, current - backfill)
+            self._ends.settle(self._begun, written, first)
             if self._storage.add_codebook(StoredCodebook(first, compiled)):
                 self._read()
                 if edited:
@@ -148,7 +161,7 @@ class Codebooks:
         """Put a compiled codebook in force from period `start` on, or as soon as that can be, also one that was
         before."""
         self.refresh()
-        if self.newest.to_bytes() == written.to_bytes():
+        if self.newest.to_bytes() == written.to_bytes() and self._versions[-1].last_period is None:
             raise InvalidParameter("this codebook is the newest one already; nothing was changed")
         self._refuse_small_batches(written)
         soonest = self.soonest(written.collection, now)
@@ -159,6 +172,7 @@ class Codebooks:
                 "a codebook must start with a period that has not begun, two cache lifetimes of the bundle ahead and "
                 f"after the codebook before it: {label} is the first possible"
             )
+        self._ends.settle(self._begun, written, first)
         if not self._storage.add_codebook(StoredCodebook(first, written.to_bytes())):
             raise InvalidParameter("another codebook came in between, and nothing was changed: try again")
         self._read()
@@ -175,9 +189,20 @@ class Codebooks:
 
     def _governing(self, metric: bytes, period: int) -> Governed | None:
         for version in reversed(self._versions):
-            if version.first_period <= period and metric in version.metrics:
+            if version.covers(period) and metric in version.metrics:
                 return Governed(version.metrics[metric], version.codebook.collection)
+            if version.first_period <= period and version.is_counted:
+                return None  # a total counts what its own page may release in a period, and nothing beside it
         return None
+
+    def closed(self) -> list[tuple[int, int]]:
+        """The stretches of periods, as (first, last), in which a total lets nothing be collected."""
+        starts = [version.first_period for version in self._versions[1:]] + [LARGEST_INDEX + 1]
+        return [
+            (version.last_period + 1, start - 1)
+            for version, start in zip(self._versions, starts, strict=True)
+            if version.last_period is not None and version.last_period + 1 < start
+        ]
 
     def ruling(self, period: int) -> list[Collection]:
         """The collections whose rules may hold in a period: a metric that a newer codebook drops keeps the old ones."""
@@ -202,6 +227,19 @@ class Codebooks:
     def longest(self) -> int:
         """Seconds from the end of a period to its horizon, by the longest rule that was ever in force."""
         return max(c.grace + c.forward_horizon for c in (version.codebook.collection for version in self))
+
+    def why_closed(self, now: float) -> str | None:
+        """A warning while a total lets nothing be collected, or None."""
+        calendar = self.collection.calendar
+        present = calendar.index_at(now)
+        for first, last in self.closed():
+            if first <= present <= last:
+                until = f"until {calendar.period(last + 1).label}" if last < LARGEST_INDEX else "until one is published"
+                return (
+                    f"nothing is collected since {calendar.period(first).label}: that was as much as the total of the "
+                    f"codebook allows. It goes on with the next codebook, {until} (`hubbub codebook publish`)"
+                )
+        return None
 
     def horizon(self, period: int) -> int:
         """When a period is over for good, by the longest rule that may hold. A later period is never over earlier."""
@@ -235,6 +273,9 @@ class Codebooks:
                 if last.horizon(c.grace, c.forward_horizon) <= now:
                     continue
             kept.append(version.bundled)
+            following = versions[index + 1].first_period if index + 1 < len(versions) else LARGEST_INDEX + 1
+            if version.last_period is not None and version.last_period + 1 < following:
+                kept.append(stop_page(version.codebook, version.last_period + 1))
         return kept
 
     def off(self, now: float) -> frozenset[str]:
@@ -274,6 +315,10 @@ class Codebooks:
             return False
         self._storage.switch(name, off=off)
         return True
+
+    @property
+    def _begun(self) -> list[tuple[int, Codebook]]:
+        return [(version.first_period, version.codebook) for version in self._versions]
 
     def _compiled(self) -> list[bytes]:
         return [version.codebook.to_bytes() for version in self._versions]

@@ -51,11 +51,14 @@ class Collecting:
 
     log: Episode
     pause: Pause | None = None
+    ended: str | None = None
+    """What to say if a total has ended the collection."""
 
     def look(self, now: float, codebooks: Codebooks, keys: Sequence[StoredKey]) -> None:
         """See whether there is a pause now, and say in the log when it begins and ends."""
         begun = codebooks.to_come(now) is None  # before the first codebook there is nothing to pause
-        self.pause = pause_at(now, codebooks.collection.calendar, keys) if begun else None
+        self.ended = codebooks.why_closed(now)
+        self.pause = pause_at(now, codebooks.collection.calendar, keys) if begun and not self.ended else None
         if (said := self.warning()) is None:
             self.log.none()
         else:
@@ -63,7 +66,7 @@ class Collecting:
 
     def warning(self) -> str | None:
         if self.pause is None:
-            return None
+            return self.ended
         return (
             f"no live key for the present period until {self.pause.end}: nothing is collected before that. A key was "
             "revoked, by hand or by a restore without keys, and a second one would split the crowds of periods for "

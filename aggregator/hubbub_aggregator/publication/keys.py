@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.bundle import SealingKey
 from hubbub.errors import InvalidParameter
+from hubbub.period import LARGEST_INDEX
 from hubbub.sealing import new_private_key, public_key_of
 from hubbub_aggregator.publication.key_id_allocation import (
     AT_ONCE,
@@ -142,7 +143,8 @@ class KeyRing:
         low = max(self.codebooks.first_period, min(self._oldest_open(now), current))
         high = current + self.ahead + (self.span if restored else 0)
         drawn = drawn_for_a_restore() if restored else None
-        for first, last, after in gaps(self._sealed(keys, now, sure=sure), low, high):
+        taken = [*self._sealed(keys, now, sure=sure), *self.codebooks.closed()]
+        for first, last, after in gaps(taken, low, high):
             # a clock that jumps back and forth must not use up the ids that the right time needs
             far = all(key.last_period != first - 1 for key in keys) and bool(keys)
             if far and not sure and free_ids(keys) < 2 * SCARCE:
@@ -160,9 +162,15 @@ class KeyRing:
         keys = self.storage.sealing_keys()
         if not keys:
             raise InvalidParameter("there are no keys yet: the aggregator makes them when it first starts")
-        coming = self.collection.calendar.index_at(now) + 1
-        furthest = max(coming, *(key.last_period + 1 for key in keys))
-        first, _, after = next(gaps(self._sealed(keys, now, sure=True), coming, furthest))
+        coming, closed = self.collection.calendar.index_at(now) + 1, self.codebooks.closed()
+        furthest = max(coming, *(key.last_period + 1 for key in keys), *(last + 1 for _, last in closed))
+        found = next(gaps([*self._sealed(keys, now, sure=True), *closed], coming, min(furthest, LARGEST_INDEX)), None)
+        if found is None:
+            raise InvalidParameter(
+                "a total ends the collection, and every period up to its end has a key",
+                "publish a codebook that collects again, and rotate then",
+            )
+        first, _, after = found
         last = first + self.span - 1
         return self._add(first, last if after is None else min(last, after - 1))
 

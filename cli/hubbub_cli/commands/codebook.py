@@ -195,12 +195,16 @@ def publish(file: str, state_dir: Path, start: str | None, as_json: bool) -> Non
         ahead = duration_text(CACHE_LIFETIMES * cache_lifetime(state.storage, state.max_age))
         period = calendar.period(version.first_period)
         label = period.label
+        last = None if version.last_period is None else calendar.period(version.last_period).label
         off = sorted(m.name for m in version.codebook.metrics if not m.enabled)
     if as_json:
-        found = {"id": version.codebook.id.hex(), "first_period": label, "begins": period.start, "switched_off": off}
+        when = {"first_period": label, "last_period": last, "begins": period.start}
+        found = {"id": version.codebook.id.hex(), **when, "switched_off": off}
         _print_json({"ok": True, **found, **diff(before, version.codebook).document()})
         return
     click.echo(wrapped(f"codebook {version.codebook.id.hex()} is in force from the period {named(label)} on"))
+    if last is not None:
+        click.echo(wrapped(f"its last period is {named(last)}: more would be above the total of the codebook"))
     say(f"an edit takes effect at least two cache lifetimes ({ahead}) later, when every device knows it")
     if off:
         click.echo(wrapped(f"switched off at once: {', '.join(off)}"))

@@ -13,7 +13,7 @@ import click
 
 from hubbub.codebook import is_compiled, read_file
 from hubbub.errors import InvalidParameter
-from hubbub_cli import plan_allotment, plan_tradeoff, plot_option
+from hubbub_cli import plan_allotment, plan_course, plan_tradeoff, plot_option
 from hubbub_cli.compile_codebook import read_codebook
 from hubbub_cli.services.default_min_crowd import usual_floor
 from hubbub_cli.terminal import estimate_bars
@@ -88,11 +88,14 @@ def plan(
     floor = usual_floor() if floor is None else floor
     made = planning.plan(loaded, devices, periods, floor=floor, is_frozen=is_frozen, compare=True)
     split = plan_allotment.allot(made, weights) if allot else None
+    course = plan_course.course_of(loaded)
     if as_json:
         allotment = {} if split is None else {"allotment": plan_allotment.document(made, split)}
-        click.echo(json.dumps({**_document(made), **allotment}, indent=2))
+        click.echo(json.dumps({**_document(made), "total": plan_course.document(course), **allotment}, indent=2))
     else:
         estimate_bars.echo(_render(made, why=why))
+        if course is not None:
+            estimate_bars.echo("\n" + "\n".join(wrapped(line, rest="  ") for line in plan_course.sentences(course)))
         if split is not None:
             estimate_bars.echo(f"\n{plan_allotment.render(made, split)}")
     if picture:

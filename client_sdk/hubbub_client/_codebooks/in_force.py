@@ -35,6 +35,8 @@ class Page:
     """None: this device cannot read it, or a claim in it does not hold. The page still ends the one before it."""
     refusal: str | None = None
     """Why this device's own limits do not allow it."""
+    is_stop: bool = False
+    """Whether it has no metrics: the operator ended the page before it there, for the sake of a cap over time."""
 
     @property
     def usable(self) -> bool:
@@ -88,7 +90,7 @@ class CodebooksInForce:
                 try:
                     codebook = Codebook.received(bundled.document)
                 except HubbubError:
-                    pages.append(Page(bundled.first_period, None))
+                    pages.append(Page(bundled.first_period, None, is_stop=not bundled.metrics))
                     continue
             pages.append(Page(bundled.first_period, codebook, (limits or NO_LIMITS).refusal(codebook)))
         return cls(bundle, tuple(pages))

@@ -147,7 +147,7 @@ class Codebooks:
     def _use(self, codebooks: CodebooksInForce) -> CodebooksInForce:
         self.in_force = codebooks
         for page in codebooks.pages:
-            if page.codebook is None:
+            if page.codebook is None and not page.is_stop:
                 self.counts.add(Kind.CODEBOOK, "unreadable")
             elif page.refusal is not None:
                 self.counts.add(Kind.CODEBOOK, page.refusal)

@@ -13,13 +13,15 @@ from hubbub.codebook._diff import Change, Diff, MetricDiff, diff
 from hubbub.codebook._lint import lint
 from hubbub.codebook._metric import Collection, Metric
 from hubbub.codebook._read import LARGEST_BATCH
-from hubbub.codebook._toml_keys import COLLECTION, RELEASE, Key, metric_keys
+from hubbub.codebook._toml_keys import COLLECTION, RELEASE, TOTAL, Key, metric_keys
+from hubbub.codebook._total import Total
 from hubbub.metric_types._exact_numbers import decimal_text
 
 __all__ = [
     "COLLECTION",
     "LARGEST_BATCH",
     "RELEASE",
+    "TOTAL",
     "Change",
     "Codebook",
     "Collection",
@@ -27,6 +29,7 @@ __all__ = [
     "Key",
     "Metric",
     "MetricDiff",
+    "Total",
     "decimal_text",
     "diff",
     "is_compiled",

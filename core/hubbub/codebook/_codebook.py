@@ -15,6 +15,8 @@ from hubbub.canonical import DEEPEST_NESTING, Json, canonical_bytes, digest, rea
 from hubbub.codebook._metric import ID_BYTES, Collection, Metric, total_epsilon
 from hubbub.codebook._open_epsilon import Solve, chosen_for
 from hubbub.codebook._read import check_budget, read, read_collection, read_metric, resolve
+from hubbub.codebook._total import MEMBER as _TOTAL
+from hubbub.codebook._total import noted_total
 from hubbub.errors import CodebookError, Finding, InvalidParameter, did_you_mean
 from hubbub.mechanisms import Domain, Mechanism, mechanism
 from hubbub.metric_types import metric_type, names
@@ -86,6 +88,11 @@ class Codebook:
         codebook = cls.received(compiled)
         if codebook.refused:
             raise CodebookError([finding for error in codebook.refused.values() for finding in error.findings])
+        try:
+            total = noted_total(_notes(codebook._content()["collection"]))
+        except InvalidParameter as error:
+            raise _error(_COMPILED, error.problem, error.fix) from error
+        object.__setattr__(codebook, "collection", replace(codebook.collection, total=total))
         return codebook
 
     @classmethod
@@ -163,10 +170,12 @@ class Codebook:
         if self._received is not None:
             return self._received
         names = [metric.name for metric in self.in_file_order]
-        notes: dict[str, Json] = {"notes": {_ORDER: list(names)}} if self.notes_order and names != sorted(names) else {}
+        notes: dict[str, Json] = {_ORDER: list(names)} if self.notes_order and names != sorted(names) else {}
+        if self.collection.total is not None:
+            notes[_TOTAL] = self.collection.total.document()
         return {
             "format": FORMAT,
-            "collection": {**self.collection.document(), **notes},
+            "collection": {**self.collection.document(), **({"notes": notes} if notes else {})},
             "metrics": [metric.document() for metric in self.metrics],
         }
 
@@ -195,10 +204,14 @@ def _without_notes(document: Mapping[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in document.items() if name != "notes"}
 
 
+def _notes(collection: object) -> Mapping[str, Json]:
+    notes = collection.get("notes") if isinstance(collection, Mapping) else None
+    return notes if isinstance(notes, dict) else {}
+
+
 def _noted_order(collection: Mapping[str, Json]) -> tuple[str, ...]:
     """The order in the collection's `notes`, or nothing if there is none that can be used: it is only for display."""
-    notes = collection.get("notes")
-    order = notes.get(_ORDER) if isinstance(notes, dict) else None
+    order = _notes(collection).get(_ORDER)
     return tuple(name for name in order if isinstance(name, str)) if isinstance(order, list) else ()
 
 

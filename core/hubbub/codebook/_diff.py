@@ -117,6 +117,7 @@ class Diff:
 _CONSEQUENCE = {
     "name": "  (changes every id)",
     "period": "  (changes every id)",
+    "total": "  (until when it collects: see `hubbub plan`)",
     "order": "  (how the metrics are listed)",
     "release": "  (changes how many reports a release needs)",
     "honest_fraction": "  (changes how many reports a release needs)",
@@ -131,11 +132,18 @@ def diff(old: Codebook, new: Codebook) -> Diff:
     compared = (_compare(name, before.get(name), after.get(name)) for name in dict.fromkeys(names))
     changed = _changes(_readable(old.collection.document()), _readable(new.collection.document()))
     return Diff(
-        collection=(*changed, *_reordered(old, new)),
+        collection=(*changed, *_capped(old, new), *_reordered(old, new)),
         metrics=tuple(metric for metric in compared if metric is not None),
         spent=(old.spent, new.spent),
         limit=(old.collection.device_epsilon, new.collection.device_epsilon),
     )
+
+
+def _capped(old: Codebook, new: Codebook) -> Iterator[Change]:
+    """Whether the cap over time differs."""
+    before, after = (codebook.collection.total for codebook in (old, new))
+    if before != after:
+        yield Change("total", *(None if total is None else str(total) for total in (before, after)))
 
 
 def _reordered(old: Codebook, new: Codebook) -> Iterator[Change]:

@@ -16,6 +16,7 @@ from hubbub.reduce import REDUCERS, Reducer
 
 if TYPE_CHECKING:
     from hubbub.codebook._open_epsilon import ChosenFor, Wish
+    from hubbub.codebook._total import Total
     from hubbub.mechanisms import Estimate, Interval, Mechanism, Tally
     from hubbub.mechanisms.base import Population
     from hubbub.metric_types import Declared, MetricType
@@ -45,6 +46,8 @@ class Collection:
     """Share of the distinct valid reports that is assumed honest. Nothing enforces this."""
     delay: int | None = None
     """The most seconds that a due report waits, at random, before it is sent. None: half the grace."""
+    total: Total | None = None
+    """The cap over time. It stands in `notes`: devices ignore it, the aggregator enforces it."""
 
     @property
     def longest_delay(self) -> int:

@@ -33,6 +33,7 @@ from hubbub.codebook._toml_table import (
     whole_number,
 )
 from hubbub.codebook._toml_values import a_delay, a_name, above_zero, at_most_one, below_one, tame
+from hubbub.codebook._total import read_total
 from hubbub.errors import CodebookError, HubbubError, InvalidParameter, did_you_mean
 from hubbub.mechanisms import REPORT_BYTES, Domain, Mechanism, choose, fitting, mechanism
 from hubbub.metric_types import LATER, metric_type, names
@@ -147,14 +148,15 @@ def _collection(content: Mapping[str, object], findings: Findings) -> tuple[Coll
     forward_horizon = table.take("forward_horizon", duration_seconds, DEFAULT_FORWARD_HORIZON)
     device_epsilon = table.need("device_epsilon", above_zero)
     honest = table.take("honest_fraction", at_most_one, DEFAULT_HONEST)
-    expected = read_expected(table)
+    expected, total = read_expected(table), read_total(table)
     release = table.need("release", a_table)
     inner = Table(release or {}, "collection.release", findings, RELEASE)
     epsilon = inner.need("epsilon", above_zero) if release is not None else None
     delta = inner.need("delta", below_one) if release is not None else None
     if name is None or calendar is None or device_epsilon is None or epsilon is None or delta is None:
         return None, expected
-    found = Collection(name, calendar, grace, forward_horizon, device_epsilon, epsilon, delta, honest, delay)
+    rules = (grace, forward_horizon, device_epsilon, epsilon, delta, honest, delay, total)
+    found = Collection(name, calendar, *rules)
     return found, expected
 
 

@@ -8,7 +8,7 @@ from hubbub.metric_types import LATER, metric_type, names
 from hubbub.metric_types.base import Key
 from hubbub.reduce import REDUCERS
 
-__all__ = ["COLLECTION", "METRIC", "RELEASE", "Key", "metric_keys"]
+__all__ = ["COLLECTION", "METRIC", "RELEASE", "TOTAL", "Key", "metric_keys"]
 
 
 def one_of_these(words: Iterable[str]) -> str:
@@ -82,6 +82,12 @@ COLLECTION = (
         "none",
         "The largest local epsilon of any metric: what holds if shuffler and aggregator collude.",
     ),
+    Key(
+        "total",
+        'a table such as { epsilon = 3.0, delta = 1e-6, over = "365d" }',
+        "none",
+        "The most that all releases of any such time together may reveal. Collection stops where it is used up.",
+    ),
 )
 
 RELEASE = (
@@ -92,6 +98,12 @@ RELEASE = (
         "required",
         "Its delta. Choose it well below one divided by the number of devices.",
     ),
+)
+
+TOTAL = (
+    Key("epsilon", "a positive number, such as 3.0", "required", "Shuffle-model epsilon of all releases together."),
+    Key("delta", "a number above 0 and below 1, such as 1e-6", "required", "Its delta."),
+    Key("over", 'a duration such as "365d"', "required", "Time that counts together, in whole periods, rounded up."),
 )
 
 METRIC = (

@@ -312,7 +312,8 @@ class Bundles:
 
     def _verified(self, raw: bytes, now: float, seen: Seen | None) -> Relayed:
         bundle = verify(raw, self._trust or (_signer_of(raw),), now, seen)
-        ids = tuple(_id_of(codebook) for codebook in bundle.body.codebooks)
+        # a page without metrics collects nothing: it only ends the one before it, which is pinned
+        ids = tuple(_id_of(codebook) for codebook in bundle.body.codebooks if codebook.metrics)
         others = set(ids) - self._codebooks if self._codebooks else ()
         if others:
             raise UntrustedBundle(

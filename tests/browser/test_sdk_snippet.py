@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,13 +15,14 @@ from hubbub.codebook import Codebook
 from hubbub.sdk_snippet import sdk_snippet
 from hubbub_client.testing import MemoryTransport
 from tests.aggregator.dashboard.markup import Page as Markup
-from tests.browser.sdk_site import Site, built
+from tests.browser.sdk_site import Site
 from tests.cli.test_up_snippet import snippet_of, up
 from tests.client.test_sdk_snippet import CASES, in_a_period_that_lasts
 from tests.client.world import served
 from tests.shuffler.process import AppServer
 from tests.support import http
-from tests.support.node import NO_PACKAGES, TYPESCRIPT, node, packages
+from tests.support.node import NO_PACKAGES, bundled, node, packages
+from tests.support.node import project as installed
 from tests.support.patience import wait_for
 
 pytestmark = pytest.mark.skipif(not packages(), reason=NO_PACKAGES)
@@ -31,23 +31,13 @@ pytestmark = pytest.mark.skipif(not packages(), reason=NO_PACKAGES)
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that has installed the package."""
-    folder = tmp_path_factory.mktemp("project")
-    installed = folder / "node_modules" / "hubbub-client"
-    installed.mkdir(parents=True)
-    shutil.copy(TYPESCRIPT / "package.json", installed)
-    built(installed / "dist")
-    return folder
+    return installed(tmp_path_factory.mktemp("project"))
 
 
-def bundled(project: Path, snippet: str, name: str) -> str:
+def bundle(project: Path, snippet: str) -> str:
     """The snippet and what it imports, as one module."""
-    source = project / f"{name}.js"
-    source.write_text(snippet)
-    command = [str(node()), str(TYPESCRIPT / "node_modules/esbuild/bin/esbuild"), source.name]
-    command += ["--bundle", "--format=esm", "--log-level=warning"]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True, timeout=60)
-    assert done.stderr == ""
-    return done.stdout
+    (project / "app.js").write_text(snippet)
+    return bundled(project, "app.js")
 
 
 def visited(browser: Browser, address: str) -> str:
@@ -87,7 +77,7 @@ def test_every_value_of_the_snippet_counts(
     site.shufflers["s"] = transport = MemoryTransport.serving(CASES[name], time.time)
     snippet = sdk_snippet(codebook, f"{address}/s", transport.trust, "JavaScript")
     assert max(map(len, snippet.splitlines())) <= 76
-    site.pages["/app.js"] = bundled(project, snippet, "app")
+    site.pages["/app.js"] = bundle(project, snippet)
     shown = [visited(browser, address)]
     with served(MemoryTransport.serving(CASES[name], time.time)) as other:
         snippet = sdk_snippet(codebook, other, transport.trust, "JavaScript")
@@ -114,7 +104,7 @@ def test_what_up_prints_runs_in_a_page_that_its_shuffler_lists(
         on_the_dashboard = Markup(asking.get(f"{dashboard}/").text).all("pre")[1].text
         in_a_period_that_lasts("10m")
         assert snippet_of(printed, "JavaScript") == on_the_dashboard
-        site.pages["/app.js"] = bundled(project, on_the_dashboard, "up")
+        site.pages["/app.js"] = bundle(project, on_the_dashboard)
         shown = visited(browser, address)
         for metric in metrics(written):
             assert re.search(rf"^  {metric}, from ", shown, re.MULTILINE), shown

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from hubbub_client import Outcome
 from hubbub_client.testing import MemoryTransport
 from tests.client.world import served
 from tests.support import http
+from tests.support.node import NO_PACKAGES, node, packages, project
 from tests.support.paths import ROOT
 from tests.support.patience import PATIENCE
 from tests.support.ports import reserved_port
@@ -106,7 +108,8 @@ def site(tmp_path: Path) -> Iterator[Site]:
 @contextmanager
 def running(command: list[str], environment: Mapping[str, str], port: int) -> Iterator[httpx2.Client]:
     """A server of an example's, asked by HTTP, and ended as an operator would."""
-    server = subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT, env=dict(environment))
+    python = [] if command[0] == node() else [sys.executable, "-m"]
+    server = subprocess.Popen([*python, *command], cwd=ROOT, env=dict(environment))
     try:
         with http.client(base_url=f"http://127.0.0.1:{port}") as asking:
             until = time.monotonic() + PATIENCE
@@ -135,6 +138,27 @@ def test_fastapi(site: Site) -> None:
         assert "theme: epsilon 2 charged, 1 report made" in asking.get("/privacy").text
         assert asking.delete("/privacy").json() == {"off": True}
         assert asked(asking.get("/privacy").text) == QUESTIONS
+        asking.put("/theme/light")
+        assert "Values on this device, to be randomized: 0" in asking.get("/privacy").text
+    assert len(site.transport.reports) == 3
+
+
+@pytest.mark.skipif(not packages(), reason=NO_PACKAGES)
+def test_a_service_in_node(site: Site, tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "node_service.mjs", project(tmp_path / "installed"))
+    port, executable = reserved_port(), node()
+    assert executable is not None
+    command = [executable, "--disable-warning=ExperimentalWarning", str(tmp_path / "installed" / "node_service.mjs")]
+    with running(command, site.environment | {"PHOTOS_PORT": str(port)}, port) as asking:
+        for _ in range(20):
+            assert asking.put("/theme/dark").json() == {"theme": "dark"}
+            if "theme" in asking.get("/privacy").text:
+                break
+            time.sleep(0.2)
+        site.wait_for("startup_ms", "theme", "dark_mode")
+        assert "theme: epsilon 2 charged, 1 report made" in asking.get("/privacy").text
+        assert asking.get("/nowhere").status_code == 404
+        assert asking.delete("/privacy").json() == {"off": True}
         asking.put("/theme/light")
         assert "Values on this device, to be randomized: 0" in asking.get("/privacy").text
     assert len(site.transport.reports) == 3

